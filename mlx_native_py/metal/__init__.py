@@ -1,0 +1,78 @@
+"""The door to Metal: PyObjC's where it works, else the software one, behind one value."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from .. import settings
+from ..errors import DeviceNotFound, SettingsError
+from ..settings import DeviceChoice
+from .capabilities import Capabilities, probe
+
+__all__ = ["Capabilities", "Door", "open_metal"]
+
+
+@dataclass(frozen=True)
+class Door:
+    """What stands behind the door; nothing above it looks at `kind` to decide what to do."""
+
+    kind: Literal["metal", "soft"]
+    Metal: Any
+    """Metal's functions, classes and constants, under PyObjC's names."""
+    autorelease_pool: Callable[[], AbstractContextManager[None]]
+    """`with door.autorelease_pool():` around each submission."""
+    url: Callable[[str | Path], Any]
+    """A file URL for selectors that take an NSURL."""
+    declined: str = ""
+    """Why Apple's Metal was not taken, where it was not."""
+
+    def default_device(self) -> Any:
+        """The MTLDevice that Metal itself prefers."""
+        device = self.Metal.MTLCreateSystemDefaultDevice()
+        if device is None:
+            raise DeviceNotFound(f"the {self.kind} door is open, but there is no device behind it")
+        return device
+
+    def capabilities(self, device: Any) -> Capabilities:
+        """What `device` can do."""
+        with self.autorelease_pool():
+            return probe(self.Metal, device)
+
+
+def open_metal(device: DeviceChoice | None = None) -> Door:
+    """Opens Metal: `device` or else `MLX_NATIVE_DEVICE` says which (auto, metal or soft)."""
+    choice = settings.current().device if device is None else device
+    if choice not in get_args(DeviceChoice):
+        raise SettingsError(f"device is {choice!r}; allowed: {', '.join(get_args(DeviceChoice))}")
+    if choice == "soft":
+        return _open_soft("the software device was asked for")
+    try:
+        return _open_pyobjc()
+    except (ImportError, DeviceNotFound) as reason:
+        declined = f"{type(reason).__name__}: {reason}"
+        if choice == "auto":
+            return _open_soft(declined)
+        raise DeviceNotFound(
+            f"Metal was demanded and is not here. Tried PyObjC's Metal: {declined}. On a Mac, "
+            "`pip install pyobjc-framework-Metal`; elsewhere set MLX_NATIVE_DEVICE=soft (or auto) for software Metal"
+        ) from reason
+
+
+def _open_pyobjc() -> Door:
+    from . import pyobjc  # AppKit comes along, so only when wanted
+
+    pyobjc.prepare()
+    return Door("metal", pyobjc.Metal, pyobjc.autorelease_pool, pyobjc.url)
+
+
+def _open_soft(declined: str) -> Door:
+    if sys.platform != "linux":
+        raise DeviceNotFound(f"software Metal runs on Linux, and this is {sys.platform}. Apple's Metal: {declined}")
+    from . import soft
+
+    return Door("soft", soft.namespace(settings.current()), nullcontext, soft.url, declined)

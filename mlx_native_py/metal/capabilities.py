@@ -1,0 +1,82 @@
+"""What a Metal device can do, asked once by `respondsToSelector_` and the device's own answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Capabilities", "probe"]
+
+# Apple's families are numbered 1001, 1002, ...; asking by number needs no constant of a newer SDK.
+_APPLE_FAMILIES = range(1001, 1021)
+_METAL3 = 5001
+_ICB_NEEDS_NO_HELP_FROM = 9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """Facts and abilities of one device."""
+
+    name: str
+    architecture: str | None
+    apple_family: int  # 7 = M1, 8 = M2, 9 = M3 and M4; 0 = none of Apple's own
+    metal3: bool
+    paravirtual: bool
+    unified_memory: bool
+    max_threads_per_threadgroup: tuple[int, int, int]
+    max_threadgroup_memory: int
+    max_buffer_length: int
+    recommended_working_set: int
+    stage_boundary_sampling: bool
+    dispatch_boundary_sampling: bool
+    timestamp_counters: bool
+    residency_sets: bool
+    indirect_command_buffers: bool
+    indirect_pipelines_stay_resident: bool
+    gpu_address: bool
+    shared_event_wait: bool
+    math_mode: bool
+
+
+def probe(metal: Any, device: Any) -> Capabilities:
+    """Asks `device` (of either kind) what it can do; `metal` is the namespace it came from."""
+    name = str(device.name())
+    family = max((number - 1000 for number in _APPLE_FAMILIES if device.supportsFamily_(number)), default=0)
+    paravirtual = "virtual" in name.lower()
+    metal3 = bool(device.supportsFamily_(_METAL3))
+    width, height, depth = device.maxThreadsPerThreadgroup()
+    buffer = device.newBufferWithLength_options_(16, metal.MTLResourceStorageModeShared)
+    return Capabilities(
+        name=name,
+        architecture=str(device.architecture().name()) if device.respondsToSelector_(b"architecture") else None,
+        apple_family=family,
+        metal3=metal3,
+        paravirtual=paravirtual,
+        unified_memory=bool(device.hasUnifiedMemory()),
+        max_threads_per_threadgroup=(int(width), int(height), int(depth)),
+        max_threadgroup_memory=int(device.maxThreadgroupMemoryLength()),
+        max_buffer_length=int(device.maxBufferLength()),
+        recommended_working_set=int(device.recommendedMaxWorkingSetSize()),
+        stage_boundary_sampling=_samples(device, metal.MTLCounterSamplingPointAtStageBoundary),
+        dispatch_boundary_sampling=_samples(device, metal.MTLCounterSamplingPointAtDispatchBoundary),
+        timestamp_counters=_has_timestamps(metal, device),
+        residency_sets=metal3 and bool(device.respondsToSelector_(b"newResidencySetWithDescriptor:error:")),
+        # Paravirtual devices accept indirect command buffers and then run them wrongly.
+        indirect_command_buffers=not paravirtual
+        and bool(device.respondsToSelector_(b"newIndirectCommandBufferWithDescriptor:maxCommandCount:options:")),
+        indirect_pipelines_stay_resident=family >= _ICB_NEEDS_NO_HELP_FROM,
+        gpu_address=bool(buffer.respondsToSelector_(b"gpuAddress")),
+        shared_event_wait=bool(device.newSharedEvent().respondsToSelector_(b"waitUntilSignaledValue:timeoutMS:")),
+        math_mode=bool(metal.MTLCompileOptions.alloc().init().respondsToSelector_(b"setMathMode:")),
+    )
+
+
+def _samples(device: Any, point: int) -> bool:
+    if not device.respondsToSelector_(b"supportsCounterSampling:"):
+        return False
+    return bool(device.supportsCounterSampling_(point))
+
+
+def _has_timestamps(metal: Any, device: Any) -> bool:
+    sets = device.counterSets() or ()
+    return any(str(counter_set.name()) == str(metal.MTLCommonCounterSetTimestamp) for counter_set in sets)

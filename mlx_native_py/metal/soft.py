@@ -1,0 +1,60 @@
+"""Software Metal as the door hands it out: a namespace with a default device of its own for each set of options."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from .. import softmetal
+from ..settings import Settings
+
+__all__ = ["SoftNamespace", "namespace", "url"]
+
+
+class SoftNamespace:
+    """Stands where PyObjC's `Metal` module would; doors with other options do not disturb its device."""
+
+    def __init__(self, options: softmetal.SoftOptions) -> None:
+        self._options = options
+        self._device: Any = None
+        self._lock = threading.Lock()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(softmetal, name)
+
+    def MTLCreateSystemDefaultDevice(self) -> Any:
+        """The same device each time, as Metal does."""
+        with self._lock:
+            if self._device is None:
+                self._device = softmetal.open_device(self._options)
+            return self._device
+
+    def MTLCopyAllDevices(self) -> list[Any]:
+        return [self.MTLCreateSystemDefaultDevice()]
+
+
+def namespace(now: Settings) -> SoftNamespace:
+    """The namespace for the software device's settings; equal settings share one."""
+    options = softmetal.SoftOptions(
+        schedule=now.soft_schedule,
+        checked=now.soft_checked,
+        threads=now.soft_threads,
+        watchdog_seconds=now.soft_timeout,
+        capture_enabled=now.metal_capture is not None,
+        engine=now.soft_engine,
+        cache_directory=now.soft_cache_dir,
+        compiler=now.soft_clang,
+    )
+    return _opened(options)
+
+
+@lru_cache(maxsize=16)
+def _opened(options: softmetal.SoftOptions) -> SoftNamespace:
+    return SoftNamespace(options)
+
+
+def url(path: str | Path) -> Any:
+    """A file URL for selectors that take an NSURL."""
+    return softmetal.NSURL.fileURLWithPath_(str(path))

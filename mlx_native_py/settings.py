@@ -1,0 +1,149 @@
+"""The only reader of the environment: every flag, its default and its allowed values in one place.
+
+`current()` reads the environment anew, so a flag set by `os.environ` counts from the next look.
+`override()` changes fields for a block, in the calling thread (or asyncio task) only: other threads,
+also those started inside the block, keep the environment's values.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from .errors import SettingsError
+
+__all__ = ["DeviceChoice", "EngineChoice", "Settings", "current", "override"]
+
+DeviceChoice = Literal["auto", "metal", "soft"]
+EngineChoice = Literal["auto", "flat", "fibers"]
+
+_SCHEDULES = "ordered, reversed or shuffled:SEED with a whole number SEED"
+
+
+def _switch(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError("1 (on) or 0 (off)")
+    return text == "1"
+
+
+def _choice(*allowed: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(", ".join(allowed[:-1]) + " or " + allowed[-1])
+        return text
+
+    return parse
+
+
+def _schedule(text: str) -> str:
+    order, _, seed = text.partition(":")
+    if not (text in ("ordered", "reversed") or (order == "shuffled" and seed.isdecimal() and seed.isascii())):
+        raise ValueError(_SCHEDULES)
+    return text
+
+
+def _count(text: str) -> int:
+    if not (text.isdecimal() and text.isascii() and int(text) > 0):
+        raise ValueError("a whole number of at least 1")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise ValueError("a number of seconds above 0")
+    return value
+
+
+def _path(text: str) -> Path | None:
+    return Path(text).expanduser() if text else None
+
+
+def _flag(name: str, default: Any, parse: Callable[[str], Any] = _switch) -> Any:
+    return field(default=default, metadata={"flag": name, "parse": parse})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Every setting with its default; `metadata["flag"]` of a field names its environment variable."""
+
+    device: DeviceChoice = _flag("MLX_NATIVE_DEVICE", "auto", _choice("auto", "metal", "soft"))
+
+    profile_cb: bool = _flag("MLX_PROFILE_CB", False)
+    profile_dispatch: bool = _flag("MLX_PROFILE_DISPATCH", False)
+    profile_barriers: bool = _flag("MLX_PROFILE_BARRIERS", False)
+    unretained_refs: bool = _flag("MLX_UNRETAINED_REFS", False)
+    auto_barrier: bool = _flag("HF2Q_AUTO_BARRIER", True)
+    force_serial_dispatch: bool = _flag("HF2Q_FORCE_SERIAL_DISPATCH", False)
+    encoder_session: bool = _flag("HF2Q_ENCODER_SESSION", False)
+    no_residency: bool = _flag("HF2Q_NO_RESIDENCY", False)
+    metal_capture: Path | None = _flag("MLX_METAL_CAPTURE", None, _path)
+
+    soft_schedule: str = _flag("MLX_SOFT_SCHEDULE", "ordered", _schedule)
+    soft_checked: bool = _flag("MLX_SOFT_CHECKED", False)
+    soft_engine: EngineChoice = _flag("MLX_SOFT_ENGINE", "auto", _choice("auto", "flat", "fibers"))
+    soft_threads: int | None = _flag("MLX_SOFT_THREADS", None, _count)
+    soft_timeout: float = _flag("MLX_SOFT_TIMEOUT", 10.0, _seconds)
+    soft_cache_dir: Path | None = _flag("MLX_SOFT_CACHE_DIR", None, _path)
+    soft_clang: Path | None = _flag("MLX_SOFT_CLANG", None, _path)
+
+
+_FIELDS = {f.name: f for f in fields(Settings)}
+_FLAGS = {f.metadata["flag"]: f for f in fields(Settings)}
+_overrides: ContextVar[dict[str, Any] | None] = ContextVar("mlx_native_py_settings", default=None)
+
+
+def current() -> Settings:
+    """The settings in force here and now."""
+    found = _parse(tuple(os.environ.get(flag) for flag in _FLAGS))
+    changes = _overrides.get()
+    return replace(found, **changes) if changes else found
+
+
+@contextmanager
+def override(**changes: Any) -> Iterator[Settings]:
+    """Changes fields for a block: `with settings.override(profile_cb=True): ...`."""
+    checked = {name: _checked(name, value) for name, value in changes.items()}
+    token = _overrides.set({**(_overrides.get() or {}), **checked})
+    try:
+        yield current()
+    finally:
+        _overrides.reset(token)
+
+
+@lru_cache(maxsize=8)
+def _parse(texts: tuple[str | None, ...]) -> Settings:
+    values = {}
+    for (flag, setting), text in zip(_FLAGS.items(), texts, strict=True):
+        if text is None:
+            continue
+        try:
+            values[setting.name] = setting.metadata["parse"](text)
+        except ValueError as allowed:
+            raise SettingsError(f"{flag} is {text!r}; allowed: {allowed}") from None
+    return Settings(**values)
+
+
+def _checked(name: str, value: Any) -> Any:
+    """A value given in Python obeys the rule of its flag."""
+    if name not in _FIELDS:
+        raise SettingsError(f"there is no setting {name!r}; there are: {', '.join(sorted(_FIELDS))}")
+    setting = _FIELDS[name]
+    if value is None and setting.default is None:
+        return None
+    try:
+        parsed = setting.metadata["parse"](str(int(value)) if isinstance(value, bool) else str(value))
+    except ValueError as allowed:
+        raise SettingsError(f"{name} is {value!r}; allowed: {allowed}") from None
+    if isinstance(value, bool) != isinstance(parsed, bool) or (isinstance(value, str) and str(parsed) != value):
+        raise SettingsError(f"{name} is {value!r}, expected a {type(parsed).__name__}")
+    return parsed

@@ -1,0 +1,101 @@
+"""Options and fixtures: which devices the tests run on, and a plain report of what did not run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import hypothesis
+import pytest
+
+from mlx_native_py import softmetal
+from mlx_native_py.errors import DeviceNotFound
+from mlx_native_py.metal import Door, open_metal
+
+NOT_RUN = pytest.StashKey[dict[str, tuple[int, str]]]()
+
+hypothesis.settings.register_profile("default", max_examples=50, deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile("full", max_examples=1000, deadline=None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--metal",
+        choices=("auto", "require", "skip"),
+        default="auto",
+        help="tests that need a GPU: run where Metal is (auto), fail where it is not (require), leave out (skip)",
+    )
+    parser.addoption("--full", action="store_true", help="also the long runs")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[NOT_RUN] = {}
+    hypothesis.settings.load_profile("full" if config.getoption("--full") else "default")
+
+
+@cache
+def metal_absence() -> str:
+    """Why Metal cannot be used here; empty where it can."""
+    try:
+        open_metal("metal")
+    except DeviceNotFound as reason:
+        return str(reason.__cause__ or reason)
+    return ""
+
+
+def needs_soft(item: pytest.Item) -> bool:
+    """Whether a test runs kernels on the software device."""
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    fixtures = {"soft", "bridge"} & set(getattr(item, "fixturenames", ()))
+    return bool(fixtures) or params.get("door") == "soft" or "soft" in item.path.parts[-2:-1]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if needs_soft(item):
+            item.add_marker("soft")
+    choice = config.getoption("--metal")
+    reasons = {
+        "metal": metal_absence() if choice == "auto" else "--metal=skip" if choice == "skip" else "",
+        "soft": "" if sys.platform == "linux" else f"software Metal runs on Linux, and this is {sys.platform}",
+        "full": "" if config.getoption("--full") else "only with --full",
+    }
+    for mark, reason in reasons.items():
+        left_out = {item for item in items if reason and item.get_closest_marker(mark)}
+        config.stash[NOT_RUN][mark] = (len(left_out), reason)
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("metal") and metal_absence():
+        pytest.fail(f"--metal=require, but Metal is not here: {metal_absence()}", pytrace=False)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    for mark, (count, reason) in config.stash[NOT_RUN].items():
+        why = f": {reason}" if count else ""
+        terminalreporter.write_line(f"{mark}: {count} tests not run{why}")
+
+
+@pytest.fixture(params=["soft", pytest.param("metal", marks=pytest.mark.metal)])
+def door(request: pytest.FixtureRequest) -> Iterator[Door]:
+    """Each kind of Metal in turn."""
+    opened = open_metal(request.param)
+    with opened.autorelease_pool():
+        yield opened
+
+
+@pytest.fixture
+def soft() -> ModuleType:
+    """Software Metal, in the place where PyObjC's `Metal` module would be."""
+    return softmetal
+
+
+@pytest.fixture
+def mtl_device(soft: ModuleType) -> Any:
+    """The software device, as the settings want it."""
+    return open_metal("soft").default_device()

@@ -1,0 +1,147 @@
+"""The rules of the house, as functions from source text to complaints."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+from mlx_native_py.metal.contract import CONTRACT
+
+# A module imports from its own layer and from those above it in this list.
+LAYERS = (
+    ("errors",),
+    ("settings",),
+    ("counters",),
+    ("dtypes",),
+    ("softmetal",),
+    ("metal",),
+    ("kernel_sources", "mem_ranges", "kernel_profile"),
+    ("buffer", "buffer_pool", "residency", "kernel_registry"),
+    ("encoder", "encoder_session", "graph", "metal_capture", "device"),
+    ("ops",),
+    ("weights",),
+    ("models",),
+    ("report",),
+    ("bench",),
+    ("doctor", "cli"),
+)
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+WITHOUT_SELECTORS = ("counters", "dtypes", "mem_ranges", "ops", "weights", "models", "report")
+SELECTORS = {s.python_name for s in CONTRACT if "_" in s.python_name}
+
+HISTORY = re.compile(
+    r"\b(?:iter|iteration|phase|wave|adr|ticket|issue|sprint)[ #-]?\d|#\d{2,}"
+    r"|\b20\d\d-\d\d\b|/(?:home|Users|opt|tmp|work|root)/|\b(?:TODO|FIXME|XXX|HACK)\b|\bused to be\b",
+    re.IGNORECASE,
+)
+
+
+def module_of(path: Path, package: Path) -> str:
+    """The name of the layer member that a file belongs to; empty for the package's own `__init__`."""
+    first = path.relative_to(package).parts[0]
+    return "" if first == "__init__.py" else first.removesuffix(".py")
+
+
+def imported(tree: ast.AST, path: Path, package: Path) -> Iterator[str]:
+    """The layer members that a module imports, wherever in the file."""
+    parents = path.relative_to(package.parent).parts[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = list(parents[: len(parents) - node.level + 1]) if node.level else []
+            stem = ".".join(base + ([node.module] if node.module else []))
+            names = [stem] if stem != package.name else [f"{stem}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            first, _, rest = name.partition(".")
+            if first == package.name and rest:
+                yield rest.split(".")[0]
+
+
+def layer_faults(tree: ast.AST, path: Path, package: Path) -> Iterator[str]:
+    name = module_of(path, package)
+    if not name:
+        return
+    if name not in RANK:
+        yield f"{name} has no layer: give it one in tests/house.py"
+        return
+    for target in sorted(set(imported(tree, path, package))):
+        if target == name:
+            continue
+        if name == "softmetal" and target != "errors":
+            yield f"softmetal imports {target}, but may import nothing of ours but errors"
+        elif target not in RANK or RANK[target] > RANK[name]:
+            yield f"{name} imports {target}, which is not above it"
+
+
+def bridge_faults(tree: ast.AST, path: Path, package: Path) -> Iterator[str]:
+    """`Metal` and `objc` come in through one file, the environment through another."""
+    where = path.relative_to(package).as_posix()
+    for node in ast.walk(tree):
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+        for name in names:
+            if name.split(".")[0] in ("Metal", "objc", "Foundation", "AppKit") and where != "metal/pyobjc.py":
+                yield f"line {node.lineno} imports {name}"  # type: ignore[attr-defined]
+        if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv", "putenv") and where != "settings.py":
+            yield f"line {node.lineno} touches the environment"
+        if isinstance(node, ast.Attribute) and node.attr in SELECTORS and module_of(path, package) in WITHOUT_SELECTORS:
+            yield f"line {node.lineno} sends {node.attr}"
+
+
+def remarks(text: str, suffix: str) -> Iterator[tuple[int, str]]:
+    """Comments and docstrings, with their lines."""
+    if suffix != ".py":
+        for match in re.finditer(r"//[^\n]*|/\*.*?\*/", text, re.DOTALL):
+            yield text.count("\n", 0, match.start()) + 1, match.group()
+        return
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield getattr(node, "lineno", 1), ast.get_docstring(node) or ""
+
+
+def history_faults(text: str, suffix: str) -> Iterator[str]:
+    for line, remark in remarks(text, suffix):
+        if found := HISTORY.search(remark):
+            yield f"line {line} says {found.group()!r}"
+
+
+def size_faults(text: str, suffix: str) -> Iterator[str]:
+    if (lines := text.count("\n")) > 400:
+        yield f"{lines} lines, more than 400"
+    for node in ast.walk(ast.parse(text)) if suffix == ".py" else ():
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > 60:
+                yield f"{node.name} has {length} lines, more than 60"
+
+
+def export_faults(tree: ast.Module) -> Iterator[str]:
+    """Where a module has `__all__`, it is sorted and names every public class and function of the module."""
+    listed: list[str] | None = None
+    public = set()
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and [getattr(t, "id", "") for t in node.targets] == ["__all__"]:
+            listed = ast.literal_eval(node.value)
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith("_"):
+            public.add(node.name)
+    if listed is None:
+        return
+    if listed != sorted(listed):
+        yield f"__all__ is not sorted: {listed}"
+    if missing := public - set(listed):
+        yield f"__all__ lacks {sorted(missing)}"
+
+
+def docstring_faults(tree: ast.Module) -> Iterator[str]:
+    if not ast.get_docstring(tree):
+        yield "no module docstring"

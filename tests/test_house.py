@@ -1,0 +1,102 @@
+"""Every file keeps the rules of the house, and every rule bites."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import house
+import pytest
+
+import mlx_native_py
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "mlx_native_py"
+SOURCES = [
+    path
+    for folder in ("mlx_native_py", "kernels", "tests", "examples")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.suffix in (".py", ".h", ".cpp", ".metal") and "__pycache__" not in path.parts
+]
+
+
+def faults(path: Path, text: str) -> Iterator[str]:
+    yield from house.size_faults(text, path.suffix)
+    if path.is_relative_to(ROOT / "tests"):
+        return
+    yield from house.history_faults(text, path.suffix)
+    if path.suffix == ".py":
+        tree = ast.parse(text)
+        yield from house.docstring_faults(tree)
+        yield from house.export_faults(tree)
+        if path.is_relative_to(PACKAGE):
+            yield from house.layer_faults(tree, path, PACKAGE)
+            yield from house.bridge_faults(tree, path, PACKAGE)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_house(path: Path) -> None:
+    assert list(faults(path, path.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "text", "complaint"),
+    [
+        ("settings.py", "from .metal import open_metal", "settings imports metal"),
+        ("metal/x.py", "from ..device import y", "metal imports device"),
+        ("metal/x.py", "from .. import cli", "metal imports cli"),
+        ("ops/x.py", "import mlx_native_py.bench", "ops imports bench"),
+        ("softmetal/x.py", "from .. import settings", "nothing of ours but errors"),
+        ("softmetal/objects/x.py", "def f():\n    from ...settings import current", "nothing of ours but errors"),
+        ("novel.py", "", "novel has no layer"),
+        ("metal/x.py", "import Metal", "imports Metal"),
+        ("cli.py", "from objc import NULL", "imports objc"),
+        ("cli.py", "import os\nos.environ['X']", "touches the environment"),
+        ("cli.py", "import os\nos.getenv('X')", "touches the environment"),
+        ("ops/x.py", "def f(e): e.setBuffer_offset_atIndex_(1, 2, 3)", "sends setBuffer_offset_atIndex_"),
+        ("cli.py", "# done in phase 3", "says 'phase 3'"),
+        ("cli.py", "# as of 2026-04-26", "says '2026-04'"),
+        ("cli.py", '"""See /home/me/x."""', "says '/home/'"),
+        ("cli.py", "x = 1  # TODO later", "says 'TODO'"),
+        ("cli.py", "\n" * 401, "401 lines"),
+        ("cli.py", "def f():\n" + "    x = 1\n" * 60, "f has 61 lines"),
+        ("cli.py", "__all__ = ['b', 'a']", "not sorted"),
+        ("cli.py", "__all__ = []\ndef f(): ...", "lacks ['f']"),
+        ("cli.py", "x = 1", "no module docstring"),
+        ("softmetal/include/x.h", "// ADR-015 says so", "says 'ADR-01"),
+        ("softmetal/include/x.h", "/* fixed\n in iter37 */", "says 'iter3'"),
+    ],
+)
+def test_rules_bite(where: str, text: str, complaint: str) -> None:
+    found = list(faults(PACKAGE / where, text))
+    assert any(complaint[:-1] in fault for fault in found), found
+
+
+def test_rules_leave_good_code_alone() -> None:
+    text = '"""Says hello."""\n\nfrom ..errors import MlxError\n\n# Why.\n__all__ = ["f"]\n\n\ndef f(): ...\n'
+    assert list(faults(PACKAGE / "metal" / "x.py", text)) == []
+
+
+def test_public_names_are_complete_and_sorted() -> None:
+    listed = mlx_native_py.__all__
+    assert listed == sorted(listed)
+    assert all(hasattr(mlx_native_py, name) for name in listed)
+    exported = {
+        alias.asname or alias.name
+        for node in ast.parse((PACKAGE / "__init__.py").read_text()).body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert exported == set(listed)
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in PACKAGE.glob("*.py") if p.stem not in ("__init__", "__main__")))
+def test_exports_exist(name: str) -> None:
+    module = importlib.import_module(f"mlx_native_py.{name}")
+    assert all(hasattr(module, public) for public in getattr(module, "__all__", ()))
+
+
+def test_readme_is_short() -> None:
+    assert (ROOT / "README.md").read_text().count("\n") <= 150
