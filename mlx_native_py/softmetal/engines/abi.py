@@ -1,0 +1,66 @@
+"""The C ABI of include/soft_abi.h, as ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+
+SLOTS = 31
+WIDTH = 32
+FLAT = 0
+FIBERS = 1
+MAX_THREADS = 1024
+MAX_THREADGROUP_BYTES = 32768
+
+FAULTS = {
+    1: "division by zero",
+    2: "bad address",
+    3: "stack overflow",
+    4: "timeout",
+    5: "illegal instruction",
+    6: "out of memory",
+    7: "checked",
+}
+
+
+class Launch(ctypes.Structure):
+    """struct soft_launch: one dispatch."""
+
+    _fields_ = [
+        ("buffers", ctypes.c_void_p * SLOTS),
+        ("lengths", ctypes.c_uint64 * SLOTS),
+        ("tg_offsets", ctypes.c_uint32 * SLOTS),
+        ("tg_bytes", ctypes.c_uint32),
+        ("threads", ctypes.c_uint32 * 3),
+        ("groups", ctypes.c_uint32 * 3),
+        ("group", ctypes.c_uint32 * 3),
+        ("engine", ctypes.c_uint32),
+        ("stack_bytes", ctypes.c_uint32),
+        ("entry", ctypes.c_void_p),
+        ("check", ctypes.c_void_p),
+    ]
+
+
+class Argument(ctypes.Structure):
+    """struct soft_argument: one bindable argument as the compiler saw it."""
+
+    _fields_ = [
+        ("index", ctypes.c_uint32),
+        ("kind", ctypes.c_uint32),
+        ("data_type", ctypes.c_uint32),
+        ("size", ctypes.c_uint32),
+        ("alignment", ctypes.c_uint32),
+        ("is_pointer", ctypes.c_uint32),
+    ]
+
+
+class Fault(ctypes.Structure):
+    """struct soft_fault: why a run was abandoned."""
+
+    _fields_ = [
+        ("kind", ctypes.c_uint32),
+        ("launch", ctypes.c_uint32),
+        ("group", ctypes.c_uint32 * 3),
+        ("thread", ctypes.c_uint32 * 3),
+        ("thread_known", ctypes.c_uint32),
+        ("address", ctypes.c_uint64),
+    ]

@@ -1,0 +1,136 @@
+"""The runtime library: built once per machine, loaded once per process, runs launches."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import tempfile
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlx_native_py.softmetal.engines import abi
+from mlx_native_py.softmetal.toolchain import RUNTIME_SOURCES, Toolchain, find_toolchain
+
+Position = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class LaunchTimes:
+    """When a launch began and ended, in ns of CLOCK_MONOTONIC."""
+
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run tells about its launches, in their order."""
+
+    times: tuple[LaunchTimes, ...]
+
+
+class KernelFault(RuntimeError):
+    """A kernel was stopped; later launches of its run did not begin."""
+
+    def __init__(self, kind: str, launch: int, group: Position, thread: Position | None, address: int) -> None:
+        where = f"thread {thread} of threadgroup {group}" if thread else f"threadgroup {group}"
+        at = f" at address {address:#x}" if kind in ("bad address", "stack overflow") else ""
+        super().__init__(f"{kind}{at} in launch {launch}, {where}")
+        self.kind = kind
+        self.launch = launch
+        self.group = group
+        self.thread = thread
+        self.address = address
+
+
+class Runtime:
+    """The loaded library. Its methods may be called from several threads at once."""
+
+    def __init__(self, path: Path, threads: int | None = None) -> None:
+        self.path = path
+        for name in ("libm.so.6", "libmvec.so.1"):
+            _load_global(name)
+        self._library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+        self._run = self._library.soft_run
+        self._run.restype = ctypes.c_uint32
+        self._run.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p]
+        self._library.soft_get_threads.restype = ctypes.c_uint32
+        self._library.soft_set_threads.argtypes = [ctypes.c_uint32]
+        if threads is not None:
+            self.set_threads(threads)
+
+    @property
+    def library(self) -> ctypes.CDLL:
+        return self._library
+
+    @property
+    def threads(self) -> int:
+        """How many cores a launch may use, the caller's own included."""
+        return int(self._library.soft_get_threads())
+
+    def set_threads(self, count: int) -> None:
+        if count < 1:
+            raise ValueError(f"threads is {count}, expected at least 1")
+        self._library.soft_set_threads(count)
+
+    def run(self, launches: Sequence[abi.Launch], deadline_s: float = 0.0) -> RunResult:
+        """Runs launches in order and waits; raises KernelFault. A deadline of 0 means none."""
+        count = len(launches)
+        array = (abi.Launch * count)(*launches)
+        times = (ctypes.c_uint64 * (2 * count))()
+        fault = abi.Fault()
+        deadline = max(1, int(deadline_s * 1e9)) if deadline_s > 0 else 0
+        if self._run(array, count, deadline, times, ctypes.byref(fault)):
+            raise _fault(fault)
+        return RunResult(tuple(LaunchTimes(times[2 * i], times[2 * i + 1]) for i in range(count)))
+
+
+def _fault(fault: abi.Fault) -> KernelFault:
+    thread = tuple(fault.thread) if fault.thread_known else None
+    return KernelFault(abi.FAULTS[fault.kind], fault.launch, tuple(fault.group), thread, fault.address or 0)
+
+
+def _load_global(name: str) -> None:
+    try:
+        ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+    except OSError:
+        return  # another C library, which has its functions elsewhere or none
+
+
+def build_runtime(toolchain: Toolchain, directory: Path) -> Path:
+    """The library for this compiler, processor and source; compiled unless `directory` has it."""
+    path = directory / f"runtime-{toolchain.fingerprint}.so"
+    if path.exists():
+        return path
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(dir=directory) as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
+        sources = sorted(RUNTIME_SOURCES.glob("*.cpp"))
+        objects = [Path(scratch, source.stem + ".o") for source in sources]
+        commands = [toolchain.compile_runtime(s, o) for s, o in zip(sources, objects, strict=True)]
+        list(pool.map(toolchain.run, commands))
+        linked = Path(scratch, "runtime.so")
+        toolchain.run(toolchain.link(objects, linked))
+        linked.replace(path)
+    return path
+
+
+def open_runtime(toolchain: Toolchain, directory: Path, threads: int | None = None) -> Runtime:
+    """Builds the library if needed and loads it."""
+    return Runtime(build_runtime(toolchain, directory), threads)
+
+
+_lock = threading.Lock()
+_opened: Runtime | None = None
+
+
+def runtime(directory: Path | None = None, threads: int | None = None, clang: str | None = None) -> Runtime:
+    """The process's runtime. The first call opens it; its arguments have no meaning later."""
+    global _opened
+    with _lock:
+        if _opened is None:
+            folder = directory or Path.home() / ".cache" / "mlx_native_py" / "soft"
+            _opened = open_runtime(find_toolchain(clang), folder, threads)
+        return _opened

@@ -1,0 +1,1 @@
+// Empty: the library of MSL is part of every compilation.

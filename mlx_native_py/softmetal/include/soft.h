@@ -1,0 +1,29 @@
+// Everything a kernel sees.
+#pragma once
+#include "soft_types.h"
+
+#include "soft_abi.h"
+
+#include "soft_traits.h"
+#include "soft_conditional.h"
+#include "soft_bfloat.h"
+#include "soft_limits.h"
+#include "soft_vector.h"
+#include "soft_packed.h"
+#include "soft_matrix.h"
+#include "soft_array.h"
+#include "soft_math.h"
+#include "soft_integer.h"
+#include "soft_relational.h"
+#include "soft_geometric.h"
+#include "soft_pack.h"
+#include "soft_fast_precise.h"
+#include "soft_logging.h"
+#include "soft_atomic.h"
+#include "soft_simd.h"
+#include "soft_internal.h"
+#if __has_include("soft_simdgroup_matrix.h")
+#include "soft_simdgroup_matrix.h"
+#endif
+#include "soft_tensor_ops.h"
+#include "soft_entry.h"

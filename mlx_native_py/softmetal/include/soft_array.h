@@ -1,0 +1,60 @@
+// metal::array, uniform values and the small utilities: move, swap, addressof.
+#pragma once
+#include "soft_traits.h"
+
+namespace metal {
+template <class T, size_t N> struct array {
+  typedef T value_type;
+  T elements[N];
+
+  SOFT_MEMBER __private T &operator[](size_t i) __private { return elements[i]; }
+  SOFT_MEMBER const __private T &operator[](size_t i) const __private { return elements[i]; }
+  SOFT_MEMBER __local T &operator[](size_t i) __local { return elements[i]; }
+  SOFT_MEMBER const __local T &operator[](size_t i) const __local { return elements[i]; }
+  SOFT_MEMBER __generic T &operator[](size_t i) { return elements[i]; }
+  SOFT_MEMBER const __generic T &operator[](size_t i) const { return elements[i]; }
+  SOFT_MEMBER __generic T &front() { return elements[0]; }
+  SOFT_MEMBER const __generic T &front() const { return elements[0]; }
+  SOFT_MEMBER __generic T &back() { return elements[N - 1]; }
+  SOFT_MEMBER const __generic T &back() const { return elements[N - 1]; }
+  SOFT_MEMBER __generic T *data() { return elements; }
+  SOFT_MEMBER const __generic T *data() const { return elements; }
+  SOFT_MEMBER __generic T *begin() { return elements; }
+  SOFT_MEMBER const __generic T *begin() const { return elements; }
+  SOFT_MEMBER __generic T *end() { return elements + N; }
+  SOFT_MEMBER const __generic T *end() const { return elements + N; }
+  SOFT_MEMBER void fill(T value) {
+    for (size_t i = 0; i < N; i++) elements[i] = value;
+  }
+  static SOFT_MEMBER size_t size() { return N; }
+  static SOFT_MEMBER size_t max_size() { return N; }
+  static SOFT_MEMBER bool empty() { return N == 0; }
+};
+
+// Uniformity is a promise to the compiler; the value is an ordinary one.
+template <class T> using uniform = T;
+template <class T> SOFT_FN T make_uniform(T value) { return value; }
+
+template <class T> SOFT_FN remove_reference_t<T> &&move(T &&value) {
+  return static_cast<remove_reference_t<T> &&>(value);
+}
+template <class T> SOFT_FN T *addressof(T &value) { return __builtin_addressof(value); }
+// The pack makes a swap of the program's own the better match.
+template <class A, class B, class... None,
+          enable_if_t<is_same<remove_addrspace_t<A>, remove_addrspace_t<B>>::value && sizeof...(None) == 0, int> = 0>
+SOFT_FN void swap(A &a, B &b, None...) {
+  remove_addrspace_t<A> before = a;
+  a = b;
+  b = before;
+}
+}  // namespace metal
+
+// The built-in operators take no pointer variable together with an object that converts to an integer.
+template <class P, class I, metal::enable_if_t<__is_class(I) && __is_convertible(I, ptrdiff_t), int> = 0>
+static __attribute__((always_inline)) P *__private &operator+=(P *__private &pointer, I step) {
+  return pointer += ptrdiff_t(step);
+}
+template <class P, class I, metal::enable_if_t<__is_class(I) && __is_convertible(I, ptrdiff_t), int> = 0>
+static __attribute__((always_inline)) P *__private &operator-=(P *__private &pointer, I step) {
+  return pointer -= ptrdiff_t(step);
+}

@@ -1,0 +1,57 @@
+// Checked mode's part of the ABI: Python fills it (checked/abi.py mirrors it), the runtime's checker reads it and answers in it.
+#pragma once
+#include "soft_abi.h"
+
+enum { SOFT_READ = 1, SOFT_WRITE = 2, SOFT_ATOMIC = 4 };
+enum { SOFT_DEVICE = 0, SOFT_THREADGROUP = 1 };
+enum { SOFT_OUT_OF_BOUNDS = 1, SOFT_RACE_IN_GROUP = 2, SOFT_RACE_BETWEEN_GROUPS = 3 };
+enum { SOFT_BLOCK = 1024 };           // areas begin and end at multiples of this
+
+// Bytes that the dispatch may touch; sorted by start, without overlap.
+struct soft_segment {
+  soft_u64 start;
+  soft_u64 end;
+  soft_u32 access;                    // SOFT_READ, SOFT_WRITE or both
+  soft_u32 area;                      // the area that it lies in
+};
+
+// Whole blocks around one or more segments, with a bit for each byte that was touched in a given way.
+struct soft_area {
+  soft_u64 start;
+  soft_u64 end;
+  soft_u64 *reads;
+  soft_u64 *writes;
+  soft_u64 *atomic_reads;
+  soft_u64 *atomic_writes;
+  soft_u32 *reader;                   // for each 4 bytes, the last group (plus one) that read there
+  soft_u32 *writer;                   // likewise; both null where the whole area is read-only
+};
+
+// One finding. "Other" is the earlier of two conflicting accesses.
+struct soft_report {
+  soft_u32 kind;
+  soft_u32 space;                     // SOFT_DEVICE or SOFT_THREADGROUP
+  soft_u32 access;
+  soft_u32 other_access;
+  soft_u64 address;                   // in threadgroup memory: the offset, as a signed number
+  soft_u64 bytes;
+  soft_u64 site;                      // address of the instruction, so that a loop reports once
+  soft_u32 group[3];
+  soft_u32 thread[3];
+  soft_u32 other_group[3];
+  soft_u32 other_thread[3];
+  soft_u32 other_known;               // whether other_thread is
+};
+
+struct soft_check {
+  const struct soft_segment *segments;
+  struct soft_area *areas;
+  struct soft_report *reports;
+  soft_u32 segment_count;
+  soft_u32 area_count;
+  soft_u32 report_capacity;
+  soft_u32 report_count;              // kept
+  soft_u64 reports_total;             // distinct findings, kept or not
+  soft_u64 serial;                    // distinguishes dispatches; never 0
+  soft_u32 lock;
+};

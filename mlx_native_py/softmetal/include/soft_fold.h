@@ -1,0 +1,146 @@
+// Reductions and scans over the inbox, run once for a whole simdgroup. Groups of Width lanes are folded separately.
+#pragma once
+#include "soft_meet.h"
+#include "soft_vector.h"
+
+namespace soft {
+
+// The form in which a scalar is summed, and the compiler's vectors of it. Small floats are rounded once, at the end.
+template <class T> struct folded {
+  typedef T type;
+};
+template <> struct folded<half> {
+  typedef float type;
+};
+template <> struct folded<metal::bfloat> {
+  typedef float type;
+};
+template <> struct folded<bool> {
+  typedef uchar type;
+};
+template <class T> using folded_t = typename folded<T>::type;
+template <class T> using sixteen = T __attribute__((ext_vector_type(16)));
+// Sixteen wherever they lie.
+template <class T> struct __attribute__((packed)) unaligned {
+  sixteen<T> values;
+};
+
+// A vector as scalars in a row; vec3 has room for four.
+template <class T> struct row {
+  typedef T scalar;
+  static constexpr uint size = 1;
+};
+template <class T, int N> struct row<metal::vec<T, N>> {
+  typedef T scalar;
+  static constexpr uint size = N == 3 ? 4 : N;
+};
+
+#define SOFT_FOLD(name, expression)                                                       \
+  struct name {                                                                           \
+    template <class V> static __attribute__((always_inline)) V of(V a, V b) { return expression; } \
+  };
+SOFT_FOLD(fold_sum, a + b)
+SOFT_FOLD(fold_product, a *b)
+SOFT_FOLD(fold_min, __builtin_elementwise_min(a, b))
+SOFT_FOLD(fold_max, __builtin_elementwise_max(a, b))
+SOFT_FOLD(fold_and, a &b)
+SOFT_FOLD(fold_or, a | b)
+SOFT_FOLD(fold_xor, a ^ b)
+#undef SOFT_FOLD
+
+template <class T> SOFT_LANE_FN sixteen<folded_t<T>> load_sixteen(const T *p) {
+  if constexpr (__is_same(T, half)) {
+    return __builtin_convertvector(((const unaligned<half> *)p)->values, sixteen<float>);
+  } else if constexpr (__is_same(T, metal::bfloat)) {
+    sixteen<uint> bits = __builtin_convertvector(((const unaligned<ushort> *)p)->values, sixteen<uint>);
+    return __builtin_bit_cast(sixteen<float>, bits << 16u);
+  } else {
+    return ((const unaligned<folded_t<T>> *)p)->values;
+  }
+}
+
+// All lanes, one scalar each: halves against halves.
+template <class Op, class T> SOFT_LANE_FN T fold_whole(const T *values) {
+  auto sixteen = Op::of(load_sixteen<T>(values), load_sixteen<T>(values + 16));
+  auto eight = Op::of(sixteen.lo, sixteen.hi);
+  auto four = Op::of(eight.lo, eight.hi);
+  auto pair = Op::of(four.lo, four.hi);
+  return T(Op::of(pair.x, pair.y));
+}
+
+// The lanes from `first` that take part, in order.
+template <class Op, class T, uint Width> SOFT_LANE_FN void fold_some(const T *values, T *result, uint first, uint active) {
+  constexpr uint N = row<T>::size;
+  typedef typename row<T>::scalar scalar;
+  const scalar *in = (const scalar *)values;
+  folded_t<scalar> sum[N];
+  bool begun = false;
+  for (uint lane = first; lane < first + Width; lane++) {
+    if (!(active >> lane & 1)) continue;
+    for (uint i = 0; i < N; i++) {
+      folded_t<scalar> next = in[lane * N + i];
+      sum[i] = begun ? (folded_t<scalar>)Op::of(sum[i], next) : next;
+    }
+    begun = true;
+  }
+  for (uint i = 0; begun && i < N; i++) ((scalar *)result)[i] = scalar(sum[i]);
+}
+
+template <class Op, class T, uint Width> void fold(const char *inbox, char *outbox, uint active) {
+  const T *values = (const T *)(inbox + inbox_of<T>);
+  T *results = (T *)outbox;
+  if constexpr (Width == SOFT_WIDTH && row<T>::size == 1) {
+    if (active == ~0u) {
+      results[0] = fold_whole<Op, T>(values);
+      return;
+    }
+  }
+  for (uint first = 0; first < SOFT_WIDTH; first += Width)
+    fold_some<Op, T, Width>(values, results + first / Width, first, active);
+}
+
+template <class Op, uint Width, class T> SOFT_LANE_FN T reduce(T value) {
+  soft_lane *lane = self();
+  const char *outbox = exchange(lane, value, fold<Op, T, Width>);
+  return ((const T *)outbox)[lane_number(lane) / Width];
+}
+
+// Running totals over the lanes that take part; exclusive ones begin with `Start`.
+template <class Op, class T, uint Width, bool Inclusive, int Start> void scan(const char *inbox, char *outbox, uint active) {
+  constexpr uint N = row<T>::size;
+  typedef typename row<T>::scalar scalar;
+  const scalar *in = (const scalar *)(inbox + inbox_of<T>);
+  scalar *out = (scalar *)outbox;
+  folded_t<scalar> sum[N];
+  for (uint lane = 0; lane < SOFT_WIDTH; lane++) {
+    for (uint i = 0; lane % Width == 0 && i < N; i++) sum[i] = folded_t<scalar>(Start);
+    if (!(active >> lane & 1)) continue;
+    for (uint i = 0; i < N; i++) {
+      folded_t<scalar> before = sum[i];
+      sum[i] = Op::of(before, (folded_t<scalar>)in[lane * N + i]);
+      out[lane * N + i] = scalar(Inclusive ? sum[i] : before);
+    }
+  }
+}
+
+template <class Op, uint Width, bool Inclusive, int Start, class T> SOFT_LANE_FN T prefix(T value) {
+  soft_lane *lane = self();
+  const char *outbox = exchange(lane, value, scan<Op, T, Width, Inclusive, Start>);
+  return ((const T *)outbox)[lane_number(lane)];
+}
+
+// One bit for each lane that takes part and says true.
+SOFT_LANE_FN void gather_bits(const char *inbox, char *outbox, uint active) {
+  const char *said = inbox + inbox_of<bool>;
+  uint bits = 0;
+  for (uint lane = 0; lane < SOFT_WIDTH; lane++) bits |= uint(said[lane] & 1) << lane;
+  ((uint *)outbox)[0] = bits & active;
+  ((uint *)outbox)[1] = active;
+}
+
+struct votes {
+  uint said, active;
+};
+SOFT_LANE_FN votes vote(bool value) { return *(const votes *)exchange(self(), value, gather_bits); }
+
+}  // namespace soft

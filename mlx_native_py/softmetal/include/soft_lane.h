@@ -1,0 +1,34 @@
+// The running thread as device code finds it, and threadgroup variables.
+#pragma once
+#include "soft_abi.h"
+#include "soft_types.h"
+
+// Distance of the thread's lane pointer from the thread pointer; the runtime knows it.
+extern "C" const __global long soft_lane_offset;
+// Exist only in kernels with threadgroup variables.
+extern "C" __attribute__((weak, visibility("hidden"))) __global char __start_soft_tg[];
+extern "C" __attribute__((weak, visibility("hidden"))) __global char __stop_soft_tg[];
+
+namespace soft {
+
+static __attribute__((always_inline)) soft_lane *self() {
+  return *(soft_lane **)((char *)__builtin_thread_pointer() + soft_lane_offset);
+}
+
+static __attribute__((always_inline)) uint static_threadgroup_bytes() {
+  return __stop_soft_tg - __start_soft_tg;
+}
+
+static __attribute__((always_inline)) char *threadgroup_memory(const __global char *stand_in) {
+  return self()->group->tg + (stand_in - __start_soft_tg);
+}
+
+}  // namespace soft
+
+// SOFT_TG_VAR(element, name, [n][m]): `threadgroup element name[n][m];` of a kernel. The static stands in for the
+// variable: its place in the section is the variable's place in the threadgroup's memory.
+#define SOFT_TG_VAR(type, name, ...)                                                                              \
+  typedef type name##_soft_type __VA_ARGS__;                                                                      \
+  static __attribute__((section("soft_tg"), aligned(alignof(name##_soft_type)))) __global char                    \
+      name##_soft_place[sizeof(name##_soft_type)];                                                                \
+  __local name##_soft_type &name = *(__local name##_soft_type *)soft::threadgroup_memory(name##_soft_place)

@@ -1,0 +1,124 @@
+// How the threads of a simdgroup exchange values: each leaves its own in the inbox, the last to come makes the outbox.
+#pragma once
+#include "soft_lane.h"
+#include "soft_traits.h"
+#include "soft_bfloat.h"
+
+#ifndef SOFT_ENGINE
+#define SOFT_ENGINE 1
+#endif
+#define SOFT_LANE_FN static __attribute__((always_inline))
+
+#if SOFT_ENGINE == 0
+// Not defined anywhere: a flat kernel that reaches one of these was taken for flat by mistake.
+extern "C" __attribute__((convergent)) soft_u32 soft_flat_kernels_cannot_wait(soft_lane *, soft_combine, soft_u32);
+#define soft_meet soft_flat_kernels_cannot_wait
+#define soft_barrier(lane, flags) soft_flat_kernels_cannot_wait(lane, nullptr, flags)
+#else
+// Comes back when all threads of the simdgroup that are at this call have arrived; answers which they are.
+extern "C" SOFT_WAITING soft_u32 soft_meet(soft_lane *, soft_combine, soft_u32 flags);
+extern "C" SOFT_WAITING void soft_barrier(soft_lane *, soft_u32 flags);
+#endif
+
+namespace soft {
+
+// Slots are powers of two; those of one size lie together, so threads at different calls do not disturb each other.
+constexpr uint slot_bytes(uint size) {
+  uint slot = 1;
+  while (slot < size) slot *= 2;
+  return slot;
+}
+template <class T> static constexpr uint slot_of = slot_bytes(sizeof(T));
+template <class T> static constexpr uint inbox_of = SOFT_WIDTH * (slot_of<T> - 1);
+
+// A value in its slot; padding up to the slot's size.
+template <class T> struct alignas(alignof(T)) slot {
+  T value;
+  char rest[slot_of<T> - sizeof(T) ? slot_of<T> - sizeof(T) : 1];
+};
+template <class T> SOFT_LANE_FN const T &read_slot(const char *box, uint lane) { return *(const T *)(box + lane * slot_of<T>); }
+template <class T> SOFT_LANE_FN T &write_slot(char *box, uint lane) { return *(T *)(box + lane * slot_of<T>); }
+
+SOFT_LANE_FN uint lane_number(const soft_lane *lane) { return lane->index % SOFT_WIDTH; }
+
+// Leaves a value, meets the others, answers the outbox. It holds until this thread's next meeting.
+template <class T> SOFT_LANE_FN const char *exchange(soft_lane *lane, T value, soft_combine combine) {
+  static_assert(slot_of<T> <= SOFT_SLOT_BYTES, "exchanged in pieces");
+  write_slot<T>(lane->inbox + inbox_of<T>, lane_number(lane)) = value;
+  soft_meet(lane, combine, 0);
+  return lane->inbox + SOFT_OUTBOX;
+}
+
+// A loop in which threads wait for each other. Threads in different rounds of it do not meet.
+struct loop : soft_loop {
+  soft_lane *lane;
+  soft_u64 path;
+  __attribute__((always_inline)) loop(uint n) : lane(self()) {
+    outer = lane->loops;
+    path = lane->path;
+    number = n;
+    round = 0;
+    lane->loops = this;
+  }
+  __attribute__((always_inline)) void next() {
+    round++;
+    lane->path = (path + ((ulong)number << 32 | round)) * 0x9e3779b97f4a7c15ul;
+  }
+  __attribute__((always_inline)) ~loop() {
+    lane->loops = outer;
+    lane->path = path;
+  }
+};
+
+// Every thread's value as it is.
+template <uint Slot> void copy_all(const char *inbox, char *outbox, uint) {
+  __builtin_memcpy(outbox, inbox + SOFT_WIDTH * (Slot - 1), SOFT_WIDTH * Slot);
+}
+
+// Which lane to take a value from, and from which of two values.
+struct source {
+  uint lane;
+  bool filling;
+};
+
+struct piece {
+  ulong words[SOFT_SLOT_BYTES / 8];
+};
+template <class T> struct pieces {
+  piece part[(sizeof(T) + sizeof(piece) - 1) / sizeof(piece)];
+};
+
+template <class T> SOFT_LANE_FN T from_lane(T value, uint source) {
+  soft_lane *lane = self();
+  if constexpr (slot_of<T> <= SOFT_SLOT_BYTES) {
+    return read_slot<T>(exchange(lane, value, copy_all<slot_of<T>>), source % SOFT_WIDTH);
+  } else {
+    pieces<T> whole;
+    __builtin_memcpy(&whole, &value, sizeof(T));
+    for (piece &p : whole.part) p = from_lane(p, source);
+    __builtin_memcpy(&value, &whole, sizeof(T));
+    return value;
+  }
+}
+
+template <class T> struct two {
+  T data, filling;
+};
+template <class T> SOFT_LANE_FN T from_lane_filled(T data, T filling, source from) {
+  two<T> both = from_lane(two<T>{data, filling}, from.lane);
+  return from.filling ? both.filling : both.data;
+}
+
+SOFT_LANE_FN uint own_lane() { return lane_number(self()); }
+
+}  // namespace soft
+
+// Around a loop: SOFT_LOOP for (...) SOFT_ROUND body, SOFT_LOOP while (...) SOFT_ROUND body,
+// SOFT_LOOP do SOFT_ROUND body while (...);
+#if SOFT_ENGINE == 0
+#define SOFT_LOOP
+#define SOFT_ROUND
+#else
+#define SOFT_LOOP if (soft::loop soft_this_loop(__COUNTER__); false) { } else
+#define SOFT_ROUND if (soft_this_loop.next(), false) { } else
+#endif

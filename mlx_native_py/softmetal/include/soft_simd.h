@@ -1,0 +1,156 @@
+// Simdgroup and quadgroup functions of Metal, and barriers.
+#pragma once
+#include "soft_fold.h"
+
+namespace metal {
+
+enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2, mem_texture = 4, mem_threadgroup_imageblock = 8, mem_object_data = 16 };
+SOFT_FN mem_flags operator|(mem_flags a, mem_flags b) { return mem_flags(int(a) | int(b)); }
+SOFT_FN mem_flags operator&(mem_flags a, mem_flags b) { return mem_flags(int(a) & int(b)); }
+
+enum memory_order { memory_order_relaxed = 0, memory_order_acquire = 2, memory_order_release = 3, memory_order_acq_rel = 4, memory_order_seq_cst = 5 };
+enum thread_scope { thread_scope_thread, thread_scope_simdgroup, thread_scope_threadgroup, thread_scope_device };
+enum memory_scope { memory_scope_simdgroup, memory_scope_threadgroup, memory_scope_device };
+
+SOFT_LANE_FN void threadgroup_barrier(mem_flags flags) { soft_barrier(soft::self(), uint(flags)); }
+SOFT_LANE_FN void threadgroup_barrier(mem_flags flags, memory_scope) { threadgroup_barrier(flags); }
+SOFT_LANE_FN void threadgroup_barrier(mem_flags flags, thread_scope) { threadgroup_barrier(flags); }
+// Without memory to order it is a hint to schedulers, and costs nothing.
+SOFT_LANE_FN void simdgroup_barrier(mem_flags flags) {
+  if (flags != mem_flags::mem_none) soft_meet(soft::self(), nullptr, uint(flags));
+}
+SOFT_LANE_FN void simdgroup_barrier(mem_flags flags, memory_scope) { simdgroup_barrier(flags); }
+SOFT_LANE_FN void simdgroup_barrier(mem_flags flags, thread_scope) { simdgroup_barrier(flags); }
+SOFT_LANE_FN void atomic_thread_fence(mem_flags, memory_order, thread_scope = thread_scope_device) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+#define SOFT_LANE_FUNCTION(name, ...) \
+  template <class T> SOFT_LANE_FN T name(T data) { return soft::__VA_ARGS__(data); }
+#define SOFT_REDUCTION(name)                                                       \
+  SOFT_LANE_FUNCTION(simd_##name, reduce<soft::fold_##name, SOFT_WIDTH>)           \
+  SOFT_LANE_FUNCTION(quad_##name, reduce<soft::fold_##name, 4>)
+#define SOFT_SCAN(name, start)                                                                             \
+  SOFT_LANE_FUNCTION(simd_prefix_inclusive_##name, prefix<soft::fold_##name, SOFT_WIDTH, true, start>)     \
+  SOFT_LANE_FUNCTION(simd_prefix_exclusive_##name, prefix<soft::fold_##name, SOFT_WIDTH, false, start>)    \
+  SOFT_LANE_FUNCTION(quad_prefix_inclusive_##name, prefix<soft::fold_##name, 4, true, start>)              \
+  SOFT_LANE_FUNCTION(quad_prefix_exclusive_##name, prefix<soft::fold_##name, 4, false, start>)
+SOFT_REDUCTION(sum)
+SOFT_REDUCTION(product)
+SOFT_REDUCTION(min)
+SOFT_REDUCTION(max)
+SOFT_REDUCTION(and)
+SOFT_REDUCTION(or)
+SOFT_REDUCTION(xor)
+SOFT_SCAN(sum, 0)
+SOFT_SCAN(product, 1)
+#undef SOFT_LANE_FUNCTION
+#undef SOFT_REDUCTION
+#undef SOFT_SCAN
+
+}  // namespace metal
+
+namespace soft {
+// The lane that a shuffle within groups of Width reads from; beyond the end a thread keeps its own value.
+template <uint Width> struct within {
+  static uint base(uint lane) { return lane / Width * Width; }
+  static uint at(uint lane, uint index) { return base(lane) + index % Width; }
+  static uint up(uint lane, uint delta) { return lane % Width >= delta ? lane - delta : lane; }
+  static uint down(uint lane, uint delta) { return lane % Width + delta < Width ? lane + delta : lane; }
+  static uint rotate_up(uint lane, uint delta) { return at(lane, lane - delta); }
+  static uint rotate_down(uint lane, uint delta) { return at(lane, lane + delta); }
+};
+SOFT_LANE_FN source fill_up(uint lane, uint delta, uint modulo) {
+  uint base = lane / modulo * modulo, place = lane % modulo;
+  return {base + (place + modulo - delta % modulo) % modulo, place < delta};
+}
+SOFT_LANE_FN source fill_down(uint lane, uint delta, uint modulo) {
+  uint base = lane / modulo * modulo, place = lane % modulo;
+  return {base + (place + delta) % modulo, place + delta >= modulo};
+}
+}  // namespace soft
+
+namespace metal {
+#define SOFT_SHUFFLE(prefix, width)                                                                                    \
+  template <class T> SOFT_LANE_FN T prefix##_broadcast(T data, ushort lane) {                                          \
+    return soft::from_lane(data, soft::within<width>::at(soft::own_lane(), lane));                                     \
+  }                                                                                                                    \
+  template <class T> SOFT_LANE_FN T prefix##_shuffle(T data, ushort lane) { return prefix##_broadcast(data, lane); }   \
+  template <class T> SOFT_LANE_FN T prefix##_shuffle_xor(T data, ushort mask) {                                        \
+    return prefix##_broadcast(data, ushort(soft::own_lane() ^ mask));                                                  \
+  }                                                                                                                    \
+  template <class T> SOFT_LANE_FN T prefix##_shuffle_up(T data, ushort delta) {                                        \
+    return soft::from_lane(data, soft::within<width>::up(soft::own_lane(), delta));                                    \
+  }                                                                                                                    \
+  template <class T> SOFT_LANE_FN T prefix##_shuffle_down(T data, ushort delta) {                                      \
+    return soft::from_lane(data, soft::within<width>::down(soft::own_lane(), delta));                                  \
+  }                                                                                                                    \
+  template <class T> SOFT_LANE_FN T prefix##_shuffle_rotate_up(T data, ushort delta) {                                 \
+    return soft::from_lane(data, soft::within<width>::rotate_up(soft::own_lane(), delta));                             \
+  }                                                                                                                    \
+  template <class T> SOFT_LANE_FN T prefix##_shuffle_rotate_down(T data, ushort delta) {                               \
+    return soft::from_lane(data, soft::within<width>::rotate_down(soft::own_lane(), delta));                           \
+  }                                                                                                                    \
+  template <class T>                                                                                                   \
+  SOFT_LANE_FN T prefix##_shuffle_and_fill_up(T data, T filling, ushort delta, ushort modulo = width) {                \
+    return soft::from_lane_filled(data, filling, soft::fill_up(soft::own_lane(), delta, modulo));                      \
+  }                                                                                                                    \
+  template <class T>                                                                                                   \
+  SOFT_LANE_FN T prefix##_shuffle_and_fill_down(T data, T filling, ushort delta, ushort modulo = width) {              \
+    return soft::from_lane_filled(data, filling, soft::fill_down(soft::own_lane(), delta, modulo));                    \
+  }
+SOFT_SHUFFLE(simd, SOFT_WIDTH)
+SOFT_SHUFFLE(quad, 4)
+#undef SOFT_SHUFFLE
+
+// One bit for each thread of a simdgroup or quadgroup.
+template <uint Width> struct soft_vote {
+  typedef ulong vote_t;
+  SOFT_MEMBER soft_vote() : bits(0) {}
+  explicit SOFT_MEMBER soft_vote(vote_t v) : bits(v) {}
+  explicit SOFT_MEMBER operator vote_t() const { return bits; }
+  SOFT_MEMBER bool all() const { return (bits & everyone) == everyone; }
+  SOFT_MEMBER bool any() const { return (bits & everyone) != 0; }
+
+ private:
+  static constexpr vote_t everyone = (1ul << Width) - 1;
+  vote_t bits;
+};
+typedef soft_vote<SOFT_WIDTH> simd_vote;
+typedef soft_vote<4> quad_vote;
+
+SOFT_LANE_FN simd_vote simd_ballot(bool expression) { return simd_vote(soft::vote(expression).said); }
+SOFT_LANE_FN simd_vote simd_active_threads_mask() { return simd_vote(soft_meet(soft::self(), nullptr, 0)); }
+SOFT_LANE_FN bool simd_all(bool expression) {
+  soft::votes votes = soft::vote(expression);
+  return votes.said == votes.active;
+}
+SOFT_LANE_FN bool simd_any(bool expression) { return soft::vote(expression).said != 0; }
+SOFT_LANE_FN bool simd_is_first() {
+  soft_lane *lane = soft::self();
+  return uint(__builtin_ctz(soft_meet(lane, nullptr, 0))) == soft::lane_number(lane);
+}
+SOFT_LANE_FN bool simd_is_helper_thread() { return false; }
+template <class T> SOFT_LANE_FN T simd_broadcast_first(T data) {
+  uint active = soft_meet(soft::self(), nullptr, 0);
+  return soft::from_lane(data, __builtin_ctz(active));
+}
+
+SOFT_LANE_FN uint soft_own_quad(uint mask) { return mask >> (soft::own_lane() & ~3u) & 15u; }
+SOFT_LANE_FN quad_vote quad_ballot(bool expression) { return quad_vote(soft_own_quad(soft::vote(expression).said)); }
+SOFT_LANE_FN quad_vote quad_active_threads_mask() { return quad_vote(soft_own_quad(soft_meet(soft::self(), nullptr, 0))); }
+SOFT_LANE_FN bool quad_all(bool expression) {
+  soft::votes votes = soft::vote(expression);
+  return soft_own_quad(votes.said) == soft_own_quad(votes.active);
+}
+SOFT_LANE_FN bool quad_any(bool expression) { return soft_own_quad(soft::vote(expression).said) != 0; }
+SOFT_LANE_FN bool quad_is_first() {
+  soft_lane *lane = soft::self();
+  return uint(__builtin_ctz(soft_own_quad(soft_meet(lane, nullptr, 0)))) == lane->index % 4;
+}
+SOFT_LANE_FN bool quad_is_helper_thread() { return false; }
+template <class T> SOFT_LANE_FN T quad_broadcast_first(T data) {
+  uint active = soft_own_quad(soft_meet(soft::self(), nullptr, 0));
+  return quad_broadcast(data, ushort(__builtin_ctz(active)));
+}
+}  // namespace metal

@@ -1,0 +1,109 @@
+"""The values that pass between the MSL front end, the engines and the Metal objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+Size = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """What `MTLCompileOptions` says about one source."""
+
+    macros: tuple[tuple[str, str], ...] = ()
+    math_mode: Literal["safe", "relaxed", "fast"] = "fast"
+    language_version: tuple[int, int] = (3, 2)
+    include_paths: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One message of the compiler, at the user's own line."""
+
+    severity: Literal["error", "warning"]
+    message: str
+    file: str
+    line: int
+    column: int
+    source_line: str = ""
+
+    def __str__(self) -> str:
+        caret = f"\n{self.source_line}\n{' ' * (self.column - 1)}^" if self.source_line else ""
+        return f"{self.file}:{self.line}:{self.column}: {self.severity}: {self.message}{caret}"
+
+
+class CompileError(Exception):
+    """The source was refused; `diagnostics` says where and why."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        super().__init__("\n".join(map(str, diagnostics)))
+        self.diagnostics = diagnostics
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One bindable argument of a kernel. Size and alignment are known once it is compiled (else 0)."""
+
+    kind: Literal["buffer", "threadgroup"]
+    index: int
+    name: str
+    access: Literal["read", "read_write"]
+    type_name: str = ""
+    data_type: int = 0  # MTLDataType
+    size: int = 0
+    alignment: int = 0
+    is_pointer: bool = True
+    condition: str | None = None  # name of the function constant that switches it on
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A function constant: `constant T name [[function_constant(index)]]`."""
+
+    name: str
+    index: int
+    type_name: str
+    data_type: int  # MTLDataType
+    required: bool = True  # False where is_function_constant_defined() guards it
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel's signature as its source declares it; `name` is the host name."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    constants: tuple[Constant, ...] = ()
+    max_total_threads: int | None = None
+
+
+@dataclass(frozen=True)
+class Executable:
+    """A kernel compiled for one set of constants, ready to run."""
+
+    kernel: Kernel  # arguments with sizes, without those switched off by a constant
+    engine: Literal["flat", "fibers"]
+    entry: int  # address of its soft_entry
+    static_threadgroup_bytes: int
+    stack_bytes: int
+    max_total_threads: int
+    declined: Mapping[str, str]  # engine -> why it was not taken
+    image: object  # keeps the shared object loaded
+
+
+class Library(Protocol):
+    """A source that passed the compiler's checks."""
+
+    @property
+    def kernels(self) -> Mapping[str, Kernel]: ...
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]: ...
+
+    def build(self, name: str, constants: Mapping[int, bytes], *, checked: bool = False) -> Executable:
+        """Compiles kernel `name` with constant values by index; raises CompileError."""
+        ...

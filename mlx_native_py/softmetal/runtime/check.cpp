@@ -1,0 +1,195 @@
+// The hooks: begins and ends groups, moves the epochs on at barriers, and merges what a group touched into its dispatch.
+#include <dlfcn.h>
+#include <sys/mman.h>
+
+#include "check_shadow.h"
+
+namespace soft {
+
+__thread Worker *check_worker __attribute__((tls_model("initial-exec")));
+
+enum { KEPT_BLOCKS = 8192 };
+enum : u32 { LAST_SLICE = 0xF0000000u };
+
+// The shared object around an address in it, from its own program headers.
+static bool image_around(const void *address, u64 &start, u64 &end) {
+  Dl_info found;
+  if (!dladdr(address, &found)) return false;
+  const char *base = (const char *)found.dli_fbase, *header = base + *(u64 *)(base + 32);
+  unsigned step = *(unsigned short *)(base + 54), count = *(unsigned short *)(base + 56);
+  start = end = (u64)base;
+  for (unsigned i = 0; i < count; i++, header += step) {
+    u64 stop = start + *(u64 *)(header + 16) + *(u64 *)(header + 40);
+    if (*(u32 *)header == 1 && stop > end) end = stop;
+  }
+  return true;
+}
+
+// Threadgroup memory sits in the middle of pages that fault, so that going astray hits nothing else.
+static char *reserve_threadgroup_memory() {
+  char *start = (char *)mmap(nullptr, TG_RESERVED, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (start == (char *)-1 || mprotect(start + TG_BEFORE, TG_BLOCKS * BLOCK, PROT_READ | PROT_WRITE)) __builtin_trap();
+  return start + TG_BEFORE;
+}
+
+static Worker &new_worker() {
+  Worker *w = (Worker *)calloc(1, sizeof(Worker));
+  if (!w) __builtin_trap();
+  w->tg = reserve_threadgroup_memory();
+  for (Block &block : w->tg_blocks) {
+    block.space = SOFT_THREADGROUP;
+    block.access = SOFT_READ | SOFT_WRITE;
+    block.cells = (Cell *)calloc(CELLS, sizeof(Cell));
+    if (!block.cells) __builtin_trap();
+    block.shift = 2;
+  }
+  u64 start, end;
+  if (image_around((const void *)check_group_begin, start, end)) check_private_memory((void *)start, end - start);
+  return *w;
+}
+
+// Before the numbers run out, everything starts anew.
+static void forget_slices(Worker &w) {
+  for (Block &block : w.tg_blocks) {
+    __builtin_memset(block.cells, 0, (block.shift ? CELLS : BLOCK) * sizeof(Cell));
+    free(block.atomics);
+    block.atomics = nullptr;
+  }
+  reset_blocks(w);
+  for (u32 i = 0; i < w.spare_count; i++) {
+    free(w.spare[i]->cells);
+    free(w.spare[i]->atomics);
+    free(w.spare[i]);
+  }
+  w.spare_count = w.slice = 0;
+}
+
+void check_group_begin(soft_group &group) {
+  if (!check_worker) check_worker = &new_worker();
+  Worker &w = *check_worker;
+  w.check = group.launch->check;
+  w.group = &group;
+  w.stacks = (u64)current_context->stacks;
+  w.stack_bytes = current_context->stacks_bytes;
+  group.tg = w.tg;
+  if (w.slice > LAST_SLICE) forget_slices(w);
+  if (w.check_serial != w.check->serial || w.block_count > KEPT_BLOCKS) reset_blocks(w);
+  if (w.check_serial != w.check->serial) image_around((const void *)group.launch->entry, w.image_start, w.image_end);
+  w.check_serial = w.check->serial;
+  for (u32 i = 0; i < TG_BLOCKS; i++) {
+    w.tg_blocks[i].cover = (i + 1) * BLOCK <= group.launch->tg_bytes ? Cover::exact : Cover::mixed;
+  }
+  w.serial++;
+  w.first = w.base[0] = w.base[1] = w.slice + 1;
+  __builtin_memset(w.simd_epoch, 0, sizeof w.simd_epoch);
+  w.lane = nullptr;
+  w.touched_count = 0;
+  w.fenced = false;
+}
+
+// What all of them asked for; the flags of one that ended are not its last word on anything.
+static unsigned common_flags(const Context &context) {
+  unsigned flags = 3;
+  for (u32 i = 0; i < context.group.count; i++) {
+    if (context.simdgroups[i / SOFT_WIDTH].live >> (i % SOFT_WIDTH) & 1) flags &= context.lanes[i].flags;
+  }
+  return flags;
+}
+
+void check_barrier(const Context &context) {
+  Worker &w = *check_worker;
+  unsigned flags = common_flags(context);
+  if (flags & 1) w.base[SOFT_DEVICE] = w.slice + 1;
+  if (flags & 2) w.base[SOFT_THREADGROUP] = w.slice + 1;
+  w.lane = nullptr;
+}
+
+void check_simdgroup(unsigned simdgroup, unsigned flags) {
+  Worker &w = *check_worker;
+  flags = flags ? flags : 3;
+  if (flags & 1) w.simd_epoch[simdgroup % 32][SOFT_DEVICE]++;
+  if (flags & 2) w.simd_epoch[simdgroup % 32][SOFT_THREADGROUP]++;
+  w.lane = nullptr;
+}
+
+static u32 group_index(const soft_group &group) {
+  const u32 *groups = group.launch->groups;
+  return group.position[0] + groups[0] * (group.position[1] + groups[1] * group.position[2]);
+}
+
+// What a group did in 64 bytes, or what all earlier ones did.
+struct Touched {
+  u64 reads, writes, atomic_reads, atomic_writes;
+};
+
+static u64 plain_or_atomic_clash(const Touched &mine, const Touched &theirs) {
+  u64 any = theirs.reads | theirs.writes | theirs.atomic_reads | theirs.atomic_writes;
+  return (mine.writes & any) | (mine.reads & (theirs.writes | theirs.atomic_writes)) |
+         (mine.atomic_writes & (theirs.reads | theirs.writes)) | (mine.atomic_reads & theirs.writes);
+}
+
+static unsigned access_of(const Touched &touched, u64 bit) {
+  if (touched.writes & bit) return SOFT_WRITE;
+  if (touched.atomic_writes & bit) return SOFT_WRITE | SOFT_ATOMIC;
+  return touched.reads & bit ? SOFT_READ : SOFT_READ | SOFT_ATOMIC;
+}
+
+// The thread of this group that touched the byte last; 0 if its slice is forgotten.
+static u32 lane_of(const Worker &w, const Block &block, unsigned offset, unsigned access) {
+  u32 slice = 0;
+  if (access & SOFT_ATOMIC) slice = access & SOFT_WRITE ? block.atomics->cells[offset].writer : block.atomics->cells[offset].reader;
+  else slice = access & SOFT_WRITE ? block.cells[offset >> block.shift].writer : block.cells[offset >> block.shift].reader;
+  return slice >= w.first && slice <= w.slice ? w.slices[slice - w.first].lane : 0;
+}
+
+static void report_clash(Worker &w, const Block &block, unsigned word, u64 clash, const Touched &mine, const Touched &theirs) {
+  const soft_area &area = w.check->areas[block.area];
+  u64 bit = clash & -clash, run = clash >> __builtin_ctzl(clash);
+  unsigned offset = 64 * word + __builtin_ctzl(clash), access = access_of(mine, bit), other = access_of(theirs, bit);
+  u64 address = block.key * BLOCK + offset;
+  u64 bytes = ~run ? __builtin_ctzl(~run) : 64;
+  u32 group = (other & SOFT_WRITE ? area.writer : area.reader)[(address - area.start) / 4];
+  Finding finding = {address, bytes, block.area + 1, access, other};
+  race_between_groups(w, finding, lane_of(w, block, offset, access), group - 1);
+}
+
+static void note_group(const soft_area &area, u64 start, const Touched &mine, u32 group) {
+  u64 reads = mine.reads | mine.atomic_reads, writes = mine.writes | mine.atomic_writes;
+  u64 at = (start - area.start) / 4;
+  for (unsigned i = 0; i < 16; i++) {
+    if (reads >> (4 * i) & 15) area.reader[at + i] = group;
+    if (writes >> (4 * i) & 15) area.writer[at + i] = group;
+  }
+}
+
+static void merge_word(Worker &w, const Block &block, unsigned i, u32 group) {
+  const soft_area &area = w.check->areas[block.area];
+  Touched mine = {block.reads[i], block.writes[i], 0, 0};
+  if (block.atomics) mine.atomic_reads = block.atomics->reads[i], mine.atomic_writes = block.atomics->writes[i];
+  if (!(mine.reads | mine.writes | mine.atomic_reads | mine.atomic_writes)) return;
+  u64 start = block.key * BLOCK + 64 * i, at = (start - area.start) / 64;
+  if (area.writer) {
+    Touched theirs = {area.reads[at], area.writes[at], area.atomic_reads[at], area.atomic_writes[at]};
+    u64 clash = w.fenced ? 0 : plain_or_atomic_clash(mine, theirs);
+    if (clash) report_clash(w, block, i, clash, mine, theirs);
+    note_group(area, start, mine, group);
+    area.writes[at] |= mine.writes;
+    area.atomic_reads[at] |= mine.atomic_reads;
+    area.atomic_writes[at] |= mine.atomic_writes;
+  }
+  area.reads[at] |= mine.reads;
+}
+
+void check_group_end(soft_group &group) {
+  Worker &w = *check_worker;
+  u32 index = group_index(group) + 1;
+  lock(*w.check);
+  for (u32 k = 0; k < w.touched_count; k++) {
+    for (unsigned i = 0; i < WORDS; i++) merge_word(w, *w.touched[k], i, index);
+  }
+  unlock(*w.check);
+  w.group = nullptr;
+  w.lane = nullptr;
+}
+
+}  // namespace soft

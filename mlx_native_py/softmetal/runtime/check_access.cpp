@@ -1,0 +1,87 @@
+// Accesses of odd sizes, and atomic ones.
+#include "check_access.h"
+
+namespace soft {
+
+void begin_slice(Worker &w) {
+  w.lane = current_lane;
+  u32 index = ++w.slice - w.first;
+  if (index >= w.slice_capacity) {
+    Undisturbed hold;
+    w.slice_capacity = 2 * w.slice_capacity + 4096;
+    w.slices = (Slice *)realloc(w.slices, w.slice_capacity * sizeof(Slice));
+    if (!w.slices) __builtin_trap();
+  }
+  const u32 *epoch = w.simd_epoch[simdgroup_of(w.lane->index)];
+  w.slices[index] = {w.lane->index, {epoch[0], epoch[1]}};
+}
+
+template <unsigned ACCESS> static void touch_piece(Worker &w, u64 address, unsigned bytes, u64 site) {
+  Block &block = block_at(w, address);
+  switch (bytes) {
+    case 1: return touch<1, ACCESS>(w, block, address, site);
+    case 2: return touch<2, ACCESS>(w, block, address, site);
+    case 4: return touch<4, ACCESS>(w, block, address, site);
+    case 8: return touch<8, ACCESS>(w, block, address, site);
+    default: return touch<16, ACCESS>(w, block, address, site);
+  }
+}
+
+void access_bytes(u64 address, u64 bytes, unsigned access, u64 site) {
+  Worker *w = check_worker;
+  if (!w || !w->group || !bytes || address - w->stacks < w->stack_bytes) return;
+  if (!allowed(*w, address, bytes, access)) {
+    if (runtime_memory(*w, address, bytes)) return;
+    out_of_bounds(*w, {address, bytes, site, access, 0});
+  }
+  while (bytes) {
+    unsigned piece = 16;
+    while (address % piece || piece > bytes) piece /= 2;
+    if (access & SOFT_READ) touch_piece<SOFT_READ>(*w, address, piece, site);
+    if (access & SOFT_WRITE) touch_piece<SOFT_WRITE>(*w, address, piece, site);
+    address += piece, bytes -= piece;
+  }
+}
+
+// The plain access in conflict with an atomic one, or 0.
+static u32 plain_conflict(const Worker &w, const Block &block, unsigned offset, unsigned bytes, unsigned access, unsigned &other) {
+  for (unsigned i = offset >> block.shift; i <= (offset + bytes - 1) >> block.shift; i++) {
+    const Cell &cell = block.cells[i];
+    other = SOFT_WRITE;
+    if (conflicts(w, cell.writer, block.space)) return cell.writer;
+    other = SOFT_READ;
+    if (!(access & SOFT_WRITE)) continue;
+    if (conflicts(w, cell.reader, block.space)) return cell.reader;
+    if (conflicts(w, cell.reader2, block.space)) return cell.reader2;
+  }
+  return 0;
+}
+
+static void remember_atomic(Worker &w, Block &block, unsigned offset, unsigned bytes, unsigned access) {
+  Atomics &atomics = atomics_of(block);
+  u64 mask = ((1ull << bytes) - 1) << (offset % 64);
+  (access & SOFT_WRITE ? atomics.writes : atomics.reads)[offset / 64] |= mask;
+  for (unsigned i = offset; i < offset + bytes; i++) {
+    AtomicCell &cell = atomics.cells[i];
+    if (access & SOFT_WRITE) remember(w, cell.writer, cell.writer2, block.space);
+    else remember(w, cell.reader, cell.reader2, block.space);
+  }
+}
+
+void atomic_access(u64 address, unsigned bytes, unsigned access, u64 site) {
+  Worker *w = check_worker;
+  if (!w || !w->group || address - w->stacks < w->stack_bytes) return;
+  access |= SOFT_ATOMIC;
+  Block &block = block_at(*w, address);
+  if (address % bytes) out_of_bounds(*w, {address, bytes, site, access, 0});
+  if (!enter(*w, block, address, bytes, access, site)) return;
+  if (block.read_only) return (void)(block.reads[address % BLOCK / 64] |= ((1ull << bytes) - 1) << (address % 64));
+  if (current_lane != w->lane) begin_slice(*w);
+  unsigned offset = address % BLOCK, other = 0;
+  if (bytes < 4 && block.shift) split_cells(block);
+  u32 conflict = plain_conflict(*w, block, offset, bytes, access, other);
+  if (conflict) race_in_group(*w, {address, bytes, site, access, other}, conflict, block.space);
+  remember_atomic(*w, block, offset, bytes, access);
+}
+
+}  // namespace soft

@@ -1,0 +1,166 @@
+// Where an address belongs: segments of the dispatch, threadgroup memory, memory of the runtime; and the blocks' storage.
+#include "check_shadow.h"
+
+namespace soft {
+
+enum { PRIVATE_RANGES = 64, FIRST_TABLE = 1024 };
+
+struct Range {
+  u64 start, end;
+};
+static __thread Range private_ranges[PRIVATE_RANGES];
+static __thread unsigned private_count;
+
+template <class T> static T *allocate(u64 count) {
+  T *memory = (T *)calloc(count, sizeof(T));
+  if (!memory) __builtin_trap();
+  return memory;
+}
+
+template <class T> static void push(T *&list, u32 &count, u32 &capacity, T item) {
+  if (count == capacity) {
+    capacity = 2 * capacity + 64;
+    list = (T *)realloc(list, capacity * sizeof(T));
+    if (!list) __builtin_trap();
+  }
+  list[count++] = item;
+}
+
+void check_private_memory(const void *start, u64 bytes) {
+  for (unsigned i = 0; i < private_count; i++) {
+    if (private_ranges[i].start == (u64)start && private_ranges[i].end == (u64)start + bytes) return;
+  }
+  private_ranges[private_count++ % PRIVATE_RANGES] = {(u64)start, (u64)start + bytes};
+}
+
+static bool inside(u64 address, u64 bytes, const void *start, u64 length) {
+  return address - (u64)start < length && bytes <= length - (address - (u64)start);
+}
+
+bool runtime_memory(const Worker &w, u64 address, u64 bytes) {
+  if (inside(address, bytes, (void *)w.image_start, w.image_end - w.image_start)) return true;
+  if (inside(address, bytes, w.group->launch, sizeof(soft_launch)) || inside(address, bytes, w.group, sizeof(soft_group))) return true;
+  if (inside(address, bytes, &current_lane, sizeof current_lane)) return true;
+  if (inside(address, bytes, current_lane, sizeof(soft_lane)) || address - w.stacks < w.stack_bytes) return true;
+  for (unsigned i = 0; i < private_count && i < PRIVATE_RANGES; i++) {
+    if (inside(address, bytes, (void *)private_ranges[i].start, private_ranges[i].end - private_ranges[i].start)) return true;
+  }
+  return false;
+}
+
+// The last segment that starts at or before the address, or the first.
+static const soft_segment *segment_at(const soft_check &check, u64 address) {
+  u32 low = 0, high = check.segment_count;
+  while (high - low > 1) {
+    u32 middle = (low + high) / 2;
+    (check.segments[middle].start <= address ? low : high) = middle;
+  }
+  return check.segments + low;
+}
+
+bool allowed(const Worker &w, u64 address, u64 bytes, unsigned access) {
+  u64 offset = address - (u64)w.tg;
+  if (offset < TG_BLOCKS * BLOCK) return offset + bytes <= w.group->launch->tg_bytes;
+  const soft_check &check = *w.check;
+  if (!check.segment_count) return false;
+  const soft_segment *segment = segment_at(check, address), *end = check.segments + check.segment_count;
+  access &= SOFT_READ | SOFT_WRITE;
+  for (u64 stop = address + bytes; segment < end && segment->start <= address; segment++) {
+    if (segment->end <= address || (access & ~segment->access)) return false;
+    if (segment->end >= stop) return true;
+    address = segment->end;
+  }
+  return false;
+}
+
+static void classify(const Worker &w, Block &block) {
+  const soft_check &check = *w.check;
+  u64 start = block.key * BLOCK, end = start + BLOCK;
+  block.space = SOFT_DEVICE;
+  block.cover = Cover::mixed;
+  block.read_only = true;
+  const soft_segment *last = check.segments + check.segment_count;
+  for (const soft_segment *at = segment_at(check, start); at < last && at->start < end; at++) {
+    const soft_segment &segment = *at;
+    if (segment.end <= start) continue;
+    block.area = segment.area;
+    block.read_only = !check.areas[segment.area].writer;
+    block.access = (u8)segment.access;
+    if (segment.start <= start && segment.end >= end) block.cover = Cover::exact;
+    return;
+  }
+  if (runtime_memory(w, start, BLOCK)) block.cover = Cover::foreign;
+}
+
+static void insert(Worker &w, Block *block) {
+  u32 mask = w.table_size - 1, i = (u32)((block->key * 0x9E3779B97F4A7C15ull) >> 40) & mask;
+  while (w.table[i]) i = (i + 1) & mask;
+  w.table[i] = block;
+}
+
+static void grow_table(Worker &w) {
+  Block **old = w.table;
+  u32 size = w.table_size;
+  w.table_size = size ? 2 * size : FIRST_TABLE;
+  w.table = allocate<Block *>(w.table_size);
+  for (u32 i = 0; i < size; i++) {
+    if (old[i]) insert(w, old[i]);
+  }
+  free(old);
+}
+
+Block *make_block(Worker &w, u64 key) {
+  Undisturbed hold;
+  if (2 * (w.block_count + 1) > w.table_size) grow_table(w);
+  Block *block = w.spare_count ? w.spare[--w.spare_count] : allocate<Block>(1);
+  block->key = key;
+  classify(w, *block);
+  if (!block->read_only && !block->cells) {
+    block->cells = allocate<Cell>(CELLS);
+    block->shift = 2;
+  }
+  insert(w, block);
+  w.block_count++;
+  refresh(w, *block);
+  return block;
+}
+
+void refresh(Worker &w, Block &block) {
+  Undisturbed hold;
+  __builtin_memset(block.reads, 0, sizeof block.reads);
+  __builtin_memset(block.writes, 0, sizeof block.writes);
+  if (block.atomics) {
+    __builtin_memset(block.atomics->reads, 0, sizeof block.atomics->reads);
+    __builtin_memset(block.atomics->writes, 0, sizeof block.atomics->writes);
+  }
+  block.serial = w.serial;
+  if (block.cover != Cover::foreign) push(w.touched, w.touched_count, w.touched_capacity, &block);
+}
+
+void split_cells(Block &block) {
+  Undisturbed hold;
+  Cell *cells = allocate<Cell>(BLOCK);
+  for (unsigned i = 0; i < BLOCK; i++) cells[i] = block.cells[i / 4];
+  free(block.cells);
+  block.cells = cells;
+  block.shift = 0;
+}
+
+Atomics &atomics_of(Block &block) {
+  if (block.atomics) return *block.atomics;
+  Undisturbed hold;
+  block.atomics = allocate<Atomics>(1);
+  return *block.atomics;
+}
+
+// Old slice numbers in the cells do no harm: they are below the base of every later group.
+void reset_blocks(Worker &w) {
+  for (u32 i = 0; i < w.table_size; i++) {
+    if (Block *block = w.table[i]) push(w.spare, w.spare_count, w.spare_capacity, block);
+    w.table[i] = nullptr;
+  }
+  w.block_count = 0;
+  if (!w.table) grow_table(w);
+}
+
+}  // namespace soft

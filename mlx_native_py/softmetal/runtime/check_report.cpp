@@ -1,0 +1,86 @@
+// Writes findings down, each place in the code once.
+#include <sched.h>
+
+#include "check_access.h"
+
+namespace soft {
+
+static void position(const soft_group &group, u32 lane, u32 (&thread)[3]) {
+  thread[0] = lane % group.size[0];
+  thread[1] = lane / group.size[0] % group.size[1];
+  thread[2] = lane / group.size[0] / group.size[1];
+}
+
+static bool same(const soft_report &a, const soft_report &b) {
+  return a.kind == b.kind && a.site == b.site && a.access == b.access && a.other_access == b.other_access && a.space == b.space;
+}
+
+// Leaves the kernel the way that its last thread would.
+[[noreturn]] static void abandon_group() {
+  Context &context = *current_context;
+  context.fault = SOFT_FAULT_CHECK;
+  context.fault_address = 0;
+  context.fault_lane = (Lane *)current_lane;
+  context.in_kernel = 0;
+  soft_leave(context.escape.stack);
+}
+
+// The dispatch's lock is held.
+static void add(soft_check &check, const soft_report &report) {
+  for (u32 i = 0; i < check.report_count; i++) {
+    if (same(check.reports[i], report)) return;
+  }
+  check.reports_total++;
+  if (check.report_count < check.report_capacity) check.reports[check.report_count++] = report;
+}
+
+static soft_report begin(const Worker &w, const Finding &finding, u32 kind, u32 lane) {
+  soft_report report = {};
+  report.kind = kind;
+  u64 offset = finding.address - ((u64)w.tg - TG_BEFORE);
+  report.space = offset < TG_RESERVED ? SOFT_THREADGROUP : SOFT_DEVICE;
+  report.address = report.space == SOFT_THREADGROUP ? finding.address - (u64)w.tg : finding.address;
+  report.bytes = finding.bytes;
+  report.site = finding.site;
+  report.access = finding.access;
+  report.other_access = finding.other_access;
+  for (unsigned i = 0; i < 3; i++) report.group[i] = report.other_group[i] = w.group->position[i];
+  position(*w.group, lane, report.thread);
+  return report;
+}
+
+void lock(soft_check &check) {
+  while (__atomic_exchange_n(&check.lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
+}
+
+void unlock(soft_check &check) { __atomic_store_n(&check.lock, 0, __ATOMIC_RELEASE); }
+
+void out_of_bounds(Worker &w, const Finding &finding) {
+  Undisturbed hold;
+  soft_report report = begin(w, finding, SOFT_OUT_OF_BOUNDS, current_lane->index);
+  lock(*w.check);
+  add(*w.check, report);
+  unlock(*w.check);
+  abandon_group();
+}
+
+void race_in_group(Worker &w, const Finding &finding, u32 other_slice, unsigned) {
+  Undisturbed hold;
+  soft_report report = begin(w, finding, SOFT_RACE_IN_GROUP, current_lane->index);
+  position(*w.group, w.slices[other_slice - w.first].lane, report.other_thread);
+  report.other_known = 1;
+  lock(*w.check);
+  add(*w.check, report);
+  unlock(*w.check);
+}
+
+void race_between_groups(Worker &w, const Finding &finding, u32 lane, u32 other_group) {
+  soft_report report = begin(w, finding, SOFT_RACE_BETWEEN_GROUPS, lane);
+  const u32 *groups = w.group->launch->groups;
+  report.other_group[0] = other_group % groups[0];
+  report.other_group[1] = other_group / groups[0] % groups[1];
+  report.other_group[2] = other_group / groups[0] / groups[1];
+  add(*w.check, report);
+}
+
+}  // namespace soft

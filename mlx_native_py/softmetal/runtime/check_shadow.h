@@ -1,0 +1,152 @@
+// What one worker remembers of the group it runs: who touched which byte, and when.
+//
+// A slice is a stretch in which one thread runs without meeting others; slices are numbered in the order they run.
+// Each cell holds slice numbers. Numbers below `base` come from before the last barrier (or from another group), so a
+// cell needs no clearing. Two readers are kept, of different simdgroups if possible: whoever writes later without
+// order conflicts with one of them if it conflicts with any.
+#pragma once
+#include <stdlib.h>
+
+#include "check.h"
+#include "runtime.h"
+
+namespace soft {
+
+using u8 = unsigned char;
+using u32 = soft_u32;
+using u64 = soft_u64;
+
+constexpr u32 BLOCK = SOFT_BLOCK, WORDS = BLOCK / 64, CELLS = BLOCK / 4, TG_BLOCKS = 64;
+
+struct Cell {
+  u32 writer, reader, reader2;
+};
+
+// Atomic accesses, per byte; only blocks that see one have it.
+struct AtomicCell {
+  u32 writer, writer2, reader, reader2;
+};
+
+struct Atomics {
+  u64 reads[WORDS], writes[WORDS];
+  AtomicCell cells[BLOCK];
+};
+
+enum class Cover : u8 { exact, mixed, foreign };  // one segment; partly; none, but the runtime's own memory
+
+struct Block {
+  u64 key;                 // address / BLOCK
+  u32 serial;              // group that the bits belong to
+  Cover cover;
+  u8 access;               // when exact
+  u8 space;
+  u8 shift;                // 2: a cell for 4 bytes, 0: a cell for each byte
+  bool read_only;          // nobody may write here, so no order matters
+  u32 area;
+  Atomics *atomics;
+  u64 reads[WORDS], writes[WORDS];
+  Cell *cells;
+};
+
+struct Slice {
+  u32 lane;
+  u32 epoch[2];            // of its simdgroup, for each memory space
+};
+
+struct Worker {
+  const soft_lane *lane;   // whose slice is running; null asks for a new one
+  u32 slice;               // its number
+  u32 base[2];             // first slice after the last barrier, for each memory space
+  u32 first;               // slice number of slices[0]
+  u32 serial;              // of the group
+  Slice *slices;
+  u32 slice_capacity;
+  u32 simd_epoch[32][2];
+
+  soft_group *group;       // null between groups
+  soft_check *check;
+  u64 stacks, stack_bytes; // of the fibers
+  u64 check_serial;        // dispatch that the blocks belong to
+  u64 image_start, image_end;  // the kernel's shared object, whose constants may be read
+  char *tg;                // start of threadgroup memory, inside a reserved range
+  Block tg_blocks[TG_BLOCKS];
+
+  Block **table;           // open addressing by key
+  u32 table_size, block_count;
+  Block **touched;
+  u32 touched_count, touched_capacity;
+  Block **spare;           // to use again
+  u32 spare_count, spare_capacity;
+  bool fenced;             // the group used atomic_thread_fence
+};
+
+extern __thread Worker *check_worker __attribute__((tls_model("initial-exec")));
+
+// The watchdog must not pull a thread out of here: memory or a lock would be lost.
+struct Undisturbed {
+  u32 before = current_context->in_kernel;
+  Undisturbed() {
+    current_context->in_kernel = 0;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  }
+  ~Undisturbed() {
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    current_context->in_kernel = before;
+  }
+};
+
+// Memory (check_memory.cpp)
+Block *make_block(Worker &, u64 key);
+void refresh(Worker &, Block &);
+void split_cells(Block &);
+Atomics &atomics_of(Block &);
+bool allowed(const Worker &, u64 address, u64 bytes, unsigned access);
+bool runtime_memory(const Worker &, u64 address, u64 bytes);
+void reset_blocks(Worker &);
+constexpr u64 TG_RESERVED = 64u << 20, TG_BEFORE = 16u << 20;
+
+// Findings (check_report.cpp)
+void lock(soft_check &);
+void unlock(soft_check &);
+struct Finding {
+  u64 address, bytes, site;
+  unsigned access, other_access;
+};
+[[noreturn]] void out_of_bounds(Worker &, const Finding &);
+void race_in_group(Worker &, const Finding &, u32 other_slice, unsigned space);
+void race_between_groups(Worker &, const Finding &, u32 lane, u32 other_group);
+
+// Slow ways of an access (check_access.cpp)
+void begin_slice(Worker &);
+void access_bytes(u64 address, u64 bytes, unsigned access, u64 site);
+void atomic_access(u64 address, unsigned bytes, unsigned access, u64 site);
+
+inline unsigned simdgroup_of(u32 lane) { return lane / SOFT_WIDTH; }
+
+// Whether the slice came before the one that runs now, by a meeting of their simdgroup or because it is the same thread.
+inline bool ordered(const Worker &w, u32 slice, unsigned space) {
+  const Slice &then = w.slices[slice - w.first], &now = w.slices[w.slice - w.first];
+  if (then.lane == now.lane) return true;
+  return simdgroup_of(then.lane) == simdgroup_of(now.lane) && then.epoch[space] < now.epoch[space];
+}
+
+inline bool conflicts(const Worker &w, u32 slice, unsigned space) {
+  return slice >= w.base[space] && slice != w.slice && !ordered(w, slice, space);
+}
+
+// Keeps the running slice in a pair of slices so that a later conflict with any is one with either.
+inline void remember(const Worker &w, u32 &one, u32 &two, unsigned space) {
+  u32 base = w.base[space];
+  if (one < base) {
+    one = w.slice, two = 0;
+  } else if (one == w.slice || ordered(w, one, space)) {
+    one = w.slice;
+  } else if (two < base || two == w.slice || ordered(w, two, space)) {
+    two = w.slice;
+  } else {
+    u32 group1 = simdgroup_of(w.slices[one - w.first].lane), group2 = simdgroup_of(w.slices[two - w.first].lane);
+    if (group1 == group2 && simdgroup_of(w.slices[w.slice - w.first].lane) != group1) two = w.slice;
+  }
+}
+
+}  // namespace soft

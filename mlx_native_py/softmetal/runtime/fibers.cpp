@@ -1,0 +1,101 @@
+// The fiber engine: each thread of a threadgroup is a fiber; they take turns until all have met or ended.
+#include "runtime.h"
+
+namespace soft {
+
+__thread soft_lane *current_lane;
+__thread Context *current_context;
+
+namespace {
+
+inline Lane *lane_of(soft_lane *thread) { return reinterpret_cast<Lane *>(thread); }
+
+// All threads of the simdgroup wait. Those that the engine chooses are released together.
+void meet(Simdgroup *simdgroup, uint32_t waiting) {
+  uint32_t first = __builtin_ctz(waiting);
+  uint64_t place = simdgroup->places[first];
+  uint32_t together = 0;
+  for (uint32_t i = 0; i < SOFT_WIDTH; i++) together |= uint32_t(simdgroup->places[i] == place) << i;
+  together &= waiting;
+  if (together != waiting) {
+    together = choose_lanes(*simdgroup, waiting);
+    first = __builtin_ctz(together);
+  }
+  simdgroup->active = together;
+  simdgroup->runnable = together;
+  if (simdgroup->context->group.launch->check) check_simdgroup(simdgroup->index, simdgroup->lanes[first].flags);
+  soft_combine combine = simdgroup->combines[first];
+  if (combine) combine(simdgroup->inbox, simdgroup->outbox, together);
+}
+
+// Every thread that is left stands at the threadgroup barrier: all go on, or the group has ended.
+bool pass_barrier(Context &context) {
+  uint32_t left = 0;
+  for (uint32_t i = 0; i < context.simdgroup_count; i++) {
+    Simdgroup &simdgroup = context.simdgroups[i];
+    simdgroup.runnable = simdgroup.live;
+    simdgroup.barrier = 0;
+    left |= simdgroup.live;
+  }
+  if (!left) return false;
+  context.barriers++;
+  if (context.group.launch->check) check_barrier(context);
+  return true;
+}
+
+}  // namespace
+
+// Nobody in the simdgroup can run. Finds the thread that goes on, `lane` itself if it may; at the end, the way out.
+Lane *find_next(Lane *lane) {
+  Simdgroup *simdgroup = simdgroup_of(lane);
+  Context &context = *simdgroup->context;
+  if (uint32_t waiting = simdgroup->live & ~simdgroup->barrier) {
+    meet(simdgroup, waiting);
+    if (simdgroup->runnable & bit_of(lane)) return lane;
+    return simdgroup->lanes + __builtin_ctz(simdgroup->runnable);
+  }
+  Simdgroup *end = context.simdgroups + context.simdgroup_count;
+  for (;;) {
+    for (Simdgroup *s = simdgroup + 1; s < end; s++)
+      if (s->runnable) return s->lanes + __builtin_ctz(s->runnable);
+    if (!pass_barrier(context)) break;
+    simdgroup = context.simdgroups - 1;
+  }
+  context.way_out.stack = static_cast<char *>(context.escape.stack) - ESCAPE_BELOW;
+  return &context.way_out;
+}
+
+soft_lane *begin_fibers(Context &context) {
+  uint32_t count = context.group.count;
+  context.simdgroup_count = (count + SOFT_WIDTH - 1) / SOFT_WIDTH;
+  for (uint32_t i = 0; i < context.simdgroup_count; i++) {
+    uint32_t here = count - i * SOFT_WIDTH;
+    Simdgroup &simdgroup = context.simdgroups[i];
+    simdgroup.live = simdgroup.runnable = here >= SOFT_WIDTH ? ~0u : (1u << here) - 1;
+    simdgroup.barrier = 0;
+  }
+  return &context.lanes[0].thread;
+}
+
+// Comes back through the context's escape when the last thread has ended.
+void enter_fibers(soft_group *, soft_lane *first) { soft_enter(lane_of(first)); }
+
+}  // namespace soft
+
+// A fiber outlives its thread: once the group has ended it waits here to become a thread of the next one.
+void soft_fiber_main(soft::Lane *lane) {
+  for (;;) {
+    soft_group *group = lane->thread.group;
+    group->launch->entry(group, &lane->thread);
+    soft_end(&lane->thread);
+  }
+}
+
+soft::Lane *soft_find_next(soft::Lane *lane) { return soft::find_next(lane); }
+
+// Kernels find their lane through the thread pointer, which costs no call.
+SOFT_EXPORT int64_t soft_lane_offset;
+int64_t soft_lane_offset;
+__attribute__((constructor)) static void publish_lane_offset() {
+  soft_lane_offset = reinterpret_cast<char *>(&soft::current_lane) - static_cast<char *>(__builtin_thread_pointer());
+}

@@ -1,0 +1,80 @@
+// One threadgroup on the calling thread, whatever its engine, with a way out for faults.
+#include "runtime.h"
+
+namespace soft {
+namespace {
+
+void place(soft_group &group, const soft_launch &launch, uint64_t number) {
+  group.launch = &launch;
+  uint64_t rest = number;
+  group.count = 1;
+  for (int i = 0; i < 3; i++) {
+    uint32_t position = rest % launch.groups[i];
+    rest /= launch.groups[i];
+    uint64_t left = launch.threads[i] - uint64_t(position) * launch.group[i];
+    group.position[i] = position;
+    group.size[i] = left < launch.group[i] ? left : launch.group[i];
+    group.count *= group.size[i];
+  }
+}
+
+// Positions stay as they are from group to group as long as the shape does.
+void place_lanes(Context &context) {
+  const uint32_t *size = context.group.size;
+  if (context.shape[0] == size[0] && context.shape[1] == size[1] && context.shape[2] == size[2]) return;
+  Lane *lane = context.lanes;
+  for (uint32_t z = 0; z < size[2]; z++)
+    for (uint32_t y = 0; y < size[1]; y++)
+      for (uint32_t x = 0; x < size[0]; x++, lane++) {
+        lane->thread.position[0] = x;
+        lane->thread.position[1] = y;
+        lane->thread.position[2] = z;
+      }
+  for (int i = 0; i < 3; i++) context.shape[i] = size[i];
+}
+
+// The first fault of a run is the one that is told.
+void record(Context &context, Run &run) {
+  soft_fault &fault = *run.fault;
+  uint32_t none = SOFT_FAULT_NONE;
+  bool first = __atomic_compare_exchange_n(&fault.kind, &none, context.fault, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&run.stop, context.fault, __ATOMIC_SEQ_CST);
+  if (!first) return;
+  fault.launch = run.index;
+  fault.address = context.fault_address;
+  fault.thread_known = context.fault_lane != nullptr;
+  for (int i = 0; i < 3; i++) {
+    fault.group[i] = context.group.position[i];
+    fault.thread[i] = context.fault_lane ? context.fault_lane->thread.position[i] : 0;
+  }
+}
+
+}  // namespace
+
+// False when the group was abandoned.
+bool run_group(Context &context, Run &run, uint64_t number) {
+  const soft_launch &launch = *run.launch;
+  place(context.group, launch, number);
+  context.group.tg = context.threadgroup_memory;
+  context.barriers = 0;
+  context.run = &run;
+  context.escape.stack = nullptr;
+  if (launch.check) check_group_begin(context.group);
+  context.in_kernel = 1;
+  soft_lane *first = &context.flat.thread;
+  if (launch.engine == SOFT_FIBERS) {
+    place_lanes(context);
+    first = begin_fibers(context);
+  }
+  current_lane = first;
+  soft_call_escapable(launch.engine == SOFT_FIBERS ? enter_fibers : launch.entry, &context.group, first, &context.escape.stack);
+  context.in_kernel = 0;
+  if (launch.check) check_group_end(context.group);
+  if (context.fault == SOFT_FAULT_NONE) return true;
+  record(context, run);
+  context.fault = SOFT_FAULT_NONE;
+  context.lanes_ready = 0;
+  return false;
+}
+
+}  // namespace soft

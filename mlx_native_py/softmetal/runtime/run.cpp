@@ -1,0 +1,36 @@
+// The one call from Python: dispatches in order, each over all cores.
+#include "runtime.h"
+
+static bool is_empty(const soft_launch &launch) {
+  return !(launch.groups[0] && launch.groups[1] && launch.groups[2] && launch.group[0] && launch.group[1] && launch.group[2]);
+}
+
+// Fills start and end of each launch (CLOCK_MONOTONIC). Answers the kind of fault; `fault` tells more.
+SOFT_EXPORT soft_u32 soft_run(const soft_launch *launches, soft_u32 count, soft_u64 nanoseconds, soft_u64 *times,
+                              soft_fault *fault) {
+  soft::Run run = {};
+  *fault = {};
+  run.fault = fault;
+  run.deadline = nanoseconds ? soft::now() + nanoseconds : 0;
+  soft::watch_signals();
+  soft::watch_deadline(run);
+  for (soft_u32 i = 0; i < count && !__atomic_load_n(&run.stop, __ATOMIC_SEQ_CST); i++) {
+    const soft_launch &launch = launches[i];
+    run.launch = &launch;
+    run.index = i;
+    run.next = 0;
+    run.total = soft_u64(launch.groups[0]) * launch.groups[1] * launch.groups[2];
+    times[2 * i] = soft::now();
+    if (!is_empty(launch)) soft::run_launch(run);
+    times[2 * i + 1] = soft::now();
+  }
+  soft::unwatch_deadline(run);
+  soft::unwatch_signals();
+  if (run.stop && fault->kind == SOFT_FAULT_NONE) {
+    fault->kind = run.stop;
+    fault->launch = run.index;
+  }
+  return fault->kind;
+}
+
+SOFT_EXPORT soft_u64 soft_sizeof_launch() { return sizeof(soft_launch); }

@@ -1,0 +1,176 @@
+// What the parts of the runtime share: lanes, simdgroups, a worker's context, a running launch.
+#pragma once
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../include/soft_abi.h"
+#include "check.h"
+
+#define SOFT_HIDDEN __attribute__((visibility("hidden")))
+#define SOFT_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace soft {
+
+enum { MAX_THREADS = 1024, MAX_SIMDGROUPS = MAX_THREADS / SOFT_WIDTH };
+enum { INBOX_BYTES = SOFT_WIDTH * (2 * SOFT_SLOT_BYTES - 1), OUTBOX_BYTES = SOFT_WIDTH * SOFT_SLOT_BYTES };
+static_assert(INBOX_BYTES <= SOFT_OUTBOX, "the outbox follows the inbox");
+
+// A waiting fiber's stack begins with what it saved, the return address among it.
+#if defined(__x86_64__)
+enum { SAVED_BYTES = 16, SAVED_RETURN = 1, ESCAPE_BELOW = 16 };
+#else
+enum { SAVED_BYTES = 160, SAVED_RETURN = 11, ESCAPE_BELOW = 0 };
+#endif
+
+struct Context;
+struct Run;
+
+// A fiber. The public part is what kernels see.
+struct alignas(64) Lane {
+  soft_lane thread;
+  void *stack;                        // its saved stack pointer
+  uint32_t flags;                     // memory flags of its barrier
+};
+static_assert(sizeof(Lane) == 64, "a lane is one cache line");
+
+// A simdgroup. Its threads are runnable, at a barrier, or waiting for each other.
+struct alignas(64) Simdgroup {
+  uint32_t runnable;
+  uint32_t live;
+  uint32_t barrier;
+  uint32_t active;                    // the threads that were released together last
+  uint32_t index;
+  Lane *lanes;
+  Context *context;
+  alignas(64) uint64_t places[SOFT_WIDTH];      // of waiting threads: call in the kernel, mixed with the path to it
+  alignas(64) soft_combine combines[SOFT_WIDTH];  // what they wait for, may be null
+  alignas(64) char inbox[SOFT_OUTBOX];
+  alignas(64) char outbox[OUTBOX_BYTES];
+};
+
+inline uint32_t bit_of(const Lane *lane) { return 1u << lane->thread.index % SOFT_WIDTH; }
+inline Simdgroup *simdgroup_of(const Lane *lane) {
+  return reinterpret_cast<Simdgroup *>(lane->thread.inbox - offsetof(Simdgroup, inbox));
+}
+
+// Where the kernel's thread of control can be called back to: stack pointer of the caller of the kernel.
+struct Escape {
+  void *stack;
+};
+
+// What one OS thread needs to run threadgroups. Taken from a free list for the time of a launch.
+struct Context {
+  Context *next_free;
+  Context *next_registered;
+  Lane *lanes;
+  Simdgroup *simdgroups;
+  char *stacks;                       // guard page below
+  uint64_t stacks_bytes;
+  uint64_t stride;                    // what the lanes are laid out for
+  uint32_t lanes_ready;
+  uint32_t shape[3];
+  char *threadgroup_memory;
+  char *signal_stack;
+  uint64_t signal_stack_bytes;
+  bool own_signal_stack;              // whether the thread had none before
+  Lane flat;
+  Lane way_out;                       // stands for the caller of the group
+
+  soft_group group;
+  uint32_t simdgroup_count;
+  uint32_t barriers;                  // threadgroup barriers that the group has passed
+  Escape escape;
+  volatile uint32_t in_kernel;
+  int owner;                          // thread id
+  Run *run;
+  uint32_t fault;                     // set by the signal handler together with the next two
+  uint64_t fault_address;
+  Lane *fault_lane;
+};
+
+// The dispatches of one soft_run, one at a time; lives on the stack of the thread that called soft_run.
+struct Run {
+  const soft_launch *launch;
+  uint32_t index;
+  uint64_t total;
+  uint64_t next;                      // atomic: first group not handed out yet
+  uint32_t inside;                    // atomic, futex: workers that are still in it
+  uint32_t stop;                      // atomic: a SOFT_FAULT_*; no more groups are begun
+  soft_fault *fault;
+  uint64_t deadline;                  // absolute ns, 0 = none
+  Run *previous, *following;          // in the pool's list
+  Run *watched_previous, *watched_next;
+};
+
+extern SOFT_HIDDEN __thread __attribute__((tls_model("initial-exec"))) soft_lane *current_lane;
+extern SOFT_HIDDEN __thread __attribute__((tls_model("initial-exec"))) Context *current_context;
+
+// context.cpp
+SOFT_HIDDEN Context *take_context();
+SOFT_HIDDEN void return_context(Context *);
+SOFT_HIDDEN bool prepare_fibers(Context &, const soft_launch &);
+SOFT_HIDDEN bool stacks_intact(const Context &);
+SOFT_HIDDEN bool is_stack_guard(const Context &, uint64_t address);
+SOFT_HIDDEN void forget_contexts_in_use();
+
+// order.cpp
+SOFT_HIDDEN uint32_t choose_lanes(Simdgroup &, uint32_t waiting);
+
+// fibers.cpp
+SOFT_HIDDEN soft_lane *begin_fibers(Context &);
+SOFT_HIDDEN void enter_fibers(soft_group *, soft_lane *first);
+
+// groups.cpp
+SOFT_HIDDEN bool run_group(Context &, Run &, uint64_t number);
+
+// pool.cpp
+SOFT_HIDDEN void run_launch(Run &);
+SOFT_HIDDEN uint64_t now();
+SOFT_HIDDEN void futex_wait(uint32_t *word, uint32_t seen, uint64_t nanoseconds);
+SOFT_HIDDEN void futex_wake(uint32_t *word, int count);
+
+// A lock that sleeps; safe to reset in a forked child.
+struct Lock {
+  uint32_t word;
+  void take();
+  void release();
+};
+struct Locked {
+  Lock &lock;
+  explicit Locked(Lock &l) : lock(l) { lock.take(); }
+  ~Locked() { lock.release(); }
+};
+
+// faults.cpp
+SOFT_HIDDEN void watch_signals();
+SOFT_HIDDEN void unwatch_signals();
+SOFT_HIDDEN void enter_signal_stack(Context &);
+SOFT_HIDDEN void leave_signal_stack(Context &);
+SOFT_HIDDEN void interrupt(Run &);
+SOFT_HIDDEN int interrupt_signal();
+SOFT_HIDDEN void register_context(Context &);
+SOFT_HIDDEN void reset_signals_after_fork();
+
+// watchdog.cpp
+SOFT_HIDDEN void watch_deadline(Run &);
+SOFT_HIDDEN void unwatch_deadline(Run &);
+SOFT_HIDDEN void reset_watchdog_after_fork();
+
+}  // namespace soft
+
+// switch.cpp
+extern "C" {
+SOFT_HIDDEN void soft_call_escapable(soft_entry entry, soft_group *, soft_lane *, void **save);
+SOFT_HIDDEN void soft_escape();
+SOFT_HIDDEN __attribute__((noreturn)) void soft_leave(void *escape);
+SOFT_HIDDEN void soft_fiber_start();
+
+// waiting.cpp
+SOFT_HIDDEN void soft_enter(soft::Lane *first);
+SOFT_HIDDEN SOFT_WAITING void soft_end(soft_lane *);
+
+// fibers.cpp
+SOFT_HIDDEN void soft_fiber_main(soft::Lane *);
+SOFT_HIDDEN soft::Lane *soft_find_next(soft::Lane *);
+}

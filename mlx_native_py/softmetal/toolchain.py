@@ -1,0 +1,260 @@
+"""The compiler: where it is, which flags each step takes, and what a compiled kernel needs to run."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Literal
+
+HERE = Path(__file__).parent
+INCLUDE = HERE / "include"
+RUNTIME_SOURCES = HERE / "runtime"
+MINIMUM_CLANG = 19
+
+Engine = Literal["flat", "fibers"]
+MathMode = Literal["safe", "relaxed", "fast"]
+
+DIALECT = (
+    "-cl-std=clc++2021",
+    "-cl-no-stdinc",
+    "-cl-single-precision-constant",
+    "-fdeclspec",
+    "-fno-math-errno",
+    "-fPIC",
+    "-fno-plt",
+)
+# Sums may be reordered and products fused, as Metal's default allows, but infinities and NaNs keep their meaning.
+REORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-ffp-contract=fast")
+MATH: dict[MathMode, tuple[str, ...]] = {"safe": ("-ffp-contract=on",), "relaxed": REORDER, "fast": REORDER}
+# Accesses wider than 16 bytes get no callback, so the vectoriser is held to that.
+CHECKED = (
+    "-fsanitize=thread",
+    *("-mllvm", "-tsan-instrument-read-before-write=1"),
+    *("-mllvm", "-tsan-instrument-func-entry-exit=0"),
+    "-mprefer-vector-width=128",
+)
+# Code stays in the order of the source, by which waiting threads are told apart from those ahead of them.
+IN_ORDER = ("-mllvm", "-disable-block-placement")
+# The functions that a flat kernel must not reach; see soft_simd.h.
+WAITS = b"soft_flat_kernels_cannot_wait"
+
+
+class ToolchainError(RuntimeError):
+    """No usable compiler, or it failed where the source is not to blame."""
+
+
+class CompilerFailed(ToolchainError):
+    """The compiler refused its input; `output` is what it said."""
+
+    def __init__(self, command: Sequence[str], output: str) -> None:
+        super().__init__(f"{' '.join(command[:2])} failed:\n{output}")
+        self.output = output
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """An object file, the stack that a thread of it takes, and whether its lanes run as one vectorised loop."""
+
+    path: Path
+    stack_bytes: int
+    parallel: bool
+    waits: bool  # compiled for the flat engine, but some lane must wait
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A clang with its linker. Steps are lists of arguments, to be given to `run`."""
+
+    compiler: tuple[str, ...]
+    linker: tuple[str, ...]
+    version: str
+    headers: tuple[Path, ...] = ()  # of libc, where the compiler has none of its own
+
+    @property
+    def target(self) -> tuple[str, ...]:
+        machine = platform.machine()
+        native = "-mcpu=native" if machine == "aarch64" else "-march=native"
+        return ("-target", f"{machine}-linux-gnu", native)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes with the compiler, the processor, the headers and the runtime."""
+        digest = hashlib.sha256(f"{self.version}\n{' '.join(self.compiler)}\n{_processor()}".encode())
+        for folder in (INCLUDE, RUNTIME_SOURCES):
+            for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+                digest.update(str(path.relative_to(HERE)).encode() + b"\0" + path.read_bytes())
+        digest.update(Path(__file__).read_bytes())
+        return digest.hexdigest()[:32]
+
+    def run(self, command: Sequence[str], *, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Runs one step; raises CompilerFailed with the compiler's words."""
+        result = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+        if result.returncode:
+            raise CompilerFailed(command, result.stderr or result.stdout)
+        return result
+
+    def dialect(self, math: MathMode = "fast") -> list[str]:
+        """What every compilation of kernels shares, whether from a header or from a source."""
+        libmvec = platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc"
+        vectors = ["-fveclib=libmvec"] if libmvec else []
+        return [*DIALECT, *self.target, *MATH[math], *vectors, "-I", str(INCLUDE)]
+
+    def engine_flags(
+        self, engine: Engine, *, checked: bool = False, parallel: bool = True, elements: bool = True
+    ) -> list[str]:
+        return [
+            "-O2",
+            f"-DSOFT_ENGINE={0 if engine == 'flat' else 1}",
+            f"-DSOFT_PARALLEL={int(parallel and not checked)}",
+            f"-DSOFT_ELEMENTS={int(elements)}",
+            *(IN_ORDER if engine == "fibers" else ()),
+            *(CHECKED if checked else ()),
+        ]
+
+    def preprocess(self, source: Path | str, options: Sequence[str] = ()) -> list[str]:
+        """MSL to MSL without directives, on standard output; "-" reads standard input."""
+        return [*self.compiler, "-E", "-x", "c++", "-std=c++17", "-nostdinc", "-Wno-everything", *options, str(source)]
+
+    def precompile(self, header: Path, output: Path, options: Sequence[str]) -> list[str]:
+        """Precompiled header; `options` must be those of the compilations that use it."""
+        emit = ["-x", "clcpp", "-Xclang", "-emit-pch", "-Xclang", "-fno-pch-timestamp"]
+        return [*self.compiler, *options, *emit, "-c", str(header), "-o", str(output)]
+
+    def check_syntax(self, source: Path, options: Sequence[str]) -> list[str]:
+        return [*self.compiler, *options, "-x", "clcpp", "-fsyntax-only", "-fno-color-diagnostics", str(source)]
+
+    def compile(self, source: Path, output: Path, options: Sequence[str]) -> list[str]:
+        remarks = ["-fstack-usage", "-Rpass-analysis=stack-frame-layout"]
+        return [*self.compiler, *options, *remarks, "-x", "clcpp", "-c", str(source), "-o", str(output)]
+
+    def link(self, objects: Sequence[Path], output: Path) -> list[str]:
+        """A shared object; the runtime and the math library are found in the process that loads it."""
+        return [*self.linker, "-shared", "-z", "now", "--no-undefined-version", "-o", str(output), *map(str, objects)]
+
+    def compile_runtime(self, source: Path, output: Path) -> list[str]:
+        headers = [flag for path in self.headers for flag in ("-isystem", str(path))]
+        return [
+            *self.compiler,
+            *self.target,
+            *("-x", "c++", "-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti"),
+            *("-fno-threadsafe-statics", "-fno-stack-protector", "-D_GNU_SOURCE", "-Wall"),
+            *(["-mno-red-zone"] if platform.machine() == "x86_64" else []),
+            *(["-nostdinc", *headers] if headers else []),
+            *("-c", str(source), "-o", str(output)),
+        ]
+
+    def compile_kernel(
+        self,
+        source: Path,
+        output: Path,
+        engine: Engine,
+        *,
+        math: MathMode = "fast",
+        checked: bool = False,
+        options: Sequence[str] = (),
+        precompiled: Callable[[Sequence[str]], Path] | None = None,
+    ) -> CompiledKernel:
+        """Compiles one entry; `precompiled` gives the header that goes with the flags.
+
+        Lanes of a flat kernel share their private arrays, so a loop with any runs in order.
+        """
+        elements = _uses_elements(source.read_bytes())
+        for parallel in (True, False):
+            engine_flags = self.engine_flags(engine, checked=checked, parallel=parallel, elements=elements)
+            flags = [*self.dialect(math), *engine_flags]
+            header = ["-include-pch", str(precompiled(flags))] if precompiled else []
+            remarks = self.run(self.compile(source, output, [*flags, *header, *options])).stderr
+            if not parallel or checked or engine != "flat" or not _has_private_memory(remarks):
+                break
+        waits = engine == "flat" and WAITS in output.read_bytes()
+        return CompiledKernel(output, _stack_bytes(output.with_suffix(".su")), parallel, waits)
+
+
+@cache
+def find_toolchain(clang: str | None = None) -> Toolchain:
+    """The compiler asked for, else ziglang's, else a recent clang of the system."""
+    if clang:
+        return _system_toolchain(clang)
+    if importlib.util.find_spec("ziglang"):
+        return _zig_toolchain()
+    names = ["clang", *(f"clang-{version}" for version in range(30, MINIMUM_CLANG - 1, -1))]
+    for name in names:
+        found = shutil.which(name)
+        if found and _clang_major(_version((found,))) >= MINIMUM_CLANG:
+            return _system_toolchain(found)
+    raise ToolchainError(f"no C++ compiler: install ziglang, or clang {MINIMUM_CLANG} or later with lld")
+
+
+def _zig_toolchain() -> Toolchain:
+    spec = importlib.util.find_spec("ziglang")
+    if spec is None or spec.origin is None:
+        raise ToolchainError("ziglang is installed without files")
+    root = Path(spec.origin).parent
+    zig = str(root / "zig")
+    machine = platform.machine()
+    family = {"x86_64": "x86"}.get(machine, machine)
+    libc = root / "lib" / "libc" / "include"
+    folders = (f"{family}-linux-gnu", "generic-glibc", f"{family}-linux-any", "any-linux-any")
+    headers = (root / "lib" / "include", *(libc / folder for folder in folders))
+    # Asking for the version would start a process each time a compiled kernel is merely loaded.
+    state = Path(zig).stat()
+    return Toolchain((zig, "clang"), (zig, "ld.lld"), f"zig {state.st_size} {state.st_mtime_ns}", headers)
+
+
+def _system_toolchain(clang: str) -> Toolchain:
+    found = shutil.which(clang)
+    if not found:
+        raise ToolchainError(f"compiler {clang!r} not found")
+    version = _version((found,))
+    if _clang_major(version) < MINIMUM_CLANG:
+        raise ToolchainError(f"{clang} is {version!r}, expected clang {MINIMUM_CLANG} or later")
+    beside = Path(found).resolve().parent / "ld.lld"
+    linker = str(beside) if beside.exists() else shutil.which("ld.lld") or shutil.which("ld")
+    if not linker:
+        raise ToolchainError(f"no linker for {clang}: install lld")
+    return Toolchain((found,), (linker,), version)
+
+
+def _version(compiler: tuple[str, ...]) -> str:
+    try:
+        result = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ToolchainError(f"{compiler[0]} does not run: {error}") from error
+    return result.stdout.splitlines()[0]
+
+
+def _clang_major(version: str) -> int:
+    match = re.search(r"clang version (\d+)", version)
+    return int(match[1]) if match else 0
+
+
+def _processor() -> str:
+    """What -march=native depends on."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    wanted = ("model name", "flags", "Features", "CPU part")
+    return "\n".join(sorted({line for line in lines if line.startswith(wanted)}))
+
+
+def _uses_elements(source: bytes) -> bool:
+    """Whether simdgroup matrices must be spread over their threads; kept whole they are many times faster."""
+    return b"simdgroup_multiply" not in source or b"thread_elements" in source
+
+
+def _has_private_memory(remarks: str) -> bool:
+    return "Type: Variable" in remarks
+
+
+def _stack_bytes(report: Path) -> int:
+    """All frames of the file together: kernels do not recurse, so no chain of calls takes more."""
+    return sum(int(line.split("\t")[1]) for line in report.read_text().splitlines())
