@@ -1,0 +1,153 @@
+"""The disk cache: private, verified before use, atomic, bounded, shared by processes without locks."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+DEFAULT_LIMIT = 1 << 30
+_TOUCH_AFTER_S = 60.0
+_DIGEST_CHARACTERS = 64
+
+
+class CacheError(RuntimeError):
+    """The cache directory cannot be trusted or used."""
+
+
+def digest(*parts: str | bytes) -> str:
+    """A key made of parts; where one part ends and the next begins matters."""
+    made = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        made.update(len(data).to_bytes(8, "little"))
+        made.update(data)
+    return made.hexdigest()
+
+
+class Store:
+    """Records (small, by key) and artefacts (files to be loaded, named by their own digest)."""
+
+    def __init__(self, directory: Path, limit: int = DEFAULT_LIMIT) -> None:
+        self.directory = directory
+        self.limit = limit
+        self._verified: set[str] = set()
+        try:
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            state = directory.lstat()
+        except OSError as error:
+            raise CacheError(f"cache directory {directory} cannot be made: {error}") from error
+        if not stat.S_ISDIR(state.st_mode):
+            raise CacheError(f"cache directory {directory} is not a directory")
+        if state.st_uid != os.geteuid():
+            raise CacheError(f"cache directory {directory} belongs to user {state.st_uid}, expected {os.geteuid()}")
+        if state.st_mode & 0o077:
+            raise CacheError(f"cache directory {directory} is open to others (mode {state.st_mode & 0o777:o}), expected 700")
+
+    def record(self, key: str) -> bytes | None:
+        """What was stored under `key`, or None if there is nothing whole."""
+        path = self._record_path(key)
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        head, body = data[:_DIGEST_CHARACTERS], data[_DIGEST_CHARACTERS:]
+        if hashlib.sha256(body).hexdigest().encode() != head:
+            path.unlink(missing_ok=True)
+            return None
+        self._touch(path)
+        return body
+
+    def put_record(self, key: str, body: bytes) -> None:
+        """Stores `body` under `key`; a reader sees all of it or nothing."""
+        self._write(self._record_path(key), hashlib.sha256(body).hexdigest().encode() + body)
+
+    def artefact(self, name: str) -> Path | None:
+        """The file of that digest, verified once per process; None if it is missing or damaged."""
+        path = self.directory / name
+        wanted = name.partition(".")[0]
+        if name in self._verified and path.exists():
+            return path
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        if hashlib.sha256(data).hexdigest() != wanted:
+            path.unlink(missing_ok=True)
+            return None
+        self._verified.add(name)
+        self._touch(path)
+        return path
+
+    def put_artefact(self, data: bytes, suffix: str) -> str:
+        """Stores a file; the answer is its name."""
+        name = hashlib.sha256(data).hexdigest() + suffix
+        self._write(self.directory / name, data)
+        self._verified.add(name)
+        return name
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A directory for the time of one compilation."""
+        with tempfile.TemporaryDirectory(prefix="scratch-", dir=self.directory) as folder:
+            yield Path(folder)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Holds other processes back, for work that is better done once than eight times."""
+        with open(self.directory / "lock", "a+b") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.flock(handle, fcntl.LOCK_UN)
+
+    def _record_path(self, key: str) -> Path:
+        return self.directory / f"{key}.record"
+
+    def _write(self, path: Path, data: bytes) -> None:
+        handle, temporary = tempfile.mkstemp(prefix="new-", dir=self.directory)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        self._shrink()
+
+    def _touch(self, path: Path) -> None:
+        """Marks a file as used, at most once a minute."""
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _TOUCH_AFTER_S:
+                os.utime(path)
+
+    def _shrink(self) -> None:
+        """Removes what was not used for longest, until a quarter of the room is free."""
+        files = []
+        with os.scandir(self.directory) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    if entry.is_file(follow_symlinks=False) and entry.name != "lock":
+                        state = entry.stat(follow_symlinks=False)
+                        files.append((state.st_mtime, state.st_size, entry.path))
+        total = sum(size for _, size, _ in files)
+        if total <= self.limit:
+            return
+        for _, size, path in sorted(files):
+            if total <= self.limit * 3 // 4:
+                return
+            with suppress(OSError):
+                os.unlink(path)
+            total -= size
+
+
+def default_directory() -> Path:
+    """Where the cache lives unless the settings say otherwise."""
+    return Path.home() / ".cache" / "mlx_native_py" / "soft"

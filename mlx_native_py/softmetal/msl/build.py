@@ -1,0 +1,209 @@
+"""One kernel for one set of constants: its text, its shared object, and what the object says about itself."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..engines import abi
+from ..program import Argument, Executable, Kernel
+from ..toolchain import CompilerFailed, Engine, MathMode
+from .emit import Piece, Segment, assemble
+from .evaluate import NotConstant
+from .record import Bound, Function, Record
+from .values import condition_value
+from .workshop import Workshop
+
+MAX_THREADS = 1024
+SOURCE_NAME = "kernel.clcpp"
+
+
+class MissingConstant(Exception):
+    """A kernel needs a function constant that was not given, or was given too few bytes."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be built: an entry of a record, with constants."""
+
+    record: Record
+    entry: str
+    constants: Mapping[int, bytes]
+    checked: bool
+    math: MathMode
+
+    @property
+    def function(self) -> Function:
+        return self.record.functions[self.record.entries[self.entry][0]]
+
+    @property
+    def used(self) -> list[Bound]:
+        """The function constants that the kernel can come by."""
+        reached = self.record.reached(self.entry)
+        return [bound for name, bound in self.record.constants.items() if name in reached]
+
+    def waits(self) -> list[str]:
+        """The names through which the kernel's threads wait for each other."""
+        return sorted(self.record.reached(self.entry) & self.record.waiting)
+
+    def switched_on(self) -> list[bool]:
+        """For each parameter, whether its function constant keeps it."""
+        constants = {name: bound.constant for name, bound in self.record.constants.items()}
+        types = {name: bound.type for name, bound in self.record.constants.items()}
+        found = []
+        for item in self.function.items:
+            try:
+                on = item.condition is None or condition_value(
+                    item.condition, self.record.initialisers, constants, types, self.constants
+                )
+            except NotConstant as reason:
+                raise MissingConstant(str(item.condition), f"function constant '{reason}' has no value") from None
+            found.append(on)
+        return found
+
+    def defines(self) -> str:
+        """The macros that stand for function constants."""
+        lines = []
+        used = {bound.number for bound in self.used}
+        for name, bound in self.record.constants.items():
+            given = self.constants.get(bound.constant.index)
+            if given is None and bound.number in used and bound.constant.required:
+                raise MissingConstant(name, f"function constant '{name}' (index {bound.constant.index}) has no value")
+            if given is not None and len(given) < bound.type.size:
+                need = bound.type.size
+                raise MissingConstant(name, f"function constant '{name}' was given {len(given)} bytes, expected {need}")
+            value = bound.type.literal(given if given is not None else bytes(bound.type.size))
+            lines.append(f"#define SOFT_FC_{bound.number} {value}")
+            lines.append(f"#define SOFT_FC_DEFINED_{bound.number} {'true' if given is not None else 'false'}")
+        return "\n".join(lines)
+
+    def wanted(self, part: Piece | Segment) -> bool:
+        """Whether the kernel's text holds this part."""
+        if part.kind != "body":
+            return part.kind == "common"
+        if part.owner.startswith("kernel "):
+            name = self.record.functions[int(part.owner[7:])].name.rpartition("::")[2]
+        else:
+            name = part.owner
+        return name in self.record.reached(self.entry) or name in self.record.always
+
+    def text(self) -> str:
+        """The whole text for clang; its body begins after as many lines as `defines` has, plus one."""
+        function, expression, arguments, _ = self.record.entries[self.entry]
+        on = self.switched_on()
+        items = [item.macro if kept else "SOFT_NOTHING" for item, kept in zip(self.function.items, on, strict=True)]
+        entry = f"SOFT_ENTRY(({expression}){''.join(', ' + item for item in items)})"
+        limit = self.function.max_threads_name
+        if limit:
+            scope = self.function.name.rpartition("::")[0]
+            limit = f"{scope}::{limit}" if scope else limit
+            entry += f'\nextern "C" unsigned int soft_max_total_threads() {{ return {limit}{arguments}; }}'
+        return f"{self.defines()}\n{assemble(self.record.pieces, self.wanted)}\n{entry}\n"
+
+
+def check_defines(record: Record) -> str:
+    """Macros for a check of the whole source, where function constants have no values yet."""
+    lines = []
+    for bound in record.constants.values():
+        one = b"\x01" + bytes(bound.type.size - 1)
+        lines.append(f"#define SOFT_FC_{bound.number} {bound.type.literal(one)}")
+        lines.append(f"#define SOFT_FC_DEFINED_{bound.number} true")
+    return "\n".join(lines)
+
+
+def compile_order(order: Order, workshop: Workshop) -> bytes:
+    """Compiles and links; the answer is the record of the build, which names the artefact."""
+    text = order.text()
+    waits = order.waits()
+    declined: dict[str, str] = {}
+    engine: Engine = "flat"
+    if order.checked:
+        engine, declined["flat"] = "fibers", "checked mode tells threads apart"
+    elif workshop.engine == "fibers":
+        engine, declined["flat"] = "fibers", "the settings ask for fibers"
+    elif waits:
+        engine, declined["flat"] = "fibers", f"threads wait for each other in {', '.join(waits[:3])}"
+    with workshop.store.scratch() as folder:
+        source = folder / SOURCE_NAME
+        source.write_text(text)
+        compiled = _compile(order, workshop, source, engine)
+        if compiled.waits:
+            engine, declined["flat"] = "fibers", "threads wait for each other"
+            compiled = _compile(order, workshop, source, engine)
+        if engine == "flat" and not compiled.parallel and not order.checked:
+            declined["flat vectorised"] = "its threads keep arrays of their own"
+        linked = folder / "kernel.so"
+        workshop.toolchain.run(workshop.toolchain.link([compiled.path], linked))
+        artefact = workshop.store.put_artefact(linked.read_bytes(), ".so")
+    found = {"artefact": artefact, "engine": engine, "stack": compiled.stack_bytes, "declined": declined}
+    return json.dumps(found).encode()
+
+
+def _compile(order: Order, workshop: Workshop, source: Path, engine: Engine) -> Any:
+    return workshop.toolchain.compile_kernel(
+        source,
+        source.with_suffix(".o"),
+        engine,
+        math=order.math,
+        checked=order.checked,
+        options=["-w", "-fno-color-diagnostics"],
+        precompiled=workshop.precompiled,
+    )
+
+
+def load(order: Order, workshop: Workshop, body: bytes) -> Executable | None:
+    """Loads a build; None if its artefact is gone or damaged."""
+    found = json.loads(body)
+    path = workshop.store.artefact(found["artefact"])
+    if path is None:
+        return None
+    workshop.runtime()
+    image = ctypes.CDLL(str(path))
+    limit = order.function.max_threads or MAX_THREADS
+    if order.function.max_threads_name:
+        limit = min(limit, int(image.soft_max_total_threads()))
+    return Executable(
+        kernel=_kernel(order, image),
+        engine=found["engine"],
+        entry=ctypes.cast(image.soft_entry_point, ctypes.c_void_p).value or 0,
+        static_threadgroup_bytes=int(image.soft_tg_size()),
+        stack_bytes=found["stack"],
+        max_total_threads=limit,
+        declined=found["declined"],
+        image=image,
+    )
+
+
+def _kernel(order: Order, image: ctypes.CDLL) -> Kernel:
+    """The signature with what the compiler knows about each argument."""
+    on = order.switched_on()
+    kept = [item.argument for item, keep in zip(order.function.items, on, strict=True) if keep and item.argument]
+    count = int(image.soft_arguments_count())
+    image.soft_arguments.restype = ctypes.POINTER(abi.Argument * max(count, 1))
+    known = image.soft_arguments().contents
+    if count != len(kept):
+        raise RuntimeError(f"{order.entry} was compiled with {count} arguments, expected {len(kept)}")
+    arguments = [_sized(argument, known[index]) for index, argument in enumerate(kept)]
+    constants = tuple(bound.constant for bound in order.used)
+    return Kernel(order.entry, tuple(arguments), constants, order.function.max_threads)
+
+
+def _sized(argument: Argument, known: Any) -> Argument:
+    return replace(
+        argument,
+        data_type=known.data_type,
+        size=known.size,
+        alignment=known.alignment,
+        is_pointer=bool(known.is_pointer),
+    )
+
+
+__all__ = ["CompilerFailed", "MissingConstant", "Order", "check_defines", "compile_order", "load"]

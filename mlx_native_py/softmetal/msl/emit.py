@@ -1,0 +1,132 @@
+"""The text that clang compiles, in segments, and the way back from its lines to tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from .kernels import KernelFunction
+from .scopes import Declaration, walk
+from .unit import Unit
+
+Kind = Literal["common", "body", "instantiation"]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A run of tokens; a body belongs to the function of that name and may be left out."""
+
+    kind: Kind
+    owner: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A segment's text; `owner` may be a function that only some kernels need."""
+
+    kind: Kind
+    owner: str
+    text: str
+
+
+def droppable(unit: Unit, functions: list[KernelFunction]) -> dict[int, str]:
+    """The functions whose bodies a kernel may do without: start of the declaration -> name of the owner."""
+    kernels = {function.declaration.start: f"kernel {function.number}" for function in functions}
+    text = unit.tokens.text
+    found = {}
+    for declaration in _outer_functions(unit.declarations):
+        if declaration.start in kernels:
+            found[declaration.start] = kernels[declaration.start]
+        elif text[declaration.name] != "operator" and text[declaration.name - 1] not in ("::", "~"):
+            found[declaration.start] = text[declaration.name]
+    return found
+
+
+def make_inline(unit: Unit, functions: list[KernelFunction]) -> None:
+    """Marks plain functions inline, so that only those in use cost code generation."""
+    kernels = {function.declaration.start for function in functions}
+    text = unit.tokens.text
+    for declaration in _outer_functions(unit.declarations):
+        words = text[declaration.start : declaration.name]
+        if declaration.start not in kernels and not {"inline", "static", "constexpr"} & set(words):
+            unit.out[declaration.head] = "inline " + unit.out[declaration.head]
+
+
+def _outer_functions(declarations: list[Declaration]) -> Iterable[Declaration]:
+    for declaration in declarations:
+        if declaration.kind == "namespace":
+            yield from _outer_functions(declaration.children)
+        elif declaration.kind == "function" and declaration.body:
+            yield declaration
+
+
+def segments(unit: Unit, owners: dict[int, str], instantiations: list[Declaration]) -> list[Segment]:
+    """The whole source, cut where a kernel's text may leave something out."""
+    cuts: list[Segment] = [Segment("instantiation", "", d.start, d.end) for d in instantiations]
+    for declaration in walk(unit.declarations):
+        if declaration.start in owners and declaration.body and declaration.kind == "function" and not declaration.in_class:
+            # Constructor initialisers stand before the body, but only members have them.
+            cuts.append(Segment("body", owners[declaration.start], declaration.body[0], declaration.body[1] + 1))
+    found, position = [], 0
+    for cut in sorted(cuts, key=lambda segment: segment.start):
+        if cut.start < position:
+            continue
+        found += [Segment("common", "", position, cut.start), cut]
+        position = cut.end
+    found.append(Segment("common", "", position, len(unit.tokens)))
+    return [segment for segment in found if segment.start < segment.end]
+
+
+def render(unit: Unit, segment: Segment) -> list[list[int]]:
+    """The lines of a segment's text, each as the tokens on it."""
+    lines: list[list[int]] = [[]]
+    row: tuple[str, int] | None = None
+    texts, rows, out = unit.tokens.text, unit.tokens.row, unit.out
+    for index in range(segment.start, segment.end):
+        if not out[index]:
+            continue
+        if rows[index] is not row or texts[index][0] == "#":
+            row = rows[index]
+            if lines[-1]:
+                lines.append([])
+        lines[-1].append(index)
+        if texts[index][0] == "#":
+            row = None
+    return lines
+
+
+def pieces(unit: Unit, parts: list[Segment]) -> list[Piece]:
+    """The segments as text."""
+    out = unit.out
+    return [
+        Piece(part.kind, part.owner, "\n".join(" ".join([out[i] for i in line]) for line in render(unit, part)))
+        for part in parts
+    ]
+
+
+def assemble(parts: Iterable[Piece], wanted: Callable[[Piece], bool]) -> str:
+    """One text of the wanted pieces; a body that is not wanted leaves a declaration."""
+    return "\n".join(p.text if wanted(p) else ";" if p.kind == "body" else "" for p in parts)
+
+
+def locate(unit: Unit, parts: Iterable[Segment], wanted: Callable[[Segment], bool], line: int, column: int) -> int:
+    """The token at a line and column (from 1) of the text that `assemble` made, or -1."""
+    for part in parts:
+        if not wanted(part):
+            line -= 1
+            if line <= 0:
+                return part.start
+            continue
+        lines = render(unit, part)
+        if line > len(lines):
+            line -= len(lines)
+            continue
+        for index in lines[line - 1]:
+            if column <= len(unit.out[index]) + 1:
+                return index
+            column -= len(unit.out[index]) + 1
+        return lines[line - 1][-1] if lines[line - 1] else part.start
+    return -1

@@ -1,0 +1,135 @@
+"""Tokens of preprocessed MSL, each with the file and line it came from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>[ \t\r\f\v]+)
+  | (?P<newline>\n)
+  | (?P<directive>\#[^\n]*)
+  | (?P<raw>(?:u8|u|U|L)?R"(?P<tag>[^()\s\\"]{0,16})\(.*?\)(?P=tag)")
+  | (?P<string>(?:u8|u|U|L)?"(?:[^"\\\n]|\\.)*"|(?:u8|u|U|L)?'(?:[^'\\\n]|\\.)+')
+  | (?P<number>\.?[0-9](?:[eEpP][+-]|'[0-9a-zA-Z]|[0-9a-zA-Z_.])*)
+  | (?P<name>[A-Za-z_$\u0080-\U0010ffff][\w$]*)
+  | (?P<punctuation>\.\.\.|->\*|<=>|<<=|>>=|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||
+      \+=|-=|\*=|/=|%=|&=|\|=|\^=|\#\#|\.\*|[{}()\[\]<>;:,.?+\-*/%&|^~!=@])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_MARKER = re.compile(r'#(?:line)?\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
+_CLOSERS = {")": "(", "]": "[", "}": "{"}
+
+
+class LexicalError(Exception):
+    """A character that MSL has no use for, or a bracket without its partner."""
+
+    def __init__(self, message: str, row: tuple[str, int], text: str = "", nth: int = 0) -> None:
+        super().__init__(message)
+        self.row = row
+        self.text = text
+        self.nth = nth
+
+
+@dataclass
+class Tokens:
+    """Parallel lists, one entry per token; `row` names a source line, `match` the partner of a bracket (else -1)."""
+
+    text: list[str] = field(default_factory=list)
+    row: list[tuple[str, int]] = field(default_factory=list)
+    match: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def nth_in_row(self, index: int) -> int:
+        """How many tokens of the same source line come before this one."""
+        row = self.row[index]
+        first = index
+        while first and self.row[first - 1] == row:
+            first -= 1
+        return index - first
+
+
+def lex(text: str, path: str) -> Tokens:
+    """The tokens of `text`, the output of a preprocessor that was fed a file known as `path`."""
+    tokens = Tokens()
+    row = (path, 1)
+    append_text, append_row = tokens.text.append, tokens.row.append
+    position = 0
+    scan = _TOKEN.match
+    while found := scan(text, position):
+        kind = found.lastgroup
+        position = found.end()
+        if kind == "space":
+            continue
+        if kind == "newline":
+            row = (row[0], row[1] + 1)
+            continue
+        spelling = found.group()
+        if kind == "directive":
+            marker = _MARKER.match(spelling)
+            if marker:
+                name = marker[2].replace("\\\\", "\\")
+                # The marker speaks of the line after it.
+                row = (path if name == "<stdin>" else name, int(marker[1]) - 1)
+                continue
+        append_text(spelling)
+        append_row(row)
+        if kind == "raw":
+            row = (row[0], row[1] + spelling.count("\n"))
+    if position != len(text):
+        raise LexicalError(f"unexpected character '{text[position]}'", row, text[position])
+    _match_brackets(tokens)
+    return tokens
+
+
+def _match_brackets(tokens: Tokens) -> None:
+    match = tokens.match = [-1] * len(tokens)
+    open_brackets: list[int] = []
+    for index, text in enumerate(tokens.text):
+        if text in ("(", "[", "{"):
+            open_brackets.append(index)
+        elif text in _CLOSERS:
+            if not open_brackets or tokens.text[open_brackets[-1]] != _CLOSERS[text]:
+                message = f"extraneous closing '{text}'" if not open_brackets else f"unbalanced '{text}'"
+                raise LexicalError(message, tokens.row[index], text, tokens.nth_in_row(index))
+            partner = open_brackets.pop()
+            match[index], match[partner] = partner, index
+    if open_brackets:
+        index = open_brackets[-1]
+        closer = {"(": ")", "[": "]", "{": "}"}[tokens.text[index]]
+        raise LexicalError(f"expected '{closer}'", tokens.row[index], tokens.text[index], tokens.nth_in_row(index))
+
+
+def is_name(text: str) -> bool:
+    """Whether a token is an identifier or keyword."""
+    return text[0].isalpha() or text[0] in "_$"
+
+
+def close_angle(tokens: Tokens, index: int) -> int:
+    """The index of the token that closes the template bracket at `index`, or -1 if it is a comparison.
+
+    Two brackets may close in one `>>`; then both share its index.
+    """
+    text, match = tokens.text, tokens.match
+    depth = 0
+    end = len(text)
+    while index < end:
+        token = text[index]
+        if token == "<":
+            depth += 1
+        elif token == ">":
+            depth -= 1
+        elif token == ">>":
+            depth -= 2
+        elif token in ("(", "[", "{"):
+            index = match[index]
+        elif token in (";", ")", "]", "}"):
+            return -1
+        if depth <= 0:
+            return index
+        index += 1
+    return -1

@@ -1,0 +1,99 @@
+"""Loops in which some threads may wait and others go on: each thread keeps count of its rounds, so that only equals meet."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from .closure import Graph, reach
+from .closure import wait_indices as direct_waits
+from .unit import Unit
+
+_LOOPS = ("for", "while", "do")
+_BRANCHES = ("if", "switch", *_LOOPS)
+_OPERATORS = ("?", "&&", "||")
+
+
+def mark_loops(unit: Unit, graph: Graph) -> None:
+    """Puts SOFT_LOOP and SOFT_ROUND around the loops that need them."""
+    waits = _waits(unit, graph)
+    if not waits:
+        return
+    tails: set[int] = set()
+    for index, token in enumerate(unit.tokens.text):
+        if token not in _LOOPS or index in tails:
+            continue
+        body = index + 1 if token == "do" else unit.tokens.match[index + 1] + 1
+        end = statement_end(unit, body)
+        if token == "do":
+            tails.add(end)
+        if _parts_ways(unit, waits, body, end):
+            _mark(unit, index, body)
+
+
+def _mark(unit: Unit, index: int, body: int) -> None:
+    """A pragma must stay next to its loop, so the count begins before it."""
+    unit.out[body - 1] += " SOFT_ROUND"
+    first = index
+    while unit.tokens.text[first - 1].startswith("#"):
+        first -= 1
+    if first == index:
+        unit.out[index] = f"SOFT_LOOP {unit.out[index]}"
+    else:
+        unit.out[first - 1] += " SOFT_LOOP"
+
+
+def _waits(unit: Unit, graph: Graph) -> list[int]:
+    """Where threads of a simdgroup wait, or call something of the source in which they do."""
+    direct = set(direct_waits(unit))
+    inside = set(graph.waiting)
+    names = {name for name in graph.uses if name in inside or inside & reach(graph.uses, [name])}
+    called = {i for i, token in enumerate(unit.tokens.text) if token in names}
+    return sorted(direct | called)
+
+
+def _any(waits: list[int], start: int, end: int) -> bool:
+    at = bisect_left(waits, start)
+    return at < len(waits) and waits[at] < end
+
+
+def _parts_ways(unit: Unit, waits: list[int], start: int, end: int) -> bool:
+    """Whether one thread may pass a place in the loop's body at which another waits."""
+    if not _any(waits, start, end):
+        return False
+    text = unit.tokens.text
+    for index in range(start, end):
+        token = text[index]
+        if token == "continue":
+            return True
+        if token in _BRANCHES and _any(waits, index, statement_end(unit, index)):
+            return True
+        if token in _OPERATORS and _any(waits, index, _simple_end(unit, index)):
+            return True
+    return False
+
+
+def statement_end(unit: Unit, index: int) -> int:
+    """The index after the statement that begins at `index`."""
+    text, match = unit.tokens.text, unit.tokens.match
+    while text[index].startswith("#"):
+        index += 1
+    token = text[index]
+    if token == "{":
+        return match[index] + 1
+    if token == "do":
+        return statement_end(unit, index + 1)
+    if token in ("for", "while", "switch"):
+        return statement_end(unit, match[index + 1] + 1)
+    if token == "if":
+        opened = index + 2 if text[index + 1] == "constexpr" else index + 1
+        end = statement_end(unit, match[opened] + 1)
+        return statement_end(unit, end + 1) if end < len(text) and text[end] == "else" else end
+    return _simple_end(unit, index) + 1
+
+
+def _simple_end(unit: Unit, index: int) -> int:
+    """The semicolon that ends a simple statement, or the bracket around it."""
+    text, match = unit.tokens.text, unit.tokens.match
+    while index < len(text) and text[index] not in (";", "}", ")"):
+        index = match[index] + 1 if text[index] in ("(", "[", "{") else index + 1
+    return index

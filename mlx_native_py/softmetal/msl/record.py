@@ -1,0 +1,153 @@
+"""What is kept of a translated source: enough to list its kernels and to make the text of each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ..program import Argument, Constant, Diagnostic
+from .closure import reach
+from .data_types import DataType
+from .emit import Piece, pieces
+from .translate import Translation
+
+
+@dataclass(frozen=True)
+class Item:
+    """One parameter: a bindable argument, or a built-in value; perhaps switched by a function constant."""
+
+    macro: str
+    argument: Argument | None
+    condition: str | None
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel function as all its entries share it."""
+
+    name: str
+    items: tuple[Item, ...]
+    max_threads: int | None
+    max_threads_name: str | None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A function constant and the number of its macro."""
+
+    number: int
+    constant: Constant
+    type: DataType
+
+
+@dataclass(frozen=True)
+class Record:
+    """A library on paper. Entries are (function, expression, template arguments, roots)."""
+
+    pieces: tuple[Piece, ...]
+    uses: dict[str, list[str]]
+    waiting: frozenset[str]
+    common: tuple[str, ...]
+    functions: tuple[Function, ...]
+    entries: dict[str, tuple[int, str, str, tuple[str, ...]]]
+    constants: dict[str, Bound]
+    initialisers: dict[str, list[str]]
+    warnings: tuple[Diagnostic, ...]
+    closure: dict[str, str]
+    _reached: dict[tuple[str, ...], set[str]] = field(default_factory=dict)
+
+    def reached(self, entry: str) -> set[str]:
+        """The names that an entry's kernel comes by."""
+        function, _, _, roots = self.entries[entry]
+        start = (self.functions[function].name.rpartition("::")[2], *roots)
+        if start not in self._reached:
+            self._reached[start] = reach(self.uses, start)
+        return self._reached[start]
+
+    @cached_property
+    def always(self) -> set[str]:
+        """The names that the common text comes by."""
+        return reach(self.uses, self.common)
+
+    def to_json(self) -> bytes:
+        """As bytes; texts of instantiations are left out, no kernel needs them."""
+        kept = [(p.kind, p.owner, p.text) for p in self.pieces if p.kind != "instantiation"]
+        data = {
+            "pieces": kept,
+            "uses": self.uses,
+            "waiting": sorted(self.waiting),
+            "common": self.common,
+            "functions": [asdict(function) for function in self.functions],
+            "entries": self.entries,
+            "constants": [(b.number, asdict(b.constant), b.type) for b in self.constants.values()],
+            "initialisers": self.initialisers,
+            "warnings": [asdict(warning) for warning in self.warnings],
+            "closure": self.closure,
+        }
+        return json.dumps(data, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, body: bytes) -> Record:
+        """The inverse of `to_json`."""
+        data = json.loads(body)
+        bounds = [Bound(number, Constant(**constant), DataType(*kind)) for number, constant, kind in data["constants"]]
+        return cls(
+            pieces=tuple(Piece(*piece) for piece in data["pieces"]),
+            uses=data["uses"],
+            waiting=frozenset(data["waiting"]),
+            common=tuple(data["common"]),
+            functions=tuple(_function(function) for function in data["functions"]),
+            entries={name: (f, text, arguments, tuple(roots)) for name, (f, text, arguments, roots) in data["entries"].items()},
+            constants={bound.constant.name: bound for bound in bounds},
+            initialisers=data["initialisers"],
+            warnings=tuple(Diagnostic(**warning) for warning in data["warnings"]),
+            closure=data["closure"],
+        )
+
+
+def _function(data: dict[str, Any]) -> Function:
+    items = tuple(
+        Item(item["macro"], Argument(**item["argument"]) if item["argument"] else None, item["condition"])
+        for item in data["items"]
+    )
+    return Function(data["name"], items, data["max_threads"], data["max_threads_name"])
+
+
+def make_record(translation: Translation, closure: dict[str, str], warnings: tuple[Diagnostic, ...]) -> Record:
+    """The record of a translated source."""
+    text = translation.unit.tokens.text
+    functions = []
+    for function in translation.functions:
+        items = tuple(
+            Item(p.item(on=True), p.argument, text[p.condition] if p.condition >= 0 else None) for p in function.parameters
+        )
+        functions.append(Function(function.name, items, function.max_threads, function.max_threads_name))
+    values = translation.values
+    bounds = {name: Bound(c.number, c.constant, c.type) for name, c in values.function_constants.items()}
+    conditions = {item.condition for function in functions for item in function.items if item.condition}
+    return Record(
+        pieces=tuple(pieces(translation.unit, list(translation.segments))),
+        uses=translation.graph.uses,
+        waiting=frozenset(translation.graph.waiting),
+        common=tuple(translation.graph.common),
+        functions=tuple(functions),
+        entries={e.host_name: (e.function, e.expression, e.template_arguments, e.roots) for e in translation.entries.values()},
+        constants=bounds,
+        initialisers=_needed(conditions, values.initialisers),
+        warnings=(*translation.unit.warnings, *warnings),
+        closure=closure,
+    )
+
+
+def _needed(names: set[str], initialisers: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The initialisers that some condition depends on."""
+    found: dict[str, list[str]] = {}
+    todo = list(names)
+    while todo:
+        name = todo.pop()
+        if name in initialisers and name not in found:
+            found[name] = initialisers[name]
+            todo += initialisers[name]
+    return found

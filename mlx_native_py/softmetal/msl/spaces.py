@@ -1,0 +1,65 @@
+"""Word-for-word translation: address spaces, names that OpenCL reserves, literals that it lacks."""
+
+from __future__ import annotations
+
+import re
+
+from .lexer import Tokens
+
+SPACES = {
+    "device": "__attribute__((opencl_global_device))",
+    "constant": "const __global",
+    "threadgroup": "__local",
+    "thread": "__private",
+}
+# The same, where a member function has to be told apart by the space of its object.
+MEMBER_SPACES = {"device": "__global", "constant": "__global", "threadgroup": "__local", "thread": "__private"}
+
+_RESERVED = (
+    "local global generic pipe read_only write_only read_write event_t clk_event_t queue_t reserve_id_t ndrange_t vec_step "
+    "sampler_t image1d_t image1d_array_t image1d_buffer_t image2d_t image2d_array_t image2d_depth_t image2d_msaa_t image3d_t"
+).split()
+_RENAMED_PREFIX = "soft_name_"
+_WORDS = SPACES | {name: _RENAMED_PREFIX + name for name in _RESERVED}
+_BFLOAT = re.compile(r"((?:[0-9][0-9']*\.?[0-9']*|\.[0-9][0-9']*)(?:[eE][+-]?[0-9]+)?)(?:bf|BF)$")
+_DIGITS = frozenset(".0123456789")
+_PLAIN_FLOAT = re.compile(r"(?:[0-9][0-9']*\.[0-9']*|\.[0-9][0-9']*)(?:[eE][+-]?[0-9]+)?|[0-9][0-9']*[eE][+-]?[0-9]+|0[xX][0-9a-fA-F.']*[pP][+-]?[0-9]+")
+_QUOTED = re.compile(r"'[^']*'")
+_SHOWN = (
+    (re.compile(r"const __global\b ?(?!_device)"), "constant "),
+    (re.compile(r"__global_device\b"), "device"),
+    (re.compile(r"__global\b"), "device"),
+    (re.compile(r"__local\b"), "threadgroup"),
+    (re.compile(r"__private\b"), "thread"),
+    (re.compile(r"__generic ?"), ""),
+    (re.compile(r"\bsoft_(?:name|tg)_(\w+)"), r"\1"),
+    (re.compile(r"\bsoft::(?:detail::)?"), ""),
+)
+
+
+def translate(tokens: Tokens) -> list[str]:
+    """What each token becomes by itself; later passes look at more than one."""
+    text = tokens.text
+    out = [_WORDS.get(token, token) for token in text]
+    for index, token in enumerate(text):
+        if token[-2:] in ("bf", "BF") and (found := _BFLOAT.match(token)):
+            digits = found[1] if "." in found[1] or "e" in found[1].lower() else found[1] + ".0"
+            out[index] = f"bfloat({digits}f)"
+        elif token[0] in _DIGITS and _PLAIN_FLOAT.fullmatch(token):
+            out[index] = token + "f"
+        elif token == "coherent" and text[index + 1] == "(" and text[index + 2] in ("device", "system", "threadgroup"):
+            out[index : index + 4] = [""] * 4
+    return out
+
+
+def restore(message: str) -> str:
+    """A compiler's message with the user's own words in it."""
+    for pattern, word in _SHOWN:
+        message = pattern.sub(word, message)
+    return _QUOTED.sub(_without_own_space, message)
+
+
+def _without_own_space(quoted: re.Match[str]) -> str:
+    """A type as Metal shows it: that a variable itself lives in thread memory is not worth a word."""
+    shown = re.sub(r"([*&])thread\b", r"\1", quoted[0])
+    return shown if "*" in shown or "&" in shown else re.sub(r"\bthread | thread\b", "", shown)

@@ -1,0 +1,125 @@
+"""What Metal refuses, or software Metal has no use for: never passed over in silence."""
+
+from __future__ import annotations
+
+import re
+
+from .arguments import WIDTHS, split
+from .attributes import HARMLESS, attributes, is_attribute
+from .lexer import is_name
+from .pointers import check_pointers
+from .scopes import Declaration, walk
+from .unit import Unit
+
+_FORBIDDEN = {
+    "double": "'double' is not supported in Metal",
+    "goto": "'goto' statements are not supported in Metal",
+    "new": "operator 'new' is not supported in Metal",
+    "virtual": "virtual functions are not supported in Metal",
+    "dynamic_cast": "'dynamic_cast' is not supported in Metal",
+    "typeid": "'typeid' is not supported in Metal",
+    "throw": "cannot use 'throw' with exceptions disabled",
+    "try": "cannot use 'try' with exceptions disabled",
+    "catch": "cannot use 'catch' with exceptions disabled",
+    "asm": "'asm' is not supported in Metal",
+    "__asm": "'asm' is not supported in Metal",
+    "__asm__": "'asm' is not supported in Metal",
+    "thread_local": "thread-local storage is not supported in Metal",
+    "ray_data": "address space 'ray_data' is not supported by software Metal",
+    "object_data": "address space 'object_data' is not supported by software Metal",
+    "threadgroup_imageblock": "address space 'threadgroup_imageblock' is not supported by software Metal",
+}
+_TYPES = re.compile(
+    r"(texture(1d|2d|3d|cube|_buffer)|depth(2d|cube))(_ms)?(_array)?|sampler|imageblock|intersector|intersection_query|"
+    r"acceleration_structure|(primitive|instance)_acceleration_structure|visible_function_table|intersection_function_table|"
+    r"render_grid_properties|mesh_grid_properties|command_buffer|compute_command|render_command"
+)
+_PRAGMA = re.compile(r"#\s*pragma\s+(.*)")
+_LOOP_PRAGMA = re.compile(r"(unroll|nounroll|clang\s+loop)\b")
+_SILENT_PRAGMA = re.compile(r"(METAL\b|once\b|unused\b|mark\b|clang\s+diagnostic|GCC\s+diagnostic|message\b|region\b|endregion\b)")
+
+
+def check(unit: Unit) -> None:
+    """Notes an error for each construct that must not be there, and drops the harmless ones."""
+    text = unit.tokens.text
+    _plain_parameters(unit)
+    for index, token in enumerate(text):
+        if token in _FORBIDDEN:
+            unit.error(index, _FORBIDDEN[token])
+        elif token == "delete" and text[index - 1] != "=":
+            unit.error(index, "operator 'delete' is not supported in Metal")
+        elif token[0] == "#":
+            _pragma(unit, index)
+        elif token == "[":
+            _attribute(unit, index)
+        elif token == "long" and index + 1 < len(text) and text[index + 1] in ("double", "long"):
+            unit.error(index, f"'long {text[index + 1]}' is not supported in Metal")
+        elif _TYPES.fullmatch(token):
+            _graphics_type(unit, index)
+    for declaration in walk(unit.declarations):
+        if declaration.kind == "variable":
+            _variable(unit, declaration)
+    check_pointers(unit)
+
+
+def _plain_parameters(unit: Unit) -> None:
+    """Outside kernels the attributes of parameters mean nothing, as on Metal."""
+    for declaration in walk(unit.declarations):
+        ranges = []
+        if declaration.kind == "function" and declaration.parameters:
+            ranges = split(unit, *declaration.parameters)
+        elif declaration.kind == "other" and unit.tokens.text[declaration.end - 2] == ")":
+            ranges = split(unit, unit.tokens.match[declaration.end - 2], declaration.end - 2)
+        for start, end in ranges:
+            for attribute in attributes(unit.tokens, start, end):
+                if attribute.name in WIDTHS or attribute.name in ("buffer", "threadgroup"):
+                    unit.drop(attribute.start, attribute.end)
+
+
+def _graphics_type(unit: Unit, index: int) -> None:
+    following = unit.tokens.text[index + 1 : index + 2]
+    before = unit.tokens.text[index - 1]
+    if following and before not in (".", "->") and (following[0] == "<" or is_name(following[0]) or before == "::"):
+        unit.error(index, f"'{unit.tokens.text[index]}' is not supported by software Metal")
+
+
+def _pragma(unit: Unit, index: int) -> None:
+    found = _PRAGMA.match(unit.tokens.text[index])
+    if found is None:
+        unit.error(index, f"unexpected preprocessor directive '{unit.tokens.text[index]}'")
+    elif not _LOOP_PRAGMA.match(found[1]):
+        unit.out[index] = ""
+        if not _SILENT_PRAGMA.match(found[1]):
+            unit.error(index, f"unknown pragma '{found[1].strip()}'")
+
+
+def _attribute(unit: Unit, index: int) -> None:
+    if not unit.out[index] or not is_attribute(unit.tokens, index):
+        return
+    listed = attributes(unit.tokens, index, index + 1)
+    for attribute in listed:
+        if attribute.name not in HARMLESS:
+            unit.error(attribute.index, f"unknown attribute '{attribute.name}'")
+    if not all(attribute.kept for attribute in listed):
+        unit.drop(index, unit.tokens.match[index] + 1)
+
+
+def _variable(unit: Unit, declaration: Declaration) -> None:
+    """Program-scope and static member variables live in constant memory, or nowhere."""
+    text = unit.tokens.text
+    words = text[declaration.head : declaration.name] if declaration.name >= 0 else []
+    if not words or words[0] in ("enum", "struct", "class", "union", "friend", "extern"):
+        return
+    if declaration.in_class:
+        if "static" in words and "constant" not in words:
+            unit.error(declaration.name, "static data member must reside in constant address space")
+    elif "constant" not in words or _is_pointer(unit, declaration):
+        if "constant" in text[declaration.head : declaration.end] and "*" in words:
+            return
+        unit.error(declaration.name, "program scope variable must reside in constant address space")
+
+
+def _is_pointer(unit: Unit, declaration: Declaration) -> bool:
+    """Whether `constant` speaks of what the variable points to and not of the variable."""
+    words = unit.tokens.text[declaration.head : declaration.name]
+    return "*" in words and "constant" not in words[len(words) - words[::-1].index("*") :]

@@ -1,0 +1,62 @@
+"""A source under translation: its tokens, what becomes of each, and the errors found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..program import CompileError, Diagnostic
+from .lexer import Tokens
+from .positions import Positions
+from .scopes import Declaration
+
+
+@dataclass
+class Unit:
+    """`out[i]` is what token `i` is translated to; passes edit it, and report what they refuse."""
+
+    tokens: Tokens
+    positions: Positions
+    declarations: list[Declaration]
+    out: list[str]
+    errors: list[Diagnostic] = field(default_factory=list)
+    warnings: list[Diagnostic] = field(default_factory=list)
+
+    def error(self, index: int, message: str) -> None:
+        """Notes an error at a token."""
+        self.errors.append(self.positions.diagnostic(self.tokens, index, message))
+
+    def warn(self, index: int, message: str) -> None:
+        """Notes a warning at a token."""
+        self.warnings.append(self.positions.diagnostic(self.tokens, index, message, "warning"))
+
+    def drop(self, start: int, end: int) -> None:
+        """Removes the tokens from `start` up to `end`."""
+        for index in range(start, end):
+            self.out[index] = ""
+
+    def spelling(self, start: int, end: int) -> str:
+        """The source text of a range, one space between tokens that need it."""
+        return join(self.tokens.text[start:end])
+
+    @staticmethod
+    def join(texts: list[str]) -> str:
+        """Tokens as a reader would write them."""
+        return join(texts)
+
+    def raise_errors(self) -> None:
+        """Refuses the source if anything was wrong with it."""
+        if self.errors:
+            unique = dict.fromkeys(sorted(self.errors, key=lambda error: (error.file, error.line, error.column)))
+            raise CompileError(tuple(unique))
+
+
+def join(texts: list[str]) -> str:
+    """Tokens as a reader would write them: no space inside `ns::f<T>` and around brackets."""
+    joined = ""
+    for text in texts:
+        if joined and (joined[-1].isalnum() or joined[-1] == "_") and (text[0].isalnum() or text[0] == "_"):
+            joined += " "
+        elif joined and (joined[-1] in ",*&" and (text[0].isalnum() or text[0] == "_")):
+            joined += " "
+        joined += text
+    return joined

@@ -1,0 +1,89 @@
+"""Where kernels are made: the compiler, the disk cache, and the set-up that comes before the first kernel."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from .. import engines
+from ..cache import Store, default_directory, digest
+from ..toolchain import INCLUDE, Engine, MathMode, Toolchain, find_toolchain
+
+_LOG = logging.getLogger("mlx_native_py.softmetal")
+
+
+def _announce(message: str) -> None:
+    _LOG.info(message)
+
+
+@dataclass
+class Workshop:
+    """A compiler with a cache. `announce` hears of the set-up, which is the one step that takes long."""
+
+    store: Store
+    toolchain: Toolchain
+    announce: Callable[[str], None] = _announce
+    engine: Literal["auto", "flat", "fibers"] = "auto"
+    clang: str | None = None
+    _headers: dict[tuple[str, ...], Path] = field(default_factory=dict)
+
+    def flags(self, math: MathMode, engine: Engine = "fibers", *, checked: bool = False, parallel: bool = True) -> list[str]:
+        """The flags of a compilation; a precompiled header serves those it was made with, and no others."""
+        return [*self.toolchain.dialect(math), *self.toolchain.engine_flags(engine, checked=checked, parallel=parallel)]
+
+    def precompiled(self, flags: Sequence[str]) -> Path:
+        """The library of MSL, precompiled for these flags."""
+        key = tuple(flags)
+        known = self._headers.get(key)
+        if known is None or not known.exists():
+            self._headers[key] = known = self._stored(key) or self._set_up(key)
+        return known
+
+    def runtime(self) -> engines.Runtime:
+        """The runtime that kernels are linked against when they are loaded."""
+        return engines.runtime(self.store.directory, clang=self.clang)
+
+    def _stored(self, flags: tuple[str, ...]) -> Path | None:
+        name = self.store.record(self._key(flags))
+        return self.store.artefact(name.decode()) if name else None
+
+    def _set_up(self, wanted: tuple[str, ...]) -> Path:
+        """Precompiles the header for the flags wanted and those likely to be wanted next."""
+        with self.store.alone():
+            if found := self._stored(wanted):
+                return found
+            self.announce("software Metal: preparing the compiler, once for this machine")
+            math: MathMode = "safe" if "-ffp-contract=on" in wanted else "fast"
+            usual = [self.flags(math), self.flags(math, "flat"), self.flags(math, "flat", parallel=False)]
+            todo = [flags for flags in dict.fromkeys([wanted, *map(tuple, usual)]) if not self._stored(flags)]
+            with ThreadPoolExecutor(2) as pool:
+                made = list(pool.map(self._precompile, todo))
+            return made[0]
+
+    def _precompile(self, flags: tuple[str, ...]) -> Path:
+        with self.store.scratch() as folder:
+            output = folder / "soft.pch"
+            # The key speaks for the headers' content; their dates change with every installation.
+            options = [*flags, "-Xclang", "-fno-pch-timestamp"]
+            self.toolchain.run(self.toolchain.precompile(INCLUDE / "soft.h", output, options))
+            name = self.store.put_artefact(output.read_bytes(), ".pch")
+        self.store.put_record(self._key(flags), name.encode())
+        return self.store.directory / name
+
+    def _key(self, flags: tuple[str, ...]) -> str:
+        return digest("header", self.toolchain.fingerprint, *flags)
+
+
+@cache
+def workshop(
+    directory: Path | None = None,
+    clang: str | None = None,
+    engine: Literal["auto", "flat", "fibers"] = "auto",
+) -> Workshop:
+    """The process's workshop for a cache directory and a compiler."""
+    return Workshop(Store(directory or default_directory()), find_toolchain(clang), engine=engine, clang=clang)
