@@ -1,0 +1,61 @@
+"""Software Metal: what `import Metal` offers for compute, with kernels that run on the CPU.
+
+Objects have PyObjC's selectors and manners. What Metal answers with an abort raises `MetalMisuse` here.
+`configure()` says how the default device behaves; `open_device()` makes another one.
+"""
+
+from __future__ import annotations
+
+from .constants import *  # noqa: F403
+from .misuse import ForkedProcess, InvalidValue, MetalMisuse, QueueFull
+from .objects.archive import MTLBinaryArchiveDescriptor
+from .objects.capture import MTLCaptureDescriptor, MTLCaptureManager
+from .objects.compute_pass import MTLComputePassDescriptor
+from .objects.counters import MTLCounterSampleBufferDescriptor
+from .objects.events import MTLSharedEventListener
+from .objects.foundation import NSURL, NSData, NSError
+from .objects.function_constants import MTLFunctionConstantValues
+from .objects.heap import MTLHeapDescriptor
+from .objects.indirect import MTLIndirectCommandBufferDescriptor
+from .objects.library import MTLCompileOptions, MTLFunctionDescriptor
+from .objects.options import DeviceProfile, SoftOptions
+from .objects.pipeline import MTLComputePipelineDescriptor
+from .objects.queue import MTLCommandBufferDescriptor
+from .objects.residency import MTLResidencySetDescriptor
+from .objects.system import MTLCopyAllDevices, MTLCreateSystemDefaultDevice, configure, open_device
+from .objects.values import NULL, MTLSize, MTLSizeMake, NSMakeRange, NSRange
+
+__all__ = [
+    "DeviceProfile",
+    "ForkedProcess",
+    "InvalidValue",
+    "MTLBinaryArchiveDescriptor",
+    "MTLCaptureDescriptor",
+    "MTLCaptureManager",
+    "MTLCommandBufferDescriptor",
+    "MTLCompileOptions",
+    "MTLComputePassDescriptor",
+    "MTLComputePipelineDescriptor",
+    "MTLCopyAllDevices",
+    "MTLCounterSampleBufferDescriptor",
+    "MTLCreateSystemDefaultDevice",
+    "MTLFunctionConstantValues",
+    "MTLFunctionDescriptor",
+    "MTLHeapDescriptor",
+    "MTLIndirectCommandBufferDescriptor",
+    "MTLResidencySetDescriptor",
+    "MTLSharedEventListener",
+    "MTLSize",
+    "MTLSizeMake",
+    "MetalMisuse",
+    "NSData",
+    "NSError",
+    "NSMakeRange",
+    "NSRange",
+    "NSURL",
+    "NULL",
+    "QueueFull",
+    "SoftOptions",
+    "configure",
+    "open_device",
+]

@@ -1,0 +1,65 @@
+"""ctypes mirror of `include/soft_check.h`."""
+
+from __future__ import annotations
+
+import ctypes
+
+from ctypes import c_uint32 as u32
+from ctypes import c_uint64 as u64
+
+READ, WRITE, ATOMIC = 1, 2, 4
+DEVICE, THREADGROUP = 0, 1
+OUT_OF_BOUNDS, RACE_IN_GROUP, RACE_BETWEEN_GROUPS = 1, 2, 3
+BLOCK = 1024
+
+
+class Segment(ctypes.Structure):
+    _fields_ = [("start", u64), ("end", u64), ("access", u32), ("area", u32)]
+
+
+class Area(ctypes.Structure):
+    _fields_ = [
+        ("start", u64),
+        ("end", u64),
+        ("reads", u64),
+        ("writes", u64),
+        ("atomic_reads", u64),
+        ("atomic_writes", u64),
+        ("reader", u64),
+        ("writer", u64),
+    ]
+
+
+class Report(ctypes.Structure):
+    _fields_ = [
+        ("kind", u32),
+        ("space", u32),
+        ("access", u32),
+        ("other_access", u32),
+        ("address", u64),
+        ("bytes", u64),
+        ("site", u64),
+        ("group", u32 * 3),
+        ("thread", u32 * 3),
+        ("other_group", u32 * 3),
+        ("other_thread", u32 * 3),
+        ("other_known", u32),
+    ]
+
+
+class Check(ctypes.Structure):
+    _fields_ = [
+        ("segments", ctypes.POINTER(Segment)),
+        ("areas", ctypes.POINTER(Area)),
+        ("reports", ctypes.POINTER(Report)),
+        ("segment_count", u32),
+        ("area_count", u32),
+        ("report_capacity", u32),
+        ("report_count", u32),
+        ("reports_total", u64),
+        ("serial", u64),
+        ("lock", u32),
+    ]
+
+
+STRUCTURES = {"soft_segment": Segment, "soft_area": Area, "soft_report": Report, "soft_check": Check}

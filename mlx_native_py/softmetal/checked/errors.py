@@ -1,0 +1,107 @@
+"""What checked mode finds, as exceptions with the facts as fields.
+
+CheckedError           also RuntimeError   carries `others`: further findings of the same command buffer
+├── OutOfBounds        also IndexError     an access outside what is bound
+├── DataRace                               two threads of one dispatch, one writing, without order
+└── MissingBarrier                         two dispatches of one concurrent encoder, one writing, no barrier
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Position = tuple[int, int, int]
+
+
+class CheckedError(RuntimeError):
+    """A kernel did what no kernel may do; the message says what, where, and what would help."""
+
+    others: tuple[CheckedError, ...] = ()
+
+
+@dataclass(frozen=True)
+class Access:
+    """One access of a thread; `thread` is None where only the group is known."""
+
+    kind: Literal["read", "write", "atomic read", "atomic write", "atomic update"]
+    bytes: int
+    group: Position
+    thread: Position | None
+
+    @property
+    def who(self) -> str:
+        return f"thread {self.thread} of threadgroup {self.group}" if self.thread else f"threadgroup {self.group}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The memory that an access met, or came nearest to; `offset` counts bytes from where it begins."""
+
+    space: Literal["buffer", "inline bytes", "resident buffer", "unbound slot", "threadgroup memory", "nowhere"]
+    offset: int
+    length: int = 0
+    slot: int | None = None
+    name: str = ""
+    label: str = ""
+
+    def __str__(self) -> str:
+        name = f" {self.name!r}" if self.name else ""
+        facts = [f"slot {self.slot}"] if self.slot is not None else []
+        facts += [f"label {self.label!r}"] if self.label else []
+        facts += [f"{self.length} bytes"] if self.length else []
+        return f"{self.space}{name}" + (f" ({', '.join(facts)})" if facts else "")
+
+
+class OutOfBounds(CheckedError, IndexError):
+    """An access outside of bound buffers, inline bytes or threadgroup memory; it was not carried out."""
+
+    def __init__(self, kernel: str, access: Access, place: Place, what: str, advice: str) -> None:
+        super().__init__(f"kernel {kernel!r}: {access.kind} of {access.bytes} bytes {what}; {access.who}. "
+                         f"The access was not carried out and its threadgroup was abandoned. {advice}")
+        self.kernel, self.access, self.place = kernel, access, place
+
+
+class DataRace(CheckedError):
+    """Two threads touch the same bytes, at least one writes, and nothing puts them in order."""
+
+    def __init__(self, kernel: str, access: Access, other: Access, place: Place, advice: str) -> None:
+        super().__init__(f"kernel {kernel!r}: data race on byte {place.offset} of {place}: {access.kind} of "
+                         f"{access.bytes} bytes by {access.who}, and {other.kind} by {other.who}. {advice}")
+        self.kernel, self.access, self.other, self.place = kernel, access, other, place
+
+
+@dataclass(frozen=True)
+class DispatchName:
+    """A dispatch within its encoder."""
+
+    index: int
+    kernel: str
+    label: str = ""
+
+    def __str__(self) -> str:
+        return f"dispatch {self.index} ({self.kernel!r}{f', {self.label!r}' if self.label else ''})"
+
+
+_VERBS = {"RAW": ("writes", "reads"), "WAR": ("reads", "writes"), "WAW": ("writes", "writes")}
+
+
+class MissingBarrier(CheckedError):
+    """Two dispatches of one concurrent encoder touch the same bytes, at least one writes, with no barrier between."""
+
+    def __init__(self, kind: Literal["RAW", "WAR", "WAW"], first: DispatchName, second: DispatchName,
+                 buffer: str, span: tuple[int, int]) -> None:
+        before, after = _VERBS[kind]
+        super().__init__(f"missing barrier ({kind}): {first} {before} bytes [{span[0]}, {span[1]}) of {buffer} and {second} "
+                         f"{after} them, with no barrier between in one concurrent encoder. Call memoryBarrierWithScope_"
+                         "(MTLBarrierScopeBuffers) or memoryBarrierWithResources_count_ before the second.")
+        self.kind, self.first, self.second, self.buffer, self.span = kind, first, second, buffer, span
+
+
+def combined(findings: Sequence[CheckedError]) -> CheckedError | None:
+    """The first finding, with the others attached."""
+    if not findings:
+        return None
+    findings[0].others = tuple(findings[1:])
+    return findings[0]

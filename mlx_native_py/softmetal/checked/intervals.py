@@ -1,0 +1,100 @@
+"""Sets of byte addresses as sorted, disjoint, half-open intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Addresses = NDArray[np.uint64]
+Span = tuple[int, int]
+_NONE: Addresses = np.empty(0, np.uint64)
+_BYTES_OF_WORD = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Bytes `starts[i] <= address < ends[i]` for each i."""
+
+    starts: Addresses
+    ends: Addresses
+
+    def __bool__(self) -> bool:
+        return self.starts.size > 0
+
+    def spans(self) -> list[Span]:
+        return list(zip(self.starts.tolist(), self.ends.tolist(), strict=True))
+
+    def overlap(self, other: Intervals) -> Span | None:
+        """The first bytes that both have, or None."""
+        if not self or not other or self.ends[-1] <= other.starts[0] or other.ends[-1] <= self.starts[0]:
+            return None
+        index = np.searchsorted(other.ends, self.starts, side="right")
+        mine = np.flatnonzero(index < other.ends.size)
+        mine = mine[other.starts[index[mine]] < self.ends[mine]]
+        if not mine.size:
+            return None
+        first, theirs = mine[0], index[mine[0]]
+        return int(max(self.starts[first], other.starts[theirs])), int(min(self.ends[first], other.ends[theirs]))
+
+    def __or__(self, other: Intervals) -> Intervals:
+        if not self or not other:
+            return self or other
+        starts = np.concatenate([self.starts, other.starts])
+        ends = np.concatenate([self.ends, other.ends])
+        order = np.argsort(starts, kind="stable")
+        starts, reach = starts[order], np.maximum.accumulate(ends[order])
+        first = np.concatenate([[True], starts[1:] > reach[:-1]])
+        last = np.concatenate([first[1:], [True]])
+        return Intervals(starts[first], reach[last])
+
+    def without(self, span: Span) -> Intervals:
+        """All bytes but those of `span`."""
+        low, high = np.uint64(span[0]), np.uint64(span[1])
+        below = Intervals(self.starts[self.starts < low], np.minimum(self.ends[self.starts < low], low))
+        above = Intervals(np.maximum(self.starts[self.ends > high], high), self.ends[self.ends > high])
+        return below | above
+
+
+EMPTY = Intervals(_NONE, _NONE)
+
+
+def of(*spans: Span) -> Intervals:
+    """The union of some spans."""
+    result = EMPTY
+    for start, end in spans:
+        if start < end:
+            result |= Intervals(np.array([start], np.uint64), np.array([end], np.uint64))
+    return result
+
+
+def of_bits(words: Addresses, base: int) -> Intervals:
+    """The set bits of a bitmap whose first bit stands for address `base`."""
+    used = np.flatnonzero(words)
+    if not used.size:
+        return EMPTY
+    full = words[used] == np.uint64(0xFFFFFFFFFFFFFFFF)
+    whole = _runs(used[full]) * np.uint64(_BYTES_OF_WORD)
+    parts = _partial(words, used[~full])
+    return Intervals(whole[0] + np.uint64(base), whole[1] + np.uint64(base)) | _shifted(parts, base)
+
+
+def _runs(numbers: NDArray[np.intp]) -> NDArray[np.uint64]:
+    """Row 0 the starts and row 1 the ends of the runs of consecutive numbers."""
+    if not numbers.size:
+        return np.empty((2, 0), np.uint64)
+    breaks = np.flatnonzero(np.diff(numbers) != 1)
+    starts = numbers[np.concatenate([[0], breaks + 1])]
+    ends = numbers[np.concatenate([breaks, [numbers.size - 1]])] + 1
+    return np.array([starts, ends], np.uint64)
+
+
+def _partial(words: Addresses, used: NDArray[np.intp]) -> NDArray[np.uint64]:
+    bits = np.unpackbits(np.ascontiguousarray(words[used]).view(np.uint8), bitorder="little")
+    numbers = np.flatnonzero(bits)
+    return _runs(used[numbers // _BYTES_OF_WORD] * _BYTES_OF_WORD + numbers % _BYTES_OF_WORD)
+
+
+def _shifted(runs: NDArray[np.uint64], base: int) -> Intervals:
+    return Intervals(runs[0] + np.uint64(base), runs[1] + np.uint64(base))

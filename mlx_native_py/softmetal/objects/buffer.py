@@ -1,0 +1,187 @@
+"""Resources: buffers over pages of their own, over memory of the caller, or inside a heap."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .. import constants as c
+from .. import memory
+from ..misuse import InvalidValue, MetalMisuse
+from .base import Labelled
+from .values import natural, within
+
+if TYPE_CHECKING:
+    from .device import MTLDevice
+
+STORAGE_MASK = 0xF0
+HAZARD_MASK = 0x300
+KNOWN_OPTIONS = 1 | STORAGE_MASK | HAZARD_MASK
+
+
+def resource_options(value: Any) -> int:
+    """Checked MTLResourceOptions."""
+    options = natural(value, "options")
+    if options & ~KNOWN_OPTIONS or (options & STORAGE_MASK) >> 4 > c.MTLStorageModePrivate:
+        raise InvalidValue(f"options {options:#x} are not resource options of a buffer")
+    return options
+
+
+class varlist:
+    """What PyObjC returns for memory of unknown length; it holds an address and no reference."""
+
+    __slots__ = ("_address", "_length")
+
+    def __init__(self, address: int, length: int) -> None:
+        self._address = address
+        self._length = length
+
+    def as_buffer(self, length: int) -> memoryview:
+        """Writable bytes that keep nothing alive."""
+        count = natural(length, "length")
+        if count > self._length:
+            raise InvalidValue(f"as_buffer({count}) reaches beyond the buffer's {self._length} bytes")
+        return memory.view(self._address, count)
+
+
+class Resource(Labelled):
+    """An allocation with storage and hazard modes."""
+
+    _device: MTLDevice
+    _options = 0
+    _purgeable = c.MTLPurgeableStateNonVolatile
+    _allocation: memory.Allocation
+    _heap: Any = None
+
+    def device(self) -> MTLDevice:
+        return self._device
+
+    def storageMode(self) -> int:
+        return (self._options & STORAGE_MASK) >> 4
+
+    def cpuCacheMode(self) -> int:
+        return self._options & 1
+
+    def resourceOptions(self) -> int:
+        return self._options
+
+    def hazardTrackingMode(self) -> int:
+        asked = (self._options & HAZARD_MASK) >> 8
+        return asked or (c.MTLHazardTrackingModeUntracked if self._heap else c.MTLHazardTrackingModeTracked)
+
+    def allocatedSize(self) -> int:
+        return memory.pages(self._allocation.length)
+
+    def setLabel_(self, label: str | None) -> None:
+        super().setLabel_(label)
+        self._allocation.label = self._label
+
+    def setPurgeableState_(self, state: int) -> int:
+        """Sets the state and returns the one before; Empty drops the contents."""
+        wanted = natural(state, "state")
+        if not c.MTLPurgeableStateKeepCurrent <= wanted <= c.MTLPurgeableStateEmpty:
+            raise InvalidValue(f"state {wanted} is not a purgeable state")
+        before = self._purgeable
+        if wanted != c.MTLPurgeableStateKeepCurrent:
+            self._purgeable = wanted
+        if wanted == c.MTLPurgeableStateEmpty and self._heap is None:
+            self._discard()
+        return before
+
+    def _discard(self) -> None:
+        memory.arena().discard(self._allocation.address, self._allocation.length)
+
+    def heap(self) -> Any:
+        return self._heap
+
+    def isAliasable(self) -> bool:
+        return False
+
+
+class MTLBuffer(Resource):
+    """Bytes that kernels and the CPU share; `gpuAddress` is their address in this process."""
+
+    def __init__(
+        self,
+        device: MTLDevice,
+        allocation: memory.Allocation,
+        options: int,
+        *,
+        charged: int,
+        heap: Any = None,
+        release: Callable[[], object] | None = None,
+        backing: memoryview | None = None,
+    ) -> None:
+        self._device = device
+        self._allocation = allocation
+        self._address = allocation.address
+        self._length = allocation.length
+        self._options = options
+        self._charged = charged
+        self._heap = heap
+        self._release = release
+        self._backing = backing
+
+    def contents(self) -> varlist:
+        if self.storageMode() == c.MTLStorageModePrivate:
+            raise MetalMisuse(f"contents of {self!r}: the CPU cannot see a buffer of private storage; copy it by blit")
+        return varlist(self._address, self._length)
+
+    def length(self) -> int:
+        return self._length
+
+    def gpuAddress(self) -> int:
+        return self._address
+
+    def allocatedSize(self) -> int:
+        return self._heap_size if self._heap else memory.pages(self._length)
+
+    @property
+    def _heap_size(self) -> int:
+        return -(-self._length // 256) * 256
+
+    def heapOffset(self) -> int:
+        return self._address - self._heap._allocation.address if self._heap else 0
+
+    def didModifyRange_(self, span: tuple[int, int]) -> None:
+        within(span, self._length, "range")
+        if self.storageMode() != c.MTLStorageModeManaged:
+            raise MetalMisuse(f"didModifyRange_ on {self!r}: only buffers of managed storage need it")
+
+    def _discard(self) -> None:
+        if self._backing is None:
+            super()._discard()
+
+    def __del__(self) -> None:
+        # A half-made object has no allocation; while Python shuts down, kernels may still be running on the pages.
+        if sys.is_finalizing() or "_charged" not in self.__dict__:
+            return
+        self._allocation.release()
+        self._device._charge(-self._charged)
+        if self._release is not None:
+            self._release()
+
+
+def over_caller_memory(
+    device: MTLDevice, data: Any, length: int, options: int, deallocator: Callable[[int, int], object] | None
+) -> MTLBuffer:
+    """A buffer that aliases page-aligned memory of the caller, which stays exported while the buffer lives."""
+    try:
+        view = memoryview(data)
+    except TypeError:
+        raise TypeError(f"bytes is a {type(data).__name__}, expected writable memory such as an mmap") from None
+    if view.readonly or not view.c_contiguous:
+        raise InvalidValue("memory of the caller must be writable and C-contiguous")
+    if view.nbytes < length:
+        raise InvalidValue(f"memory of the caller has {view.nbytes} bytes, fewer than the {length} asked for")
+    address = ctypes.addressof(ctypes.c_char.from_buffer(view))
+    if address % memory.PAGE or length % memory.PAGE or not length:
+        raise InvalidValue(
+            f"memory of the caller at {address:#x}, {length} bytes: both must be whole pages "
+            f"of {memory.PAGE} bytes (allocate it with mmap.mmap)"
+        )
+    release = None if deallocator is None else lambda: deallocator(address, length)
+    allocation = memory.Allocation(address, length, owned=False)
+    return MTLBuffer(device, allocation, options, charged=length, release=release, backing=view)

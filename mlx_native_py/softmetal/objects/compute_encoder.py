@@ -1,0 +1,208 @@
+"""The compute encoder: binds arguments and records dispatches into a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .. import constants as c
+from ..memory import Allocation
+from ..misuse import InvalidValue, MetalMisuse
+from .bindings import Bindings
+from .buffer import MTLBuffer, Resource
+from .counters import MTLCounterSampleBuffer
+from .encoder import MTLCommandEncoder
+from .events import MTLFence
+from .heap import MTLHeap
+from .indirect import MTLIndirectCommandBuffer
+from .passes import Pass, Replay, Resident, Sample
+from .pipeline import MTLComputePipelineState
+from .values import counted, flat_bytes, instance, natural, size, span, truth, within
+
+if TYPE_CHECKING:
+    from .command_buffer import MTLCommandBuffer
+
+INLINE_LIMIT = 4096
+ANY_USAGE = c.MTLResourceUsageRead | c.MTLResourceUsageWrite | c.MTLResourceUsageSample
+ANY_SCOPE = c.MTLBarrierScopeBuffers | c.MTLBarrierScopeTextures
+_ONE = (1, 1, 1)
+
+
+class MTLComputeCommandEncoder(MTLCommandEncoder):
+    """Binding state carries over from dispatch to dispatch; each dispatch keeps its own copy of it."""
+
+    def __init__(self, buffer: MTLCommandBuffer, work: Pass) -> None:
+        super().__init__(buffer, work.signposts)
+        self._pass = work
+        self._bindings = Bindings(buffer._device)
+        self._bind = self._bindings.bind
+        self._freeze = self._bindings.dispatch
+        self._store = buffer._inline.store
+        self._add = work.add
+        self._retain = buffer._retain
+        self._resident: Resident = {}  # replaced at each change, since dispatches share it
+
+    def setLabel_(self, label: str | None) -> None:
+        super().setLabel_(label)
+        self._pass.label = self._label
+
+    def dispatchType(self) -> int:
+        return c.MTLDispatchTypeConcurrent if self._pass.concurrent else c.MTLDispatchTypeSerial
+
+    def setComputePipelineState_(self, pipeline: MTLComputePipelineState) -> None:
+        if not self._open:
+            self._alive("setComputePipelineState_")
+        self._bindings.set_pipeline(pipeline)
+
+    def setBuffer_offset_atIndex_(self, buffer: MTLBuffer | None, offset: int, index: int) -> None:
+        if not self._open:
+            self._alive("setBuffer_offset_atIndex_")
+        self._bind(buffer, offset, index)
+        if buffer is not None:
+            self._retain(buffer)
+
+    def setBufferOffset_atIndex_(self, offset: int, index: int) -> None:
+        self._alive("setBufferOffset_atIndex_")
+        self._bindings.move(offset, index)
+
+    def setBuffers_offsets_withRange_(
+        self, buffers: Sequence[MTLBuffer | None], offsets: Sequence[int], indices: tuple[int, int]
+    ) -> None:
+        self._alive("setBuffers_offsets_withRange_")
+        run = span(indices, "range")
+        places = counted(offsets if isinstance(offsets, Sequence) else list(offsets), run.length, "offsets")
+        for index, buffer in enumerate(counted(buffers, run.length, "buffers")):
+            self.setBuffer_offset_atIndex_(buffer, places[index], run.location + index)
+
+    def setBytes_length_atIndex_(self, data: Any, length: int, index: int) -> None:
+        if not self._open:
+            self._alive("setBytes_length_atIndex_")
+        count = natural(length, "length")
+        if not 0 < count <= INLINE_LIMIT:
+            raise InvalidValue(f"setBytes at index {index}: {count} bytes, expected 1 to {INLINE_LIMIT}; use a buffer")
+        slot = self._bindings._slot(index)
+        exact = type(data) is bytes and len(data) == count
+        address = self._store(data if exact else flat_bytes(data, count, "bytes"))
+        self._bindings.bind_inline(address, count, slot)
+
+    def setThreadgroupMemoryLength_atIndex_(self, length: int, index: int) -> None:
+        self._alive("setThreadgroupMemoryLength_atIndex_")
+        self._bindings.set_threadgroup(length, index)
+
+    def dispatchThreads_threadsPerThreadgroup_(
+        self, threads: tuple[int, int, int], group: tuple[int, int, int]
+    ) -> None:
+        """A grid of exactly these threads; threadgroups at the edges may be smaller."""
+        if not self._open:
+            self._alive("dispatchThreads_threadsPerThreadgroup_")
+        whole, part = size(threads, "threads"), size(group, "threadsPerThreadgroup")
+        x, y, z = part
+        groups = (-(-whole[0] // x), -(-whole[1] // y), -(-whole[2] // z)) if x and y and z else _ONE
+        self._add(self._freeze(whole, groups, part, self._resident, self._path))
+
+    def dispatchThreadgroups_threadsPerThreadgroup_(
+        self, groups: tuple[int, int, int], group: tuple[int, int, int]
+    ) -> None:
+        if not self._open:
+            self._alive("dispatchThreadgroups_threadsPerThreadgroup_")
+        count, part = size(groups, "threadgroups"), size(group, "threadsPerThreadgroup")
+        whole = count[0] * part[0], count[1] * part[1], count[2] * part[2]
+        self._add(self._freeze(whole, count, part, self._resident, self._path))
+
+    def dispatchThreadgroupsWithIndirectBuffer_indirectBufferOffset_threadsPerThreadgroup_(
+        self, buffer: MTLBuffer, offset: int, group: tuple[int, int, int]
+    ) -> None:
+        """The three counts are read from the buffer when the dispatch runs."""
+        self._alive("dispatchThreadgroupsWithIndirectBuffer")
+        source = self._words(buffer, offset, 3, "indirectBuffer")
+        self._add(self._freeze(_ONE, _ONE, size(group, "threadsPerThreadgroup"), self._resident, self._path, source))
+
+    def memoryBarrierWithScope_(self, scope: int) -> None:
+        self._alive("memoryBarrierWithScope_")
+        wanted = natural(scope, "scope")
+        if not wanted or wanted & ~ANY_SCOPE:
+            raise InvalidValue(f"barrier scope {wanted}: a compute encoder knows buffers (1) and textures (2)")
+        if wanted & c.MTLBarrierScopeBuffers:
+            self._pass.barrier()
+
+    def memoryBarrierWithResources_count_(self, resources: Sequence[Resource], count: int) -> None:
+        self._alive("memoryBarrierWithResources_count_")
+        members = [instance(item, Resource, "resource") for item in counted(resources, count, "resources")]
+        if not members:
+            raise InvalidValue("memoryBarrierWithResources_count_ without resources orders nothing")
+        self._pass.barrier(tuple(member._allocation for member in members))
+
+    def useResource_usage_(self, resource: Resource, usage: int) -> None:
+        self._alive("useResource_usage_")
+        wanted = natural(usage, "usage")
+        if not wanted or wanted & ~ANY_USAGE:
+            raise InvalidValue(f"usage {wanted}: expected a union of read (1), write (2) and sample (4)")
+        if isinstance(resource, MTLIndirectCommandBuffer):
+            return
+        self._make_resident(instance(resource, Resource, "resource"), wanted)
+
+    def useResources_count_usage_(self, resources: Sequence[Resource], count: int, usage: int) -> None:
+        for resource in counted(resources, count, "resources"):
+            self.useResource_usage_(resource, usage)
+
+    def useHeap_(self, heap: MTLHeap) -> None:
+        self._alive("useHeap_")
+        self._make_resident(instance(heap, MTLHeap, "heap"), ANY_USAGE)
+
+    def useHeaps_count_(self, heaps: Sequence[MTLHeap], count: int) -> None:
+        for heap in counted(heaps, count, "heaps"):
+            self.useHeap_(heap)
+
+    def updateFence_(self, fence: MTLFence) -> None:
+        self._fence(fence, "updateFence_")
+
+    def waitForFence_(self, fence: MTLFence) -> None:
+        self._fence(fence, "waitForFence_")
+
+    def executeCommandsInBuffer_withRange_(self, commands: MTLIndirectCommandBuffer, run: tuple[int, int]) -> None:
+        self._alive("executeCommandsInBuffer_withRange_")
+        replayed = instance(commands, MTLIndirectCommandBuffer, "commands")
+        part = within(run, replayed.size(), "range")
+        self._replay(replayed, part.location, part.length, None)
+
+    def executeCommandsInBuffer_indirectBuffer_indirectBufferOffset_(
+        self, commands: MTLIndirectCommandBuffer, buffer: MTLBuffer, offset: int
+    ) -> None:
+        """The range (two uint32) is read from the buffer when the commands run."""
+        self._alive("executeCommandsInBuffer_indirectBuffer_indirectBufferOffset_")
+        replayed = instance(commands, MTLIndirectCommandBuffer, "commands")
+        self._replay(replayed, 0, 0, self._words(buffer, offset, 2, "indirectBuffer"))
+
+    def sampleCountersInBuffer_atSampleIndex_withBarrier_(
+        self, samples: MTLCounterSampleBuffer, index: int, barrier: bool
+    ) -> None:
+        self._alive("sampleCountersInBuffer_atSampleIndex_withBarrier_")
+        target = instance(samples, MTLCounterSampleBuffer, "sampleBuffer")
+        truth(barrier, "withBarrier")
+        if not self.device().supportsCounterSampling_(c.MTLCounterSamplingPointAtDispatchBoundary):
+            raise MetalMisuse(
+                "sampleCountersInBuffer: this device does not sample at dispatch boundaries, only where "
+                "supportsCounterSampling_ says so (on Metal the process dies here)"
+            )
+        self._add(Sample(target, target._check(index, "sampleIndex")))
+
+    def _replay(
+        self, commands: MTLIndirectCommandBuffer, first: int, count: int, source: tuple[Allocation, int] | None
+    ) -> None:
+        self._retain(commands)
+        self._add(Replay(commands, first, count, self._bindings.snapshot(), self._resident, self._path, source))
+
+    def _make_resident(self, resource: Resource, usage: int) -> None:
+        allocation = resource._allocation
+        self._resident = {**self._resident, allocation: usage | self._resident.get(allocation, 0)}
+        self._retain(resource)
+
+    def _words(self, buffer: MTLBuffer, offset: int, count: int, what: str) -> tuple[Allocation, int]:
+        source, start = instance(buffer, MTLBuffer, what), natural(offset, f"{what} offset")
+        if start % 4 or start + 4 * count > source.length():
+            raise InvalidValue(
+                f"{what} offset {start}: expected a multiple of 4 with {4 * count} bytes behind it; "
+                f"{source!r} has {source.length()}"
+            )
+        self._retain(source)
+        return source._allocation, start

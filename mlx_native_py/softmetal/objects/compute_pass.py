@@ -1,0 +1,87 @@
+"""Descriptors of compute passes and of the counter samples taken at their ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .. import constants as c
+from ..misuse import InvalidValue, MetalMisuse
+from .base import Descriptor, NSObject, attribute
+from .counters import MTLCounterSampleBuffer
+from .passes import Attachment, Pass
+from .values import instance, maybe, natural
+
+if TYPE_CHECKING:
+    from .device import MTLDevice
+
+
+class MTLComputePassSampleBufferAttachmentDescriptor(Descriptor):
+    """Where the start and the end of a pass are sampled."""
+
+    sampleBuffer, setSampleBuffer_ = attribute("sampleBuffer", maybe(MTLCounterSampleBuffer), None)
+    startOfEncoderSampleIndex, setStartOfEncoderSampleIndex_ = attribute("startOfEncoderSampleIndex", natural, 0)
+    endOfEncoderSampleIndex, setEndOfEncoderSampleIndex_ = attribute("endOfEncoderSampleIndex", natural, 0)
+
+    def _frozen(self, buffer: MTLCounterSampleBuffer) -> Attachment:
+        start, end = self.startOfEncoderSampleIndex(), self.endOfEncoderSampleIndex()
+        return Attachment(
+            buffer,
+            None if start == c.MTLCounterDontSample else buffer._check(start, "startOfEncoderSampleIndex"),
+            None if end == c.MTLCounterDontSample else buffer._check(end, "endOfEncoderSampleIndex"),
+        )
+
+
+class MTLComputePassSampleBufferAttachmentDescriptorArray(NSObject):
+    """The attachments of one pass."""
+
+    def __init__(self) -> None:
+        self._items = [
+            MTLComputePassSampleBufferAttachmentDescriptor() for _ in range(c.MTLMaxComputePassSampleBuffers)
+        ]
+
+    def objectAtIndexedSubscript_(self, index: int) -> MTLComputePassSampleBufferAttachmentDescriptor:
+        return self._items[self._place(index)]
+
+    def setObject_atIndexedSubscript_(self, item: Any, index: int) -> None:
+        attachment = MTLComputePassSampleBufferAttachmentDescriptor()
+        if item is not None:
+            attachment = instance(item, MTLComputePassSampleBufferAttachmentDescriptor, "attachment").copy()
+        self._items[self._place(index)] = attachment
+
+    def _place(self, index: int) -> int:
+        place = natural(index, "index")
+        if place >= len(self._items):
+            raise InvalidValue(f"attachment {place}: a compute pass has {len(self._items)}")
+        return place
+
+
+def _dispatch_type(value: Any, what: str) -> int:
+    kind = natural(value, what)
+    if kind > c.MTLDispatchTypeConcurrent:
+        raise InvalidValue(f"{what} {kind}: expected serial (0) or concurrent (1)")
+    return kind
+
+
+class MTLComputePassDescriptor(Descriptor):
+    """How a compute pass orders its dispatches and what it samples."""
+
+    def __init__(self) -> None:
+        self._attachments = MTLComputePassSampleBufferAttachmentDescriptorArray()
+
+    dispatchType, setDispatchType_ = attribute("dispatchType", _dispatch_type, c.MTLDispatchTypeSerial)
+
+    @classmethod
+    def computePassDescriptor(cls) -> MTLComputePassDescriptor:
+        return cls()
+
+    def sampleBufferAttachments(self) -> MTLComputePassSampleBufferAttachmentDescriptorArray:
+        return self._attachments
+
+    def _open(self, device: MTLDevice) -> Pass:
+        """A pass as described now."""
+        attachments = [
+            item._frozen(buffer) for item in self._attachments._items if (buffer := item.sampleBuffer()) is not None
+        ]
+        if attachments and not device.supportsCounterSampling_(c.MTLCounterSamplingPointAtStageBoundary):
+            raise MetalMisuse("a pass with sample attachments: this device does not sample at stage boundaries")
+        return Pass(self.dispatchType() == c.MTLDispatchTypeConcurrent, tuple(attachments))

@@ -1,0 +1,345 @@
+"""The device: limits and abilities, and the factory of everything else."""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from .. import constants as c
+from .. import memory
+from ..misuse import InvalidValue
+from .archive import MTLBinaryArchiveDescriptor, open_archive
+from .base import NSObject, without
+from .buffer import MTLBuffer, over_caller_memory, resource_options
+from .counters import MOST_BUFFERS, MTLCounterSampleBufferDescriptor, MTLCounterSet, new_sample_buffer
+from .events import MTLEvent, MTLFence, MTLSharedEvent
+from .foundation import NSURL, NSArray
+from .heap import MTLHeap, MTLHeapDescriptor, size_and_align
+from .indirect import MTLIndirectCommandBuffer, MTLIndirectCommandBufferDescriptor, new_indirect_command_buffer
+from .library import MTLCompileOptions, MTLFunction, compile_source, load_library, read_library
+from .options import DeviceProfile, SoftOptions
+from .pipeline import REFLECTING, MTLComputePipelineDescriptor, build_pipeline
+from .process import opening, refuse_after_fork
+from .queue import DEFAULT_SLOTS, MTLCommandQueue
+from .residency import MTLResidencySet, MTLResidencySetDescriptor
+from .values import (
+    MTLSize,
+    MTLSizeAndAlign,
+    answer,
+    flat_bytes,
+    handler,
+    instance,
+    maybe,
+    natural,
+    text,
+    unwanted,
+    whole,
+)
+
+
+class MTLArchitecture(NSObject):
+    """The name of the kind of processor."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def name(self) -> str:
+        return self._name
+
+
+class MTLDevice(NSObject):
+    """A CPU that stands for a GPU."""
+
+    def __init__(self, options: SoftOptions | None = None, profile: DeviceProfile | None = None) -> None:
+        opening()
+        self._options = options or SoftOptions()
+        self._profile = profile or DeviceProfile()
+        self._lock = threading.RLock()
+        self._allocated = 0
+        self._sample_buffers = 0
+        self._inline_pool: list[memory.Allocation] = []
+
+    def name(self) -> str:
+        cores = self._options.threads or os.cpu_count() or 1
+        return self._profile.name or f"Software Metal ({platform.machine()}, {cores} cores)"
+
+    def registryID(self) -> int:
+        return 1
+
+    def architecture(self) -> MTLArchitecture:
+        return MTLArchitecture(self._profile.architecture or f"soft_{platform.machine()}")
+
+    def maxThreadsPerThreadgroup(self) -> MTLSize:
+        return MTLSize(*self._profile.max_threads)
+
+    def maxThreadgroupMemoryLength(self) -> int:
+        return self._profile.threadgroup_memory
+
+    def recommendedMaxWorkingSetSize(self) -> int:
+        return self._profile.working_set_bytes
+
+    def currentAllocatedSize(self) -> int:
+        return self._allocated
+
+    def maxBufferLength(self) -> int:
+        return self._profile.buffer_limit
+
+    def hasUnifiedMemory(self) -> bool:
+        return True
+
+    def isLowPower(self) -> bool:
+        return False
+
+    def isRemovable(self) -> bool:
+        return False
+
+    def isHeadless(self) -> bool:
+        return True
+
+    def argumentBuffersSupport(self) -> int:
+        return c.MTLArgumentBuffersTier2
+
+    def supportsFamily_(self, family: int) -> bool:
+        return whole(family, "family") in self._profile.families
+
+    def supportsCounterSampling_(self, point: int) -> bool:
+        return natural(point, "samplingPoint") in self._profile.counter_sampling
+
+    def counterSets(self) -> NSArray[MTLCounterSet] | None:
+        return NSArray((MTLCounterSet(),)) if self._profile.counter_sets else None
+
+    def sampleTimestamps_gpuTimestamp_(self, cpu: None, gpu: None) -> Any:
+        """Both in nanoseconds of one clock."""
+        unwanted(cpu, "cpuTimestamp")
+        unwanted(gpu, "gpuTimestamp")
+        now = self._now()
+        return answer(None, (cpu, now), (gpu, now))[1:]
+
+    def newBufferWithLength_options_(self, length: int, options: int) -> MTLBuffer | None:
+        """Zeroed memory, or None when it is empty, too large or there is no more."""
+        size, flags = natural(length, "length"), resource_options(options)
+        allocation = self._allocate(size)
+        if allocation is None:
+            return None
+        return MTLBuffer(self, allocation, flags, charged=memory.pages(size))
+
+    def newBufferWithBytes_length_options_(self, data: Any, length: int, options: int) -> MTLBuffer | None:
+        source = flat_bytes(data, natural(length, "length"), "bytes")
+        buffer = self.newBufferWithLength_options_(length, options)
+        if buffer is not None:
+            buffer._allocation.view()[:] = source
+        return buffer
+
+    def newBufferWithBytesNoCopy_length_options_deallocator_(
+        self,
+        data: Any,
+        length: int,
+        options: int,
+        deallocator: Callable[[int, int], object] | None,
+    ) -> MTLBuffer | None:
+        """A buffer over page-aligned memory of the caller."""
+        refuse_after_fork()
+        size, flags = natural(length, "length"), resource_options(options)
+        if flags & 0xF0 == c.MTLResourceStorageModePrivate:
+            raise InvalidValue("memory of the caller cannot have private storage")
+        if size > self._profile.buffer_limit:
+            return None
+        callback = None if deallocator is None else handler(deallocator, "deallocator")
+        buffer = over_caller_memory(self, data, size, flags, callback)
+        with self._lock:
+            self._allocated += size
+        return buffer
+
+    def newHeapWithDescriptor_(self, descriptor: MTLHeapDescriptor) -> MTLHeap | None:
+        asked = instance(descriptor, MTLHeapDescriptor, "descriptor")
+        if asked.type() not in (c.MTLHeapTypeAutomatic, c.MTLHeapTypePlacement):
+            raise InvalidValue(f"heap type {asked.type()}: this device has automatic and placement heaps")
+        allocation = self._allocate(asked.size())
+        return None if allocation is None else MTLHeap(self, asked, allocation)
+
+    def heapBufferSizeAndAlignWithLength_options_(self, length: int, options: int) -> MTLSizeAndAlign:
+        return size_and_align(length, options)
+
+    def newLibraryWithSource_options_error_(self, source: str, options: MTLCompileOptions | None, error: None) -> Any:
+        unwanted(error, "error")
+        chosen = maybe(MTLCompileOptions)(options, "options")
+        library, problem = compile_source(self, text(source, "source"), chosen)
+        return answer(library, (error, problem))
+
+    def newLibraryWithSource_options_completionHandler_(
+        self, source: str, options: MTLCompileOptions | None, block: Callable[[Any, Any], object]
+    ) -> None:
+        program, chosen = text(source, "source"), maybe(MTLCompileOptions)(options, "options")
+        self._later(lambda: compile_source(self, program, chosen), handler(block, "completionHandler"))
+
+    def newLibraryWithURL_error_(self, url: NSURL, error: None) -> Any:
+        unwanted(error, "error")
+        library, problem = load_library(self, instance(url, NSURL, "url").path())
+        return answer(library, (error, problem))
+
+    def newLibraryWithData_error_(self, data: Any, error: None) -> Any:
+        unwanted(error, "error")
+        library, problem = read_library(self, bytes(memoryview(data)))
+        return answer(library, (error, problem))
+
+    def newComputePipelineStateWithFunction_error_(self, function: MTLFunction, error: None) -> Any:
+        unwanted(error, "error")
+        pipeline, problem = build_pipeline(self, _describe(function), c.MTLPipelineOptionNone)
+        return answer(pipeline, (error, problem))
+
+    def newComputePipelineStateWithFunction_options_reflection_error_(
+        self, function: MTLFunction, options: int, reflection: None, error: None
+    ) -> Any:
+        unwanted(reflection, "reflection")
+        unwanted(error, "error")
+        return self.newComputePipelineStateWithDescriptor_options_reflection_error_(
+            _describe(function), options, reflection, error
+        )
+
+    def newComputePipelineStateWithDescriptor_options_reflection_error_(
+        self, descriptor: MTLComputePipelineDescriptor, options: int, reflection: None, error: None
+    ) -> Any:
+        """(pipeline, reflection, error), as PyObjC answers with its metadata corrected."""
+        unwanted(reflection, "reflection")
+        unwanted(error, "error")
+        asked, wanted = instance(descriptor, MTLComputePipelineDescriptor, "descriptor"), natural(options, "options")
+        pipeline, problem = build_pipeline(self, asked, wanted)
+        facts = pipeline.reflection() if pipeline is not None and wanted & REFLECTING else None
+        return answer(pipeline, (reflection, facts), (error, problem))
+
+    def newComputePipelineStateWithFunction_completionHandler_(
+        self, function: MTLFunction, block: Callable[[Any, Any], object]
+    ) -> None:
+        asked = _describe(function)
+        self._later(lambda: build_pipeline(self, asked, 0), handler(block, "completionHandler"))
+
+    def newComputePipelineStateWithDescriptor_options_completionHandler_(
+        self, descriptor: MTLComputePipelineDescriptor, options: int, block: Callable[[Any, Any], object]
+    ) -> None:
+        """The block gets (pipeline, reflection): PyObjC's metadata leaves the error out."""
+        asked, wanted = (
+            instance(descriptor, MTLComputePipelineDescriptor, "descriptor").copy(),
+            natural(options, "options"),
+        )
+
+        def build() -> tuple[Any, Any]:
+            pipeline, _ = build_pipeline(self, asked, wanted)
+            return pipeline, pipeline.reflection() if pipeline is not None and wanted & REFLECTING else None
+
+        self._later(build, handler(block, "completionHandler"))
+
+    def newBinaryArchiveWithDescriptor_error_(self, descriptor: MTLBinaryArchiveDescriptor, error: None) -> Any:
+        unwanted(error, "error")
+        archive, problem = open_archive(self, instance(descriptor, MTLBinaryArchiveDescriptor, "descriptor"))
+        return answer(archive, (error, problem))
+
+    def newCommandQueue(self) -> MTLCommandQueue:
+        return self.newCommandQueueWithMaxCommandBufferCount_(DEFAULT_SLOTS)
+
+    def newCommandQueueWithMaxCommandBufferCount_(self, count: int) -> MTLCommandQueue:
+        refuse_after_fork()
+        return without(MTLCommandQueue, self._profile.absent)(self, natural(count, "maxCommandBufferCount"))
+
+    def newEvent(self) -> MTLEvent:
+        return MTLEvent(self)
+
+    def newSharedEvent(self) -> MTLSharedEvent:
+        return MTLSharedEvent(self)
+
+    def newFence(self) -> MTLFence:
+        return MTLFence(self)
+
+    def newIndirectCommandBufferWithDescriptor_maxCommandCount_options_(
+        self,
+        descriptor: MTLIndirectCommandBufferDescriptor,
+        count: int,
+        options: int,
+    ) -> MTLIndirectCommandBuffer | None:
+        resource_options(options)
+        return new_indirect_command_buffer(self, descriptor, count)
+
+    def newResidencySetWithDescriptor_error_(self, descriptor: MTLResidencySetDescriptor, error: None) -> Any:
+        unwanted(error, "error")
+        asked = instance(descriptor, MTLResidencySetDescriptor, "descriptor")
+        return answer(MTLResidencySet(self, asked), (error, None))
+
+    def newCounterSampleBufferWithDescriptor_error_(
+        self, descriptor: MTLCounterSampleBufferDescriptor, error: None
+    ) -> Any:
+        unwanted(error, "error")
+        samples, problem = new_sample_buffer(self, descriptor)
+        return answer(samples, (error, problem))
+
+    def _allocate(self, length: int) -> memory.Allocation | None:
+        """Charged pages, or None."""
+        refuse_after_fork()
+        charge = memory.pages(length)
+        if not 0 < length <= self._profile.buffer_limit or not self._charge(charge):
+            return None
+        allocation = memory.allocate(length)
+        if allocation is None:
+            self._charge(-charge)
+        return allocation
+
+    def _charge(self, change: int) -> bool:
+        """Keeps the account of allocated bytes; False when there is not enough memory."""
+        with self._lock:
+            if change > 0 and self._allocated + change > self._profile.memory:
+                return False
+            self._allocated += change
+            return True
+
+    def _count_sample_buffer(self, change: int) -> bool:
+        with self._lock:
+            if self._sample_buffers + change > MOST_BUFFERS:
+                return False
+            self._sample_buffers += change
+            return True
+
+    @staticmethod
+    def _now() -> int:
+        return time.monotonic_ns()
+
+    @staticmethod
+    def _later(work: Callable[[], tuple[Any, Any]], block: Callable[..., object]) -> None:
+        threading.Thread(target=lambda: block(*work()), name="soft-metal-compiler", daemon=True).start()
+
+    @cached_property
+    def _runtime(self) -> Any:
+        runtime = self._workshop.runtime()
+        if self._options.threads is not None:
+            runtime.set_threads(self._options.threads)
+        return runtime
+
+    @cached_property
+    def _workshop(self) -> Any:
+        from ..msl import workshop
+
+        clang = None if self._options.compiler is None else str(self._options.compiler)
+        return workshop(self._options.cache_directory, clang, self._options.engine)
+
+    @cached_property
+    def _zero_page(self) -> memory.Allocation:
+        page = memory.allocate(memory.PAGE)
+        if page is None:
+            raise MemoryError("no memory left for a single page")
+        return page
+
+    @cached_property
+    def _blank_launch(self) -> Any:
+        from ..engines.abi import SLOTS, Launch
+
+        blank = Launch()
+        blank.buffers[:] = [self._zero_page.address] * SLOTS
+        return blank
+
+
+def _describe(function: Any) -> MTLComputePipelineDescriptor:
+    descriptor = MTLComputePipelineDescriptor()
+    descriptor.setComputeFunction_(instance(function, MTLFunction, "function"))
+    return descriptor

@@ -1,0 +1,72 @@
+"""What all encoders share: being open until endEncoding, debug groups, fences."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from ..misuse import MetalMisuse
+from .base import Labelled
+from .events import MTLFence
+from .values import instance, text
+
+if TYPE_CHECKING:
+    from .command_buffer import MTLCommandBuffer
+    from .device import MTLDevice
+
+
+class MTLCommandEncoder(Labelled):
+    """Writes commands into a command buffer until it is ended."""
+
+    def __init__(self, buffer: MTLCommandBuffer, signposts: list[str]) -> None:
+        self._buffer = buffer
+        self._signposts = signposts
+        self._groups: list[str] = []
+        self._path = ""
+        self._open = True
+
+    def device(self) -> MTLDevice:
+        return self._buffer.device()
+
+    def commandBuffer(self) -> MTLCommandBuffer:
+        return self._buffer
+
+    def endEncoding(self) -> None:
+        self._alive("endEncoding")
+        if self._groups:
+            raise MetalMisuse(f"endEncoding on {self!r}: debug group {self._groups[-1]!r} was never popped")
+        self._open = False
+        self._buffer._encoder_ended()
+
+    def insertDebugSignpost_(self, name: str) -> None:
+        self._alive("insertDebugSignpost_")
+        self._signposts.append(text(name, "signpost"))
+
+    def pushDebugGroup_(self, name: str) -> None:
+        self._alive("pushDebugGroup_")
+        self._groups.append(text(name, "debug group"))
+        self._path = "/".join(self._groups)
+
+    def popDebugGroup(self) -> None:
+        self._alive("popDebugGroup")
+        if not self._groups:
+            raise MetalMisuse(f"popDebugGroup on {self!r}: no debug group is open")
+        self._groups.pop()
+        self._path = "/".join(self._groups)
+
+    def _alive(self, call: str) -> None:
+        if not self._open:
+            raise MetalMisuse(f"{call} on {self!r} after endEncoding")
+
+    def _fence(self, fence: MTLFence, call: str) -> None:
+        self._alive(call)
+        self._buffer._retain(instance(fence, MTLFence, "fence"))
+
+    def __del__(self) -> None:
+        if not self.__dict__.get("_open") or sys.is_finalizing():
+            return
+        self._open = False
+        self._buffer._encoder_lost()
+        raise MetalMisuse(
+            f"{self!r} of {self._buffer!r} was released without endEncoding; on Metal the process dies here"
+        )

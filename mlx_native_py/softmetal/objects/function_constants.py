@@ -1,0 +1,102 @@
+"""Values for function constants, copied when they are set, by index or by name."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from .. import constants as c
+from ..misuse import InvalidValue
+from ..program import Constant, Kernel
+from .base import Descriptor
+from .values import flat_bytes, natural, span, text
+
+_SCALARS = {
+    "Float": 4,
+    "Half": 2,
+    "BFloat": 2,
+    "Int": 4,
+    "UInt": 4,
+    "Short": 2,
+    "UShort": 2,
+    "Char": 1,
+    "UChar": 1,
+    "Bool": 1,
+    "Long": 8,
+    "ULong": 8,
+}
+_LANES = {"": 1, "2": 2, "3": 4, "4": 4}  # a vector of three takes the room of four
+SIZES = {
+    getattr(c, f"MTLDataType{name}{suffix}"): size * lanes
+    for name, size in _SCALARS.items()
+    for suffix, lanes in _LANES.items()
+}
+NAMES = {getattr(c, f"MTLDataType{name}{suffix}"): f"{name.lower()}{suffix}" for name in _SCALARS for suffix in _LANES}
+
+
+def _read(value: Any, length: int) -> bytes:
+    """`length` bytes at an address, or of a buffer."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value <= 0:
+            raise InvalidValue(f"address of a constant value is {value}")
+        return ctypes.string_at(value, length)
+    return bytes(flat_bytes(value, length, "constant value"))
+
+
+class MTLFunctionConstantValues(Descriptor):
+    """Typed values, waiting for a function."""
+
+    def __init__(self) -> None:
+        self._values: dict[int | str, tuple[int, bytes]] = {}
+
+    def setConstantValue_type_atIndex_(self, value: Any, data_type: int, index: int) -> None:
+        kind = self._kind(data_type)
+        self._values[natural(index, "index")] = kind, _read(value, SIZES[kind])
+
+    def setConstantValue_type_withName_(self, value: Any, data_type: int, name: str) -> None:
+        kind = self._kind(data_type)
+        self._values[text(name, "name")] = kind, _read(value, SIZES[kind])
+
+    def setConstantValues_type_withRange_(self, values: Any, data_type: int, indices: tuple[int, int]) -> None:
+        kind, run = self._kind(data_type), span(indices, "range")
+        step = SIZES[kind]
+        data = _read(values, step * run.length)
+        for place in range(run.length):
+            self._values[run.location + place] = kind, data[place * step : (place + 1) * step]
+
+    def reset(self) -> None:
+        self._values.clear()
+
+    def copy(self) -> MTLFunctionConstantValues:
+        other = MTLFunctionConstantValues()
+        other._values = dict(self._values)
+        return other
+
+    @staticmethod
+    def _kind(value: Any) -> int:
+        kind = natural(value, "type")
+        if kind not in SIZES:
+            raise InvalidValue(f"type {kind} is not a scalar or vector MTLDataType")
+        return kind
+
+    def _resolve(self, kernel: Kernel) -> dict[int, bytes] | str:
+        """The values by index for one kernel, or what is wrong with them."""
+        found: dict[int, bytes] = {}
+        for constant in kernel.constants:
+            given = self._values.get(constant.index, self._values.get(constant.name))
+            if given is None and constant.required:
+                return (
+                    f"Function {kernel.name}: function constant '{constant.name}' (index {constant.index}) has no value"
+                )
+            if given is not None and given[0] != constant.data_type:
+                return _mismatch(kernel, constant, given[0])
+            if given is not None:
+                found[constant.index] = given[1]
+        return found
+
+
+def _mismatch(kernel: Kernel, constant: Constant, given: int) -> str:
+    return (
+        f"Function {kernel.name}: function constant '{constant.name}' (index {constant.index}) is declared "
+        f"as {constant.type_name}, but its value was set as {NAMES[given]}"
+    )

@@ -1,0 +1,135 @@
+"""Heaps: one allocation from which buffers are cut, by Metal's own choice or at the caller's offsets."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from .. import constants as c
+from .. import memory
+from ..misuse import InvalidValue, MetalMisuse
+from .base import Descriptor, attribute
+from .buffer import HAZARD_MASK, STORAGE_MASK, MTLBuffer, Resource, resource_options
+from .values import MTLSizeAndAlign, natural
+
+if TYPE_CHECKING:
+    from .device import MTLDevice
+
+ALIGNMENT = 256
+
+
+def size_and_align(length: Any, options: Any) -> MTLSizeAndAlign:
+    """What a buffer of `length` bytes takes inside a heap."""
+    resource_options(options)
+    return MTLSizeAndAlign(-(-natural(length, "length") // ALIGNMENT) * ALIGNMENT, ALIGNMENT)
+
+
+class MTLHeapDescriptor(Descriptor):
+    """How large a heap is and how it is used."""
+
+    size, setSize_ = attribute("size", natural, 0)
+    storageMode, setStorageMode_ = attribute("storageMode", natural, c.MTLStorageModePrivate)
+    cpuCacheMode, setCpuCacheMode_ = attribute("cpuCacheMode", natural, 0)
+    hazardTrackingMode, setHazardTrackingMode_ = attribute("hazardTrackingMode", natural, 0)
+    type, setType_ = attribute("type", natural, c.MTLHeapTypeAutomatic)
+
+    def setResourceOptions_(self, options: int) -> None:
+        value = resource_options(options)
+        self.setStorageMode_((value & STORAGE_MASK) >> 4)
+        self.setHazardTrackingMode_((value & HAZARD_MASK) >> 8)
+        self.setCpuCacheMode_(value & 1)
+
+    def resourceOptions(self) -> int:
+        return self.storageMode() << 4 | self.hazardTrackingMode() << 8 | self.cpuCacheMode()
+
+
+class MTLHeap(Resource):
+    """Memory out of which buffers are cut; they keep it alive."""
+
+    def __init__(self, device: MTLDevice, descriptor: MTLHeapDescriptor, allocation: memory.Allocation) -> None:
+        self._device = device
+        self._allocation = allocation
+        self._options = descriptor.resourceOptions()
+        self._type = descriptor.type()
+        self._lock = threading.RLock()
+        self._used: list[tuple[int, int]] = []
+
+    def size(self) -> int:
+        return self._allocation.length
+
+    def type(self) -> int:
+        return self._type
+
+    def hazardTrackingMode(self) -> int:
+        return (self._options & HAZARD_MASK) >> 8 or c.MTLHazardTrackingModeUntracked
+
+    def currentAllocatedSize(self) -> int:
+        return self.allocatedSize()
+
+    def usedSize(self) -> int:
+        with self._lock:
+            return sum(length for _, length in self._used)
+
+    def maxAvailableSizeWithAlignment_(self, alignment: int) -> int:
+        step = natural(alignment, "alignment")
+        if step & (step - 1) or not step:
+            raise InvalidValue(f"alignment {step} is not a power of two")
+        with self._lock:
+            return max((end - -(-start // step) * step for start, end in self._gaps()), default=0)
+
+    def newBufferWithLength_options_(self, length: int, options: int) -> MTLBuffer | None:
+        """A buffer at a place of the heap's choice, or None when no gap is large enough."""
+        wanted, _ = size_and_align(length, options)
+        if self._type != c.MTLHeapTypeAutomatic:
+            raise MetalMisuse(f"{self!r} is a placement heap: say the offset")
+        self._check(length, options)
+        with self._lock:
+            place = next((start for start, end in self._gaps() if end - start >= wanted), None)
+            return None if place is None else self._cut(place, wanted, length, options)
+
+    def newBufferWithLength_options_offset_(self, length: int, options: int, offset: int) -> MTLBuffer | None:
+        """A buffer at the caller's offset; buffers may overlap."""
+        wanted, _ = size_and_align(length, options)
+        if self._type != c.MTLHeapTypePlacement:
+            raise MetalMisuse(f"{self!r} is not a placement heap: it chooses the offset itself")
+        self._check(length, options)
+        place = natural(offset, "offset")
+        if place % ALIGNMENT or place + wanted > self.size():
+            raise InvalidValue(
+                f"offset {place} for {wanted} bytes: expected a multiple of {ALIGNMENT} "
+                f"inside the heap's {self.size()} bytes"
+            )
+        with self._lock:
+            return self._cut(place, wanted, length, options)
+
+    def _check(self, length: int, options: int) -> None:
+        if not length:
+            raise InvalidValue("a buffer in a heap needs at least one byte")
+        if (options & STORAGE_MASK) >> 4 != self.storageMode():
+            raise InvalidValue(f"options {options:#x}: storage mode differs from the heap's {self.storageMode()}")
+
+    def _cut(self, place: int, wanted: int, length: int, options: int) -> MTLBuffer:
+        self._used.append((place, wanted))
+        part = memory.Allocation(self._allocation.address + place, length, owned=False)
+        return MTLBuffer(
+            self._device, part, options, charged=0, heap=self, release=lambda: self._give_back(place, wanted)
+        )
+
+    def _give_back(self, place: int, length: int) -> None:
+        with self._lock:
+            self._used.remove((place, length))
+
+    def _gaps(self) -> list[tuple[int, int]]:
+        edges, start = [], 0
+        for place, length in sorted(self._used):
+            if place > start:
+                edges.append((start, place))
+            start = max(start, place + length)
+        return [*edges, (start, self.size())] if start < self.size() else edges
+
+    def __del__(self) -> None:
+        if sys.is_finalizing() or "_used" not in self.__dict__:
+            return
+        self._allocation.release()
+        self._device._charge(-memory.pages(self._allocation.length))

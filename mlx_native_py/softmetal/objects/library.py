@@ -1,0 +1,239 @@
+"""Libraries of compiled MSL, their functions, and the options they are compiled with."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import constants as c
+from ..misuse import InvalidValue
+from ..program import CompileError, CompileOptions, Constant, Diagnostic, Kernel, Library
+from .base import Descriptor, Labelled, NSObject, attribute
+from .foundation import NSArray, NSError
+from .function_constants import MTLFunctionConstantValues
+from .values import answer, instance, maybe, natural, optional_text, text, truth, unwanted, whole
+
+if TYPE_CHECKING:
+    from .device import MTLDevice
+
+METALLIB_MAGIC = b"MTLB"
+MATH_MODES = {c.MTLMathModeSafe: "safe", c.MTLMathModeRelaxed: "relaxed", c.MTLMathModeFast: "fast"}
+_NO_MACROS: Mapping[str, str] = {}
+LANGUAGE_VERSIONS = frozenset({65537, 65538, *range(131072, 131077), *range(196608, 196611), 262144})
+
+
+def _macros(value: Any, what: str) -> Mapping[str, str]:
+    """Macro values are strings or numbers."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{what} is {value!r}, expected a dict")
+    for name, definition in value.items():
+        if not isinstance(name, str) or isinstance(definition, bool) or not isinstance(definition, (str, int, float)):
+            raise TypeError(f"{what}: {name!r} = {definition!r}, expected str names and str or number values")
+    return {str(name): str(definition) for name, definition in value.items()}
+
+
+def _math_mode(value: Any, what: str) -> int:
+    mode = whole(value, what)
+    if mode not in MATH_MODES:
+        raise InvalidValue(f"{what} {mode} is not a math mode")
+    return mode
+
+
+def _language(value: Any, what: str) -> int:
+    version = natural(value, what)
+    if version not in LANGUAGE_VERSIONS:
+        raise InvalidValue(f"{what} {version} is not a language version this device knows")
+    return version
+
+
+class MTLCompileOptions(Descriptor):
+    """How a source is compiled."""
+
+    languageVersion, setLanguageVersion_ = attribute("languageVersion", _language, c.MTLLanguageVersion3_2)
+    mathMode, setMathMode_ = attribute("mathMode", _math_mode, c.MTLMathModeFast)
+    mathFloatingPointFunctions, setMathFloatingPointFunctions_ = attribute("mathFloatingPointFunctions", whole, 0)
+    preprocessorMacros, setPreprocessorMacros_ = attribute("preprocessorMacros", _macros, _NO_MACROS)
+    optimizationLevel, setOptimizationLevel_ = attribute("optimizationLevel", whole, 0)
+    enableLogging, setEnableLogging_ = attribute("enableLogging", truth, False)
+    preserveInvariance, setPreserveInvariance_ = attribute("preserveInvariance", truth, False)
+    libraryType, setLibraryType_ = attribute("libraryType", whole, c.MTLLibraryTypeExecutable)
+    installName, setInstallName_ = attribute("installName", optional_text, None)
+
+    def fastMathEnabled(self) -> bool:
+        return self.mathMode() == c.MTLMathModeFast
+
+    def setFastMathEnabled_(self, enabled: bool) -> None:
+        self.setMathMode_(c.MTLMathModeFast if truth(enabled, "fastMathEnabled") else c.MTLMathModeSafe)
+
+    def _values(self) -> CompileOptions:
+        version = self.languageVersion()
+        return CompileOptions(
+            macros=tuple(sorted(self.preprocessorMacros().items())),
+            math_mode=MATH_MODES[self.mathMode()],  # type: ignore[arg-type]
+            language_version=(version >> 16, version & 0xFFFF),
+        )
+
+
+class MTLFunctionDescriptor(Descriptor):
+    """Which function to take from a library, with which constants."""
+
+    name, setName_ = attribute("name", optional_text, None)
+    specializedName, setSpecializedName_ = attribute("specializedName", optional_text, None)
+    constantValues, setConstantValues_ = attribute("constantValues", maybe(MTLFunctionConstantValues), None)
+    options, setOptions_ = attribute("options", natural, 0)
+
+    @classmethod
+    def functionDescriptor(cls) -> MTLFunctionDescriptor:
+        return cls()
+
+
+class MTLFunctionConstant(NSObject):
+    """A constant that a function declares."""
+
+    def __init__(self, constant: Constant) -> None:
+        self._constant = constant
+
+    def name(self) -> str:
+        return self._constant.name
+
+    def type(self) -> int:
+        return self._constant.data_type
+
+    def index(self) -> int:
+        return self._constant.index
+
+    def required(self) -> bool:
+        return self._constant.required
+
+
+class MTLFunction(Labelled):
+    """A kernel of a library, with the values of its constants."""
+
+    def __init__(self, library: MTLLibrary, kernel: Kernel, constants: Mapping[int, bytes], name: str) -> None:
+        self._library = library
+        self._kernel = kernel
+        self._constants = constants
+        self._name = name
+
+    def name(self) -> str:
+        return self._name
+
+    def device(self) -> MTLDevice:
+        return self._library.device()
+
+    def functionType(self) -> int:
+        return c.MTLFunctionTypeKernel
+
+    def functionConstantsDictionary(self) -> dict[str, MTLFunctionConstant]:
+        return {constant.name: MTLFunctionConstant(constant) for constant in self._kernel.constants}
+
+    def _key(self) -> str:
+        """Names the code this function stands for, across processes."""
+        values = sorted((index, value.hex()) for index, value in self._constants.items())
+        return hashlib.sha256(repr((self._library._digest, self._kernel.name, values)).encode()).hexdigest()
+
+
+class MTLLibrary(Labelled):
+    """What one source compiled to."""
+
+    def __init__(self, device: MTLDevice, program: Library, source: str, digest: str) -> None:
+        self._device = device
+        self._program = program
+        self._source = source
+        self._digest = digest
+
+    def device(self) -> MTLDevice:
+        return self._device
+
+    def type(self) -> int:
+        return c.MTLLibraryTypeExecutable
+
+    def functionNames(self) -> NSArray[str]:
+        return NSArray(self._program.kernels)
+
+    def newFunctionWithName_(self, name: str) -> MTLFunction | None:
+        kernel = self._program.kernels.get(text(name, "name"))
+        return None if kernel is None else MTLFunction(self, kernel, {}, kernel.name)
+
+    def newFunctionWithName_constantValues_error_(
+        self, name: str, values: MTLFunctionConstantValues | None, error: None
+    ) -> Any:
+        unwanted(error, "error")
+        given = None if values is None else instance(values, MTLFunctionConstantValues, "constantValues")
+        function, problem = self._specialise(text(name, "name"), given, None)
+        return answer(function, (error, problem))
+
+    def newFunctionWithDescriptor_error_(self, descriptor: MTLFunctionDescriptor, error: None) -> Any:
+        unwanted(error, "error")
+        asked = instance(descriptor, MTLFunctionDescriptor, "descriptor")
+        function, problem = self._specialise(
+            text(asked.name(), "name"), asked.constantValues(), asked.specializedName()
+        )
+        return answer(function, (error, problem))
+
+    def _specialise(
+        self, name: str, values: MTLFunctionConstantValues | None, new_name: str | None
+    ) -> tuple[MTLFunction | None, NSError | None]:
+        kernel = self._program.kernels.get(name)
+        if kernel is None:
+            message = f"Function {name} was not found in the library"
+            return None, library_error(c.MTLLibraryErrorFunctionNotFound, message)
+        resolved = (values or MTLFunctionConstantValues())._resolve(kernel)
+        if isinstance(resolved, str):
+            return None, library_error(c.MTLLibraryErrorCompileFailure, resolved)
+        return MTLFunction(self, kernel, resolved, new_name or name), None
+
+
+def library_error(code: int, message: str) -> NSError:
+    return NSError(c.MTLLibraryErrorDomain, code, message)
+
+
+def _report(diagnostics: tuple[Diagnostic, ...]) -> str:
+    return "\n".join(map(str, diagnostics)) + "\n"
+
+
+def compile_source(
+    device: MTLDevice,
+    source: str,
+    options: MTLCompileOptions | None,
+) -> tuple[MTLLibrary | None, NSError | None]:
+    """The library or why there is none; warnings come as an error beside a valid library, as Metal's do."""
+    from ..msl import open_library
+
+    values = (options or MTLCompileOptions())._values()
+    digest = hashlib.sha256(repr((source, values)).encode()).hexdigest()
+    try:
+        program = open_library(source, values, shop=device._workshop)
+    except CompileError as refused:
+        return None, library_error(c.MTLLibraryErrorCompileFailure, _report(refused.diagnostics))
+    library = MTLLibrary(device, program, source, digest)
+    if not program.warnings:
+        return library, None
+    message = f"Compilation succeeded with: \n\n{_report(program.warnings)}"
+    return library, library_error(c.MTLLibraryErrorCompileWarning, message)
+
+
+def read_library(device: MTLDevice, data: bytes) -> tuple[MTLLibrary | None, NSError | None]:
+    """A library from stored bytes; the software's stored form is the MSL text itself."""
+    if data.startswith(METALLIB_MAGIC):
+        return None, library_error(
+            c.MTLLibraryErrorUnsupported,
+            "Invalid library: this is code for Apple GPUs (metallib); a software device needs the MSL source",
+        )
+    try:
+        return compile_source(device, data.decode(), None)
+    except UnicodeDecodeError:
+        return None, library_error(c.MTLLibraryErrorInternal, "Invalid library: neither a metallib nor MSL text")
+
+
+def load_library(device: MTLDevice, path: str) -> tuple[MTLLibrary | None, NSError | None]:
+    """A library from a file."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as problem:
+        return None, library_error(c.MTLLibraryErrorFileNotFound, f"library not found at {path}: {problem.strerror}")
+    return read_library(device, data)

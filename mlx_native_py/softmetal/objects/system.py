@@ -1,0 +1,45 @@
+"""The default device of the process and how it was configured."""
+
+from __future__ import annotations
+
+import threading
+
+from .base import without
+from .device import MTLDevice
+from .foundation import NSArray
+from .options import DeviceProfile, SoftOptions
+
+_lock = threading.Lock()
+_configuration: tuple[SoftOptions, DeviceProfile | None] = (SoftOptions(), None)
+_default: MTLDevice | None = None
+
+
+def open_device(options: SoftOptions | None = None, profile: DeviceProfile | None = None) -> MTLDevice:
+    """A device of its own, beside the default one."""
+    chosen = profile or DeviceProfile()
+    return without(MTLDevice, chosen.absent)(options or SoftOptions(), chosen)
+
+
+def configure(options: SoftOptions | None = None, profile: DeviceProfile | None = None) -> None:
+    """Says what the default device is like from the next MTLCreateSystemDefaultDevice on."""
+    global _configuration, _default
+    with _lock:
+        _configuration = options or SoftOptions(), profile
+        _default = None
+
+
+def default_options() -> SoftOptions:
+    return _configuration[0]
+
+
+def MTLCreateSystemDefaultDevice() -> MTLDevice:
+    """The one default device; the same until it is configured anew."""
+    global _default
+    with _lock:
+        if _default is None:
+            _default = open_device(*_configuration)
+        return _default
+
+
+def MTLCopyAllDevices() -> NSArray[MTLDevice]:
+    return NSArray((MTLCreateSystemDefaultDevice(),))
