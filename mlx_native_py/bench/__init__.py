@@ -1,0 +1,1 @@
+"""Measurements of this machine, each compared with peers in the same run."""

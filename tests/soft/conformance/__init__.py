@@ -1,0 +1,1 @@
+"""Tables of what MSL promises, and the batches that put them to the test."""

@@ -1,0 +1,47 @@
+"""Each faulty program is caught with the right report, and is silent once put right."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import pytest
+
+from mlx_native_py.softmetal.checked import CheckedError
+
+from .checked_driver import submit
+from .checked_programs import PROGRAMS, Program
+
+_ERROR, _COMPLETED = 5, 4
+
+
+def _caught(program: Program) -> tuple[CheckedError, object]:
+    commands = submit(program, program.source)
+    with pytest.raises(CheckedError) as caught:
+        commands.waitUntilCompleted()
+    return caught.value, commands
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_faults_are_caught(program: Program) -> None:
+    error, commands = _caught(program)
+    assert type(error) is program.error, str(error)
+    message = str(error)
+    for text in ("kernel 'k'", *program.text):
+        assert text in message, f"{text!r} is not in {message!r}"
+    for path, value in program.fields.items():
+        assert reduce(getattr, path.split("."), error) == value, path
+    assert commands.status() == _ERROR
+    assert message in commands.error().localizedDescription()
+
+
+@pytest.mark.parametrize("program", [p for p in PROGRAMS if p.fix[0]], ids=lambda program: program.name)
+def test_fixed_programs_are_silent(program: Program) -> None:
+    commands = submit(program, program.fixed)
+    commands.waitUntilCompleted()
+    assert commands.error() is None
+    assert commands.status() == _COMPLETED
+
+
+def test_there_are_enough() -> None:
+    assert len(PROGRAMS) >= 40
+    assert len({program.name for program in PROGRAMS}) == len(PROGRAMS)

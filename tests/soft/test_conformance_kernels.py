@@ -1,0 +1,32 @@
+"""Kernel parameters, bindings and the language around them."""
+
+from __future__ import annotations
+
+from .conformance import batch as batches
+from .conformance import binding_table, constant_table, kernel_table, language_table, name_table
+from .conformance import program as programs
+
+
+@programs.parametrised(kernel_table.all_programs())
+def test_builtin_parameter(program: programs.Program, result: str) -> None:
+    programs.verify(program, result)
+
+
+@programs.parametrised(binding_table.all_programs())
+def test_binding(program: programs.Program, result: str) -> None:
+    programs.verify(program, result)
+
+
+@programs.parametrised(constant_table.all_programs())
+def test_function_constant(program: programs.Program, result: str) -> None:
+    programs.verify(program, result)
+
+
+@programs.parametrised(name_table.all_programs())
+def test_name(program: programs.Program, result: str) -> None:
+    programs.verify(program, result)
+
+
+@batches.parametrised(language_table.all_batches())
+def test_language(batch: batches.Batch, index: int) -> None:
+    batches.verify(batch, index)

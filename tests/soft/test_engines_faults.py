@@ -1,0 +1,123 @@
+"""Kernels that go wrong: the process lives, the fault is told, and the next launch runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from mlx_native_py.softmetal.engines import KernelFault
+
+from .engine_driver import build, launch, run, runtime
+
+ENTRY = "SOFT_ENTRY((k), SOFT_BUFFER(0), SOFT_BUFFER(1), SOFT_IN(thread_position_in_grid))"
+FINE = f"static void k(device int* out, const device int* in, uint i) {{ out[i] = int(i) + in[0]; }} {ENTRY}"
+DIVIDE = f"static void k(device int* out, const device int* in, uint i) {{ out[i] = int(i) / in[i]; }} {ENTRY}"
+WILD = f"""static void k(device int* out, const device int* in, uint i) {{
+  if (i == 70) out = (device int*)0x10; *out = in[i]; }} {ENTRY}"""
+ENDLESS = f"""static void k(device int* out, const device int* in, uint i) {{
+  volatile device int* p = out; while (p[0] == 0) {{}} }} {ENTRY}"""
+DEEP = f"""static __attribute__((noinline)) int down(const device int* in, int n) {{
+  volatile int keep[64]; keep[n % 64] = n; return in[0] == 1 ? 0 : down(in, n + 1) + keep[n % 64]; }}
+static void k(device int* out, const device int* in, uint i) {{ out[i] = down(in, 0); }} {ENTRY}"""
+
+
+def _buffers(n: int = 4096) -> list[np.ndarray]:
+    return [np.zeros(n, np.int32), np.ones(n, np.int32)]
+
+
+def _fault(source: str, engine: str, buffers: list[np.ndarray], deadline: float = 30.0) -> KernelFault:
+    with pytest.raises(KernelFault) as caught:
+        run(source, buffers, 4096, 64, engine=engine, deadline=deadline)
+    fresh = _buffers()
+    run(FINE, fresh, 4096, 64, engine=engine)
+    np.testing.assert_array_equal(fresh[0], np.arange(4096) + 1)
+    return caught.value
+
+
+@pytest.mark.parametrize("engine", ["flat", "fibers"])
+def test_division_by_zero(engine: str) -> None:
+    buffers = _buffers()
+    buffers[1][1000] = 0
+    fault = _fault(DIVIDE, engine, buffers)
+    assert (fault.kind, fault.launch, fault.group) == ("division by zero", 0, (15, 0, 0))
+    assert fault.thread == ((40, 0, 0) if engine == "fibers" else None)
+
+
+@pytest.mark.parametrize("engine", ["flat", "fibers"])
+def test_wild_pointer(engine: str) -> None:
+    fault = _fault(WILD, engine, _buffers())
+    assert (fault.kind, fault.address, fault.group) == ("bad address", 0x10, (1, 0, 0))
+
+
+@pytest.mark.parametrize("engine", ["flat", "fibers"])
+def test_endless_kernels_meet_the_watchdog(engine: str) -> None:
+    started = time.monotonic()
+    assert _fault(ENDLESS, engine, _buffers(), deadline=0.2).kind == "timeout"
+    assert time.monotonic() - started < 10
+
+
+def test_endless_recursion_is_a_stack_overflow() -> None:
+    buffers = _buffers()
+    buffers[1][:] = 0
+    assert _fault(DEEP, "fibers", buffers).kind in ("stack overflow", "bad address")
+
+
+def test_later_launches_do_not_begin() -> None:
+    bad, good = _buffers(), _buffers()
+    bad[1][:] = 0
+    chain = [launch(build(FINE, "flat"), _buffers(), 64, 64), launch(build(DIVIDE, "flat"), bad, 64, 64)]
+    with pytest.raises(KernelFault) as caught:
+        runtime().run([*chain, launch(build(FINE, "flat"), good, 4096, 64)], 30.0)
+    assert caught.value.launch == 1
+    assert not good[0].any()
+
+
+def test_a_fault_leaves_other_runs_alone() -> None:
+    bad = _buffers()
+    bad[1][:] = 0
+    stop = threading.Event()
+
+    def keep_failing() -> None:
+        while not stop.is_set():
+            with pytest.raises(KernelFault):
+                run(DIVIDE, bad, 4096, 64, engine="flat")
+
+    worker = threading.Thread(target=keep_failing)
+    worker.start()
+    try:
+        for _ in range(50):
+            fresh = _buffers()
+            run(FINE, fresh, 4096, 64, engine="fibers")
+            np.testing.assert_array_equal(fresh[0], np.arange(4096) + 1)
+    finally:
+        stop.set()
+        worker.join()
+
+
+SCRIPT = """
+import ctypes, faulthandler, threading, sys
+faulthandler.enable()
+from soft.test_engines_faults import ENDLESS, FINE, _buffers
+from soft.engine_driver import run
+run(FINE, _buffers(), 4096, 64, engine="flat")
+def spin():
+    run(ENDLESS, _buffers(), 64, 64, engine="flat", deadline=20)
+if sys.argv[1] == "during":
+    threading.Thread(target=spin, daemon=True).start()
+    import time; time.sleep(1)
+ctypes.string_at(0)
+"""
+
+
+@pytest.mark.parametrize("when", ["after", "during"])
+def test_faults_of_the_host_stay_the_host_s(when: str) -> None:
+    path = [p for p in sys.path if p]
+    script = f"import sys; sys.path[:0] = {path!r}\n{SCRIPT}"
+    result = subprocess.run([sys.executable, "-c", script, when], capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == -11
+    assert "Fatal Python error: Segmentation fault" in result.stderr

@@ -1,0 +1,173 @@
+"""How command buffers end: faults, memory that is kept or lost, interrupted waits, and the end of the process."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mlx_native_py import softmetal as Metal
+
+from .objects_kit import array, buffer, default_device, encode_add, endless, finish, pipeline
+
+
+@pytest.fixture
+def device() -> Any:
+    return default_device()
+
+
+@pytest.fixture
+def queue(device: Any) -> Any:
+    return device.newCommandQueue()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "values", "code", "text"),
+    [
+        ("far", [0, 0, 0, 0], Metal.MTLCommandBufferErrorPageFault, "bad address"),
+        ("divided", [0, 1, 0, 0], Metal.MTLCommandBufferErrorInternal, "division by zero"),
+        ("endless", [0, 0, 0, 0], Metal.MTLCommandBufferErrorTimeout, "timeout"),
+    ],
+)
+def test_a_faulty_kernel_is_an_error_of_its_command_buffer(
+    kernel: str, values: list[int], code: int, text: str
+) -> None:
+    device = Metal.open_device(Metal.SoftOptions(watchdog_seconds=0.3))
+    queue, bound = device.newCommandQueue(), buffer(np.array(values, np.int32), device)
+    descriptor = Metal.MTLCommandBufferDescriptor.alloc().init()
+    descriptor.setErrorOptions_(Metal.MTLCommandBufferErrorOptionEncoderExecutionStatus)
+    command_buffer = queue.commandBufferWithDescriptor_(descriptor)
+    event = device.newSharedEvent()
+    for number, name in enumerate(("narrow", kernel, "narrow")):
+        encoder = command_buffer.computeCommandEncoder()
+        encoder.setLabel_(f"encoder {number}")
+        encoder.pushDebugGroup_("layer")
+        encoder.setComputePipelineState_(pipeline(name, device))
+        encoder.setBuffer_offset_atIndex_(bound if number == 1 else buffer(np.zeros(1, np.uint32), device), 0, 0)
+        encoder.dispatchThreads_threadsPerThreadgroup_((1, 1, 1), (1, 1, 1))
+        encoder.popDebugGroup()
+        encoder.endEncoding()
+    command_buffer.encodeSignalEvent_value_(event, 1)
+    finish(command_buffer)
+    error = command_buffer.error()
+    assert command_buffer.status() == Metal.MTLCommandBufferStatusError
+    assert (error.domain(), error.code()) == (Metal.MTLCommandBufferErrorDomain, code)
+    assert f"kernel layer/{kernel}: {text}" in error.localizedDescription()
+    assert "threadgroup (0, 0, 0)" in error.localizedDescription()
+    infos = error.userInfo()[Metal.MTLCommandBufferEncoderInfoErrorKey]
+    assert [(info.label(), info.errorState()) for info in infos] == [
+        ("encoder 0", 1),
+        ("encoder 1", 4),
+        ("encoder 2", 3),
+    ]
+    assert event.signaledValue() == 0  # as on Metal, events of a failed command buffer stay silent
+    after = queue.commandBuffer()
+    finish(after)
+    assert after.status() == Metal.MTLCommandBufferStatusCompleted
+
+
+def test_retained_references_keep_memory_until_completion(device: Any, queue: Any) -> None:
+    gc.collect()
+    stop, start = buffer(np.zeros(2, np.uint32)), device.currentAllocatedSize()
+    running = endless(queue, stop)
+    source, target = buffer(np.ones(4096, np.float32)), buffer(np.zeros(4096, np.float32))
+    command_buffer = queue.commandBuffer()
+    encoder = command_buffer.computeCommandEncoder()
+    encode_add(encoder, source, target, 1, 4096)
+    encoder.endEncoding()
+    command_buffer.commit()
+    del source, target
+    assert device.currentAllocatedSize() == start + 2 * 16384
+    array(stop, np.uint32)[0] = 1
+    command_buffer.waitUntilCompleted()
+    assert device.currentAllocatedSize() == start
+    assert running.error() is command_buffer.error() is None
+
+
+def test_unretained_references_report_lost_memory(device: Any, queue: Any) -> None:
+    source, target = buffer(np.ones(64, np.float32)), buffer(np.zeros(64, np.float32))
+    target.setLabel_("sums")
+    command_buffer = queue.commandBufferWithUnretainedReferences()
+    assert not command_buffer.retainedReferences()
+    encoder = command_buffer.computeCommandEncoder()
+    encode_add(encoder, source, target, 1, 64)
+    encoder.endEncoding()
+    del target
+    finish(command_buffer)
+    assert command_buffer.error().code() == Metal.MTLCommandBufferErrorInvalidResource
+    assert "'sums' at index 1 was released" in command_buffer.error().localizedDescription()
+
+
+def test_the_wait_can_be_interrupted(device: Any, queue: Any) -> None:
+    stop = buffer(np.zeros(2, np.uint32))
+    running = endless(queue, stop)
+    threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        running.waitUntilCompleted()
+    assert time.monotonic() - begin < 2
+    array(stop, np.uint32)[0] = 1
+    running.waitUntilCompleted()
+    assert running.error() is None
+
+
+CHILD = """
+import os, sys
+from mlx_native_py import softmetal as Metal
+device = Metal.MTLCreateSystemDefaultDevice()
+queue = device.newCommandQueue()
+kind = sys.argv[1]
+if kind == "fork":
+    child = os.fork()
+    if child == 0:
+        try:
+            queue.commandBuffer()
+        except Metal.ForkedProcess:
+            os._exit(7)
+        os._exit(1)
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+command_buffer = queue.commandBuffer()
+command_buffer.encodeWaitForEvent_value_(device.newSharedEvent(), 1)
+command_buffer.commit()
+if kind == "raise":
+    raise SystemExit(5)
+"""
+
+
+@pytest.mark.parametrize(("kind", "code"), [("wait", 0), ("raise", 5), ("fork", 7)])
+def test_the_process_ends_with_work_in_flight(kind: str, code: int) -> None:
+    begin = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", CHILD, kind], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+    assert time.monotonic() - begin < 10
+
+
+def test_threads_share_a_device(device: Any) -> None:
+    log = [buffer(np.zeros(2, np.uint32)) for _ in range(4)]
+
+    def work(mine: Any) -> None:
+        queue = device.newCommandQueue()
+        for _ in range(25):
+            command_buffer = queue.commandBuffer()
+            encoder = command_buffer.computeCommandEncoder()
+            encoder.setComputePipelineState_(pipeline("count"))
+            encoder.setBuffer_offset_atIndex_(mine, 0, 0)
+            encoder.dispatchThreads_threadsPerThreadgroup_((100, 1, 1), (32, 1, 1))
+            encoder.endEncoding()
+            finish(command_buffer)
+
+    pipeline("count")
+    threads = [threading.Thread(target=work, args=(mine,)) for mine in log]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [int(array(mine, np.uint32)[0]) for mine in log] == [2500] * 4

@@ -1,0 +1,194 @@
+"""Buffers and heaps: where their bytes are, how long they live, and what is refused."""
+
+from __future__ import annotations
+
+import gc
+import mmap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mlx_native_py import softmetal as Metal
+from mlx_native_py.softmetal import memory
+
+PAGE = mmap.PAGESIZE
+
+
+@pytest.fixture
+def device() -> Any:
+    return Metal.open_device()
+
+
+def test_a_buffer_is_zeroed_aligned_and_shared(device: Any) -> None:
+    mtl = device.newBufferWithLength_options_(1000, Metal.MTLResourceStorageModeShared)
+    view = mtl.contents().as_buffer(1000)
+    assert (view.format, view.readonly, len(view)) == ("B", False, 1000)
+    assert bytes(view) == bytes(1000)
+    assert mtl.gpuAddress() % PAGE == 0
+    assert mtl.gpuAddress() in memory.arena()
+    view[3] = 7
+    assert mtl.contents().as_buffer(4)[3] == 7
+    assert (mtl.length(), mtl.allocatedSize(), mtl.storageMode()) == (1000, PAGE, Metal.MTLStorageModeShared)
+
+
+def test_the_page_behind_a_buffer_is_closed(device: Any) -> None:
+    mtl = device.newBufferWithLength_options_(PAGE, 0)
+    ranges = [line.split()[:2] for line in Path("/proc/self/maps").read_text().splitlines()]
+    rights = {int(span.split("-")[0], 16): kind for span, kind in ranges}
+    assert rights[mtl.gpuAddress()].startswith("rw")
+    assert rights[mtl.gpuAddress() + PAGE].startswith("---")
+
+
+def test_the_view_keeps_nothing_alive_and_the_account_is_exact(device: Any) -> None:
+    start = device.currentAllocatedSize()
+    mtl = device.newBufferWithLength_options_(PAGE + 1, 0)
+    view = mtl.contents().as_buffer(8)
+    assert device.currentAllocatedSize() - start == 2 * PAGE
+    del mtl
+    assert device.currentAllocatedSize() == start
+    del view
+
+
+def test_freed_addresses_are_not_used_again_soon(device: Any) -> None:
+    first = device.newBufferWithLength_options_(PAGE, 0).gpuAddress()
+    assert device.newBufferWithLength_options_(PAGE, 0).gpuAddress() != first
+
+
+def test_an_arena_recycles_when_it_is_full() -> None:
+    class Small(memory.Arena):
+        SIZES = (16 * PAGE,)
+
+    arena = Small()
+    first = [arena.allocate(PAGE) for _ in range(8)]
+    assert None not in first
+    assert arena.allocate(PAGE) is None
+    for address in first[:3]:
+        assert address is not None
+        memory.view(address, 1)[0] = 9
+        arena.free(address, PAGE)
+    again = arena.allocate(3 * PAGE)
+    assert again == first[0]
+    assert memory.view(again, 1)[0] == 0
+
+
+def test_bytes_are_copied_and_shorter_data_refused(device: Any) -> None:
+    data = np.arange(6, dtype=np.uint32)
+    mtl = device.newBufferWithBytes_length_options_(data, 24, 0)
+    data[:] = 0
+    assert list(np.frombuffer(mtl.contents().as_buffer(24), np.uint32)) == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(ValueError, match="fewer than the 25"):
+        device.newBufferWithBytes_length_options_(data, 25, 0)
+    with pytest.raises(TypeError):
+        device.newBufferWithBytes_length_options_("text", 4, 0)
+    with pytest.raises(ValueError, match="contiguous"):
+        device.newBufferWithBytes_length_options_(np.zeros((4, 4))[:, 1], 8, 0)
+
+
+@pytest.mark.parametrize(
+    ("length", "kind"), [(1.0, TypeError), (True, TypeError), ("8", TypeError), (-1, ValueError), (2**64, ValueError)]
+)
+def test_lengths_must_be_unsigned_integers(device: Any, length: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match="length"):
+        device.newBufferWithLength_options_(length, 0)
+
+
+def test_no_buffer_when_empty_too_large_or_out_of_memory() -> None:
+    small = Metal.open_device(profile=Metal.DeviceProfile(memory=64 * PAGE, working_set=48 * PAGE))
+    assert small.recommendedMaxWorkingSetSize() == small.maxBufferLength() == 48 * PAGE
+    assert small.newBufferWithLength_options_(0, 0) is None
+    assert small.newBufferWithLength_options_(48 * PAGE + 1, 0) is None
+    held = small.newBufferWithLength_options_(40 * PAGE, 0)
+    assert small.newBufferWithLength_options_(40 * PAGE, 0) is None
+    del held
+    assert small.newBufferWithLength_options_(40 * PAGE, 0) is not None
+
+
+def test_memory_of_the_caller_is_aliased(device: Any) -> None:
+    start, backing, calls = device.currentAllocatedSize(), mmap.mmap(-1, 2 * PAGE), []
+    mtl = device.newBufferWithBytesNoCopy_length_options_deallocator_(
+        backing, 2 * PAGE, 0, lambda address, length: calls.append((address, length))
+    )
+    backing[5] = 42
+    assert mtl.contents().as_buffer(6)[5] == 42
+    with pytest.raises(BufferError):
+        backing.close()
+    place = mtl.gpuAddress()
+    assert device.currentAllocatedSize() == start + 2 * PAGE
+    del mtl
+    assert calls == [(place, 2 * PAGE)]
+    assert device.currentAllocatedSize() == start
+    backing.close()
+
+
+def test_memory_of_the_caller_must_be_whole_pages(device: Any) -> None:
+    make = device.newBufferWithBytesNoCopy_length_options_deallocator_
+    with pytest.raises(ValueError, match="whole pages"):
+        make(mmap.mmap(-1, PAGE), PAGE - 1, 0, None)
+    with pytest.raises(ValueError, match="whole pages"):
+        make(memoryview(mmap.mmap(-1, 2 * PAGE))[16:], PAGE, 0, None)
+    with pytest.raises(ValueError, match="writable"):
+        make(bytes(PAGE), PAGE, 0, None)
+
+
+def test_private_managed_and_purgeable(device: Any) -> None:
+    private = device.newBufferWithLength_options_(16, Metal.MTLResourceStorageModePrivate)
+    with pytest.raises(Metal.MetalMisuse, match="private storage"):
+        private.contents()
+    with pytest.raises(Metal.MetalMisuse, match="managed"):
+        private.didModifyRange_((0, 4))
+    managed = device.newBufferWithLength_options_(16, Metal.MTLResourceStorageModeManaged)
+    managed.didModifyRange_((0, 16))
+    with pytest.raises(ValueError, match="ends beyond 16"):
+        managed.didModifyRange_((8, 16))
+    managed.contents().as_buffer(1)[0] = 1
+    assert managed.setPurgeableState_(Metal.MTLPurgeableStateEmpty) == Metal.MTLPurgeableStateNonVolatile
+    assert managed.setPurgeableState_(Metal.MTLPurgeableStateKeepCurrent) == Metal.MTLPurgeableStateEmpty
+    assert managed.contents().as_buffer(1)[0] == 0
+    with pytest.raises(ValueError, match="reaches beyond"):
+        managed.contents().as_buffer(17)
+
+
+def heap_descriptor(size: int, kind: int = Metal.MTLHeapTypeAutomatic) -> Any:
+    descriptor = Metal.MTLHeapDescriptor.alloc().init()
+    descriptor.setSize_(size)
+    descriptor.setStorageMode_(Metal.MTLStorageModeShared)
+    descriptor.setType_(kind)
+    return descriptor
+
+
+def test_an_automatic_heap_finds_gaps(device: Any) -> None:
+    start = device.currentAllocatedSize()
+    heap = device.newHeapWithDescriptor_(heap_descriptor(4096))
+    assert device.heapBufferSizeAndAlignWithLength_options_(1000, 0) == (1024, 256)
+    parts = [heap.newBufferWithLength_options_(1000, 0) for _ in range(4)]
+    assert heap.usedSize() == 4096
+    assert heap.newBufferWithLength_options_(1, 0) is None
+    assert [part.gpuAddress() - parts[0].gpuAddress() for part in parts] == [0, 1024, 2048, 3072]
+    assert parts[1].hazardTrackingMode() == Metal.MTLHazardTrackingModeUntracked
+    del parts[1]
+    assert heap.maxAvailableSizeWithAlignment_(256) == 1024
+    assert heap.newBufferWithLength_options_(600, 0).heapOffset() == 1024
+    assert device.currentAllocatedSize() == start + 4096
+    del heap
+    gc.collect()
+    assert device.currentAllocatedSize() == start + 4096  # its buffers keep it
+    parts.clear()
+    assert device.currentAllocatedSize() == start
+
+
+def test_a_placement_heap_takes_offsets(device: Any) -> None:
+    heap = device.newHeapWithDescriptor_(heap_descriptor(4096, Metal.MTLHeapTypePlacement))
+    one = heap.newBufferWithLength_options_offset_(512, 0, 256)
+    two = heap.newBufferWithLength_options_offset_(512, 0, 512)  # they may overlap
+    one.contents().as_buffer(512)[256] = 5
+    assert two.contents().as_buffer(1)[0] == 5
+    with pytest.raises(ValueError, match="multiple of 256"):
+        heap.newBufferWithLength_options_offset_(16, 0, 100)
+    with pytest.raises(ValueError, match="inside the heap"):
+        heap.newBufferWithLength_options_offset_(1024, 0, 3584)
+    with pytest.raises(Metal.MetalMisuse, match="placement heap"):
+        heap.newBufferWithLength_options_(16, 0)
+    with pytest.raises(ValueError, match="storage mode"):
+        heap.newBufferWithLength_options_offset_(16, Metal.MTLResourceStorageModePrivate, 0)
