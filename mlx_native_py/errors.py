@@ -1,22 +1,93 @@
 """The exceptions of this package.
 
 MlxError
-├── SettingsError      also ValueError    a flag or setting has a value that it cannot have
-├── DeviceNotFound     also RuntimeError  the device asked for is not on this machine
-└── BackendError       also RuntimeError  the device is there, but its bridge cannot be trusted
+├── SettingsError           also ValueError       a flag or setting has a value that it cannot have
+├── InvalidArgument         also ValueError       an argument that the call cannot take
+├── KernelNotFound          also LookupError      no kernel of that name is registered
+├── ShaderCompilationError  also RuntimeError     a kernel does not compile, or its pipeline cannot be made
+├── DeviceNotFound          also RuntimeError     the device asked for is not on this machine
+├── BackendError            also RuntimeError     the device is there, but its bridge cannot be trusted
+├── ForkedProcessError      also RuntimeError     a device was opened before a fork and used after it
+├── ResidencySetError       also RuntimeError     the device refused a residency set
+├── EncoderStateError       also RuntimeError     the right call at the wrong time: after a commit, after close, ...
+├── CommandBufferError      also RuntimeError     the GPU gave up on a command buffer
+├── BufferAllocationError   also MemoryError      no memory for a buffer
+└── WaitTimeout             also TimeoutError     the GPU was not done in the time allowed
 """
 
 from __future__ import annotations
 
-__all__ = ["BackendError", "DeviceNotFound", "MlxError", "SettingsError"]
+from collections.abc import Sequence
+
+__all__ = [
+    "BackendError",
+    "BufferAllocationError",
+    "CommandBufferError",
+    "DeviceNotFound",
+    "EncoderStateError",
+    "ForkedProcessError",
+    "InvalidArgument",
+    "KernelNotFound",
+    "MlxError",
+    "ResidencySetError",
+    "SettingsError",
+    "ShaderCompilationError",
+    "WaitTimeout",
+]
 
 
 class MlxError(Exception):
-    """Base of everything that this package raises on purpose."""
+    """Base of everything that this package raises on purpose.
+
+    >>> issubclass(InvalidArgument, (MlxError, ValueError)), InvalidArgument("no").is_transient
+    (True, False)
+    """
+
+    is_transient = False
+    """Whether trying the same again may work."""
 
 
 class SettingsError(MlxError, ValueError):
     """A flag or setting has a value that it cannot have."""
+
+
+class InvalidArgument(MlxError, ValueError):
+    """An argument that the call cannot take: what was given, and what is allowed."""
+
+
+class KernelNotFound(MlxError, LookupError):
+    """No kernel of that name is registered.
+
+    >>> str(KernelNotFound("softmx", known=["softmax", "rope"]))
+    "Kernel not found: 'softmx'. Did you mean 'softmax'?"
+    """
+
+    def __init__(self, name: str, known: Sequence[str] = ()) -> None:
+        super().__init__(name, tuple(known))
+        self.name = name
+
+    def __str__(self) -> str:
+        import difflib
+
+        close = difflib.get_close_matches(self.name, self.args[1], n=3)
+        guess = f". Did you mean {' or '.join(map(repr, close))}?" if close else ""
+        return f"Kernel not found: {self.name!r}{guess}"
+
+
+class ShaderCompilationError(MlxError, RuntimeError):
+    """A kernel does not compile, or its pipeline cannot be made: whose it is and what the compiler says.
+
+    >>> print(ShaderCompilationError("axpy", "program_source:1:1: error: unknown type name 'flat'"))
+    Shader compilation of 'axpy' failed: program_source:1:1: error: unknown type name 'flat'
+    """
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(name, message)
+        self.name = name
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"Shader compilation of {self.name!r} failed: {self.message}"
 
 
 class DeviceNotFound(MlxError, RuntimeError):
@@ -25,3 +96,88 @@ class DeviceNotFound(MlxError, RuntimeError):
 
 class BackendError(MlxError, RuntimeError):
     """The device is there, but the bridge to it cannot be trusted."""
+
+
+class ForkedProcessError(MlxError, RuntimeError):
+    """A device was opened before a fork and used after it; open another in the child process."""
+
+
+class ResidencySetError(MlxError, RuntimeError):
+    """The device refused a residency set."""
+
+
+class EncoderStateError(MlxError, RuntimeError):
+    """The right call at the wrong time: encoding after a commit, a second commit, a device after its close."""
+
+
+# MTLCommandBufferError; what no retry can help is marked by _LOST.
+_CODES = {
+    1: "internal",
+    2: "timeout",
+    3: "page fault",
+    4: "access revoked",
+    7: "not permitted",
+    8: "out of memory",
+    9: "invalid resource",
+    10: "memoryless",
+    11: "device removed",
+    12: "stack overflow",
+}
+_LOST = (4, 7, 11)
+
+
+class CommandBufferError(MlxError, RuntimeError):
+    """The GPU gave up on a command buffer: its error code, the buffer's label and the dispatches inside.
+
+    >>> error = CommandBufferError("the kernel ran too long", code=2, label="layer 3", dispatches=["softmax", "matmul"])
+    >>> print(error)
+    Command buffer error: timeout (code 2) in 'layer 3': the kernel ran too long; dispatches: softmax, matmul
+    >>> error.is_transient, CommandBufferError("gone", code=11).is_transient
+    (True, False)
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int | None = None,
+        label: str = "",
+        dispatches: Sequence[str] = (),
+        is_transient: bool | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.label = label
+        self.dispatches = tuple(dispatches)
+        self.is_transient = code not in _LOST if is_transient is None else is_transient
+
+    @property
+    def code_name(self) -> str:
+        return _CODES.get(self.code, "unknown") if self.code is not None else "unknown"
+
+    def __str__(self) -> str:
+        what = "" if self.code is None else f" {self.code_name} (code {self.code})"
+        where = f" in {self.label!r}" if self.label else ""
+        shown = ", ".join(self.dispatches[:8]) + (f", and {len(self.dispatches) - 8} more" * (len(self.dispatches) > 8))
+        inside = f"; dispatches: {shown}" if shown else ""
+        return f"Command buffer error:{what}{where}{':' if what or where else ''} {self.args[0]}{inside}"
+
+
+class BufferAllocationError(MlxError, MemoryError):
+    """No memory for a buffer of `nbytes` bytes.
+
+    >>> print(BufferAllocationError(1 << 50, "the device takes at most 1024 bytes at once"))
+    Failed to allocate a buffer of 1125899906842624 bytes: the device takes at most 1024 bytes at once
+    """
+
+    def __init__(self, nbytes: int, reason: str = "the device has no more memory") -> None:
+        super().__init__(nbytes, reason)
+        self.nbytes = nbytes
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"Failed to allocate a buffer of {self.nbytes} bytes: {self.reason}"
+
+
+class WaitTimeout(MlxError, TimeoutError):
+    """The GPU was not done in the time allowed; the work goes on and can be waited for again."""

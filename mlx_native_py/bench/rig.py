@@ -90,4 +90,3 @@ def _value(result: tuple[Any, Any]) -> Any:
     if value is None:
         raise MlxError(str(error.localizedDescription()))
     return value
-

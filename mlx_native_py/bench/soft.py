@@ -18,9 +18,9 @@ from .. import settings
 from ..metal import open_metal
 from .rig import Rig, median_seconds
 
-__all__ = ["main"]
+__all__ = ["Row", "main", "measure"]
 
-F32 = NDArray[np.float32]
+_F32 = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Row:
     passed: bool | None = None
 
 
-def _random(*shape: int) -> F32:
+def _random(*shape: int) -> _F32:
     return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
 
 
-def _close(name: str, found: F32, expected: F32, tolerance: float = 1e-4) -> None:
+def _close(name: str, found: _F32, expected: _F32, tolerance: float = 1e-4) -> None:
     error = float(np.max(np.abs(found - expected)) / np.max(np.abs(expected)))
     if not error <= tolerance:
         raise SystemExit(f"{name}: wrong result, relative error {error:.2e}; a wrong kernel has no speed")
@@ -63,7 +63,7 @@ def _twice(soft: float, peer: float | None) -> bool | None:
     return None if peer is None else soft * 2 <= peer
 
 
-def bench_add(rig: Rig, mx: Any, rounds: int) -> Row:
+def _bench_add(rig: Rig, mx: Any, rounds: int) -> Row:
     a, b = _random(1 << 24), _random(1 << 24)
     out = np.empty_like(a)
     buffers = [rig.buffer(a), rig.buffer(b), rig.buffer(out)]
@@ -75,7 +75,7 @@ def bench_add(rig: Rig, mx: Any, rounds: int) -> Row:
     return Row("add f32, 16 M", "ms", soft, peer, other, "at least numpy's speed", soft <= peer)
 
 
-def bench_waits(rig: Rig, rounds: int) -> list[Row]:
+def _bench_waits(rig: Rig, rounds: int) -> list[Row]:
     """The price of one wait for each thread, all threads of a core's threadgroups counted."""
     out = rig.buffer(np.zeros(4096, np.float32))
     rows = []
@@ -85,12 +85,12 @@ def bench_waits(rig: Rig, rounds: int) -> list[Row]:
     return rows
 
 
-def bench_rms_norm(rig: Rig, mx: Any, rounds: int) -> Row:
+def _bench_rms_norm(rig: Rig, mx: Any, rounds: int) -> Row:
     x, w = _random(4096, 2048), _random(2048)
     buffers = [rig.buffer(x), rig.buffer(w), rig.buffer(x), np.uint32(2048)]
     soft = rig.median("rms_norm", buffers, (4096 * 256, 1, 1), (256, 1, 1), rounds) * 1e3
 
-    def reference() -> F32:
+    def reference() -> _F32:
         return np.asarray(x / np.sqrt(np.mean(x * x, axis=1, keepdims=True) + np.float32(1e-5)) * w)
 
     _close("rms_norm", rig.read(buffers[2], np.float32).reshape(x.shape), reference())
@@ -99,7 +99,7 @@ def bench_rms_norm(rig: Rig, mx: Any, rounds: int) -> Row:
     return Row("rms_norm 4096 x 2048", "ms", soft, median_seconds(reference, rounds) * 1e3, peer)
 
 
-def bench_matmul(rig: Rig, mx: Any, rounds: int, n: int = 512) -> Row:
+def _bench_matmul(rig: Rig, mx: Any, rounds: int, n: int = 512) -> Row:
     a, b = _random(n, n), _random(n, n)
     buffers = [rig.buffer(a), rig.buffer(b), rig.buffer(a), np.uint32(n)]
     soft = rig.median("matmul", buffers, (n // 64 * 128, n // 64, 1), (128, 1, 1), rounds) * 1e3
@@ -110,7 +110,7 @@ def bench_matmul(rig: Rig, mx: Any, rounds: int, n: int = 512) -> Row:
     return Row(f"simdgroup matmul {n}^3", "ms", soft, numpy, peer, ">= 2 x MLX CPU", _twice(soft, peer))
 
 
-def bench_q4(rig: Rig, mx: Any, rounds: int, n: int = 4096) -> Row:
+def _bench_q4(rig: Rig, mx: Any, rounds: int, n: int = 4096) -> Row:
     rng = np.random.default_rng(0)
     words = rng.integers(0, 1 << 32, (n, n // 8), dtype=np.uint32)
     scales, biases, x = _random(n, n // 64), _random(n, n // 64), _random(n)
@@ -118,7 +118,7 @@ def bench_q4(rig: Rig, mx: Any, rounds: int, n: int = 4096) -> Row:
     buffers = [rig.buffer(v) for v in (words, scales, biases, x, y)]
     soft = rig.median("q4_matvec", [*buffers, np.uint32(n)], (n // 4 * 128, 1, 1), (128, 1, 1), rounds) * 1e3
     quants = (words[:, :, None] >> (4 * np.arange(8, dtype=np.uint32)) & 15).reshape(n, n).astype(np.float32)
-    dense = quants * scales.repeat(64, axis=1) + biases.repeat(64, axis=1)
+    dense = (quants * scales.repeat(64, axis=1) + biases.repeat(64, axis=1)).astype(np.float32)
     _close("q4_matvec", rig.read(buffers[4], np.float32), dense @ x)
     peer = None
     if mx is not None:
@@ -129,7 +129,7 @@ def bench_q4(rig: Rig, mx: Any, rounds: int, n: int = 4096) -> Row:
     return Row(f"q4 matvec {n}^2", "ms", soft, numpy, peer, ">= 2 x MLX CPU", _twice(soft, peer))
 
 
-def bench_scaling(source: str, rounds: int) -> Row:
+def _bench_scaling(source: str, rounds: int) -> Row:
     """Time on one core over time on two, for arithmetic that memory does not limit."""
     times = []
     for threads in (1, 2):
@@ -146,10 +146,10 @@ def measure(rounds: int) -> list[Row]:
     source = resources.files(__package__).joinpath("soft.metal").read_text()
     mx = _mlx()
     with settings.override(soft_threads=1):
-        waits = bench_waits(Rig(open_metal("soft"), source), rounds)
-    scaling = bench_scaling(source, rounds)
+        waits = _bench_waits(Rig(open_metal("soft"), source), rounds)
+    scaling = _bench_scaling(source, rounds)
     rig = Rig(open_metal("soft"), source)
-    works = [bench(rig, mx, rounds) for bench in (bench_add, bench_rms_norm, bench_matmul, bench_q4)]
+    works = [bench(rig, mx, rounds) for bench in (_bench_add, _bench_rms_norm, _bench_matmul, _bench_q4)]
     return [*works, *waits, scaling]
 
 

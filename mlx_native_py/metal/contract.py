@@ -124,6 +124,11 @@ MTLLibrary
   newFunctionWithDescriptor:error: @ out@ -> @ new
 MTLFunction
   functionConstantsDictionary -> @
+MTLFunctionConstant
+  name -> @
+  type -> Q
+  index -> Q
+  required -> Z
 MTLFunctionConstantValues
   setConstantValue:type:atIndex: bytes Q Q -> v fix
   setConstantValue:type:withName: bytes Q @ -> v fix
@@ -156,6 +161,8 @@ MTLBufferBinding
   bufferAlignment -> Q
   bufferDataSize -> Q
   bufferDataType -> Q
+MTLBinaryArchiveDescriptor
+  setUrl: @ -> v
 MTLBinaryArchive
   addComputePipelineFunctionsWithDescriptor:error: @ out@ -> Z
   serializeToURL:error: @ out@ -> Z

@@ -48,7 +48,9 @@ class Store:
         if state.st_uid != os.geteuid():
             raise CacheError(f"cache directory {directory} belongs to user {state.st_uid}, expected {os.geteuid()}")
         if state.st_mode & 0o077:
-            raise CacheError(f"cache directory {directory} is open to others (mode {state.st_mode & 0o777:o}), expected 700")
+            raise CacheError(
+                f"cache directory {directory} is open to others (mode {state.st_mode & 0o777:o}), expected 700"
+            )
 
     def record(self, key: str) -> bytes | None:
         """What was stored under `key`, or None if there is nothing whole."""

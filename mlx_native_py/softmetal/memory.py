@@ -1,4 +1,4 @@
-"""Device memory: pages inside one reserved range of addresses, each allocation followed by a guard page."""
+"""Device memory: pages inside one reserved range of addresses, each allocation followed by a guarded gap."""
 
 from __future__ import annotations
 
@@ -47,6 +47,8 @@ class Arena:
         self._libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         self._lock = threading.RLock()
         self.base, self.size = self._reserve()
+        # Wide enough that an index gone astray hits no other allocation, narrow enough that addresses last.
+        self._gap = max(PAGE, self.size >> 18)
         self._next = self.base
         self._freed: deque[tuple[int, int]] = deque()
         self._holes: list[tuple[int, int]] = []
@@ -66,7 +68,7 @@ class Arena:
 
         Linux gives a process some 65000 mappings; each allocation takes two, because of its guard page.
         """
-        wanted = pages(length) + PAGE
+        wanted = pages(length) + self._gap
         with self._lock:
             address = self._place(wanted)
         if address is None:
@@ -79,7 +81,7 @@ class Arena:
     def free(self, address: int, length: int) -> None:
         """Gives the pages back; from now on any access to them faults."""
         self._libc.mmap(address, pages(length), _NO_ACCESS, _RESERVE | _FIXED, -1, 0)
-        self._freed.append((address, pages(length) + PAGE))
+        self._freed.append((address, pages(length) + self._gap))
 
     def discard(self, address: int, length: int) -> None:
         """Drops the contents, keeping the pages usable and zeroed."""

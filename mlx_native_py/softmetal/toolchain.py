@@ -41,8 +41,6 @@ CHECKED = (
     *("-mllvm", "-tsan-instrument-func-entry-exit=0"),
     "-mprefer-vector-width=128",
 )
-# Code stays in the order of the source, by which waiting threads are told apart from those ahead of them.
-IN_ORDER = ("-mllvm", "-disable-block-placement")
 # The functions that a flat kernel must not reach; see soft_simd.h.
 WAITS = b"soft_flat_kernels_cannot_wait"
 
@@ -87,7 +85,7 @@ class Toolchain:
     @cached_property
     def fingerprint(self) -> str:
         """Changes with the compiler, the processor, the headers and the runtime."""
-        digest = hashlib.sha256(f"{self.version}\n{' '.join(self.compiler)}\n{_processor()}".encode())
+        digest = hashlib.sha256(f"{self.version}\n{' '.join(self.compiler)}\n{processor()}".encode())
         for folder in (INCLUDE, RUNTIME_SOURCES):
             for path in sorted(p for p in folder.rglob("*") if p.is_file()):
                 digest.update(str(path.relative_to(HERE)).encode() + b"\0" + path.read_bytes())
@@ -105,7 +103,9 @@ class Toolchain:
         """What every compilation of kernels shares, whether from a header or from a source."""
         libmvec = platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc"
         vectors = ["-fveclib=libmvec"] if libmvec else []
-        return [*DIALECT, *self.target, *MATH[math], *vectors, "-I", str(INCLUDE)]
+        # Only the x86 target has the language's extensions on by itself.
+        extensions = [] if platform.machine() == "x86_64" else ["-Xclang", "-cl-ext=+all"]
+        return [*DIALECT, *self.target, *extensions, *MATH[math], *vectors, "-I", str(INCLUDE)]
 
     def engine_flags(
         self, engine: Engine, *, checked: bool = False, parallel: bool = True, elements: bool = True
@@ -115,7 +115,6 @@ class Toolchain:
             f"-DSOFT_ENGINE={0 if engine == 'flat' else 1}",
             f"-DSOFT_PARALLEL={int(parallel and not checked)}",
             f"-DSOFT_ELEMENTS={int(elements)}",
-            *(IN_ORDER if engine == "fibers" else ()),
             *(CHECKED if checked else ()),
         ]
 
@@ -125,7 +124,7 @@ class Toolchain:
 
     def precompile(self, header: Path, output: Path, options: Sequence[str]) -> list[str]:
         """Precompiled header; `options` must be those of the compilations that use it."""
-        emit = ["-x", "clcpp", "-Xclang", "-emit-pch", "-Xclang", "-fno-pch-timestamp"]
+        emit = ["-x", "clcpp", "-Xclang", "-emit-pch", "-Xclang", "-fno-pch-timestamp", "-fpch-instantiate-templates"]
         return [*self.compiler, *options, *emit, "-c", str(header), "-o", str(output)]
 
     def check_syntax(self, source: Path, options: Sequence[str]) -> list[str]:
@@ -236,7 +235,7 @@ def _clang_major(version: str) -> int:
     return int(match[1]) if match else 0
 
 
-def _processor() -> str:
+def processor() -> str:
     """What -march=native depends on."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

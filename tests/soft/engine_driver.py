@@ -65,7 +65,9 @@ def _three(shape: Shape) -> tuple[int, int, int]:
     return (*sizes, 1, 1)[:3]  # type: ignore[return-value]
 
 
-def launch(built: Built, buffers: Sequence[Any], threads: Shape, group: Shape, shared: Sequence[int] = ()) -> abi.Launch:
+def launch(
+    built: Built, buffers: Sequence[Any], threads: Shape, group: Shape, shared: Sequence[int] = ()
+) -> abi.Launch:
     """One dispatch of `threads` threads; `shared` are the bytes of threadgroup arguments."""
     made = abi.Launch()
     made.buffers[:] = [ZEROS.ctypes.data] * abi.SLOTS

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from functools import reduce
+from typing import Any
 
 import pytest
 
 from mlx_native_py.softmetal.checked import CheckedError
 
 from .checked_driver import submit
-from .checked_programs import PROGRAMS, Program
+from .checked_outside import MATRICES_OUTSIDE, OUTSIDE, THREADGROUP_OUTSIDE
+from .checked_programs import Program
+from .checked_races import DEVICE_RACES, GROUP_RACES, MATRIX_RACES, THREADGROUP_RACES
 
 _ERROR, _COMPLETED = 5, 4
+_OUTSIDE = [*OUTSIDE, *THREADGROUP_OUTSIDE, *MATRICES_OUTSIDE]
+PROGRAMS = [*_OUTSIDE, *THREADGROUP_RACES, *DEVICE_RACES, *GROUP_RACES, *MATRIX_RACES]
 
 
-def _caught(program: Program) -> tuple[CheckedError, object]:
+def _caught(program: Program) -> tuple[CheckedError, Any]:
     commands = submit(program, program.source)
     with pytest.raises(CheckedError) as caught:
         commands.waitUntilCompleted()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlx_native_py.softmetal.checked import DispatchName, Footprint, HazardCheck
-from mlx_native_py.softmetal.checked import intervals
+from mlx_native_py.softmetal.checked import DispatchName, Footprint, HazardCheck, Window, intervals
+from mlx_native_py.softmetal.checked.dispatch import _cut
 from mlx_native_py.softmetal.checked.intervals import Intervals
 
 _BASE = 1 << 40
@@ -119,3 +119,14 @@ def test_the_order_of_encoding_counts_not_that_of_running() -> None:
     (hazard,) = check.dispatch(DispatchName(0, "first"), _print(writes=(0, 4)))
     assert (hazard.kind, hazard.first.kernel, hazard.second.kernel) == ("RAW", "first", "second")
     assert "dispatch 0 ('first') writes bytes [0, 4) of buffer 'x'" in str(hazard)
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30), st.sampled_from([1, 2, 3])), max_size=8))
+def test_windows_become_disjoint_segments(rows: list[tuple[int, int, int]]) -> None:
+    allowed: dict[int, int] = {}
+    for start, length, access in rows:
+        for address in range(start, start + length):
+            allowed[address] = allowed.get(address, 0) | access
+    found = _cut([Window(start, length, access) for start, length, access in rows])
+    assert {address: access for start, end, access in found for address in range(start, end)} == allowed
+    assert all(a[1] <= b[0] and a[1:] != (b[0], b[2]) for a, b in zip(found, found[1:], strict=False))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -57,7 +58,8 @@ static void count(device atomic_uint* n, device atomic_float* f, device atomic_i
   atomic_fetch_min_explicit(low, -int(i), memory_order_relaxed);
   atomic_max_explicit(high, ulong(i) << 32, memory_order_relaxed);
   int seen = atomic_load_explicit(loops, memory_order_relaxed);
-  while (!atomic_compare_exchange_weak_explicit(loops, &seen, seen ^ int(i), memory_order_relaxed, memory_order_relaxed)) {}
+  while (!atomic_compare_exchange_weak_explicit(loops, &seen, seen ^ int(i), memory_order_relaxed,
+                                                memory_order_relaxed)) {}
 }
 SOFT_ENTRY((count), SOFT_BUFFER(0), SOFT_BUFFER(1), SOFT_BUFFER(2), SOFT_BUFFER(3), SOFT_BUFFER(4),
   SOFT_IN(thread_position_in_grid))
@@ -115,7 +117,9 @@ def test_atomics_from_many_threads(engine: str) -> None:
 def test_arguments_are_described() -> None:
     image = build(REVERSE).image
     image.soft_arguments.restype = ctypes.POINTER(abi.Argument * image.soft_arguments_count())
-    described = [(a.index, a.kind, a.data_type, a.size, a.alignment, a.is_pointer) for a in image.soft_arguments().contents]
+    described = [
+        (a.index, a.kind, a.data_type, a.size, a.alignment, a.is_pointer) for a in image.soft_arguments().contents
+    ]
     assert described == [(0, 0, 29, 4, 4, 1), (1, 0, 29, 4, 4, 1), (0, 1, 29, 4, 4, 1)]
 
 
@@ -186,15 +190,13 @@ def test_a_forked_child_runs_kernels() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_the_abi_is_the_header_s(tmp_path: object) -> None:
-    from pathlib import Path
-
+def test_the_abi_is_the_header_s(tmp_path: Path) -> None:
     lines = ['#include "soft_abi.h"']
     for name, structure in (("soft_launch", abi.Launch), ("soft_fault", abi.Fault), ("soft_argument", abi.Argument)):
         lines.append(f"static_assert(sizeof({name}) == {ctypes.sizeof(structure)});")
         for field, *_ in structure._fields_:
             offset = getattr(structure, field).offset
             lines.append(f"static_assert(__builtin_offsetof({name}, {field}) == {offset});")
-    source = Path(str(tmp_path), "abi.clcpp")
+    source = tmp_path / "abi.clcpp"
     source.write_text(HEAD + "\n".join(lines))
     toolchain().run(toolchain().check_syntax(source, toolchain().dialect()))

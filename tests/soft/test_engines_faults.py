@@ -68,9 +68,9 @@ def test_endless_recursion_is_a_stack_overflow() -> None:
 
 
 def test_later_launches_do_not_begin() -> None:
-    bad, good = _buffers(), _buffers()
+    first, bad, good = _buffers(), _buffers(), _buffers()
     bad[1][:] = 0
-    chain = [launch(build(FINE, "flat"), _buffers(), 64, 64), launch(build(DIVIDE, "flat"), bad, 64, 64)]
+    chain = [launch(build(FINE, "flat"), first, 64, 64), launch(build(DIVIDE, "flat"), bad, 64, 64)]
     with pytest.raises(KernelFault) as caught:
         runtime().run([*chain, launch(build(FINE, "flat"), good, 4096, 64)], 30.0)
     assert caught.value.launch == 1
@@ -118,6 +118,8 @@ ctypes.string_at(0)
 def test_faults_of_the_host_stay_the_host_s(when: str) -> None:
     path = [p for p in sys.path if p]
     script = f"import sys; sys.path[:0] = {path!r}\n{SCRIPT}"
-    result = subprocess.run([sys.executable, "-c", script, when], capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(
+        [sys.executable, "-c", script, when], capture_output=True, text=True, timeout=60, check=False
+    )
     assert result.returncode == -11
     assert "Fatal Python error: Segmentation fault" in result.stderr

@@ -53,15 +53,17 @@ CASES = {
         np.where(LANE > 29, LANE - 30 + 100, LANE + 2),
     ),
     "struct": (
-        "four f = {int(lane), short(lane * 2), {1, float(lane), 3}}; f = simd_shuffle_xor(f, 1); out[i] = f.a + f.b + int(f.c[1]);",
+        """four f = {int(lane), short(lane * 2), {1, float(lane), 3}};
+        f = simd_shuffle_xor(f, 1); out[i] = f.a + f.b + int(f.c[1]);""",
         (LANE ^ 1) * 4,
     ),
     "large-struct": (
-        "large f; for (int n = 0; n < 40; n++) f.values[n] = int(lane) * n; f = simd_shuffle_down(f, 1); out[i] = f.values[39];",
+        """large f; for (int n = 0; n < 40; n++) f.values[n] = int(lane) * n;
+        f = simd_shuffle_down(f, 1); out[i] = f.values[39];""",
         np.where(LANE == 31, 31, LANE + 1) * 39,
     ),
     "quad": ("out[i] = quad_sum(int(lane)) + quad_shuffle_xor(int(lane), 3);", LANE // 4 * 16 + 6 + (LANE ^ 3)),
-    "ballot": ("out[i] = int((simd_vote::vote_t)simd_ballot(lane % 3 == 0));", np.full(32, _sum(EVEN) * 0 + 0x49249249)),
+    "ballot": ("out[i] = int((simd_vote::vote_t)simd_ballot(lane % 3 == 0));", np.full(32, 0x49249249)),
     "votes": ("out[i] = simd_all(lane < 32) * 2 + simd_any(lane == 40);", np.full(32, 2)),
 }
 
@@ -79,11 +81,13 @@ DIVERGENT = {
     ),
     "reconverges": ("int v = 0; if (lane < 9) v = simd_sum(1); out[i] = simd_sum(v);", np.full(32, 81)),
     "trip-counts": (
-        "int v = 0; SOFT_LOOP for (uint n = 0; n < lane % 3; n++) SOFT_ROUND v += simd_sum(1); out[i] = v + simd_sum(100);",
+        """int v = 0; SOFT_LOOP for (uint n = 0; n < lane % 3; n++) SOFT_ROUND v += simd_sum(1);
+        out[i] = v + simd_sum(100);""",
         3200 + np.array([0, 21, 31])[LANE % 3],
     ),
     "continue": (
-        """int v = 0; SOFT_LOOP for (uint n = 0; n < 4; n++) SOFT_ROUND { if ((lane + n) % 2) continue; v += simd_sum(1); }
+        """int v = 0;
+        SOFT_LOOP for (uint n = 0; n < 4; n++) SOFT_ROUND { if ((lane + n) % 2) continue; v += simd_sum(1); }
         out[i] = v;""",
         np.full(32, 32),
     ),
@@ -125,10 +129,13 @@ def test_partial_simdgroups() -> None:
 
 
 def _matrices(elements: bool, kind: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    look = "out[64 + lane * 2] = c.thread_elements()[0]; out[65 + lane * 2] = c.thread_elements().y;" if elements else ""
+    look = (
+        "out[64 + lane * 2] = c.thread_elements()[0]; out[65 + lane * 2] = c.thread_elements().y;" if elements else ""
+    )
     source = f"""
 static void k(const device {kind}* a, const device {kind}* b, device float* out, uint lane) {{
-  simdgroup_matrix<{kind}, 8, 8> ma, mb; simdgroup_matrix<float, 8, 8> c = make_filled_simdgroup_matrix<float, 8, 8>(2.0f);
+  simdgroup_matrix<{kind}, 8, 8> ma, mb;
+  simdgroup_matrix<float, 8, 8> c = make_filled_simdgroup_matrix<float, 8, 8>(2.0f);
   simdgroup_load(ma, a, 16, ulong2(3, 1)); simdgroup_load(mb, b, 8, 0, true);
   simdgroup_multiply_accumulate(c, ma, mb, c);
   simdgroup_float8x8 unit(1.0f); c = c * unit;

@@ -171,3 +171,24 @@ def test_threads_share_a_device(device: Any) -> None:
     for thread in threads:
         thread.join()
     assert [int(array(mine, np.uint32)[0]) for mine in log] == [2500] * 4
+
+
+def test_a_broken_device_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def run(self, *_: Any) -> None:
+            raise OSError("no such luck")
+
+    found: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda raised: found.append(str(raised.exc_value)))
+    device = Metal.open_device()
+    log = buffer(np.zeros(4, np.uint32), device)
+    command_buffer = device.newCommandQueue().commandBuffer()
+    encoder = command_buffer.computeCommandEncoder()
+    encoder.setComputePipelineState_(pipeline("narrow", device))
+    encoder.setBuffer_offset_atIndex_(log, 0, 0)
+    encoder.dispatchThreads_threadsPerThreadgroup_((1, 1, 1), (1, 1, 1))
+    encoder.endEncoding()
+    device._runtime = Broken()
+    finish(command_buffer)
+    assert command_buffer.error().code() == Metal.MTLCommandBufferErrorInternal
+    assert found == ["no such luck"]

@@ -42,6 +42,15 @@ def test_a_compile_error_is_an_error_object(device: Any) -> None:
     assert "error: " in error.localizedDescription()
 
 
+def test_a_warning_comes_beside_a_library(device: Any) -> None:
+    made, error = device.newLibraryWithSource_options_error_(
+        '#warning "old"\nkernel void k(device int* a) {}', None, None
+    )
+    assert list(made.functionNames()) == ["k"]
+    assert error.code() == Metal.MTLLibraryErrorCompileWarning
+    assert error.localizedDescription().startswith("Compilation succeeded with: \n\nprogram_source:1:")
+
+
 def test_options_reach_the_compiler(device: Any) -> None:
     options = Metal.MTLCompileOptions.new()
     options.setPreprocessorMacros_({"N": 4, "NAME": "chosen"})

@@ -150,6 +150,26 @@ def test_private_managed_and_purgeable(device: Any) -> None:
         managed.contents().as_buffer(17)
 
 
+def test_configure_keeps_the_device_unless_something_changes() -> None:
+    first = Metal.MTLCreateSystemDefaultDevice()
+    Metal.configure(first._options)
+    assert Metal.MTLCreateSystemDefaultDevice() is first
+    assert list(Metal.MTLCopyAllDevices()) == [first]
+    try:
+        Metal.configure(Metal.SoftOptions(schedule="reversed"))
+        assert Metal.MTLCreateSystemDefaultDevice() is not first
+    finally:
+        Metal.configure(first._options)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"schedule": "random"}, {"threads": 0}, {"watchdog_seconds": 0}, {"queue_patience_seconds": -1}]
+)
+def test_options_are_checked(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Metal.SoftOptions(**wrong)
+
+
 def heap_descriptor(size: int, kind: int = Metal.MTLHeapTypeAutomatic) -> Any:
     descriptor = Metal.MTLHeapDescriptor.alloc().init()
     descriptor.setSize_(size)

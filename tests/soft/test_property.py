@@ -12,7 +12,7 @@ from .conformance.batch import Batch, Check, outcomes
 from .conformance.expressions import INPUTS, Expression, Program, expression, stored
 from .conformance.layout import INTEGERS
 
-PER_PROGRAM = 10
+PER_PROGRAM = 6
 EXAMPLES = max(1, settings.default.max_examples * 2 // 5) if settings.default else 20
 BARRIER = "threadgroup_barrier(mem_flags::mem_none);"
 
@@ -21,7 +21,7 @@ BARRIER = "threadgroup_barrier(mem_flags::mem_none);"
 def programs(draw: Any, kinds: tuple[str, ...]) -> tuple[list[Expression], list[str]]:
     """Several expressions and the statements before them; some programs synchronise, so both engines are met."""
     program = Program()
-    results = [expression(draw, program, draw(st.sampled_from(kinds)), 4) for _ in range(PER_PROGRAM)]
+    results = [expression(draw, program, draw(st.sampled_from(kinds)), 3) for _ in range(PER_PROGRAM)]
     statements = [*program.statements, BARRIER] if draw(st.booleans()) else program.statements
     return results, statements
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mlx_native_py import softmetal as Metal
+from mlx_native_py.metal.contract import CONTRACT
 from mlx_native_py.softmetal.objects import (
     archive,
     blit_encoder,
@@ -112,6 +113,12 @@ def test_selector(row: dict[str, Any]) -> None:
     assert len(parameters) == len(row["args"])
     wanted = sum(kind.startswith("o^") for kind in row["args"]) + (row["selector"] in REFLECTING)
     assert sum(name in OUT_NAMES for name in parameters if "^" in row["args"][parameters.index(name)]) == wanted
+
+
+def test_all_that_the_package_sends_is_offered() -> None:
+    sent = {(selector.owner, selector.name) for selector in CONTRACT}
+    known = {(row["owner"], row["selector"]) for row in OFFERED}
+    assert {selector for owner, selector in sent - known} <= METAL4_FACTORIES
 
 
 def test_metal_4_is_answered_with_no() -> None:

@@ -33,7 +33,8 @@ kernel void in_memory(device TA *a, device TB *b, device TC *c, constant Shape &
   auto tA = TRANSPOSE_A ? A.slice(at.y * BM, 0) : A.slice(0, at.y * BM);
   auto tB = TRANSPOSE_B ? B.slice(0, at.x * BN) : B.slice(at.x * BN, 0);
   auto tC = C.slice(at.x * BN, at.y * BM);
-  constexpr auto tile = matmul2d_descriptor(BM, BN, BK, TRANSPOSE_A, TRANSPOSE_B, false, matmul2d_descriptor::mode::MODE);
+  constexpr auto tile = matmul2d_descriptor(BM, BN, BK, TRANSPOSE_A, TRANSPOSE_B, false,
+                                            matmul2d_descriptor::mode::MODE);
   matmul2d<tile, SCOPE> multiply;
   multiply.run(tA, tB, tC);
 }
@@ -45,7 +46,8 @@ kernel void cooperative(device TA *a, device TB *b, device TC *c, constant Shape
   auto tA = A.slice(0, at.y * BM);
   auto tB = B.slice(at.x * BN, 0);
   auto tC = tensor(c, dextents<int, 2>(s.n, s.m)).slice(at.x * BN, at.y * BM);
-  constexpr auto tile = matmul2d_descriptor(BM, BN, BK, TRANSPOSE_A, TRANSPOSE_B, false, matmul2d_descriptor::mode::MODE);
+  constexpr auto tile = matmul2d_descriptor(BM, BN, BK, TRANSPOSE_A, TRANSPOSE_B, false,
+                                            matmul2d_descriptor::mode::MODE);
   matmul2d<tile, SCOPE> multiply;
   auto result = multiply.get_destination_cooperative_tensor<decltype(tA), decltype(tB), TC>();
   for (ushort i = 0; i < result.get_capacity(); ++i) {
@@ -123,9 +125,15 @@ def test_in_memory(transpose: str, mode: str, simdgroups: int, shape: tuple[int,
 
 
 @pytest.mark.parametrize(
-    ("tile", "simdgroups"), [((64, 32), 4), ((16, 32), 1), ((24, 20), 4), ((7, 5), 0), ((128, 64), 4)]
+    ("tile", "simdgroups", "depth"),
+    [
+        ((64, 32), 4, DYNAMIC),
+        ((16, 32), 1, "32"),
+        ((24, 20), 4, "dynamic_length_v<int>"),
+        ((7, 5), 0, DYNAMIC),
+        ((128, 64), 4, DYNAMIC),
+    ],
 )
-@pytest.mark.parametrize("depth", [DYNAMIC, "dynamic_length_v<int>", "32"])
 def test_cooperative_with_bias_and_activation(tile: tuple[int, int], simdgroups: int, depth: str) -> None:
     m, n, k = 77, 61, 32
     a, b, bias = normal((m, k), np.float16), normal((k, n), np.float16, 1), normal((n,), np.float32, 2)
@@ -143,9 +151,10 @@ TYPES = {
 @pytest.mark.parametrize(
     "names",
     [
-        ("bfloat", "bfloat", "float"), ("bfloat", "bfloat", "bfloat"), ("float", "float", "float"), ("half", "bfloat", "half"),
-        ("half", "int8_t", "float"), ("int8_t", "int8_t", "int"), ("char", "char", "int"), ("uint8_t", "int8_t", "int"),
-        ("int8_t", "int8_t", "float"), ("half", "half", "half"), ("half", "float", "float"),
+        ("bfloat", "bfloat", "float"), ("bfloat", "bfloat", "bfloat"), ("float", "float", "float"),
+        ("half", "bfloat", "half"), ("half", "int8_t", "float"), ("int8_t", "int8_t", "int"), ("char", "char", "int"),
+        ("uint8_t", "int8_t", "int"), ("int8_t", "int8_t", "float"), ("half", "half", "half"),
+        ("half", "float", "float"),
     ],
 )  # fmt: skip
 def test_element_types(names: tuple[str, str, str]) -> None:

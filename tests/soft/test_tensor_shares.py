@@ -126,7 +126,8 @@ def test_column_reduction() -> None:
 THREAD = (
     HEADER
     + """
-kernel void by_thread(device half *weights, device half *out, device uchar *packed, uint at [[thread_position_in_grid]]) {
+kernel void by_thread(device half *weights, device half *out, device uchar *packed,
+                      uint at [[thread_position_in_grid]]) {
   half input[4] = {half(at), 1, 2, 3}, result[8];
   auto X = tensor(input, dextents<int, 2>(4, 1));
   auto Y = tensor(result, dextents<int, 2>(8, 1));
@@ -138,7 +139,8 @@ kernel void by_thread(device half *weights, device half *out, device uchar *pack
   auto U = tensor(out + at * 24 + 16, dextents<int, 2>(8, 1));
   matmul2d<matmul2d_descriptor(1, 8, 4), execution_thread>{}.run(X, signed_, S);
   matmul2d<matmul2d_descriptor(1, 8, 4), execution_thread>{}.run(X, unsigned_, U);
-  for (int i = 0; i < 8; i++) out[at * 24 + i] = Y[i, 0];
+  auto element = [&, at](int i) { return Y[i, 0]; };
+  for (int i = 0; i < 8; i++) out[at * 24 + i] = element(i);
 }
 """
 )
@@ -158,28 +160,35 @@ def test_one_thread_and_four_bit_elements() -> None:
         assert np.array_equal(found[at], expected)
 
 
+SQUARE = "tensor({}, dextents<int, 2>(16, 16))"
+RUN = "auto A = {}; auto B = tensor(b, dextents<int, 2>(16, 16)); auto C = {}; multiply.run(A, B, C);"
+LEFT = "multiply.get_left_input_cooperative_tensor<half, half, float>()"
+A, C = SQUARE.format("a"), SQUARE.format("c")
+# What the kernel gets, what it does, and a part of the answer.
 REFUSED = {
-    "constant": ("constant half *a", "tensor(a, dextents<int, 2>(16, 16))", "execution_simdgroup", "deployment target"),
-    "const": ("device const half *a", "tensor(a, dextents<int, 2>(16, 16))", "execution_simdgroup", "must not be const"),
-    "rank": ("device half *a", "tensor(a, dextents<int, 1>(16))", "execution_simdgroup", "two dimensions"),
-    "types": ("device int *a", "tensor(a, dextents<int, 2>(16, 16))", "execution_simdgroup", "element types"),
-    "scope": ("device half *a", "multiply.get_left_input_cooperative_tensor<half, half, float>()",
-              "execution_simdgroups<4>", "execution_simdgroup"),
-}  # fmt: skip
+    "constant input": ("constant half *a", RUN.format(A, C), "deployment target of 27.3"),
+    "load of constant": ("constant half *a", f"auto left = {LEFT}; left.load({A});", "deployment target of 27.3"),
+    "constant destination": ("constant float *a", RUN.format(SQUARE.format("b"), A), "the destination must not be"),
+    "const input": ("device const half *a", RUN.format(A, C), "must not be const"),
+    "rank": ("device half *a", RUN.format("tensor(a, dextents<int, 1>(16))", C), "two dimensions"),
+    "types": ("device int *a", RUN.format(A, C), "element types"),
+    "scope": ("device half *a", f"wide.{LEFT.removeprefix('multiply.')};", "need the scope execution_simdgroup"),
+    "handle": ("device half *a", "tensor<device half, dextents<int, 2>> h;", "only inline tensors"),
+    "argument": ("tensor<device half, dextents<int, 2>> a [[buffer(2)]]", "", "tensors as kernel arguments"),
+    "indices": ("device half *a", f"{A}[1] = 2;", "one index for each dimension"),
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name: str) -> None:
-    parameter, operand, scope, message = REFUSED[name]
-    body = f"""
-kernel void refused({parameter}, device half *b, device float *c) {{
-  auto B = tensor(b, dextents<int, 2>(16, 16));
-  auto C = tensor(c, dextents<int, 2>(16, 16));
-  matmul2d<matmul2d_descriptor(16, 16, 16), {scope}> multiply;
-  auto A = {operand};
-  multiply.run(A, B, C);
+    parameter, body, message = REFUSED[name]
+    source = f"""
+kernel void refused(device half *b, device float *c, {parameter}) {{
+  matmul2d<matmul2d_descriptor(16, 16, 16), execution_simdgroup> multiply;
+  matmul2d<matmul2d_descriptor(16, 16, 16), execution_simdgroups<4>> wide;
+  {body}
 }}"""
-    found = harness.rejections(HEADER + body, "refused")
+    found = harness.rejections(HEADER + source, "refused")
     assert any(message in error.text for error in found), found
 
 

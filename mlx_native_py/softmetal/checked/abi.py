@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-
 from ctypes import c_uint32 as u32
 from ctypes import c_uint64 as u64
 

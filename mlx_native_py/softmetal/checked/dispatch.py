@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -60,6 +61,25 @@ def trapped_slot(address: int) -> int | None:
     return address >> 48 & 31 if address >> 48 & ~31 == _TRAP else None
 
 
+def _cut(windows: Sequence[Window]) -> list[tuple[int, int, int]]:
+    """Start, end and access of stretches without overlap, so that a byte has all that any window allows there."""
+    changes: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
+    for window in windows:
+        for kind, flag in enumerate((abi.READ, abi.WRITE)):
+            changes[window.start][kind] += bool(window.access & flag)
+            changes[window.end][kind] -= bool(window.access & flag)
+    found: list[tuple[int, int, int]] = []
+    readers = writers = 0
+    for start, end in itertools.pairwise(sorted(changes)):
+        readers, writers = readers + changes[start][0], writers + changes[start][1]
+        access = (abi.READ if readers else 0) | (abi.WRITE if writers else 0)
+        if access and found and found[-1][1:] == (start, access):
+            found[-1] = (found[-1][0], end, access)
+        elif access:
+            found.append((start, end, access))
+    return found
+
+
 class DispatchCheck:
     """Fills `launch.check`; lives until the launch has run, and then answers `findings()` and `footprint()`."""
 
@@ -72,8 +92,14 @@ class DispatchCheck:
         self._segments = self._make_segments()
         self._reports = (abi.Report * REPORTS)()
         self._check = abi.Check(
-            segments=self._segments, areas=self._areas, reports=self._reports, segment_count=len(self._segments),
-            area_count=len(self._areas), report_capacity=REPORTS, serial=next(_serials))
+            segments=self._segments,
+            areas=self._areas,
+            reports=self._reports,
+            segment_count=len(self._segments),
+            area_count=len(self._areas),
+            report_capacity=REPORTS,
+            serial=next(_serials),
+        )
         launch.check = ctypes.addressof(self._check)
         for argument in kernel.arguments:
             if argument.kind == "buffer" and not launch.lengths[argument.index]:
@@ -93,7 +119,9 @@ class DispatchCheck:
             area.start, area.end = start, end
             area.reads = self._bitmap((end - start) // 64)
             if writable:
-                area.writes, area.atomic_reads, area.atomic_writes = (self._bitmap((end - start) // 64) for _ in range(3))
+                area.writes, area.atomic_reads, area.atomic_writes = (
+                    self._bitmap((end - start) // 64) for _ in range(3)
+                )
                 area.reader, area.writer = (self._bitmap((end - start) // 8) for _ in range(2))
         return areas
 
@@ -102,18 +130,7 @@ class DispatchCheck:
         return int(self._bits[-1].ctypes.data)
 
     def _make_segments(self) -> Any:
-        """Cuts the windows at each other's ends, so that a byte has one segment with all that is allowed there."""
-        cuts = sorted({cut for window in self._windows for cut in (window.start, window.end)})
-        found: list[list[int]] = []
-        for start, end in itertools.pairwise(cuts):
-            access = 0
-            for window in self._windows:
-                if window.start <= start and end <= window.end:
-                    access |= window.access
-            if access and found and found[-1][1] == start and found[-1][2] == access:
-                found[-1][1] = end
-            elif access:
-                found.append([start, end, access])
+        found = _cut(self._windows)
         segments = (abi.Segment * len(found))()
         area = 0
         for segment, (start, end, access) in zip(segments, found, strict=True):

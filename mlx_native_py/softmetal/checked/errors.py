@@ -58,8 +58,10 @@ class OutOfBounds(CheckedError, IndexError):
     """An access outside of bound buffers, inline bytes or threadgroup memory; it was not carried out."""
 
     def __init__(self, kernel: str, access: Access, place: Place, what: str, advice: str) -> None:
-        super().__init__(f"kernel {kernel!r}: {access.kind} of {access.bytes} bytes {what}; {access.who}. "
-                         f"The access was not carried out and its threadgroup was abandoned. {advice}")
+        super().__init__(
+            f"kernel {kernel!r}: {access.kind} of {access.bytes} bytes {what}; {access.who}. "
+            f"The access was not carried out and its threadgroup was abandoned. {advice}"
+        )
         self.kernel, self.access, self.place = kernel, access, place
 
 
@@ -67,8 +69,10 @@ class DataRace(CheckedError):
     """Two threads touch the same bytes, at least one writes, and nothing puts them in order."""
 
     def __init__(self, kernel: str, access: Access, other: Access, place: Place, advice: str) -> None:
-        super().__init__(f"kernel {kernel!r}: data race on byte {place.offset} of {place}: {access.kind} of "
-                         f"{access.bytes} bytes by {access.who}, and {other.kind} by {other.who}. {advice}")
+        super().__init__(
+            f"kernel {kernel!r}: data race on byte {place.offset} of {place}: {access.kind} of "
+            f"{access.bytes} bytes by {access.who}, and {other.kind} by {other.who}. {advice}"
+        )
         self.kernel, self.access, self.other, self.place = kernel, access, other, place
 
 
@@ -90,12 +94,20 @@ _VERBS = {"RAW": ("writes", "reads"), "WAR": ("reads", "writes"), "WAW": ("write
 class MissingBarrier(CheckedError):
     """Two dispatches of one concurrent encoder touch the same bytes, at least one writes, with no barrier between."""
 
-    def __init__(self, kind: Literal["RAW", "WAR", "WAW"], first: DispatchName, second: DispatchName,
-                 buffer: str, span: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        kind: Literal["RAW", "WAR", "WAW"],
+        first: DispatchName,
+        second: DispatchName,
+        buffer: str,
+        span: tuple[int, int],
+    ) -> None:
         before, after = _VERBS[kind]
-        super().__init__(f"missing barrier ({kind}): {first} {before} bytes [{span[0]}, {span[1]}) of {buffer} and {second} "
-                         f"{after} them, with no barrier between in one concurrent encoder. Call memoryBarrierWithScope_"
-                         "(MTLBarrierScopeBuffers) or memoryBarrierWithResources_count_ before the second.")
+        super().__init__(
+            f"missing barrier ({kind}): {first} {before} bytes [{span[0]}, {span[1]}) of {buffer} and {second} "
+            f"{after} them, with no barrier between in one concurrent encoder. Call memoryBarrierWithScope_"
+            "(MTLBarrierScopeBuffers) or memoryBarrierWithResources_count_ before the second."
+        )
         self.kind, self.first, self.second, self.buffer, self.span = kind, first, second, buffer, span
 
 

@@ -21,8 +21,15 @@ class _Done:
 
     def without(self, span: Span) -> _Done:
         t = self.touched
-        return replace(self, touched=Footprint(t.reads.without(span), t.writes.without(span),
-                                               t.atomic_reads.without(span), t.atomic_writes.without(span)))
+        return replace(
+            self,
+            touched=Footprint(
+                t.reads.without(span),
+                t.writes.without(span),
+                t.atomic_reads.without(span),
+                t.atomic_writes.without(span),
+            ),
+        )
 
 
 def _conflict(a: Footprint, b: Footprint) -> tuple[Literal["RAW", "WAR", "WAW"], Span] | None:
@@ -51,7 +58,7 @@ class HazardCheck:
         self._touched: Intervals = EMPTY
 
     def dispatch(self, name: DispatchName, touched: Footprint) -> list[MissingBarrier]:
-        """Adds a dispatch that has run; answers its conflicts with the others since the last barrier, in encoding order."""
+        """Adds a dispatch that has run; answers its conflicts with the others since the last barrier."""
         writes = touched.writes | touched.atomic_writes
         reads = touched.reads | touched.atomic_reads
         found = []

@@ -44,8 +44,9 @@ def _signed(value: int) -> int:
 class Explainer:
     """Knows the memory of one dispatch."""
 
-    def __init__(self, kernel: Kernel, windows: Sequence[Window], launch: Any,
-                 trapped_slot: Callable[[int], int | None]) -> None:
+    def __init__(
+        self, kernel: Kernel, windows: Sequence[Window], launch: Any, trapped_slot: Callable[[int], int | None]
+    ) -> None:
         self._kernel = kernel
         self._windows = windows
         self._tg_bytes = int(launch.tg_bytes)
@@ -64,7 +65,9 @@ class Explainer:
     def _out_of_bounds(self, report: abi.Report, access: Access) -> OutOfBounds:
         if report.space == abi.THREADGROUP:
             place = self._threadgroup_place(_signed(report.address))
-            what = f"outside threadgroup memory: byte offset {place.offset}, but the dispatch has {self._tg_bytes} bytes"
+            what = (
+                f"outside threadgroup memory: byte offset {place.offset}, but the dispatch has {self._tg_bytes} bytes"
+            )
             advice = "Check the index, or set a larger setThreadgroupMemoryLength_atIndex_."
             return OutOfBounds(self._kernel.name, access, place, what, advice)
         place, inside = self._device_place(report.address, report.bytes)
@@ -73,19 +76,30 @@ class Explainer:
 
     def _describe(self, report: abi.Report, place: Place, inside: bool) -> tuple[str, str]:
         if place.space == "unbound slot":
-            return (f"through slot {place.slot} ({place.name!r}), which is not bound (byte offset {place.offset})",
-                    "Bind a buffer or bytes there, or switch the argument off by a function constant.")
+            return (
+                f"through slot {place.slot} ({place.name!r}), which is not bound (byte offset {place.offset})",
+                "Bind a buffer or bytes there, or switch the argument off by a function constant.",
+            )
         if place.space == "nowhere":
             target = "a null pointer" if report.address < _NULL else "memory that is not bound"
-            return (f"through {target} (address {report.address:#x})",
-                    "Bind the buffer, or declare it by useResource_usage_ or a residency set if it is reached by address.")
+            return (
+                f"through {target} (address {report.address:#x})",
+                "Bind the buffer, or declare it by useResource_usage_ or a residency set if it is reached by address.",
+            )
         if inside and report.access & abi.ATOMIC and report.address % report.bytes:
-            return f"at byte offset {place.offset} of {place}, which is not aligned", "Align the atomic variable to its size."
+            return (
+                f"at byte offset {place.offset} of {place}, which is not aligned",
+                "Align the atomic variable to its size.",
+            )
         if inside:
-            return (f"at byte offset {place.offset} of {place}, which is read-only here",
-                    "Declare the argument without const, or write to another buffer.")
-        return (f"outside of {place}: byte offset {place.offset}",
-                "Check the index against the length, or give a longer buffer.")
+            return (
+                f"at byte offset {place.offset} of {place}, which is read-only here",
+                "Declare the argument without const, or write to another buffer.",
+            )
+        return (
+            f"outside of {place}: byte offset {place.offset}",
+            "Check the index against the length, or give a longer buffer.",
+        )
 
     def _race(self, report: abi.Report, access: Access, other: Access) -> DataRace:
         if report.space == abi.THREADGROUP:

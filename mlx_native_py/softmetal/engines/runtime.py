@@ -6,7 +6,7 @@ import ctypes
 import os
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,11 +126,20 @@ _lock = threading.Lock()
 _opened: Runtime | None = None
 
 
-def runtime(directory: Path | None = None, threads: int | None = None, clang: str | None = None) -> Runtime:
-    """The process's runtime. The first call opens it; its arguments have no meaning later."""
+def runtime(
+    directory: Path | None = None,
+    threads: int | None = None,
+    clang: str | None = None,
+    library: Callable[[], Path] | None = None,
+) -> Runtime:
+    """The process's runtime. The first call opens it; its arguments have no meaning later.
+
+    `library` gives the file to load; without it one is built in `directory`.
+    """
     global _opened
     with _lock:
         if _opened is None:
             folder = directory or Path.home() / ".cache" / "mlx_native_py" / "soft"
-            _opened = open_runtime(find_toolchain(clang), folder, threads)
+            path = library() if library else build_runtime(find_toolchain(clang), folder)
+            _opened = Runtime(path, threads)
         return _opened

@@ -58,7 +58,8 @@ struct soft_group {
 // A loop that a thread is in, if threads wait for each other inside it; on the thread's own stack.
 struct soft_loop {
   struct soft_loop *outer;
-  soft_u32 number;                    // in the order of the source
+  soft_u64 function;                  // where it is: equal for places in one function
+  soft_u32 position;                  // and where in it: grows in the order of the source
   soft_u32 round;
 };
 

@@ -48,13 +48,3 @@ SOFT_FN void swap(A &a, B &b, None...) {
   b = before;
 }
 }  // namespace metal
-
-// The built-in operators take no pointer variable together with an object that converts to an integer.
-template <class P, class I, metal::enable_if_t<__is_class(I) && __is_convertible(I, ptrdiff_t), int> = 0>
-static __attribute__((always_inline)) P *__private &operator+=(P *__private &pointer, I step) {
-  return pointer += ptrdiff_t(step);
-}
-template <class P, class I, metal::enable_if_t<__is_class(I) && __is_convertible(I, ptrdiff_t), int> = 0>
-static __attribute__((always_inline)) P *__private &operator-=(P *__private &pointer, I step) {
-  return pointer -= ptrdiff_t(step);
-}

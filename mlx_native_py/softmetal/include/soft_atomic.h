@@ -1,4 +1,4 @@
-// Atomic types and functions. The threads of a threadgroup share one core, so threadgroup memory needs no locked access.
+// Atomic types and functions. The threads of a threadgroup share a core: threadgroup memory needs no locked access.
 #pragma once
 #include "soft_simd.h"
 
@@ -111,49 +111,51 @@ template <class Access, class Op, class T, class P> SOFT_LANE_FN T update(P plac
 
 namespace metal {
 
-#define SOFT_ATOMICS(space, access)                                                                                     \
-  template <class T> SOFT_LANE_FN T atomic_load_explicit(const volatile space atomic<T> *object, memory_order) {       \
-    return __builtin_bit_cast(T, soft::access::load((volatile space soft::bits_of<T> *)object));                       \
-  }                                                                                                                     \
-  template <class T>                                                                                                    \
-  SOFT_LANE_FN void atomic_store_explicit(volatile space atomic<T> *object, type_identity_t<T> desired, memory_order) { \
-    soft::access::store((volatile space soft::bits_of<T> *)object, __builtin_bit_cast(soft::bits_of<T>, desired));     \
-  }                                                                                                                     \
-  template <class T>                                                                                                    \
-  SOFT_LANE_FN T atomic_exchange_explicit(volatile space atomic<T> *object, type_identity_t<T> desired, memory_order) { \
-    typedef soft::bits_of<T> bits;                                                                                      \
-    return __builtin_bit_cast(T, soft::access::exchange((volatile space bits *)object, __builtin_bit_cast(bits, desired))); \
-  }                                                                                                                     \
-  template <class T>                                                                                                    \
-  SOFT_LANE_FN bool atomic_compare_exchange_weak_explicit(volatile space atomic<T> *object, __private T *expected,      \
-                                                          type_identity_t<T> desired, memory_order, memory_order) {     \
-    typedef soft::bits_of<T> bits;                                                                                      \
-    bits seen = __builtin_bit_cast(bits, *expected);                                                                    \
-    bool done = soft::access::replace((volatile space bits *)object, seen, __builtin_bit_cast(bits, desired));          \
-    *expected = __builtin_bit_cast(T, seen);                                                                            \
-    return done;                                                                                                        \
-  }                                                                                                                     \
-  SOFT_ATOMIC_FETCH(add, space, access)                                                                                 \
-  SOFT_ATOMIC_FETCH(sub, space, access)                                                                                 \
-  SOFT_ATOMIC_FETCH(and, space, access)                                                                                 \
-  SOFT_ATOMIC_FETCH(or, space, access)                                                                                  \
-  SOFT_ATOMIC_FETCH(xor, space, access)                                                                                 \
-  SOFT_ATOMIC_FETCH(min, space, access)                                                                                 \
+#define SOFT_ATOMICS(space, access)                                                                                   \
+  template <class T> SOFT_LANE_FN T atomic_load_explicit(const volatile space atomic<T> *object, memory_order) {      \
+    return __builtin_bit_cast(T, soft::access::load((volatile space soft::bits_of<T> *)object));                      \
+  }                                                                                                                   \
+  template <class T>                                                                                                  \
+  SOFT_LANE_FN void atomic_store_explicit(volatile space atomic<T> *object, type_identity_t<T> desired, memory_order) {\
+    soft::access::store((volatile space soft::bits_of<T> *)object, __builtin_bit_cast(soft::bits_of<T>, desired));    \
+  }                                                                                                                   \
+  template <class T>                                                                                                  \
+  SOFT_LANE_FN T atomic_exchange_explicit(volatile space atomic<T> *object, type_identity_t<T> desired, memory_order) {\
+    typedef soft::bits_of<T> bits;                                                                                    \
+    bits old = soft::access::exchange((volatile space bits *)object, __builtin_bit_cast(bits, desired));              \
+    return __builtin_bit_cast(T, old); \
+  }                                                                                                                   \
+  template <class T>                                                                                                  \
+  SOFT_LANE_FN bool atomic_compare_exchange_weak_explicit(volatile space atomic<T> *object, __private T *expected,    \
+                                                          type_identity_t<T> desired, memory_order, memory_order) {   \
+    typedef soft::bits_of<T> bits;                                                                                    \
+    bits seen = __builtin_bit_cast(bits, *expected);                                                                  \
+    bool done = soft::access::replace((volatile space bits *)object, seen, __builtin_bit_cast(bits, desired));        \
+    *expected = __builtin_bit_cast(T, seen);                                                                          \
+    return done;                                                                                                      \
+  }                                                                                                                   \
+  SOFT_ATOMIC_FETCH(add, space, access)                                                                               \
+  SOFT_ATOMIC_FETCH(sub, space, access)                                                                               \
+  SOFT_ATOMIC_FETCH(and, space, access)                                                                               \
+  SOFT_ATOMIC_FETCH(or, space, access)                                                                                \
+  SOFT_ATOMIC_FETCH(xor, space, access)                                                                               \
+  SOFT_ATOMIC_FETCH(min, space, access)                                                                               \
   SOFT_ATOMIC_FETCH(max, space, access)
-#define SOFT_ATOMIC_FETCH(name, space, access)                                                                          \
-  template <class T>                                                                                                    \
-  SOFT_LANE_FN T atomic_fetch_##name##_explicit(volatile space atomic<T> *object, type_identity_t<T> operand, memory_order) { \
-    return soft::update<soft::access, soft::atomic_##name, T>((volatile space soft::bits_of<T> *)object, operand);      \
+#define SOFT_ATOMIC_FETCH(name, space, access)                                                                        \
+  template <class T>                                                                                                  \
+  SOFT_LANE_FN T atomic_fetch_##name##_explicit(volatile space atomic<T> *object, type_identity_t<T> operand,         \
+                                                memory_order) {                                                       \
+    return soft::update<soft::access, soft::atomic_##name, T>((volatile space soft::bits_of<T> *)object, operand);    \
   }
 SOFT_ATOMICS(__attribute__((opencl_global_device)), shared_access)
 SOFT_ATOMICS(__local, private_access)
 #undef SOFT_ATOMICS
 #undef SOFT_ATOMIC_FETCH
 
-#define SOFT_ATOMIC_ULONG(name)                                                                                         \
-  SOFT_LANE_FN void atomic_##name##_explicit(volatile __attribute__((opencl_global_device)) atomic_ulong *object,       \
-                                             ulong operand, memory_order) {                                             \
-    atomic_fetch_##name##_explicit(object, operand, memory_order_relaxed);                                              \
+#define SOFT_ATOMIC_ULONG(name)                                                                                       \
+  SOFT_LANE_FN void atomic_##name##_explicit(volatile __attribute__((opencl_global_device)) atomic_ulong *object,     \
+                                             ulong operand, memory_order) {                                           \
+    atomic_fetch_##name##_explicit(object, operand, memory_order_relaxed);                                            \
   }
 SOFT_ATOMIC_ULONG(min)
 SOFT_ATOMIC_ULONG(max)

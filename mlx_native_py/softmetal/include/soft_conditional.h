@@ -54,6 +54,9 @@ __attribute__((always_inline)) constexpr Value operator,(by_count, T &&) {
   return number;
 }
 
+// A function constant while the source is only checked.
+template <class T> T not_yet_known();
+
 // A template's parameter that is a function.
 template <class Pointer> struct pointed_function;
 template <class F> struct pointed_function<F *> {

@@ -24,7 +24,10 @@ struct triple {
   uint x, y, z;
 };
 
-static uint asked(const place &p) { return p.group->launch->group[0] * p.group->launch->group[1] * p.group->launch->group[2]; }
+static uint asked(const place &p) {
+  const soft_u32 *group = p.group->launch->group;
+  return group[0] * group[1] * group[2];
+}
 
 // Built-in values, by Metal's names. Each answers a number or a triple.
 namespace values {
@@ -32,17 +35,21 @@ namespace values {
   struct name {                                                          \
     static type of(const place &p) { return __VA_ARGS__; }               \
   };
-SOFT_VALUE(thread_position_in_grid, triple, {p.group->position[0] * p.group->launch->group[0] + p.x,
-           p.group->position[1] * p.group->launch->group[1] + p.y, p.group->position[2] * p.group->launch->group[2] + p.z})
+SOFT_VALUE(thread_position_in_grid, triple,
+           {p.group->position[0] * p.group->launch->group[0] + p.x,
+            p.group->position[1] * p.group->launch->group[1] + p.y,
+            p.group->position[2] * p.group->launch->group[2] + p.z})
 SOFT_VALUE(thread_position_in_threadgroup, triple, {p.x, p.y, p.z})
 SOFT_VALUE(threadgroup_position_in_grid, triple, {p.group->position[0], p.group->position[1], p.group->position[2]})
 SOFT_VALUE(threads_per_threadgroup, triple, {p.group->size[0], p.group->size[1], p.group->size[2]})
 SOFT_VALUE(dispatch_threads_per_threadgroup, triple,
            {p.group->launch->group[0], p.group->launch->group[1], p.group->launch->group[2]})
-SOFT_VALUE(threads_per_grid, triple, {p.group->launch->threads[0], p.group->launch->threads[1], p.group->launch->threads[2]})
+SOFT_VALUE(threads_per_grid, triple,
+           {p.group->launch->threads[0], p.group->launch->threads[1], p.group->launch->threads[2]})
 SOFT_VALUE(grid_size, triple, {p.group->launch->threads[0], p.group->launch->threads[1], p.group->launch->threads[2]})
 SOFT_VALUE(grid_origin, triple, {0, 0, 0})
-SOFT_VALUE(threadgroups_per_grid, triple, {p.group->launch->groups[0], p.group->launch->groups[1], p.group->launch->groups[2]})
+SOFT_VALUE(threadgroups_per_grid, triple,
+           {p.group->launch->groups[0], p.group->launch->groups[1], p.group->launch->groups[2]})
 SOFT_VALUE(thread_index_in_threadgroup, uint, p.index)
 SOFT_VALUE(thread_index_in_simdgroup, uint, p.index % SOFT_WIDTH)
 SOFT_VALUE(thread_index_in_quadgroup, uint, p.index % 4)
@@ -85,14 +92,18 @@ template <class T> struct bind<T &> {
 // The items of SOFT_ENTRY. `get` makes the argument of type P.
 template <uint I> struct buffer {
   template <class P> static decltype(auto) get(const place &p) { return bind<P>::at(p.group->launch->buffers[I]); }
-  template <class P> static constexpr soft_argument describe() { return describe_argument<bind<P>>(I, SOFT_KIND_BUFFER); }
+  template <class P> static constexpr soft_argument describe() {
+    return describe_argument<bind<P>>(I, SOFT_KIND_BUFFER);
+  }
   static constexpr bool is_bindable = true;
 };
 template <uint I> struct threadgroup_argument {
   template <class P> static decltype(auto) get(const place &p) {
     return bind<P>::at(p.group->tg + p.group->launch->tg_offsets[I]);
   }
-  template <class P> static constexpr soft_argument describe() { return describe_argument<bind<P>>(I, SOFT_KIND_THREADGROUP); }
+  template <class P> static constexpr soft_argument describe() {
+    return describe_argument<bind<P>>(I, SOFT_KIND_THREADGROUP);
+  }
   static constexpr bool is_bindable = true;
 };
 template <class Value> struct in {
@@ -162,10 +173,11 @@ template <auto F, class... Items> struct fiber_entry {
 #endif
 
 // SOFT_ENTRY((kernel), items...): see above for the items. An overload is chosen by static_cast<void (&)(...)>(kernel).
-#define SOFT_ENTRY(f, ...)                                                                                      \
-  extern "C" void soft_entry_point(soft_group *group, soft_lane *lane) { SOFT_RUN((f) __VA_OPT__(, ) __VA_ARGS__); }          \
-  extern "C" soft_u32 soft_tg_size() { return soft::static_threadgroup_bytes(); }                               \
-  extern "C" const __global auto soft_arguments_list =                                                          \
-      decltype(soft::signature_of(f))::describe<__VA_ARGS__>();                                  \
-  extern "C" const soft_argument *soft_arguments() { return soft_arguments_list.items; }                        \
+#define SOFT_ENTRY(f, ...)                                                                                            \
+  extern "C" void soft_entry_point(soft_group *group, soft_lane *lane) {                                              \
+    SOFT_RUN((f)__VA_OPT__(, ) __VA_ARGS__);                                                                          \
+  }                                                                                                                   \
+  extern "C" soft_u32 soft_tg_size() { return soft::static_threadgroup_bytes(); }                                     \
+  extern "C" const __global auto soft_arguments_list = decltype(soft::signature_of(f))::describe<__VA_ARGS__>();      \
+  extern "C" const soft_argument *soft_arguments() { return soft_arguments_list.items; }                              \
   extern "C" soft_u32 soft_arguments_count() { return soft_arguments_list.count; }

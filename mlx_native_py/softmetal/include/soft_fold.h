@@ -69,7 +69,8 @@ template <class Op, class T> SOFT_LANE_FN T fold_whole(const T *values) {
 }
 
 // The lanes from `first` that take part, in order.
-template <class Op, class T, uint Width> SOFT_LANE_FN void fold_some(const T *values, T *result, uint first, uint active) {
+template <class Op, class T, uint Width>
+SOFT_LANE_FN void fold_some(const T *values, T *result, uint first, uint active) {
   constexpr uint N = row<T>::size;
   typedef typename row<T>::scalar scalar;
   const scalar *in = (const scalar *)values;
@@ -99,14 +100,15 @@ template <class Op, class T, uint Width> void fold(const char *inbox, char *outb
     fold_some<Op, T, Width>(values, results + first / Width, first, active);
 }
 
-template <class Op, uint Width, class T> SOFT_LANE_FN T reduce(T value) {
+template <class Op, uint Width, class T> SOFT_LANE_FN T reduce(T value, mark at) {
   soft_lane *lane = self();
-  const char *outbox = exchange(lane, value, fold<Op, T, Width>);
+  const char *outbox = exchange(lane, value, fold<Op, T, Width>, at);
   return ((const T *)outbox)[lane_number(lane) / Width];
 }
 
 // Running totals over the lanes that take part; exclusive ones begin with `Start`.
-template <class Op, class T, uint Width, bool Inclusive, int Start> void scan(const char *inbox, char *outbox, uint active) {
+template <class Op, class T, uint Width, bool Inclusive, int Start>
+void scan(const char *inbox, char *outbox, uint active) {
   constexpr uint N = row<T>::size;
   typedef typename row<T>::scalar scalar;
   const scalar *in = (const scalar *)(inbox + inbox_of<T>);
@@ -123,9 +125,9 @@ template <class Op, class T, uint Width, bool Inclusive, int Start> void scan(co
   }
 }
 
-template <class Op, uint Width, bool Inclusive, int Start, class T> SOFT_LANE_FN T prefix(T value) {
+template <class Op, uint Width, bool Inclusive, int Start, class T> SOFT_LANE_FN T prefix(T value, mark at) {
   soft_lane *lane = self();
-  const char *outbox = exchange(lane, value, scan<Op, T, Width, Inclusive, Start>);
+  const char *outbox = exchange(lane, value, scan<Op, T, Width, Inclusive, Start>, at);
   return ((const T *)outbox)[lane_number(lane)];
 }
 
@@ -141,6 +143,6 @@ SOFT_LANE_FN void gather_bits(const char *inbox, char *outbox, uint active) {
 struct votes {
   uint said, active;
 };
-SOFT_LANE_FN votes vote(bool value) { return *(const votes *)exchange(self(), value, gather_bits); }
+SOFT_LANE_FN votes vote(bool value, mark at) { return *(const votes *)exchange(self(), value, gather_bits, at); }
 
 }  // namespace soft

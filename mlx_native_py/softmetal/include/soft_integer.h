@@ -51,7 +51,9 @@ template <class T> SOFT_FN T madsat(T a, T b, T c) {
   W sum = W(a) * W(b) + W(c);
   return sum > W(most) ? most : (sum < W(least) ? least : T(sum));
 }
-template <class T> SOFT_FN T low24(T x) { return metal::is_signed<T>::value ? T(T(uint(x) << 8) >> 8) : T(x & T(0xffffff)); }
+template <class T> SOFT_FN T low24(T x) {
+  return metal::is_signed<T>::value ? T(T(uint(x) << 8) >> 8) : T(x & T(0xffffff));
+}
 template <class T> SOFT_FN T mul24(T x, T y) { return T(uint(low24(x)) * uint(low24(y))); }
 template <class T> SOFT_FN T mad24(T x, T y, T z) { return T(uint(mul24(x, y)) + uint(z)); }
 template <class T> SOFT_FN T extract_bits(T x, uint offset, uint bits) {
@@ -160,7 +162,10 @@ SOFT_WHOLES3(madsat)
 
 // On compiler vectors these are single instructions.
 template <class A, class V = soft::whole_vector_t<A>, class = void> SOFT_FN V abs(A x) {
-  return V(__builtin_elementwise_abs(V(x).whole()));
+  if constexpr (is_unsigned<typename soft::as_vector<V>::element>::value)
+    return V(x);
+  else
+    return V(__builtin_elementwise_abs(V(x).whole()));
 }
 template <class A, class B, class V = soft::whole_vector_t<A, B>, class = void> SOFT_FN V max(A x, B y) {
   return V(__builtin_elementwise_max(V(x).whole(), V(y).whole()));

@@ -28,7 +28,8 @@ namespace metal {
 
 template <class T, int Columns = 8, int Rows = 8> struct simdgroup_matrix {
   static_assert(Columns == 8 && Rows == 8, "simdgroup matrices are 8x8");
-  static_assert(__is_same(T, float) || __is_same(T, half) || __is_same(T, bfloat), "simdgroup matrices are of float, half or bfloat");
+  static_assert(__is_same(T, float) || __is_same(T, half) || __is_same(T, bfloat),
+                "simdgroup matrices are of float, half or bfloat");
 
   simdgroup_matrix() = default;
   explicit __attribute__((always_inline)) simdgroup_matrix(T diagonal) { soft_fill(diagonal, true); }
@@ -53,7 +54,8 @@ template <class T, int Columns = 8, int Rows = 8> struct simdgroup_matrix {
   }
   template <class A, class B, class C>
   static __attribute__((always_inline)) void soft_multiply(simdgroup_matrix &d, const simdgroup_matrix<A, 8, 8> &a,
-                                                           const simdgroup_matrix<B, 8, 8> &b, const simdgroup_matrix<C, 8, 8> &c) {
+                                                           const simdgroup_matrix<B, 8, 8> &b,
+                                                           const simdgroup_matrix<C, 8, 8> &c) {
     soft_lane *lane = soft::self();
     soft::element_place place = soft::own_elements();
     char *factors = lane->inbox + soft::FACTORS;

@@ -8,7 +8,8 @@ namespace metal {
 
 template <class T, int Columns = 8, int Rows = 8> struct simdgroup_matrix {
   static_assert(Columns == 8 && Rows == 8, "simdgroup matrices are 8x8");
-  static_assert(__is_same(T, float) || __is_same(T, half) || __is_same(T, bfloat), "simdgroup matrices are of float, half or bfloat");
+  static_assert(__is_same(T, float) || __is_same(T, half) || __is_same(T, bfloat),
+                "simdgroup matrices are of float, half or bfloat");
 
   simdgroup_matrix() = default;
   explicit __attribute__((always_inline)) simdgroup_matrix(T diagonal) { soft_fill(diagonal, true); }
@@ -27,7 +28,11 @@ template <class T, int Columns = 8, int Rows = 8> struct simdgroup_matrix {
     if (!soft::is_keeper()) return;
     typedef soft::loose_eight<typename soft::store<T>::type> loose;
     if (!layout.transposed)
-      for (uint i = 0; i < 8; i++) soft_tile.rows[i] = ((const loose *)(from + layout.at(i, 0)))->values;
+      for (uint i = 0; i < 8; i++) {
+        const loose &row = *(const loose *)(from + layout.at(i, 0));
+        SOFT_WILL_READ(row);
+        soft_tile.rows[i] = row.values;
+      }
     else
       for (uint i = 0; i < 8; i++)
         for (uint j = 0; j < 8; j++) soft_tile.at(i, j) = from[layout.at(i, j)];
@@ -37,14 +42,19 @@ template <class T, int Columns = 8, int Rows = 8> struct simdgroup_matrix {
     typedef soft::loose_eight<typename soft::store<T>::type> loose;
     soft::tile<T> mine = soft_tile;
     if (!layout.transposed)
-      for (uint i = 0; i < 8; i++) ((loose *)(to + layout.at(i, 0)))->values = mine.rows[i];
+      for (uint i = 0; i < 8; i++) {
+        loose &row = *(loose *)(to + layout.at(i, 0));
+        SOFT_WILL_WRITE(row);
+        row.values = mine.rows[i];
+      }
     else
       for (uint i = 0; i < 8; i++)
         for (uint j = 0; j < 8; j++) to[layout.at(i, j)] = mine.at(i, j);
   }
   template <class A, class B, class C>
   static __attribute__((always_inline)) void soft_multiply(simdgroup_matrix &d, const simdgroup_matrix<A, 8, 8> &a,
-                                                           const simdgroup_matrix<B, 8, 8> &b, const simdgroup_matrix<C, 8, 8> &c) {
+                                                           const simdgroup_matrix<B, 8, 8> &b,
+                                                           const simdgroup_matrix<C, 8, 8> &c) {
     if (!soft::is_keeper()) return;
     soft::tile<T> sum;
     if constexpr (__is_same(T, C))

@@ -11,16 +11,31 @@
 
 #if SOFT_ENGINE == 0
 // Not defined anywhere: a flat kernel that reaches one of these was taken for flat by mistake.
-extern "C" __attribute__((convergent)) soft_u32 soft_flat_kernels_cannot_wait(soft_lane *, soft_combine, soft_u32);
+extern "C" __attribute__((convergent)) soft_u32 soft_flat_kernels_cannot_wait(soft_lane *, soft_combine, soft_u64,
+                                                                              soft_u64 = 0);
 #define soft_meet soft_flat_kernels_cannot_wait
 #define soft_barrier(lane, flags) soft_flat_kernels_cannot_wait(lane, nullptr, flags)
 #else
-// Comes back when all threads of the simdgroup that are at this call have arrived; answers which they are.
-extern "C" SOFT_WAITING soft_u32 soft_meet(soft_lane *, soft_combine, soft_u32 flags);
+// Comes back when all threads of the simdgroup that are at this call have arrived; answers which they are. The upper
+// half of `flags` is the call's position in `function`.
+extern "C" SOFT_WAITING soft_u32 soft_meet(soft_lane *, soft_combine, soft_u64 flags, soft_u64 function = 0);
 extern "C" SOFT_WAITING void soft_barrier(soft_lane *, soft_u32 flags);
 #endif
 
 namespace soft {
+
+// Where in the source a call is; made where the function is called that takes it as its last argument.
+struct mark {
+  const __constant char *function;
+  uint position;
+  SOFT_MEMBER mark(const __constant char *name = __builtin_FUNCTION(), uint line = __builtin_LINE(),
+                   uint column = __builtin_COLUMN())
+      : function(name), position(line << 12 | (column < 4095 ? column : 4095)) {}
+};
+
+SOFT_LANE_FN uint meet(soft_lane *lane, soft_combine combine, mark at, uint flags = 0) {
+  return soft_meet(lane, combine, (ulong)at.position << 32 | flags, (ulong)at.function);
+}
 
 // Slots are powers of two; those of one size lie together, so threads at different calls do not disturb each other.
 constexpr uint slot_bytes(uint size) {
@@ -31,21 +46,18 @@ constexpr uint slot_bytes(uint size) {
 template <class T> static constexpr uint slot_of = slot_bytes(sizeof(T));
 template <class T> static constexpr uint inbox_of = SOFT_WIDTH * (slot_of<T> - 1);
 
-// A value in its slot; padding up to the slot's size.
-template <class T> struct alignas(alignof(T)) slot {
-  T value;
-  char rest[slot_of<T> - sizeof(T) ? slot_of<T> - sizeof(T) : 1];
-};
-template <class T> SOFT_LANE_FN const T &read_slot(const char *box, uint lane) { return *(const T *)(box + lane * slot_of<T>); }
+template <class T> SOFT_LANE_FN const T &read_slot(const char *box, uint lane) {
+  return *(const T *)(box + lane * slot_of<T>);
+}
 template <class T> SOFT_LANE_FN T &write_slot(char *box, uint lane) { return *(T *)(box + lane * slot_of<T>); }
 
 SOFT_LANE_FN uint lane_number(const soft_lane *lane) { return lane->index % SOFT_WIDTH; }
 
 // Leaves a value, meets the others, answers the outbox. It holds until this thread's next meeting.
-template <class T> SOFT_LANE_FN const char *exchange(soft_lane *lane, T value, soft_combine combine) {
+template <class T> SOFT_LANE_FN const char *exchange(soft_lane *lane, T value, soft_combine combine, mark at) {
   static_assert(slot_of<T> <= SOFT_SLOT_BYTES, "exchanged in pieces");
   write_slot<T>(lane->inbox + inbox_of<T>, lane_number(lane)) = value;
-  soft_meet(lane, combine, 0);
+  meet(lane, combine, at);
   return lane->inbox + SOFT_OUTBOX;
 }
 
@@ -53,16 +65,17 @@ template <class T> SOFT_LANE_FN const char *exchange(soft_lane *lane, T value, s
 struct loop : soft_loop {
   soft_lane *lane;
   soft_u64 path;
-  __attribute__((always_inline)) loop(uint n) : lane(self()) {
+  __attribute__((always_inline)) loop(mark at = mark()) : lane(self()) {
     outer = lane->loops;
     path = lane->path;
-    number = n;
+    function = (ulong)at.function;
+    position = at.position;
     round = 0;
     lane->loops = this;
   }
   __attribute__((always_inline)) void next() {
     round++;
-    lane->path = (path + ((ulong)number << 32 | round)) * 0x9e3779b97f4a7c15ul;
+    lane->path = (path + ((ulong)position << 32 | round)) * 0x9e3779b97f4a7c15ul;
   }
   __attribute__((always_inline)) ~loop() {
     lane->loops = outer;
@@ -88,14 +101,14 @@ template <class T> struct pieces {
   piece part[(sizeof(T) + sizeof(piece) - 1) / sizeof(piece)];
 };
 
-template <class T> SOFT_LANE_FN T from_lane(T value, uint source) {
+template <class T> SOFT_LANE_FN T from_lane(T value, uint source, mark at) {
   soft_lane *lane = self();
   if constexpr (slot_of<T> <= SOFT_SLOT_BYTES) {
-    return read_slot<T>(exchange(lane, value, copy_all<slot_of<T>>), source % SOFT_WIDTH);
+    return read_slot<T>(exchange(lane, value, copy_all<slot_of<T>>, at), source % SOFT_WIDTH);
   } else {
     pieces<T> whole;
     __builtin_memcpy(&whole, &value, sizeof(T));
-    for (piece &p : whole.part) p = from_lane(p, source);
+    for (piece &p : whole.part) p = from_lane(p, source, at);
     __builtin_memcpy(&value, &whole, sizeof(T));
     return value;
   }
@@ -104,8 +117,8 @@ template <class T> SOFT_LANE_FN T from_lane(T value, uint source) {
 template <class T> struct two {
   T data, filling;
 };
-template <class T> SOFT_LANE_FN T from_lane_filled(T data, T filling, source from) {
-  two<T> both = from_lane(two<T>{data, filling}, from.lane);
+template <class T> SOFT_LANE_FN T from_lane_filled(T data, T filling, source from, mark at) {
+  two<T> both = from_lane(two<T>{data, filling}, from.lane, at);
   return from.filling ? both.filling : both.data;
 }
 
@@ -119,6 +132,6 @@ SOFT_LANE_FN uint own_lane() { return lane_number(self()); }
 #define SOFT_LOOP
 #define SOFT_ROUND
 #else
-#define SOFT_LOOP if (soft::loop soft_this_loop(__COUNTER__); false) { } else
+#define SOFT_LOOP if (soft::loop soft_this_loop; false) { } else
 #define SOFT_ROUND if (soft_this_loop.next(), false) { } else
 #endif

@@ -134,7 +134,8 @@ template <class T> struct packed_vec<T, 4> : swizzles<packed_vec<T, 4>, T, 4> {
   };
   SOFT_PACKED_OF_TWO
   SOFT_MEMBER packed_vec(T x, T y, T z, T w) : d{x, y, z, w} {}
-  template <class A, class B, class C, class = decltype(wide(metal::declval<A>(), metal::declval<B>(), metal::declval<C>()))>
+  template <class A, class B, class C,
+            class = decltype(wide(metal::declval<A>(), metal::declval<B>(), metal::declval<C>()))>
   SOFT_MEMBER packed_vec(A a, B b, C c) : packed_vec(wide(a, b, c)) {}
 };
 }  // namespace metal

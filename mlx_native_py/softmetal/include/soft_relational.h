@@ -84,6 +84,8 @@ template <class A, class B, int N, class V = soft::vector_t<A, B>> SOFT_FN V sel
   static_assert(N == V::soft_size, "select: as many bools as components");
   typedef typename soft::as_vector<V>::element T;
   typedef soft::ext_t<typename soft::mask_of<sizeof(T)>::type, N> mask;
-  return V(__builtin_convertvector(c.whole(), mask) != (mask)0 ? V(b).whole() : V(a).whole());
+  mask chosen = -__builtin_convertvector(c.whole(), mask);
+  mask yes = __builtin_bit_cast(mask, V(b).whole()), no = __builtin_bit_cast(mask, V(a).whole());
+  return V(__builtin_bit_cast(typename V::soft_stored, (yes & chosen) | (no & ~chosen)));
 }
 }  // namespace metal

@@ -4,11 +4,24 @@
 
 namespace metal {
 
-enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2, mem_texture = 4, mem_threadgroup_imageblock = 8, mem_object_data = 16 };
+enum class mem_flags {
+  mem_none = 0,
+  mem_device = 1,
+  mem_threadgroup = 2,
+  mem_texture = 4,
+  mem_threadgroup_imageblock = 8,
+  mem_object_data = 16
+};
 SOFT_FN mem_flags operator|(mem_flags a, mem_flags b) { return mem_flags(int(a) | int(b)); }
 SOFT_FN mem_flags operator&(mem_flags a, mem_flags b) { return mem_flags(int(a) & int(b)); }
 
-enum memory_order { memory_order_relaxed = 0, memory_order_acquire = 2, memory_order_release = 3, memory_order_acq_rel = 4, memory_order_seq_cst = 5 };
+enum memory_order {
+  memory_order_relaxed = 0,
+  memory_order_acquire = 2,
+  memory_order_release = 3,
+  memory_order_acq_rel = 4,
+  memory_order_seq_cst = 5
+};
 enum thread_scope { thread_scope_thread, thread_scope_simdgroup, thread_scope_threadgroup, thread_scope_device };
 enum memory_scope { memory_scope_simdgroup, memory_scope_threadgroup, memory_scope_device };
 
@@ -16,17 +29,21 @@ SOFT_LANE_FN void threadgroup_barrier(mem_flags flags) { soft_barrier(soft::self
 SOFT_LANE_FN void threadgroup_barrier(mem_flags flags, memory_scope) { threadgroup_barrier(flags); }
 SOFT_LANE_FN void threadgroup_barrier(mem_flags flags, thread_scope) { threadgroup_barrier(flags); }
 // Without memory to order it is a hint to schedulers, and costs nothing.
-SOFT_LANE_FN void simdgroup_barrier(mem_flags flags) {
-  if (flags != mem_flags::mem_none) soft_meet(soft::self(), nullptr, uint(flags));
+SOFT_LANE_FN void simdgroup_barrier(mem_flags flags, soft::mark at = soft::mark()) {
+  if (flags != mem_flags::mem_none) soft::meet(soft::self(), nullptr, at, uint(flags));
 }
-SOFT_LANE_FN void simdgroup_barrier(mem_flags flags, memory_scope) { simdgroup_barrier(flags); }
-SOFT_LANE_FN void simdgroup_barrier(mem_flags flags, thread_scope) { simdgroup_barrier(flags); }
+SOFT_LANE_FN void simdgroup_barrier(mem_flags flags, memory_scope, soft::mark at = soft::mark()) {
+  simdgroup_barrier(flags, at);
+}
+SOFT_LANE_FN void simdgroup_barrier(mem_flags flags, thread_scope, soft::mark at = soft::mark()) {
+  simdgroup_barrier(flags, at);
+}
 SOFT_LANE_FN void atomic_thread_fence(mem_flags, memory_order, thread_scope = thread_scope_device) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 #define SOFT_LANE_FUNCTION(name, ...) \
-  template <class T> SOFT_LANE_FN T name(T data) { return soft::__VA_ARGS__(data); }
+  template <class T> SOFT_LANE_FN T name(T data, soft::mark at = soft::mark()) { return soft::__VA_ARGS__(data, at); }
 #define SOFT_REDUCTION(name)                                                       \
   SOFT_LANE_FUNCTION(simd_##name, reduce<soft::fold_##name, SOFT_WIDTH>)           \
   SOFT_LANE_FUNCTION(quad_##name, reduce<soft::fold_##name, 4>)
@@ -72,32 +89,36 @@ SOFT_LANE_FN source fill_down(uint lane, uint delta, uint modulo) {
 
 namespace metal {
 #define SOFT_SHUFFLE(prefix, width)                                                                                    \
-  template <class T> SOFT_LANE_FN T prefix##_broadcast(T data, ushort lane) {                                          \
-    return soft::from_lane(data, soft::within<width>::at(soft::own_lane(), lane));                                     \
+  template <class T> SOFT_LANE_FN T prefix##_broadcast(T data, ushort lane, soft::mark at = soft::mark()) {            \
+    return soft::from_lane(data, soft::within<width>::at(soft::own_lane(), lane), at);                                 \
   }                                                                                                                    \
-  template <class T> SOFT_LANE_FN T prefix##_shuffle(T data, ushort lane) { return prefix##_broadcast(data, lane); }   \
-  template <class T> SOFT_LANE_FN T prefix##_shuffle_xor(T data, ushort mask) {                                        \
-    return prefix##_broadcast(data, ushort(soft::own_lane() ^ mask));                                                  \
+  template <class T> SOFT_LANE_FN T prefix##_shuffle(T data, ushort lane, soft::mark at = soft::mark()) {              \
+    return prefix##_broadcast(data, lane, at);                                                                         \
   }                                                                                                                    \
-  template <class T> SOFT_LANE_FN T prefix##_shuffle_up(T data, ushort delta) {                                        \
-    return soft::from_lane(data, soft::within<width>::up(soft::own_lane(), delta));                                    \
+  template <class T> SOFT_LANE_FN T prefix##_shuffle_xor(T data, ushort mask, soft::mark at = soft::mark()) {          \
+    return prefix##_broadcast(data, ushort(soft::own_lane() ^ mask), at);                                              \
   }                                                                                                                    \
-  template <class T> SOFT_LANE_FN T prefix##_shuffle_down(T data, ushort delta) {                                      \
-    return soft::from_lane(data, soft::within<width>::down(soft::own_lane(), delta));                                  \
+  template <class T> SOFT_LANE_FN T prefix##_shuffle_up(T data, ushort delta, soft::mark at = soft::mark()) {          \
+    return soft::from_lane(data, soft::within<width>::up(soft::own_lane(), delta), at);                                \
   }                                                                                                                    \
-  template <class T> SOFT_LANE_FN T prefix##_shuffle_rotate_up(T data, ushort delta) {                                 \
-    return soft::from_lane(data, soft::within<width>::rotate_up(soft::own_lane(), delta));                             \
+  template <class T> SOFT_LANE_FN T prefix##_shuffle_down(T data, ushort delta, soft::mark at = soft::mark()) {        \
+    return soft::from_lane(data, soft::within<width>::down(soft::own_lane(), delta), at);                              \
   }                                                                                                                    \
-  template <class T> SOFT_LANE_FN T prefix##_shuffle_rotate_down(T data, ushort delta) {                               \
-    return soft::from_lane(data, soft::within<width>::rotate_down(soft::own_lane(), delta));                           \
+  template <class T> SOFT_LANE_FN T prefix##_shuffle_rotate_up(T data, ushort delta, soft::mark at = soft::mark()) {   \
+    return soft::from_lane(data, soft::within<width>::rotate_up(soft::own_lane(), delta), at);                         \
   }                                                                                                                    \
-  template <class T>                                                                                                   \
-  SOFT_LANE_FN T prefix##_shuffle_and_fill_up(T data, T filling, ushort delta, ushort modulo = width) {                \
-    return soft::from_lane_filled(data, filling, soft::fill_up(soft::own_lane(), delta, modulo));                      \
+  template <class T> SOFT_LANE_FN T prefix##_shuffle_rotate_down(T data, ushort delta, soft::mark at = soft::mark()) { \
+    return soft::from_lane(data, soft::within<width>::rotate_down(soft::own_lane(), delta), at);                       \
   }                                                                                                                    \
   template <class T>                                                                                                   \
-  SOFT_LANE_FN T prefix##_shuffle_and_fill_down(T data, T filling, ushort delta, ushort modulo = width) {              \
-    return soft::from_lane_filled(data, filling, soft::fill_down(soft::own_lane(), delta, modulo));                    \
+  SOFT_LANE_FN T prefix##_shuffle_and_fill_up(T data, T filling, ushort delta, ushort modulo = width,                  \
+                                             soft::mark at = soft::mark()) {                                           \
+    return soft::from_lane_filled(data, filling, soft::fill_up(soft::own_lane(), delta, modulo), at);                  \
+  }                                                                                                                    \
+  template <class T>                                                                                                   \
+  SOFT_LANE_FN T prefix##_shuffle_and_fill_down(T data, T filling, ushort delta, ushort modulo = width,                \
+                                             soft::mark at = soft::mark()) {                                           \
+    return soft::from_lane_filled(data, filling, soft::fill_down(soft::own_lane(), delta, modulo), at);                \
   }
 SOFT_SHUFFLE(simd, SOFT_WIDTH)
 SOFT_SHUFFLE(quad, 4)
@@ -119,38 +140,50 @@ template <uint Width> struct soft_vote {
 typedef soft_vote<SOFT_WIDTH> simd_vote;
 typedef soft_vote<4> quad_vote;
 
-SOFT_LANE_FN simd_vote simd_ballot(bool expression) { return simd_vote(soft::vote(expression).said); }
-SOFT_LANE_FN simd_vote simd_active_threads_mask() { return simd_vote(soft_meet(soft::self(), nullptr, 0)); }
-SOFT_LANE_FN bool simd_all(bool expression) {
-  soft::votes votes = soft::vote(expression);
+SOFT_LANE_FN simd_vote simd_ballot(bool expression, soft::mark at = soft::mark()) {
+  return simd_vote(soft::vote(expression, at).said);
+}
+SOFT_LANE_FN simd_vote simd_active_threads_mask(soft::mark at = soft::mark()) {
+  return simd_vote(soft::meet(soft::self(), nullptr, at));
+}
+SOFT_LANE_FN bool simd_all(bool expression, soft::mark at = soft::mark()) {
+  soft::votes votes = soft::vote(expression, at);
   return votes.said == votes.active;
 }
-SOFT_LANE_FN bool simd_any(bool expression) { return soft::vote(expression).said != 0; }
-SOFT_LANE_FN bool simd_is_first() {
+SOFT_LANE_FN bool simd_any(bool expression, soft::mark at = soft::mark()) {
+  return soft::vote(expression, at).said != 0;
+}
+SOFT_LANE_FN bool simd_is_first(soft::mark at = soft::mark()) {
   soft_lane *lane = soft::self();
-  return uint(__builtin_ctz(soft_meet(lane, nullptr, 0))) == soft::lane_number(lane);
+  return uint(__builtin_ctz(soft::meet(lane, nullptr, at))) == soft::lane_number(lane);
 }
 SOFT_LANE_FN bool simd_is_helper_thread() { return false; }
-template <class T> SOFT_LANE_FN T simd_broadcast_first(T data) {
-  uint active = soft_meet(soft::self(), nullptr, 0);
-  return soft::from_lane(data, __builtin_ctz(active));
+template <class T> SOFT_LANE_FN T simd_broadcast_first(T data, soft::mark at = soft::mark()) {
+  uint active = soft::meet(soft::self(), nullptr, at);
+  return soft::from_lane(data, __builtin_ctz(active), at);
 }
 
 SOFT_LANE_FN uint soft_own_quad(uint mask) { return mask >> (soft::own_lane() & ~3u) & 15u; }
-SOFT_LANE_FN quad_vote quad_ballot(bool expression) { return quad_vote(soft_own_quad(soft::vote(expression).said)); }
-SOFT_LANE_FN quad_vote quad_active_threads_mask() { return quad_vote(soft_own_quad(soft_meet(soft::self(), nullptr, 0))); }
-SOFT_LANE_FN bool quad_all(bool expression) {
-  soft::votes votes = soft::vote(expression);
+SOFT_LANE_FN quad_vote quad_ballot(bool expression, soft::mark at = soft::mark()) {
+  return quad_vote(soft_own_quad(soft::vote(expression, at).said));
+}
+SOFT_LANE_FN quad_vote quad_active_threads_mask(soft::mark at = soft::mark()) {
+  return quad_vote(soft_own_quad(soft::meet(soft::self(), nullptr, at)));
+}
+SOFT_LANE_FN bool quad_all(bool expression, soft::mark at = soft::mark()) {
+  soft::votes votes = soft::vote(expression, at);
   return soft_own_quad(votes.said) == soft_own_quad(votes.active);
 }
-SOFT_LANE_FN bool quad_any(bool expression) { return soft_own_quad(soft::vote(expression).said) != 0; }
-SOFT_LANE_FN bool quad_is_first() {
+SOFT_LANE_FN bool quad_any(bool expression, soft::mark at = soft::mark()) {
+  return soft_own_quad(soft::vote(expression, at).said) != 0;
+}
+SOFT_LANE_FN bool quad_is_first(soft::mark at = soft::mark()) {
   soft_lane *lane = soft::self();
-  return uint(__builtin_ctz(soft_own_quad(soft_meet(lane, nullptr, 0)))) == lane->index % 4;
+  return uint(__builtin_ctz(soft_own_quad(soft::meet(lane, nullptr, at)))) == lane->index % 4;
 }
 SOFT_LANE_FN bool quad_is_helper_thread() { return false; }
-template <class T> SOFT_LANE_FN T quad_broadcast_first(T data) {
-  uint active = soft_own_quad(soft_meet(soft::self(), nullptr, 0));
-  return quad_broadcast(data, ushort(__builtin_ctz(active)));
+template <class T> SOFT_LANE_FN T quad_broadcast_first(T data, soft::mark at = soft::mark()) {
+  uint active = soft_own_quad(soft::meet(soft::self(), nullptr, at));
+  return quad_broadcast(data, ushort(__builtin_ctz(active)), at);
 }
 }  // namespace metal

@@ -2,6 +2,7 @@
 // threads' own elements (SOFT_ELEMENTS), two elements by each thread in Apple's layout.
 #pragma once
 #include "soft_simd.h"
+#include "soft_watch.h"
 
 #ifndef SOFT_ELEMENTS
 #define SOFT_ELEMENTS 1
@@ -82,12 +83,14 @@ typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
 typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
 
-template <class T, int Columns, int Rows = Columns> SOFT_LANE_FN simdgroup_matrix<T, Columns, Rows> make_filled_simdgroup_matrix(T value) {
+template <class T, int Columns, int Rows = Columns>
+SOFT_LANE_FN simdgroup_matrix<T, Columns, Rows> make_filled_simdgroup_matrix(T value) {
   simdgroup_matrix<T, Columns, Rows> result;
   result.soft_fill(value, false);
   return result;
 }
-template <class T, int Columns, int Rows = Columns> SOFT_LANE_FN simdgroup_matrix<T, Columns, Rows> make_diagonal_simdgroup_matrix(T value) {
+template <class T, int Columns, int Rows = Columns>
+SOFT_LANE_FN simdgroup_matrix<T, Columns, Rows> make_diagonal_simdgroup_matrix(T value) {
   return simdgroup_matrix<T, Columns, Rows>(value);
 }
 
@@ -107,7 +110,8 @@ SOFT_LANE_FN void simdgroup_store(const simdgroup_matrix<T, C, R> &a, P target, 
 
 template <class D, class A, class B, class S, int C, int R, int K>
 SOFT_LANE_FN void simdgroup_multiply_accumulate(simdgroup_matrix<D, C, R> &d, const simdgroup_matrix<A, K, R> &a,
-                                                const simdgroup_matrix<B, C, K> &b, const simdgroup_matrix<S, C, R> &c) {
+                                                const simdgroup_matrix<B, C, K> &b,
+                                                const simdgroup_matrix<S, C, R> &c) {
   simdgroup_matrix<D, C, R>::soft_multiply(d, a, b, c);
 }
 template <class D, class A, class B, int C, int R, int K>
@@ -116,7 +120,8 @@ SOFT_LANE_FN void simdgroup_multiply(simdgroup_matrix<D, C, R> &d, const simdgro
   simdgroup_multiply_accumulate(d, a, b, make_filled_simdgroup_matrix<D, C, R>(D(0.0f)));
 }
 template <class T, int C, int R, int K>
-SOFT_LANE_FN simdgroup_matrix<T, C, R> operator*(const simdgroup_matrix<T, K, R> &a, const simdgroup_matrix<T, C, K> &b) {
+SOFT_LANE_FN simdgroup_matrix<T, C, R> operator*(const simdgroup_matrix<T, K, R> &a,
+                                                 const simdgroup_matrix<T, C, K> &b) {
   simdgroup_matrix<T, C, R> d;
   simdgroup_multiply(d, a, b);
   return d;

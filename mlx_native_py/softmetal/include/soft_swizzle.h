@@ -1,4 +1,4 @@
-// Swizzles of two to four components as properties, by .xyzw and .rgba; those without a repeated component can be assigned.
+// Swizzles of two to four components as properties; those that repeat no component can be assigned.
 #pragma once
 #include "soft_types.h"
 

@@ -89,6 +89,12 @@ SOFT_SPACE(SOFT_DEVICE, device)
 SOFT_SPACE(__global, constant)
 SOFT_SPACE(__local, threadgroup)
 #undef SOFT_SPACE
+// Constant memory as a source of matmul2d and of cooperative tensors came later than the rest.
+template <class Element> SOFT_FN void check_source() {
+  static_assert(space_of<Element>::get() != space::of_constant,
+                "tensors in the constant address space as inputs of matmul2d, or loaded into cooperative tensors, "
+                "need a deployment target of 27.3 or later, which is not offered here");
+}
 
 // How the elements of a tensor are kept, read and written.
 template <class Element> struct cells {

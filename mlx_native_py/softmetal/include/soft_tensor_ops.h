@@ -4,22 +4,28 @@
 #include "soft_tensor_product.h"
 
 namespace soft {
-template <class T> SOFT_FN T least(T a, T b) { return b < a ? b : a; }
-template <class T> SOFT_FN T greatest(T a, T b) { return a < b ? b : a; }
 template <class Operand> SOFT_FN bool is_operand() { return is_tensor<Operand>::value || is_shared<Operand>::value; }
 
-// Rejects what the operation does not take as an input; a tensor's elements must be writable in type.
-template <class Operand> SOFT_FN void check_input() {
+// Rejects what the operation does not take as an operand; a tensor's elements must be writable in type.
+template <class Operand> SOFT_FN void check_operand() {
   static_assert(is_operand<Operand>(), "matmul2d: an operand must be a tensor or a cooperative tensor");
   if constexpr (is_tensor<Operand>::value) {
     typedef typename Operand::element_type element;
     static_assert(Operand::get_rank() == 2, "matmul2d: an operand must have two dimensions");
-    static_assert(space_of<element>::get() != space::of_constant,
-                  "matmul2d: tensors in the constant address space need a deployment target of 27.3 or later, "
-                  "which is not offered here");
-    static_assert(!metal::is_const_v<metal::remove_addrspace_t<element>>,
+    static_assert(space_of<element>::get() == space::of_constant ||
+                      !metal::is_const_v<metal::remove_addrspace_t<element>>,
                   "matmul2d: an operand's elements must not be const");
   }
+}
+template <class Operand> SOFT_FN void check_input() {
+  check_operand<Operand>();
+  if constexpr (is_tensor<Operand>::value) check_source<typename Operand::element_type>();
+}
+template <class Operand> SOFT_FN void check_destination() {
+  check_operand<Operand>();
+  if constexpr (is_tensor<Operand>::value)
+    static_assert(space_of<typename Operand::element_type>::get() != space::of_constant,
+                  "matmul2d: the destination must not be in the constant address space");
 }
 }  // namespace soft
 
@@ -172,7 +178,7 @@ template <ulong Code, class Scope, class... Arguments> class matmul2d {
     typedef soft::bare<D> destination_t;
     soft::check_input<left_t>();
     soft::check_input<right_t>();
-    soft::check_input<destination_t>();
+    soft::check_destination<destination_t>();
     static_assert(!metal::is_const_v<metal::remove_addrspace_t<D>>, "matmul2d: the destination must not be const");
     check_elements<soft::operand_value_t<left_t>, soft::operand_value_t<right_t>,
                    soft::operand_value_t<destination_t>>();

@@ -67,7 +67,6 @@ template <class Operand, bool Transposed, class Sum> struct tensor_terms {
 // The same from the shares of all threads, brought together first.
 template <class Operand, bool Transposed, class Sum> struct shared_terms {
   typedef typename Operand::layout layout;
-  static constexpr int stored_columns() { return layout::columns(); }
   long rows = Transposed ? layout::columns() : layout::rows();
   long columns = Transposed ? layout::rows() : layout::columns();
   Sum whole[layout::columns() * layout::rows()];

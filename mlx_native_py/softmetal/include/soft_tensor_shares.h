@@ -129,6 +129,7 @@ template <class Element, class Extents, class Layout> struct cooperative_tensor 
   template <class Tensor> void load(const Tensor &from) {
     static_assert(soft::bare<Tensor>::get_rank() == Extents::rank(), "load: ranks differ");
     typedef soft::cells<typename soft::bare<Tensor>::element_type> source;
+    soft::check_source<typename soft::bare<Tensor>::element_type>();
     static_assert(is_same_v<typename source::value, Element>, "load: element types differ");
     for (int i = 0; i < held(); ++i) {
       long cell = cell_of(from, i);

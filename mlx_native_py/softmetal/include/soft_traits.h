@@ -46,6 +46,8 @@ template <class T> struct remove_cv { typedef typename remove_const<typename rem
 template <class T> struct remove_reference { typedef T type; };
 template <class T> struct remove_reference<T &> { typedef T type; };
 template <class T> struct remove_reference<T &&> { typedef T type; };
+template <class T> struct remove_reference<__private T &> { typedef T type; };
+template <class T> struct remove_reference<__private T &&> { typedef T type; };
 template <class T> struct remove_addrspace { typedef T type; };
 template <class T> struct remove_addrspace<SOFT_DEVICE T> { typedef T type; };
 template <class T> struct remove_addrspace<__global T> { typedef T type; };
@@ -55,6 +57,8 @@ template <class T> struct remove_addrspace<__generic T> { typedef T type; };
 template <class T> struct remove_pointer { typedef T type; };
 template <class T> struct remove_pointer<T *> { typedef T type; };
 template <class T> struct remove_pointer<T *const> { typedef T type; };
+template <class T> struct remove_pointer<__private T *> { typedef T type; };
+template <class T> struct remove_pointer<__private T *const> { typedef T type; };
 template <class T> struct remove_extent { typedef T type; };
 template <class T> struct remove_extent<T[]> { typedef T type; };
 template <class T, size_t N> struct remove_extent<T[N]> { typedef T type; };

@@ -23,14 +23,17 @@ template <int N> struct lanes<metal::bfloat, N> {
     ext_t<uint, N> bits = __builtin_bit_cast(ext_t<uint, N>, v);
     ext_t<uint, N> rounded = (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
     ext_t<uint, N> quiet = (bits >> 16u) | 0x40u;
-    return __builtin_convertvector((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded, stored);
+    ext_t<uint, N> nan = __builtin_convertvector((bits & 0x7fffffffu) > 0x7f800000u, ext_t<uint, N>);
+    return __builtin_convertvector((quiet & nan) | (rounded & ~nan), stored);
   }
 };
 template <int N> struct lanes<bool, N> {
   typedef ext_t<uchar, N> stored;
   typedef stored computed;
   static SOFT_MEMBER computed open(stored v) { return v; }
-  template <class V> static SOFT_MEMBER stored close(V v) { return __builtin_convertvector(v != V(), stored) & (uchar)1; }
+  template <class V> static SOFT_MEMBER stored close(V v) {
+    return __builtin_convertvector(v != V(), stored) & (uchar)1;
+  }
 };
 
 // A scalar that stands for a whole vector in an expression: integers never take floats silently.
@@ -48,7 +51,8 @@ template <class To, class From, int N> SOFT_FN typename lanes<To, N>::stored con
   if constexpr (is_bool<To>::value)
     return lanes<bool, N>::close(lanes<From, N>::open(v.whole()));
   else
-    return lanes<To, N>::close(__builtin_convertvector(lanes<From, N>::open(v.whole()), typename lanes<To, N>::computed));
+    return lanes<To, N>::close(
+        __builtin_convertvector(lanes<From, N>::open(v.whole()), typename lanes<To, N>::computed));
 }
 template <class T> SOFT_FN typename store<T>::type element(T v) {
   return __builtin_bit_cast(typename store<T>::type, v);
@@ -71,7 +75,7 @@ template <class T> SOFT_FN T value(typename store<T>::type v) { return __builtin
 #define SOFT_VEC_COMPARE(op)                                                                                  \
   friend SOFT_MEMBER vec<bool, soft_size> operator op(vec a, vec b) {                                         \
     return vec<bool, soft_size>(soft::lanes<bool, soft_size>::close(                         \
-                                                     soft_lanes::open(a.whole()) op soft_lanes::open(b.whole())));        \
+                                                     soft_lanes::open(a.whole()) op soft_lanes::open(b.whole())));     \
   }
 #define SOFT_VEC_LOGICAL(op)                                                                                  \
   friend SOFT_MEMBER vec<bool, soft_size> operator op##op(vec a, vec b) {                                     \
@@ -284,9 +288,28 @@ template <class T> struct vec<T, 4> : swizzles<vec<T, 4>, T, 4> {
   SOFT_MEMBER void put_constant(int i, T v) { (i == 0 ? x : i == 1 ? y : i == 2 ? z : w) = v; }
 };
 
+}  // namespace metal
+
+namespace soft {
+// Unions have no bits in constant expressions, the compiler's vectors do.
+template <class T> SOFT_FN T bare_vector(T value) { return value; }
+template <class T, int N> SOFT_FN typename lanes<T, N>::stored bare_vector(metal::vec<T, N> value) {
+  return value.whole();
+}
+template <class To> struct bits_as {
+  template <class From> static SOFT_MEMBER To of(From value) { return __builtin_bit_cast(To, value); }
+};
+template <class T, int N> struct bits_as<metal::vec<T, N>> {
+  template <class From> static SOFT_MEMBER metal::vec<T, N> of(From value) {
+    return metal::vec<T, N>(__builtin_bit_cast(typename lanes<T, N>::stored, value));
+  }
+};
+}  // namespace soft
+
+namespace metal {
 template <class To, class From> SOFT_FN To as_type(From value) {
   static_assert(sizeof(To) == sizeof(From), "as_type between types of different size");
-  return __builtin_bit_cast(To, value);
+  return soft::bits_as<To>::of(soft::bare_vector(value));
 }
 }  // namespace metal
 using metal::as_type;

@@ -40,7 +40,9 @@ _SCALARS = (
     "dispatch_quadgroups_per_threadgroup",
 )
 WIDTHS = dict.fromkeys(_VECTORS, 3) | dict.fromkeys(_SCALARS, 1)
-_UNSUPPORTED = frozenset({"texture", "sampler", "stage_in", "payload", "visible", "imageblock_data", "color", "position"})
+_UNSUPPORTED = frozenset(
+    {"texture", "sampler", "stage_in", "payload", "visible", "imageblock_data", "color", "position"}
+)
 _SPACES = ("device", "constant", "threadgroup", "thread")
 
 
@@ -132,16 +134,22 @@ class ParameterReader:
             unit.drop(attribute.start, attribute.end)
         condition = by_name.pop("function_constant", None)
         condition_token = condition.arguments[0] if condition and condition.arguments else -1
+        if condition and not self.values.has(unit.tokens.text[condition_token]):
+            unit.error(condition.index, f"'{unit.tokens.text[condition_token]}' is not a function constant")
         anchor = name if name >= 0 else start
         space = self._space(start, end, anchor)
         places = [a for a in by_name.values() if a.name in ("buffer", "threadgroup")]
-        others = [a for a in by_name.values() if a.name not in ("buffer", "threadgroup", "maybe_unused", "raster_order_group")]
+        others = [
+            a for a in by_name.values() if a.name not in ("buffer", "threadgroup", "maybe_unused", "raster_order_group")
+        ]
         if space is None:
             return self._builtin(start, end, name, places + others, condition_token)
         if others:
             self._refuse(others[0])
             return None
-        made = Parameter(start, end, name, "threadgroup" if space == "threadgroup" else "buffer", None, "", condition_token)
+        made = Parameter(
+            start, end, name, "threadgroup" if space == "threadgroup" else "buffer", None, "", condition_token
+        )
         made.argument = self._argument(made, space, places[0] if places else None, anchor)
         return made if made.argument else None
 
@@ -153,7 +161,7 @@ class ParameterReader:
         spaces = [text[index] for index in outside if text[index] in _SPACES]
         pointer = any(text[index] in ("*", "&") for index in outside) or _is_array(unit, anchor)
         spelling = unit.spelling(start, anchor)
-        if pointer and not spaces:
+        if sum(text[index] in ("*", "&") for index in outside) > max(len(spaces), not pointer):
             unit.error(anchor, f"pointer or reference type '{spelling}' must have explicit address space qualifier")
             return "device"
         if pointer and spaces[0] == "thread":
@@ -173,19 +181,26 @@ class ParameterReader:
             message = f"unknown attribute '{attribute.name}'"
         self.unit.error(attribute.index, message)
 
-    def _builtin(
-        self, start: int, end: int, name: int, listed: list[Attribute], condition: int
-    ) -> Parameter | None:
+    def _builtin(self, start: int, end: int, name: int, listed: list[Attribute], condition: int) -> Parameter | None:
         unit = self.unit
         anchor = name if name >= 0 else start
         spelling = unit.spelling(start, _type_end(unit, start, end, name)).replace("const ", "")
+        if spelling.removeprefix("metal::").startswith("tensor<"):
+            unit.error(anchor, "tensors as kernel arguments are not supported by software Metal: make one of a buffer")
+            return None
         if not listed:
             shown = unit.tokens.text[name] if name >= 0 else spelling
-            unit.error(anchor, f"invalid kernel argument declaration '{shown}': type '{spelling}' has no buffer or builtin attribute")
+            unit.error(
+                anchor,
+                f"invalid kernel argument declaration '{shown}': type '{spelling}' has no buffer or builtin attribute",
+            )
             return None
         attribute = listed[0]
         if attribute.name in ("buffer", "threadgroup"):
-            unit.error(anchor, f"'{attribute.name}' attribute only applies to pointers and references, not to type '{spelling}'")
+            unit.error(
+                anchor,
+                f"'{attribute.name}' attribute only applies to pointers and references, not to type '{spelling}'",
+            )
             return None
         width = WIDTHS.get(attribute.name)
         if width is None:
@@ -213,7 +228,9 @@ class ParameterReader:
         if first_star < 0:
             return None
         read = space == "constant" or any(text[i] == "const" for i in outside if i < first_star)
-        words = [text[i] for i in range(made.start, first_star) if text[i] not in ("const", "volatile", "restrict", *_SPACES)]
+        words = [
+            text[i] for i in range(made.start, first_star) if text[i] not in ("const", "volatile", "restrict", *_SPACES)
+        ]
         type_name = unit.join(words)
         kind = data_type(type_name)
         return Argument(
@@ -238,7 +255,9 @@ class ParameterReader:
             unit.error(place.index, f"'{place.name}' attribute requires an integer constant ({reason} is not one)")
             return -1
         if not 0 <= index <= MAX_INDEX:
-            unit.error(place.index, f"'{place.name}' attribute parameter is out of bounds: must be between 0 and {MAX_INDEX}")
+            unit.error(
+                place.index, f"'{place.name}' attribute parameter is out of bounds: must be between 0 and {MAX_INDEX}"
+            )
             return -1
         return index
 
@@ -261,13 +280,19 @@ class ParameterReader:
             if parameter.argument.index < 0:
                 index = next(free)
                 if index > MAX_INDEX:
-                    self.unit.error(parameter.start, f"no '{kind}' resource location left: the last index is {MAX_INDEX}")
+                    self.unit.error(
+                        parameter.start, f"no '{kind}' resource location left: the last index is {MAX_INDEX}"
+                    )
                 parameter.argument = _with_index(parameter.argument, index)
 
 
 def _is_array(unit: Unit, name: int) -> bool:
     """Whether a parameter is written as an array, which is a pointer."""
-    return is_name(unit.tokens.text[name]) and unit.tokens.text[name + 1] == "[" and not is_attribute(unit.tokens, name + 1)
+    return (
+        is_name(unit.tokens.text[name])
+        and unit.tokens.text[name + 1] == "["
+        and not is_attribute(unit.tokens, name + 1)
+    )
 
 
 def _with_index(argument: Argument, index: int) -> Argument:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..cache import digest
 from ..engines import abi
 from ..program import Argument, Executable, Kernel
 from ..toolchain import CompilerFailed, Engine, MathMode
@@ -39,6 +40,7 @@ class Order:
     constants: Mapping[int, bytes]
     checked: bool
     math: MathMode
+    whole: bool = False  # with all of the source, needed or not, so that all of it is checked
 
     @property
     def function(self) -> Function:
@@ -53,6 +55,12 @@ class Order:
     def waits(self) -> list[str]:
         """The names through which the kernel's threads wait for each other."""
         return sorted(self.record.reached(self.entry) & self.record.waiting)
+
+    def key(self, library: str, engine: str) -> str:
+        """Names the build: the library, the kernel, the constants it uses, and the way it is compiled."""
+        given = {bound.constant.index: self.constants.get(bound.constant.index) for bound in self.used}
+        shown = json.dumps({index: value.hex() if value is not None else None for index, value in given.items()})
+        return digest("kernel", library, self.entry, shown, str(self.checked), engine)
 
     def switched_on(self) -> list[bool]:
         """For each parameter, whether its function constant keeps it."""
@@ -71,7 +79,7 @@ class Order:
 
     def defines(self) -> str:
         """The macros that stand for function constants."""
-        lines = []
+        lines = ["#define SOFT_FC constexpr"]
         used = {bound.number for bound in self.used}
         for name, bound in self.record.constants.items():
             given = self.constants.get(bound.constant.index)
@@ -87,8 +95,8 @@ class Order:
 
     def wanted(self, part: Piece | Segment) -> bool:
         """Whether the kernel's text holds this part."""
-        if part.kind != "body":
-            return part.kind == "common"
+        if part.kind != "body" or self.whole:
+            return part.kind != "instantiation"
         if part.owner.startswith("kernel "):
             name = self.record.functions[int(part.owner[7:])].name.rpartition("::")[2]
         else:
@@ -110,11 +118,10 @@ class Order:
 
 
 def check_defines(record: Record) -> str:
-    """Macros for a check of the whole source, where function constants have no values yet."""
-    lines = []
+    """Macros for a check of the whole source, where function constants are no constant expressions, as on Metal."""
+    lines = ["#define SOFT_FC"]
     for bound in record.constants.values():
-        one = b"\x01" + bytes(bound.type.size - 1)
-        lines.append(f"#define SOFT_FC_{bound.number} {bound.type.literal(one)}")
+        lines.append(f"#define SOFT_FC_{bound.number} soft::not_yet_known<{bound.type.spelling}>()")
         lines.append(f"#define SOFT_FC_DEFINED_{bound.number} true")
     return "\n".join(lines)
 

@@ -27,7 +27,9 @@ def unify_operands(unit: Unit) -> None:
 def _unify(unit: Unit, first: tuple[int, int], second: tuple[int, int]) -> None:
     for (start, stop), (other, other_stop) in ((first, second), (second, first)):
         if _is_integer(unit, start, stop) and _may_be_object(unit, other, other_stop):
-            unit.out[start] = f"soft::like<decltype(({' '.join(_translated(unit, other, other_stop))}))>({unit.out[start]}"
+            unit.out[start] = (
+                f"soft::like<decltype(({' '.join(_translated(unit, other, other_stop))}))>({unit.out[start]}"
+            )
             unit.out[stop - 1] += ")"
     for start, stop in (first, second):
         if _may_be_object(unit, start, stop):

@@ -69,6 +69,11 @@ class DataType(NamedTuple):
         """Its bytes; a vector of three takes the room of four."""
         return struct.calcsize(_FORMATS[self.scalar]) * (4 if self.width == 3 else self.width)
 
+    @property
+    def spelling(self) -> str:
+        """Its name in C++."""
+        return self.scalar if self.width == 1 else f"metal::vec<{self.scalar}, {self.width}>"
+
     def number(self, data: bytes) -> int | float | bool:
         """The value in `data`, its first component if it is a vector."""
         form = {"float": "f", "half": "e"}.get(self.scalar, _FORMATS[self.scalar])
@@ -79,7 +84,7 @@ class DataType(NamedTuple):
         """Source text of the value in `data`."""
         step = struct.calcsize(_FORMATS[self.scalar])
         values = [_scalar_literal(self.scalar, data[i * step : (i + 1) * step]) for i in range(self.width)]
-        return values[0] if self.width == 1 else f"metal::vec<{self.scalar}, {self.width}>({', '.join(values)})"
+        return values[0] if self.width == 1 else f"{self.spelling}({', '.join(values)})"
 
 
 def _scalar_literal(scalar: str, data: bytes) -> str:

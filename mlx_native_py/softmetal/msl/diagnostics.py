@@ -12,7 +12,9 @@ from .positions import Positions
 from .spaces import restore
 from .unit import Unit
 
-_LINE = re.compile(r"^(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?P<severity>fatal error|error|warning|note): (?P<text>.*)$")
+_LINE = re.compile(
+    r"^(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?P<severity>fatal error|error|warning|note): (?P<text>.*)$"
+)
 _FLAG = re.compile(r" \[-W[\w#+,=-]+\]$")
 
 

@@ -67,7 +67,12 @@ def segments(unit: Unit, owners: dict[int, str], instantiations: list[Declaratio
     """The whole source, cut where a kernel's text may leave something out."""
     cuts: list[Segment] = [Segment("instantiation", "", d.start, d.end) for d in instantiations]
     for declaration in walk(unit.declarations):
-        if declaration.start in owners and declaration.body and declaration.kind == "function" and not declaration.in_class:
+        if (
+            declaration.start in owners
+            and declaration.body
+            and declaration.kind == "function"
+            and not declaration.in_class
+        ):
             # Constructor initialisers stand before the body, but only members have them.
             cuts.append(Segment("body", owners[declaration.start], declaration.body[0], declaration.body[1] + 1))
     found, position = [], 0

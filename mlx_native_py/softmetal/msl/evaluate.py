@@ -19,7 +19,9 @@ _LEVELS: tuple[tuple[str, ...], ...] = (
     ("+", "-"),
     ("*", "/", "%"),
 )
-_CASTS = frozenset({"bool", "int", "uint", "short", "ushort", "char", "uchar", "long", "ulong", "float", "half", "unsigned"})
+_CASTS = frozenset(
+    {"bool", "int", "uint", "short", "ushort", "char", "uchar", "long", "ulong", "float", "half", "unsigned"}
+)
 
 
 class NotConstant(Exception):
@@ -97,7 +99,9 @@ class _Reader:
         token = self.take()
         if token in ("!", "-", "+", "~"):
             value = self.unary()
-            return {"!": lambda: not value, "-": lambda: -value, "+": lambda: value, "~": lambda: ~int(value)}[token]()
+            if token == "!":
+                return not value
+            return ~int(value) if token == "~" else -value if token == "-" else value
         if token == "(":
             if self.peek() in _CASTS and self.tokens[self.index + 1 : self.index + 2] == [")"]:
                 self.index += 2

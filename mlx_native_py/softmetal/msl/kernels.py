@@ -64,16 +64,26 @@ class KernelReader:
                 self._function(declaration)
         for function in self.functions:
             if not function.is_template and function.declaration.body:
-                self._enter(Entry(function.host_name or function.name, function.number, function.name, token=function.declaration.name))
+                self._enter(
+                    Entry(
+                        function.host_name or function.name,
+                        function.number,
+                        function.name,
+                        token=function.declaration.name,
+                    )
+                )
         for declaration in everything:
             if declaration.kind == "instantiation":
                 self._instantiation(declaration)
+        self._refuse_calls(everything)
 
     def _function(self, declaration: Declaration) -> None:
         unit = self.unit
         text = unit.tokens.text
         prefix = attributes(unit.tokens, declaration.start, declaration.name)
-        keywords = [i for i in range(declaration.start, declaration.name) if text[i] == "kernel" and not _inside(i, prefix)]
+        keywords = [
+            i for i in range(declaration.start, declaration.name) if text[i] == "kernel" and not _inside(i, prefix)
+        ]
         marked = [a for a in prefix if a.name == "kernel"]
         self._refuse_stages(declaration, prefix)
         if not keywords and not marked:
@@ -91,7 +101,6 @@ class KernelReader:
         self._make_static(declaration, keywords, prefix)
         assert declaration.parameters
         function.parameters = ParameterReader(unit, self.values).read(*declaration.parameters)
-        self._self_call(function)
         self.functions.append(function)
 
     def _refuse_stages(self, declaration: Declaration, prefix: list[Attribute]) -> None:
@@ -124,11 +133,15 @@ class KernelReader:
             declaration = function.declaration
             header = " ".join(unit.out[declaration.start : declaration.head])
             expression = " ".join(unit.out[slice(*attribute.arguments)])
-            constant = f"{header} static constexpr const __global unsigned int {function.max_threads_name} = ({expression}) ;"
+            constant = (
+                f"{header} static constexpr const __global unsigned int {function.max_threads_name} = ({expression}) ;"
+            )
             unit.out[declaration.start] = f"{constant} {unit.out[declaration.start]}"
             return
         if not 1 <= function.max_threads <= 1024:
-            unit.error(attribute.index, "'max_total_threads_per_threadgroup' attribute parameter must be between 1 and 1024")
+            unit.error(
+                attribute.index, "'max_total_threads_per_threadgroup' attribute parameter must be between 1 and 1024"
+            )
 
     def _make_static(self, declaration: Declaration, keywords: list[int], prefix: list[Attribute]) -> None:
         unit = self.unit
@@ -149,13 +162,16 @@ class KernelReader:
             first = words[0] if words else declaration.name
             unit.out[first] = "static " + unit.out[first]
 
-    def _self_call(self, function: KernelFunction) -> None:
+    def _refuse_calls(self, everything: list[Declaration]) -> None:
+        """Kernels are for the host to call; a plain function of the same name may be called."""
         text = self.unit.tokens.text
-        body = function.declaration.body
-        name = text[function.declaration.name]
-        for index in range(*body) if body else ():
-            if text[index] == name and text[index + 1] == "(" and text[index - 1] not in (".", "->", "::"):
-                self.unit.error(index, f"recursive call of kernel function '{name}' is not allowed")
+        own = {id(function.declaration) for function in self.functions}
+        plain = {text[d.name] for d in everything if d.kind == "function" and id(d) not in own}
+        kernels = {text[function.declaration.name] for function in self.functions} - plain
+        for declaration in everything:
+            for index in range(*declaration.body) if declaration.kind == "function" and declaration.body else ():
+                if text[index] in kernels and text[index + 1] == "(" and text[index - 1] not in (".", "->", "::"):
+                    self.unit.error(index, f"kernel function '{text[index]}' cannot be called from another function")
 
     def _instantiation(self, declaration: Declaration) -> None:
         unit = self.unit
@@ -176,7 +192,9 @@ class KernelReader:
             for attribute in prefix:
                 unit.drop(attribute.start, attribute.end)
             if hosted or any(a.name == "kernel" for a in prefix):
-                unit.error(name, f"explicit instantiation of '{text[name]}' does not refer to a kernel function template")
+                unit.error(
+                    name, f"explicit instantiation of '{text[name]}' does not refer to a kernel function template"
+                )
             return
         self._clean_instantiation(declaration, prefix, parameters)
         self.instantiations.append(declaration)
@@ -211,14 +229,21 @@ class KernelReader:
         unit = self.unit
         if len(candidates) > 1 and parameters:
             count = len(split(unit, *parameters))
-            candidates = [c for c in candidates if c.declaration.parameters and len(split(unit, *c.declaration.parameters)) == count]
+            candidates = [
+                c
+                for c in candidates
+                if c.declaration.parameters and len(split(unit, *c.declaration.parameters)) == count
+            ]
         if len(candidates) > 1 and arguments:
             count = len(split(unit, arguments[0], arguments[1] - 1))
             candidates = [c for c in candidates if len(c.template) == count] or candidates
         defined = [c for c in candidates if c.declaration.body] or candidates
         shapes = {tuple((p.kind, p.builtin, p.argument and p.argument.index) for p in c.parameters) for c in defined}
         if len(shapes) != 1:
-            unit.error(name, f"explicit instantiation of '{unit.tokens.text[name]}' does not choose one kernel function template")
+            unit.error(
+                name,
+                f"explicit instantiation of '{unit.tokens.text[name]}' does not choose one kernel function template",
+            )
             return None
         return defined[0]
 
@@ -235,12 +260,15 @@ class KernelReader:
         expression = function.name + spelled
         if parameters:
             types = " ".join(filter(None, unit.out[parameters[0] : parameters[1] + 1]))
-            expression = f"static_cast<void (*) {types}>({expression})"
+            expression = f"static_cast<void (&) {types}>({expression})"
         roots = {t for t in unit.tokens.text[slice(*arguments)] if is_name(t)} if arguments else set()
         if parameters:
             roots |= {t for t in unit.tokens.text[slice(*parameters)] if is_name(t)}
         if function.max_threads_name and not arguments:
-            unit.error(name, "max_total_threads_per_threadgroup depends on template parameters that are deduced here; name them")
+            unit.error(
+                name,
+                "max_total_threads_per_threadgroup depends on template parameters that are deduced here; name them",
+            )
         return Entry(host_name, function.number, expression, spelled, name, tuple(sorted(roots)))
 
     def _enter(self, entry: Entry) -> None:

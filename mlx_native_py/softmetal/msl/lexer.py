@@ -23,16 +23,6 @@ _MARKER = re.compile(r'#(?:line)?\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
 _CLOSERS = {")": "(", "]": "[", "}": "{"}
 
 
-class LexicalError(Exception):
-    """A character that MSL has no use for, or a bracket without its partner."""
-
-    def __init__(self, message: str, row: tuple[str, int], text: str = "", nth: int = 0) -> None:
-        super().__init__(message)
-        self.row = row
-        self.text = text
-        self.nth = nth
-
-
 @dataclass
 class Tokens:
     """Parallel lists, one entry per token; `row` names a source line, `match` the partner of a bracket (else -1)."""
@@ -51,6 +41,15 @@ class Tokens:
         while first and self.row[first - 1] == row:
             first -= 1
         return index - first
+
+
+class LexicalError(Exception):
+    """A character that MSL has no use for, or a bracket without its partner."""
+
+    def __init__(self, message: str, tokens: Tokens, index: int) -> None:
+        super().__init__(message)
+        self.tokens = tokens
+        self.index = index
 
 
 def lex(text: str, path: str) -> Tokens:
@@ -81,7 +80,9 @@ def lex(text: str, path: str) -> Tokens:
         if kind == "raw":
             row = (row[0], row[1] + spelling.count("\n"))
     if position != len(text):
-        raise LexicalError(f"unexpected character '{text[position]}'", row, text[position])
+        append_text(text[position])
+        append_row(row)
+        raise LexicalError(f"unexpected character '{text[position]}'", tokens, len(tokens) - 1)
     _match_brackets(tokens)
     return tokens
 
@@ -93,15 +94,19 @@ def _match_brackets(tokens: Tokens) -> None:
         if text in ("(", "[", "{"):
             open_brackets.append(index)
         elif text in _CLOSERS:
-            if not open_brackets or tokens.text[open_brackets[-1]] != _CLOSERS[text]:
-                message = f"extraneous closing '{text}'" if not open_brackets else f"unbalanced '{text}'"
-                raise LexicalError(message, tokens.row[index], text, tokens.nth_in_row(index))
+            if not any(tokens.text[opened] == _CLOSERS[text] for opened in open_brackets):
+                raise LexicalError(f"extraneous closing '{text}'", tokens, index)
+            if tokens.text[open_brackets[-1]] != _CLOSERS[text]:
+                _never_closed(tokens, open_brackets[-1])
             partner = open_brackets.pop()
             match[index], match[partner] = partner, index
     if open_brackets:
-        index = open_brackets[-1]
-        closer = {"(": ")", "[": "]", "{": "}"}[tokens.text[index]]
-        raise LexicalError(f"expected '{closer}'", tokens.row[index], tokens.text[index], tokens.nth_in_row(index))
+        _never_closed(tokens, open_brackets[-1])
+
+
+def _never_closed(tokens: Tokens, index: int) -> None:
+    closer = {"(": ")", "[": "]", "{": "}"}[tokens.text[index]]
+    raise LexicalError(f"expected '{closer}'", tokens, index)
 
 
 def is_name(text: str) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 from threading import RLock
 
 from ..cache import digest
@@ -17,8 +19,6 @@ from .preprocess import closure_state, file_digest, preprocess
 from .record import Record, make_record
 from .translate import Translation, translate
 from .workshop import Workshop, workshop
-
-_FORMAT = "1"
 
 
 class _Kernels(Mapping[str, Kernel]):
@@ -47,7 +47,9 @@ class _Kernels(Mapping[str, Kernel]):
 class SourceLibrary:
     """A library from source; `build` may be called from several threads."""
 
-    def __init__(self, source: str, options: CompileOptions, path: str, shop: Workshop, record: Record, key: str) -> None:
+    def __init__(
+        self, source: str, options: CompileOptions, path: str, shop: Workshop, record: Record, key: str
+    ) -> None:
         self.kernels: Mapping[str, Kernel] = _Kernels(record)
         self.warnings = record.warnings
         self._source = source
@@ -62,9 +64,7 @@ class SourceLibrary:
     def build(self, name: str, constants: Mapping[int, bytes], *, checked: bool = False) -> Executable:
         """Compiles kernel `name` with constant values by index; raises CompileError, or KeyError for no such kernel."""
         order = Order(self._record, name, constants, checked, self._options.math_mode)
-        given = {bound.constant.index: constants.get(bound.constant.index) for bound in order.used}
-        shown = json.dumps({index: value.hex() if value is not None else None for index, value in given.items()})
-        key = digest("kernel", self._key, name, shown, str(checked), self._shop.engine)
+        key = order.key(self._key, self._shop.engine)
         with self._lock:
             if key not in self._built:
                 self._built[key] = self._stored(order, key) or self._make(order, key)
@@ -80,7 +80,10 @@ class SourceLibrary:
         except MissingConstant as missing:
             raise CompileError((self._at_constant(missing),)) from None
         except CompilerFailed as failure:
-            raise CompileError(self._explained(order, failure.output)) from None
+            if order.whole:
+                raise self._refusal(order, failure) from None
+            # Names may have misled about what the kernel needs; the whole source decides.
+            return self._make(replace(order, whole=True), key)
         self._shop.store.put_record(key, body)
         made = load(order, self._shop, body)
         if made is None:
@@ -97,23 +100,28 @@ class SourceLibrary:
         index = next((i for i, text in enumerate(unit.tokens.text) if text == missing.name), 0)
         return unit.positions.diagnostic(unit.tokens, index, str(missing))
 
-    def _explained(self, order: Order, output: str) -> tuple[Diagnostic, ...]:
-        translation = self._translated()
-        before = order.defines().count("\n") + 1
-        return _explain(output, translation, before, order.wanted)
+    def _refusal(self, order: Order, failure: CompilerFailed) -> Exception:
+        return _refusal(failure, self._translated(), order.defines().count("\n") + 1, order.wanted)
 
 
-def _explain(output: str, translation: Translation, before: int, wanted: object) -> tuple[Diagnostic, ...]:
-    assert callable(wanted)
-    names = {message.file for message in diagnostics.parse(output)}
+def _refusal(
+    failure: CompilerFailed, translation: Translation, before: int, wanted: Callable[[Segment], bool]
+) -> Exception:
+    """The failure as the user's errors; the failure itself if it says nothing about the source."""
+    found = _explain(failure, translation, before, wanted)
+    return CompileError(found) if found else failure
+
+
+def _explain(
+    failure: CompilerFailed, translation: Translation, before: int, wanted: Callable[[Segment], bool]
+) -> tuple[Diagnostic, ...]:
+    names = {message.file for message in diagnostics.parse(failure.output)}
     file = next((name for name in names if name.endswith(SOURCE_NAME)), SOURCE_NAME)
 
     def find(line: int, column: int) -> int:
         return locate(translation.unit, translation.segments, wanted, line - before, column)
 
-    found = diagnostics.explain(output, file, translation.unit, find)
-    path = translation.unit.positions.path
-    return found or (translation.unit.positions.at(path, 1, 1, output.strip()),)
+    return diagnostics.explain(failure.output, file, translation.unit, find)
 
 
 def open_library(
@@ -121,19 +129,20 @@ def open_library(
 ) -> SourceLibrary:
     """A library of the kernels in `source`; raises CompileError."""
     shop = shop or workshop()
-    key = digest("library", _FORMAT, shop.toolchain.fingerprint, source, path, repr(options))
+    key = digest("library", shop.identity, source, path, repr(options))
     record = _known(shop, key)
     if record is None:
-        record = _checked(source, options, path, shop)
+        record = _checked(source, options, path, shop, key)
         shop.store.put_record(key, record.to_json())
-    # Included files may change behind an unchanged source.
-    version = digest(key, json.dumps(record.closure, sort_keys=True))
-    return SourceLibrary(source, options, path, shop, record, version)
+    return SourceLibrary(source, options, path, shop, record, _version(key, record))
+
+
+def _version(key: str, record: Record) -> str:
+    """A library's key for its builds: included files may change behind an unchanged source."""
+    return digest(key, json.dumps(record.closure, sort_keys=True))
 
 
 def _known(shop: Workshop, key: str) -> Record | None:
-    from pathlib import Path
-
     body = shop.store.record(key)
     if body is None:
         return None
@@ -142,22 +151,40 @@ def _known(shop: Workshop, key: str) -> Record | None:
     return record if current else None
 
 
-def _checked(source: str, options: CompileOptions, path: str, shop: Workshop) -> Record:
+def _checked(source: str, options: CompileOptions, path: str, shop: Workshop, key: str) -> Record:
     """Translates the source and lets clang check it with every instantiation."""
     done = preprocess(source, options, path, shop.toolchain)
     translation = translate(done.text, Positions(source, path))
     record = make_record(translation, closure_state(source, options, done.files), done.warnings)
+    if len(record.entries) == 1 and not record.constants and not any(p.kind == "instantiation" for p in record.pieces):
+        _compile_at_once(
+            Order(record, next(iter(record.entries)), {}, False, options.math_mode, True), translation, shop, key
+        )
+    else:
+        _check_syntax(record, translation, options, shop)
+    return record
+
+
+def _compile_at_once(order: Order, translation: Translation, shop: Workshop, key: str) -> None:
+    """For one plain kernel the compilation is the check, and its result is wanted next."""
+    try:
+        body = compile_order(order, shop)
+    except CompilerFailed as failure:
+        raise _refusal(failure, translation, order.defines().count("\n") + 1, order.wanted) from None
+    shop.store.put_record(order.key(_version(key, order.record), shop.engine), body)
+
+
+def _check_syntax(record: Record, translation: Translation, options: CompileOptions, shop: Workshop) -> None:
     before = check_defines(record)
     flags = shop.flags(options.math_mode)
     with shop.store.scratch() as folder:
         file = folder / SOURCE_NAME
         file.write_text(f"{before}\n{assemble(record.pieces, _everything)}\n")
-        options_list = [*flags, "-include-pch", str(shop.precompiled(flags)), "-w", "-ferror-limit=20"]
+        arguments = [*flags, "-include-pch", str(shop.precompiled(flags)), "-w", "-ferror-limit=20"]
         try:
-            shop.toolchain.run(shop.toolchain.check_syntax(file, options_list))
+            shop.toolchain.run(shop.toolchain.check_syntax(file, arguments))
         except CompilerFailed as failure:
-            raise CompileError(_explain(failure.output, translation, before.count("\n") + 1, _everything)) from None
-    return record
+            raise _refusal(failure, translation, before.count("\n") + 1, _everything) from None
 
 
 def _everything(part: Piece | Segment) -> bool:

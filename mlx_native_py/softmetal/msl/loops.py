@@ -1,4 +1,4 @@
-"""Loops in which some threads may wait and others go on: each thread keeps count of its rounds, so that only equals meet."""
+"""Loops in which some threads may wait and others go on: threads count their rounds, so that only equals meet."""
 
 from __future__ import annotations
 
@@ -45,8 +45,11 @@ def _mark(unit: Unit, index: int, body: int) -> None:
 def _waits(unit: Unit, graph: Graph) -> list[int]:
     """Where threads of a simdgroup wait, or call something of the source in which they do."""
     direct = set(direct_waits(unit))
-    inside = set(graph.waiting)
-    names = {name for name in graph.uses if name in inside or inside & reach(graph.uses, [name])}
+    users: dict[str, list[str]] = {name: [] for name in graph.uses}
+    for name, used in graph.uses.items():
+        for other in used:
+            users[other].append(name)
+    names = reach(users, graph.waiting)
     called = {i for i, token in enumerate(unit.tokens.text) if token in names}
     return sorted(direct | called)
 

@@ -41,7 +41,9 @@ def _qualified_before(unit: Unit, index: int) -> bool:
     return index >= 0 and text[index] in ("unsigned", "signed") and _qualified_before(unit, index)
 
 
-def _check_parameters(unit: Unit, declarations: list[Declaration], classes: set[str], dependent: frozenset[str]) -> None:
+def _check_parameters(
+    unit: Unit, declarations: list[Declaration], classes: set[str], dependent: frozenset[str]
+) -> None:
     """Parameters of functions that point to a class of the program."""
     for declaration in declarations:
         names = dependent

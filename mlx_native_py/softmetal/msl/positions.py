@@ -10,7 +10,9 @@ from typing import Literal
 from ..program import Diagnostic
 from .lexer import Tokens, is_name
 
-_WORDS = re.compile(r'"(?:[^"\\]|\\.)*"|[A-Za-z_$][\w$]*|\.?[0-9][\w.]*|::|->|<<|>>|[=!<>+\-*/%&|^]=|&&|\|\||\+\+|--|\S')
+_WORDS = re.compile(
+    r'"(?:[^"\\]|\\.)*"|[A-Za-z_$][\w$]*|\.?[0-9][\w.]*|::|->|<<|>>|[=!<>+\-*/%&|^]=|&&|\|\||\+\+|--|\S'
+)
 _COMMENT = re.compile(r"//.*|/\*.*?\*/")
 
 

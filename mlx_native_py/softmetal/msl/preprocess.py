@@ -15,7 +15,9 @@ from .positions import Positions
 
 HEADERS = INCLUDE / "msl"
 _MARKER = re.compile(r'^# \d+ "((?:[^"\\]|\\.)*)"', re.MULTILINE)
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*(?:include|import)[ \t]*["<]([^">\n]+)[">]|__has_include\s*\(\s*["<]([^">\n]+)[">]', re.MULTILINE)
+_INCLUDE = re.compile(
+    r'^[ \t]*#[ \t]*(?:include|import)[ \t]*["<]([^">\n]+)[">]|__has_include\s*\(\s*["<]([^">\n]+)[">]', re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def _placed(output: str, positions: Positions) -> Iterable[Diagnostic]:
 
 
 def closure_state(source: str, options: CompileOptions, files: Iterable[Path]) -> dict[str, str]:
-    """What the include closure consists of: each file's digest, and which places hold no file that could hide another."""
+    """The include closure: each file's digest, and the places that hold no file but could hide another."""
     state = {str(path): file_digest(path) for path in files}
     texts = [source, *(Path(name).read_text(errors="replace") for name in state)]
     names = {first or second for text in texts for first, second in _INCLUDE.findall(text)}

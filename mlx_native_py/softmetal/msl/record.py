@@ -99,7 +99,10 @@ class Record:
             waiting=frozenset(data["waiting"]),
             common=tuple(data["common"]),
             functions=tuple(_function(function) for function in data["functions"]),
-            entries={name: (f, text, arguments, tuple(roots)) for name, (f, text, arguments, roots) in data["entries"].items()},
+            entries={
+                name: (f, text, arguments, tuple(roots))
+                for name, (f, text, arguments, roots) in data["entries"].items()
+            },
             constants={bound.constant.name: bound for bound in bounds},
             initialisers=data["initialisers"],
             warnings=tuple(Diagnostic(**warning) for warning in data["warnings"]),
@@ -121,7 +124,8 @@ def make_record(translation: Translation, closure: dict[str, str], warnings: tup
     functions = []
     for function in translation.functions:
         items = tuple(
-            Item(p.item(on=True), p.argument, text[p.condition] if p.condition >= 0 else None) for p in function.parameters
+            Item(p.item(on=True), p.argument, text[p.condition] if p.condition >= 0 else None)
+            for p in function.parameters
         )
         functions.append(Function(function.name, items, function.max_threads, function.max_threads_name))
     values = translation.values
@@ -133,7 +137,9 @@ def make_record(translation: Translation, closure: dict[str, str], warnings: tup
         waiting=frozenset(translation.graph.waiting),
         common=tuple(translation.graph.common),
         functions=tuple(functions),
-        entries={e.host_name: (e.function, e.expression, e.template_arguments, e.roots) for e in translation.entries.values()},
+        entries={
+            e.host_name: (e.function, e.expression, e.template_arguments, e.roots) for e in translation.entries.values()
+        },
         constants=bounds,
         initialisers=_needed(conditions, values.initialisers),
         warnings=(*translation.unit.warnings, *warnings),

@@ -6,13 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .lexer import Tokens, close_angle, is_name
+from .lexer import LexicalError, Tokens, close_angle, is_name
 
 Kind = Literal["namespace", "class", "enum", "function", "variable", "instantiation", "other"]
 
 _PREFIX_CALLS = frozenset({"__attribute__", "decltype", "alignas", "__declspec", "noexcept", "explicit", "typeof"})
 _CLASS_KEYS = frozenset({"struct", "class", "union"})
-_TRAILING = frozenset({"const", "volatile", "&", "&&", "override", "final", "device", "constant", "threadgroup", "thread"})
+_NEVER_AFTER_CLASS = frozenset(
+    {"kernel", "template", "struct", "class", "enum", "namespace", "using", "typedef", "void"}
+)
+_TRAILING = frozenset(
+    {"const", "volatile", "&", "&&", "override", "final", "device", "constant", "threadgroup", "thread"}
+)
 
 
 @dataclass
@@ -176,6 +181,8 @@ class _Parser:
         name = text[made.name] if made.name > key else ""
         made.body = (opened, close)
         made.children = self.declarations(opened + 1, close, (*made.scope, name), in_class=True)
+        if close + 1 < end and text[close + 1] in _NEVER_AFTER_CLASS and text[made.head] != "typedef":
+            raise LexicalError(f"expected ';' after {text[key]}", self.tokens, close)
         made.end = self._past_semicolon(close, end)
         return made
 
@@ -220,7 +227,9 @@ class _Parser:
         found = []
         while index < end:
             if self.text[index] in _CLASS_KEYS and self._class_body(index, end) >= 0:
-                declaration = self._simple(index, index, end, (*function.scope, self.text[function.name]), in_class=False)
+                declaration = self._simple(
+                    index, index, end, (*function.scope, self.text[function.name]), in_class=False
+                )
                 found.append(declaration)
                 index = declaration.end
             else:

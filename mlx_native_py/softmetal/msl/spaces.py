@@ -16,16 +16,20 @@ SPACES = {
 MEMBER_SPACES = {"device": "__global", "constant": "__global", "threadgroup": "__local", "thread": "__private"}
 
 _RESERVED = (
-    "local global generic pipe read_only write_only read_write event_t clk_event_t queue_t reserve_id_t ndrange_t vec_step "
-    "sampler_t image1d_t image1d_array_t image1d_buffer_t image2d_t image2d_array_t image2d_depth_t image2d_msaa_t image3d_t"
+    "local global generic pipe read_only write_only read_write event_t clk_event_t queue_t reserve_id_t ndrange_t "
+    "vec_step sampler_t image1d_t image1d_array_t image1d_buffer_t image2d_t image2d_array_t image2d_depth_t "
+    "image2d_msaa_t image3d_t"
 ).split()
 _RENAMED_PREFIX = "soft_name_"
 _WORDS = SPACES | {name: _RENAMED_PREFIX + name for name in _RESERVED}
 _BFLOAT = re.compile(r"((?:[0-9][0-9']*\.?[0-9']*|\.[0-9][0-9']*)(?:[eE][+-]?[0-9]+)?)(?:bf|BF)$")
 _DIGITS = frozenset(".0123456789")
-_PLAIN_FLOAT = re.compile(r"(?:[0-9][0-9']*\.[0-9']*|\.[0-9][0-9']*)(?:[eE][+-]?[0-9]+)?|[0-9][0-9']*[eE][+-]?[0-9]+|0[xX][0-9a-fA-F.']*[pP][+-]?[0-9]+")
+_PLAIN_FLOAT = re.compile(
+    r"(?:[0-9][0-9']*\.[0-9']*|\.[0-9][0-9']*)(?:[eE][+-]?[0-9]+)?|[0-9][0-9']*[eE][+-]?[0-9]+|0[xX][0-9a-fA-F.']*[pP][+-]?[0-9]+"
+)
 _QUOTED = re.compile(r"'[^']*'")
 _SHOWN = (
+    (re.compile(r"'[^']*_soft_type' \(aka ('[^']*')\)"), r"\1"),
     (re.compile(r"const __global\b ?(?!_device)"), "constant "),
     (re.compile(r"__global_device\b"), "device"),
     (re.compile(r"__global\b"), "device"),

@@ -34,9 +34,12 @@ _TYPES = re.compile(
     r"acceleration_structure|(primitive|instance)_acceleration_structure|visible_function_table|intersection_function_table|"
     r"render_grid_properties|mesh_grid_properties|command_buffer|compute_command|render_command"
 )
+_INTEGER = re.compile(r"(0[xX][0-9a-fA-F']+|0[bB][01']+|[1-9][0-9']*)[uUlL]*")
 _PRAGMA = re.compile(r"#\s*pragma\s+(.*)")
 _LOOP_PRAGMA = re.compile(r"(unroll|nounroll|clang\s+loop)\b")
-_SILENT_PRAGMA = re.compile(r"(METAL\b|once\b|unused\b|mark\b|clang\s+diagnostic|GCC\s+diagnostic|message\b|region\b|endregion\b)")
+_SILENT_PRAGMA = re.compile(
+    r"(METAL\b|once\b|unused\b|mark\b|clang\s+diagnostic|GCC\s+diagnostic|message\b|region\b|endregion\b)"
+)
 
 
 def check(unit: Unit) -> None:
@@ -54,12 +57,17 @@ def check(unit: Unit) -> None:
             _attribute(unit, index)
         elif token == "long" and index + 1 < len(text) and text[index + 1] in ("double", "long"):
             unit.error(index, f"'long {text[index + 1]}' is not supported in Metal")
+        elif len(token) > 18 and (found := _INTEGER.fullmatch(token)) and int(found[1].replace("'", ""), 0) >= 2**64:
+            unit.error(index, "integer literal is too large to be represented in any integer type")
         elif _TYPES.fullmatch(token):
             _graphics_type(unit, index)
     for declaration in walk(unit.declarations):
         if declaration.kind == "variable":
             _variable(unit, declaration)
-    check_pointers(unit)
+        elif declaration.kind == "function" and declaration.body:
+            _static_locals(unit, declaration)
+    if not unit.errors:
+        check_pointers(unit)
 
 
 def _plain_parameters(unit: Unit) -> None:
@@ -117,6 +125,18 @@ def _variable(unit: Unit, declaration: Declaration) -> None:
         if "constant" in text[declaration.head : declaration.end] and "*" in words:
             return
         unit.error(declaration.name, "program scope variable must reside in constant address space")
+
+
+def _static_locals(unit: Unit, function: Declaration) -> None:
+    """A static variable of a function would be shared by all threads."""
+    assert function.body
+    text = unit.tokens.text
+    inner = {i for child in function.children for i in range(child.start, child.end)}
+    for index in range(*function.body):
+        if text[index] == "static" and index not in inner:
+            words = text[index - 2 : text.index(";", index)]
+            if not {"constant", "constexpr", "const"} & set(words[: words.index("=") if "=" in words else None]):
+                unit.error(index, "static local variable must reside in constant address space")
 
 
 def _is_pointer(unit: Unit, declaration: Declaration) -> bool:

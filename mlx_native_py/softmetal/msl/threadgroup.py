@@ -66,7 +66,9 @@ class _Statement:
         if end < 0:
             return
         if not in_kernel:
-            unit.error(self.names[0], "variables in the threadgroup address space can only be declared in a kernel function")
+            unit.error(
+                self.names[0], "variables in the threadgroup address space can only be declared in a kernel function"
+            )
             return
         for index in self.dropped:
             unit.out[index] = ""
@@ -118,7 +120,11 @@ class _Statement:
             elif is_name(text[index]) and text[index + 1] in ("::", "<"):
                 index += 1
             else:
-                return index if text[index - 1] in (">", ">>", ")") or not is_name(text[index]) or self._named(index) else index + 1
+                return (
+                    index
+                    if text[index - 1] in (">", ">>", ")") or not is_name(text[index]) or self._named(index)
+                    else index + 1
+                )
 
     def _named(self, index: int) -> bool:
         """Whether a type's last name stands before `index` already."""

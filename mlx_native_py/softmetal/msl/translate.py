@@ -38,11 +38,10 @@ def translate(text: str, positions: Positions) -> Translation:
     """Translates the preprocessor's output; raises CompileError."""
     try:
         tokens = lex(text, positions.path)
+        declarations = parse(tokens)
     except LexicalError as error:
-        line = positions.source_line(*error.row)
-        column = line.find(error.text) + 1 if error.text else 1
-        raise CompileError((positions.at(*error.row, max(column, 1), str(error)),)) from None
-    unit = Unit(tokens, positions, parse(tokens), spaces.translate(tokens))
+        raise CompileError((positions.diagnostic(error.tokens, error.index, str(error)),)) from None
+    unit = Unit(tokens, positions, declarations, spaces.translate(tokens))
     values = Values(unit)
     kernels = KernelReader(unit, values)
     kernels.read()

@@ -43,6 +43,10 @@ class Values:
                 self._function_constant(declaration)
         self._defined_tests()
 
+    def has(self, name: str) -> bool:
+        """Whether a program-scope constant of that name could switch an argument."""
+        return name in self.function_constants or name in self.initialisers
+
     def integer(self, tokens: tuple[int, int]) -> Value:
         """The value of an attribute's argument."""
         return evaluate(self.unit.tokens.text[slice(*tokens)], self._lookup, lambda name: False)
@@ -83,7 +87,9 @@ class Values:
         text = unit.tokens.text
         name = text[declaration.name]
         if "constant" not in text[declaration.head : declaration.name]:
-            unit.error(declaration.name, "'function_constant' attribute only applies to variables in constant address space")
+            unit.error(
+                declaration.name, "'function_constant' attribute only applies to variables in constant address space"
+            )
         if text[attribute.end] == "=":
             unit.error(attribute.end, f"function constant '{name}' cannot have an initializer")
         kind = data_type(self._type_name(declaration))
@@ -96,7 +102,7 @@ class Values:
         number = len(self.function_constants)
         self.function_constants[name] = FunctionConstant(number, constant, kind)
         unit.drop(attribute.start, attribute.end)
-        unit.out[declaration.head] = "constexpr " + unit.out[declaration.head]
+        unit.out[declaration.head] = "SOFT_FC " + unit.out[declaration.head]
         unit.out[declaration.name] += f" = SOFT_FC_{number}"
 
     def _type_name(self, declaration: Declaration) -> str:
@@ -107,10 +113,14 @@ class Values:
         try:
             index = int(self.integer(attribute.arguments)) if attribute.arguments else -1
         except NotConstant as reason:
-            self.unit.error(attribute.index, f"'function_constant' attribute requires an integer constant ({reason} is not one)")
+            self.unit.error(
+                attribute.index, f"'function_constant' attribute requires an integer constant ({reason} is not one)"
+            )
             return -1
         if not 0 <= index <= 65535:
-            self.unit.error(attribute.index, "'function_constant' attribute parameter is out of bounds: must be between 0 and 65535")
+            self.unit.error(
+                attribute.index, "'function_constant' attribute parameter is out of bounds: must be between 0 and 65535"
+            )
             return -1
         return index
 

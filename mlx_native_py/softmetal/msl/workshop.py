@@ -12,8 +12,11 @@ from typing import Literal
 
 from .. import engines
 from ..cache import Store, default_directory, digest
+from ..engines.runtime import build_runtime
 from ..toolchain import INCLUDE, Engine, MathMode, Toolchain, find_toolchain
+from .identity import identity
 
+_RUNTIME = ("the runtime",)
 _LOG = logging.getLogger("mlx_native_py.softmetal")
 
 
@@ -30,9 +33,15 @@ class Workshop:
     announce: Callable[[str], None] = _announce
     engine: Literal["auto", "flat", "fibers"] = "auto"
     clang: str | None = None
+    identity: str = field(init=False)
     _headers: dict[tuple[str, ...], Path] = field(default_factory=dict)
 
-    def flags(self, math: MathMode, engine: Engine = "fibers", *, checked: bool = False, parallel: bool = True) -> list[str]:
+    def __post_init__(self) -> None:
+        self.identity = identity(self.store, self.toolchain)
+
+    def flags(
+        self, math: MathMode, engine: Engine = "fibers", *, checked: bool = False, parallel: bool = True
+    ) -> list[str]:
         """The flags of a compilation; a precompiled header serves those it was made with, and no others."""
         return [*self.toolchain.dialect(math), *self.toolchain.engine_flags(engine, checked=checked, parallel=parallel)]
 
@@ -46,14 +55,31 @@ class Workshop:
 
     def runtime(self) -> engines.Runtime:
         """The runtime that kernels are linked against when they are loaded."""
-        return engines.runtime(self.store.directory, clang=self.clang)
+        return engines.runtime(self.store.directory, clang=self.clang, library=self._runtime_library)
+
+    def _runtime_library(self) -> Path:
+        if found := self._stored(_RUNTIME):
+            return found
+        with self.store.alone():
+            return self._stored(_RUNTIME) or self._build_runtime()
+
+    def _build_runtime(self) -> Path:
+        self.announce("software Metal: building its runtime, once for this machine")
+        with self.store.scratch() as folder:
+            built = build_runtime(self.toolchain, folder)
+            return self._keep(_RUNTIME, built, ".so")
+
+    def _keep(self, key: tuple[str, ...], file: Path, suffix: str) -> Path:
+        name = self.store.put_artefact(file.read_bytes(), suffix)
+        self.store.put_record(self._key(key), name.encode())
+        return self.store.directory / name
 
     def _stored(self, flags: tuple[str, ...]) -> Path | None:
         name = self.store.record(self._key(flags))
         return self.store.artefact(name.decode()) if name else None
 
     def _set_up(self, wanted: tuple[str, ...]) -> Path:
-        """Precompiles the header for the flags wanted and those likely to be wanted next."""
+        """Prepares everything at once: the runtime, and the header for these flags and those likely to come next."""
         with self.store.alone():
             if found := self._stored(wanted):
                 return found
@@ -62,8 +88,10 @@ class Workshop:
             usual = [self.flags(math), self.flags(math, "flat"), self.flags(math, "flat", parallel=False)]
             todo = [flags for flags in dict.fromkeys([wanted, *map(tuple, usual)]) if not self._stored(flags)]
             with ThreadPoolExecutor(2) as pool:
-                made = list(pool.map(self._precompile, todo))
-            return made[0]
+                made = pool.map(self._precompile, todo)
+                if not self._stored(_RUNTIME):
+                    self._build_runtime()
+                return list(made)[0]
 
     def _precompile(self, flags: tuple[str, ...]) -> Path:
         with self.store.scratch() as folder:
@@ -71,12 +99,10 @@ class Workshop:
             # The key speaks for the headers' content; their dates change with every installation.
             options = [*flags, "-Xclang", "-fno-pch-timestamp"]
             self.toolchain.run(self.toolchain.precompile(INCLUDE / "soft.h", output, options))
-            name = self.store.put_artefact(output.read_bytes(), ".pch")
-        self.store.put_record(self._key(flags), name.encode())
-        return self.store.directory / name
+            return self._keep(flags, output, ".pch")
 
     def _key(self, flags: tuple[str, ...]) -> str:
-        return digest("header", self.toolchain.fingerprint, *flags)
+        return digest("tool", self.toolchain.fingerprint, *flags)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ class Checker:
     def __init__(self, standing: Mapping[Allocation, int]) -> None:
         self._standing = standing
         self._hazards: Any = None
+        self._counter = itertools.count()
         self._numbers: dict[int, int] = {}
         self._allocations: dict[int, Allocation] = {}
         self._findings: list[Any] = []
@@ -25,13 +27,14 @@ class Checker:
         """A new pass; only concurrent ones can lack barriers."""
         from ..checked import HazardCheck
 
+        self._counter = itertools.count()
         self._numbers = {}
         self._hazards = HazardCheck(self._locate) if work.concurrent else None
 
     def barrier(self, epoch: Epoch) -> None:
         """What follows is ordered after all before, or after what touched certain allocations."""
         for item in epoch.items:
-            self._numbers[id(item)] = len(self._numbers)
+            self._numbers[id(item)] = next(self._counter)
         if self._hazards is not None:
             spans = epoch.only and [(each.address, each.address + each.length) for each in epoch.only]
             self._hazards.barrier(spans)

@@ -215,8 +215,7 @@ class MTLCommandBuffer(Labelled):
         self._error = outcome.error
         self._finding = outcome.finding
         self._status = c.MTLCommandBufferStatusError if outcome.error else c.MTLCommandBufferStatusCompleted
-        for capture in self._captures:
-            capture.completed(self)
+        self._call([capture.completed for capture in self._captures])
         self._release()
         self._call(self._handlers[1])
         self._handlers = ([], [])

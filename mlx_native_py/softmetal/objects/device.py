@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -274,6 +275,14 @@ class MTLDevice(NSObject):
         unwanted(error, "error")
         samples, problem = new_sample_buffer(self, descriptor)
         return answer(samples, (error, problem))
+
+    def __del__(self) -> None:
+        if sys.is_finalizing():
+            return
+        for chunk in self.__dict__.get("_inline_pool", ()):
+            chunk.release()
+        if "_zero_page" in self.__dict__:
+            self._zero_page.release()
 
     def _allocate(self, length: int) -> memory.Allocation | None:
         """Charged pages, or None."""

@@ -81,7 +81,7 @@ def _listen(work: queue.SimpleQueue[Callable[[], object] | None]) -> None:
         try:
             task()
         except BaseException as error:
-            report(error, task)
+            report(error)
 
 
 class MTLSharedEvent(MTLEvent):

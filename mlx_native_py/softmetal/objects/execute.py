@@ -84,7 +84,6 @@ class Execution:
     def __init__(self, buffer: MTLCommandBuffer) -> None:
         self._buffer = buffer
         self._options = buffer._device._options
-        self._runtime = buffer._device._runtime
         self._pending: list[tuple[Dispatch, int]] = []
         self._times: list[Any] = []  # of every dispatch so far
         self._marks: list[tuple[Attachment, int, int]] = []  # passes to sample, by their dispatches' numbers
@@ -185,7 +184,9 @@ class Execution:
         pending, self._pending = self._pending, []
         check = self._checker.prepare(pending[0][0]) if self._checker is not None else None
         try:
-            result = self._runtime.run([dispatch.launch for dispatch, _ in pending], self._options.watchdog_seconds)
+            result = self._buffer._device._runtime.run(
+                [dispatch.launch for dispatch, _ in pending], self._options.watchdog_seconds
+            )
         except KernelFault as fault:
             self._touch(time.monotonic_ns())
             raise self._stopped(fault, *pending[fault.launch]) from None
@@ -255,7 +256,8 @@ def execute(buffer: MTLCommandBuffer) -> Outcome:
     try:
         return _outcome(buffer, Execution(buffer), begin)
     except Exception as broken:
-        report(broken, buffer)
+        if not buffer._queue._worker.closed:  # a process that ends may take the compiler away
+            report(broken)
         error = _error(buffer, Stopped(c.MTLCommandBufferErrorInternal, repr(broken), -1))
         return Outcome(begin / 1e9, time.monotonic_ns() / 1e9, error, None)
 

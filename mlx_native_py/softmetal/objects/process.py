@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-from types import SimpleNamespace
 
 from ..misuse import ForkedProcess
 
@@ -27,14 +25,16 @@ def refuse_after_fork() -> None:
         )
 
 
-def report(error: BaseException, where: object) -> None:
+class _Carrier:
+    """Raises its error where Python itself reports what nobody can catch."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __del__(self) -> None:
+        raise self._error
+
+
+def report(error: BaseException) -> None:
     """Hands an error to `sys.unraisablehook`, from a place where nobody can catch it."""
-    sys.unraisablehook(
-        SimpleNamespace(
-            exc_type=type(error),
-            exc_value=error,
-            exc_traceback=error.__traceback__,
-            err_msg="Exception ignored in software Metal",
-            object=where,
-        )
-    )
+    _Carrier(error)

@@ -21,11 +21,12 @@ def open_device(options: SoftOptions | None = None, profile: DeviceProfile | Non
 
 
 def configure(options: SoftOptions | None = None, profile: DeviceProfile | None = None) -> None:
-    """Says what the default device is like from the next MTLCreateSystemDefaultDevice on."""
+    """Says what the default device is like; the one there is stays, unless this changes something."""
     global _configuration, _default
+    wanted = options or SoftOptions(), profile
     with _lock:
-        _configuration = options or SoftOptions(), profile
-        _default = None
+        if wanted != _configuration:
+            _configuration, _default = wanted, None
 
 
 def default_options() -> SoftOptions:

@@ -77,7 +77,8 @@ void check_group_begin(soft_group &group) {
   if (w.check_serial != w.check->serial) image_around((const void *)group.launch->entry, w.image_start, w.image_end);
   w.check_serial = w.check->serial;
   for (u32 i = 0; i < TG_BLOCKS; i++) {
-    w.tg_blocks[i].cover = (i + 1) * BLOCK <= group.launch->tg_bytes ? Cover::exact : Cover::mixed;
+    u32 left = group.launch->tg_bytes > i * BLOCK ? group.launch->tg_bytes - i * BLOCK : 0;
+    w.tg_blocks[i].high = left < BLOCK ? left : BLOCK;
   }
   w.serial++;
   w.first = w.base[0] = w.base[1] = w.slice + 1;

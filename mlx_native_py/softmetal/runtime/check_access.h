@@ -19,8 +19,10 @@ inline Block &block_at(Worker &w, u64 address) {
 
 // Answers false where the runtime's own memory is touched, which is nobody's business. Does not return from a bad access.
 inline bool enter(Worker &w, const Block &block, u64 address, u64 bytes, unsigned access, u64 site) {
-  if (__builtin_expect(block.cover == Cover::exact && !(access & (SOFT_READ | SOFT_WRITE) & ~block.access), 1)) return true;
-  if (block.cover == Cover::foreign) return false;
+  u64 offset = address % BLOCK;
+  bool known = offset >= block.low && offset + bytes <= block.high && !(access & (SOFT_READ | SOFT_WRITE) & ~block.access);
+  if (__builtin_expect(known, 1)) return true;
+  if (block.foreign) return false;
   if (allowed(w, address, bytes, access)) return true;
   if (runtime_memory(w, address, bytes)) return false;
   out_of_bounds(w, {address, bytes, site, access, 0});

@@ -27,25 +27,32 @@ template <class T> static void push(T *&list, u32 &count, u32 &capacity, T item)
 }
 
 void check_private_memory(const void *start, u64 bytes) {
-  for (unsigned i = 0; i < private_count; i++) {
+  for (unsigned i = 0; i < private_count && i < PRIVATE_RANGES; i++) {
     if (private_ranges[i].start == (u64)start && private_ranges[i].end == (u64)start + bytes) return;
   }
   private_ranges[private_count++ % PRIVATE_RANGES] = {(u64)start, (u64)start + bytes};
 }
 
-static bool inside(u64 address, u64 bytes, const void *start, u64 length) {
-  return address - (u64)start < length && bytes <= length - (address - (u64)start);
+// Calls `match(start, length)` for each range that kernels touch on the runtime's behalf, until it answers true.
+template <class Match> static bool any_runtime_range(const Worker &w, Match match) {
+  if (match(w.image_start, w.image_end - w.image_start) || match((u64)w.group->launch, sizeof(soft_launch))) return true;
+  if (match((u64)w.group, sizeof(soft_group)) || match((u64)current_lane, sizeof(soft_lane))) return true;
+  if (match((u64)&current_lane, sizeof current_lane) || match(w.stacks, w.stack_bytes)) return true;
+  for (unsigned i = 0; i < private_count && i < PRIVATE_RANGES; i++) {
+    if (match(private_ranges[i].start, private_ranges[i].end - private_ranges[i].start)) return true;
+  }
+  return false;
 }
 
 bool runtime_memory(const Worker &w, u64 address, u64 bytes) {
-  if (inside(address, bytes, (void *)w.image_start, w.image_end - w.image_start)) return true;
-  if (inside(address, bytes, w.group->launch, sizeof(soft_launch)) || inside(address, bytes, w.group, sizeof(soft_group))) return true;
-  if (inside(address, bytes, &current_lane, sizeof current_lane)) return true;
-  if (inside(address, bytes, current_lane, sizeof(soft_lane)) || address - w.stacks < w.stack_bytes) return true;
-  for (unsigned i = 0; i < private_count && i < PRIVATE_RANGES; i++) {
-    if (inside(address, bytes, (void *)private_ranges[i].start, private_ranges[i].end - private_ranges[i].start)) return true;
-  }
-  return false;
+  return any_runtime_range(w, [=](u64 start, u64 length) {
+    return address - start < length && bytes <= length - (address - start);
+  });
+}
+
+// Structures of the runtime lie scattered, and a block around one has nothing else that a kernel could want.
+static bool near_runtime_memory(const Worker &w, u64 address) {
+  return any_runtime_range(w, [=](u64 start, u64 length) { return start < address + BLOCK && address < start + length; });
 }
 
 // The last segment that starts at or before the address, or the first.
@@ -77,7 +84,8 @@ static void classify(const Worker &w, Block &block) {
   const soft_check &check = *w.check;
   u64 start = block.key * BLOCK, end = start + BLOCK;
   block.space = SOFT_DEVICE;
-  block.cover = Cover::mixed;
+  block.low = block.high = 0;
+  block.foreign = false;
   block.read_only = true;
   const soft_segment *last = check.segments + check.segment_count;
   for (const soft_segment *at = segment_at(check, start); at < last && at->start < end; at++) {
@@ -86,10 +94,11 @@ static void classify(const Worker &w, Block &block) {
     block.area = segment.area;
     block.read_only = !check.areas[segment.area].writer;
     block.access = (u8)segment.access;
-    if (segment.start <= start && segment.end >= end) block.cover = Cover::exact;
+    block.low = segment.start > start ? segment.start - start : 0;
+    block.high = segment.end < end ? segment.end - start : BLOCK;
     return;
   }
-  if (runtime_memory(w, start, BLOCK)) block.cover = Cover::foreign;
+  block.foreign = near_runtime_memory(w, start);
 }
 
 static void insert(Worker &w, Block *block) {
@@ -134,7 +143,7 @@ void refresh(Worker &w, Block &block) {
     __builtin_memset(block.atomics->writes, 0, sizeof block.atomics->writes);
   }
   block.serial = w.serial;
-  if (block.cover != Cover::foreign) push(w.touched, w.touched_count, w.touched_capacity, &block);
+  if (!block.foreign) push(w.touched, w.touched_count, w.touched_capacity, &block);
 }
 
 void split_cells(Block &block) {

@@ -32,13 +32,12 @@ struct Atomics {
   AtomicCell cells[BLOCK];
 };
 
-enum class Cover : u8 { exact, mixed, foreign };  // one segment; partly; none, but the runtime's own memory
-
 struct Block {
   u64 key;                 // address / BLOCK
   u32 serial;              // group that the bits belong to
-  Cover cover;
-  u8 access;               // when exact
+  u32 low, high;           // bytes of the block that are known to allow `access`; others are looked up
+  bool foreign;            // memory of the runtime
+  u8 access;
   u8 space;
   u8 shift;                // 2: a cell for 4 bytes, 0: a cell for each byte
   bool read_only;          // nobody may write here, so no order matters

@@ -11,10 +11,11 @@ namespace {
 
 enum : uint64_t {
   PAGE = 4096,
+  GUARD = 64 << 10,                   // below the stacks; larger than most frames
   HUGE_PAGE = 2 << 20,
   THREADGROUP_BYTES = 64 << 10,
   SIGNAL_STACK_BYTES = 64 << 10,
-  STACK_MARGIN = 6 << 10,             // for the runtime and the math library below the kernel's own frames
+  STACK_MARGIN = 14 << 10,            // for the runtime and the C library below the kernel's own frames
   STACK_SKEW = 320,                   // strides that are powers of two would share cache sets
 };
 const uint64_t CANARY = 0x5f7374616b5f656eull;
@@ -59,19 +60,19 @@ Context *new_context() {
   return context;
 }
 
-// One mapping for all stacks, on huge pages, with a guard page below.
+// One mapping for all stacks, on huge pages, with a guard below.
 bool map_stacks(Context &context, uint64_t bytes) {
   if (bytes <= context.stacks_bytes) return true;
-  if (context.stacks) munmap(context.stacks - PAGE, context.stacks_bytes + PAGE);
+  if (context.stacks) munmap(context.stacks - GUARD, context.stacks_bytes + GUARD);
   context.stacks = nullptr;
   context.stacks_bytes = 0;
   uint64_t wanted = round_up(bytes, HUGE_PAGE);
   char *memory = map(wanted + 2 * HUGE_PAGE);
   if (!memory) return false;
-  char *stacks = reinterpret_cast<char *>(round_up(reinterpret_cast<uint64_t>(memory) + PAGE, HUGE_PAGE));
-  munmap(memory, stacks - PAGE - memory);
+  char *stacks = reinterpret_cast<char *>(round_up(reinterpret_cast<uint64_t>(memory) + GUARD, HUGE_PAGE));
+  munmap(memory, stacks - GUARD - memory);
   munmap(stacks + wanted, memory + wanted + 2 * HUGE_PAGE - (stacks + wanted));
-  mprotect(stacks - PAGE, PAGE, PROT_NONE);
+  mprotect(stacks - GUARD, GUARD, PROT_NONE);
   madvise(stacks, wanted, MADV_HUGEPAGE);
   context.stacks = stacks;
   context.stacks_bytes = wanted;
@@ -129,7 +130,8 @@ bool prepare_fibers(Context &context, const soft_launch &launch) {
   for (; context.lanes_ready < count; context.lanes_ready++) lay_out(context, context.lanes_ready);
   if (launch.check) check_private_memory(context.stacks, context.stacks_bytes);
   if (launch.check) check_private_memory(&context, sizeof(Context));
-  if (launch.check) check_private_memory(context.simdgroups, sizeof(Simdgroup) * MAX_SIMDGROUPS + sizeof(Lane) * MAX_THREADS);
+  uint64_t shared = sizeof(Simdgroup) * MAX_SIMDGROUPS + sizeof(Lane) * MAX_THREADS;
+  if (launch.check) check_private_memory(context.simdgroups, shared);
   return true;
 }
 
@@ -143,7 +145,7 @@ bool stacks_intact(const Context &context) {
 
 bool is_stack_guard(const Context &context, uint64_t address) {
   uint64_t start = reinterpret_cast<uint64_t>(context.stacks);
-  return start && address < start && address >= start - PAGE;
+  return start && address < start && address >= start - GUARD;
 }
 
 }  // namespace soft

@@ -9,8 +9,9 @@
 namespace soft {
 namespace {
 
-enum { WATCHED = 5 };
+enum { WATCHED = 5, FAULTS = 4 };
 Lock signal_lock;
+bool interruptible;
 uint32_t watchers;
 struct sigaction previous[WATCHED];
 Lock registry_lock;
@@ -18,7 +19,7 @@ Context *registry;
 
 int number_of(int i) {
   const int faults[] = {SIGFPE, SIGSEGV, SIGBUS, SIGILL};
-  return i < 4 ? faults[i] : interrupt_signal();
+  return i < FAULTS ? faults[i] : interrupt_signal();
 }
 
 uint32_t kind_of(int number, const Context &context, uint64_t address) {
@@ -83,14 +84,17 @@ void watch_signals() {
   struct sigaction action = {};
   action.sa_sigaction = handle;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
-  for (int i = 0; i < WATCHED; i++) sigaction(number_of(i), &action, &previous[i]);
+  for (int i = 0; i < FAULTS; i++) sigaction(number_of(i), &action, &previous[i]);
+  // An interruption may arrive late, so its handler stays.
+  if (!interruptible) sigaction(interrupt_signal(), &action, &previous[FAULTS]);
+  interruptible = true;
 }
 
 // A handler that somebody put over ours in the meantime stays.
 void unwatch_signals() {
   Locked hold(signal_lock);
   if (--watchers) return;
-  for (int i = 0; i < WATCHED; i++) {
+  for (int i = 0; i < FAULTS; i++) {
     struct sigaction now;
     sigaction(number_of(i), nullptr, &now);
     if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == handle) sigaction(number_of(i), &previous[i], nullptr);

@@ -37,7 +37,8 @@ void place_lanes(Context &context) {
 void record(Context &context, Run &run) {
   soft_fault &fault = *run.fault;
   uint32_t none = SOFT_FAULT_NONE;
-  bool first = __atomic_compare_exchange_n(&fault.kind, &none, context.fault, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  bool first = __atomic_compare_exchange_n(&fault.kind, &none, context.fault, false, __ATOMIC_SEQ_CST,
+                                           __ATOMIC_SEQ_CST);
   __atomic_store_n(&run.stop, context.fault, __ATOMIC_SEQ_CST);
   if (!first) return;
   fault.launch = run.index;
@@ -67,7 +68,8 @@ bool run_group(Context &context, Run &run, uint64_t number) {
     first = begin_fibers(context);
   }
   current_lane = first;
-  soft_call_escapable(launch.engine == SOFT_FIBERS ? enter_fibers : launch.entry, &context.group, first, &context.escape.stack);
+  soft_entry entry = launch.engine == SOFT_FIBERS ? enter_fibers : launch.entry;
+  soft_call_escapable(entry, &context.group, first, &context.escape.stack);
   context.in_kernel = 0;
   if (launch.check) check_group_end(context.group);
   if (context.fault == SOFT_FAULT_NONE) return true;

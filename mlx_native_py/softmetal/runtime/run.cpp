@@ -2,7 +2,9 @@
 #include "runtime.h"
 
 static bool is_empty(const soft_launch &launch) {
-  return !(launch.groups[0] && launch.groups[1] && launch.groups[2] && launch.group[0] && launch.group[1] && launch.group[2]);
+  for (int i = 0; i < 3; i++)
+    if (!launch.groups[i] || !launch.group[i]) return true;
+  return false;
 }
 
 // Fills start and end of each launch (CLOCK_MONOTONIC). Answers the kind of fault; `fault` tells more.

@@ -31,6 +31,7 @@ struct alignas(64) Lane {
   soft_lane thread;
   void *stack;                        // its saved stack pointer
   uint32_t flags;                     // memory flags of its barrier
+  uint32_t position;                  // of the call in its function
 };
 static_assert(sizeof(Lane) == 64, "a lane is one cache line");
 
@@ -45,6 +46,7 @@ struct alignas(64) Simdgroup {
   Context *context;
   alignas(64) uint64_t places[SOFT_WIDTH];      // of waiting threads: call in the kernel, mixed with the path to it
   alignas(64) soft_combine combines[SOFT_WIDTH];  // what they wait for, may be null
+  alignas(64) uint64_t functions[SOFT_WIDTH];  // the functions that they wait in
   alignas(64) char inbox[SOFT_OUTBOX];
   alignas(64) char outbox[OUTBOX_BYTES];
 };

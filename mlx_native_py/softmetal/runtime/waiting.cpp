@@ -14,6 +14,7 @@
       [active] "i"(offset_in_simdgroup(offsetof(soft::Simdgroup, active))),                                      \
       [places] "i"(offset_in_simdgroup(offsetof(soft::Simdgroup, places))),                                      \
       [combines] "i"(offset_in_simdgroup(offsetof(soft::Simdgroup, combines))),                                  \
+      [functions] "i"(offset_in_simdgroup(offsetof(soft::Simdgroup, functions))),                                \
       [lanes] "i"(offset_in_simdgroup(offsetof(soft::Simdgroup, lanes)))
 
 static constexpr long offset_in_simdgroup(long member) { return member - long(offsetof(soft::Simdgroup, inbox)); }
@@ -63,14 +64,15 @@ static constexpr long offset_in_simdgroup(long member) { return member - long(of
   "movl %c[active](%%rdx), %%eax\n\t"                     \
   "ret"
 
-// soft_meet(lane, combine, flags): answers which lanes of the simdgroup have met. The return address tells which
-// call in the kernel this is.
+// soft_meet(lane, combine, flags and position, function): answers which lanes of the simdgroup have met. The return
+// address tells which call in the kernel this is.
 SOFT_EXPORT __attribute__((naked)) void soft_meet() {
   asm volatile(SELF
                "movq (%%rsp), %%rax\n\t"
                "xorq %c[path](%%r12), %%rax\n\t"
                "movq %%r13, %c[combines](%%rdx,%%rcx,8)\n\t"
-               "movl %%r14d, %c[flags](%%r12)\n\t"
+               "movq %%r14, %c[flags](%%r12)\n\t"
+               "movq %%r15, %c[functions](%%rdx,%%rcx,8)\n\t"
                "movq %%rax, %c[places](%%rdx,%%rcx,8)\n\t" GIVE_WAY ::LANE_OFFSETS);
 }
 
@@ -118,12 +120,15 @@ static inline void give_way(soft::Lane *lane) {
 }
 
 // The return address tells which call in the kernel this is.
-SOFT_EXPORT SOFT_WAITING soft_u32 soft_meet(soft_lane *thread, soft_combine combine, soft_u32 flags) {
+SOFT_EXPORT SOFT_WAITING soft_u32 soft_meet(soft_lane *thread, soft_combine combine, soft_u64 flags,
+                                            soft_u64 function) {
   soft::Lane *lane = lane_of(thread);
   soft::Simdgroup *simdgroup = soft::simdgroup_of(lane);
   uint64_t call = reinterpret_cast<uint64_t>(__builtin_return_address(0));
   simdgroup->places[thread->index % SOFT_WIDTH] = call ^ thread->path;
   simdgroup->combines[thread->index % SOFT_WIDTH] = combine;
+  simdgroup->functions[thread->index % SOFT_WIDTH] = function;
+  lane->position = flags >> 32;
   lane->flags = flags;
   give_way(lane);
   return simdgroup->active;

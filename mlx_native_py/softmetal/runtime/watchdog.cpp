@@ -21,7 +21,8 @@ uint64_t look(uint64_t time) {
     uint64_t when = run->deadline;
     if (when <= time) {
       uint32_t expected = SOFT_FAULT_NONE;
-      __atomic_compare_exchange_n(&run->stop, &expected, uint32_t(SOFT_FAULT_TIMEOUT), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+      __atomic_compare_exchange_n(&run->stop, &expected, uint32_t(SOFT_FAULT_TIMEOUT), false, __ATOMIC_SEQ_CST,
+                                  __ATOMIC_SEQ_CST);
       interrupt(*run);
       when = time + AGAIN;
     }

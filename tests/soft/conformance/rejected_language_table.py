@@ -11,7 +11,7 @@ LEFT_OUT = (
     Refused("long-double", in_kernel("long double v = 1; // HERE"), "double"),
     Refused("goto", in_kernel("again:\nif (i == 3) goto again; // HERE"), "goto"),
     Refused("virtual", "struct S {\nvirtual int f() { return 1; } // HERE\n};\n" + in_kernel("out[i] = 0;"), "virtual"),
-    Refused("new", in_kernel("int* p = new int; // HERE"), "new"),
+    Refused("new", in_kernel("auto p = new int; // HERE"), "new"),
     Refused("delete", "void f(thread int* p) {\ndelete p; // HERE\n}\n" + in_kernel("int v;\nf(&v);"), "delete"),
     Refused("throw", in_kernel("throw 1; // HERE"), "throw|exception"),
     Refused("try", in_kernel("try { out[i] = 1; } catch (...) {} // HERE"), "try|exception"),
@@ -70,14 +70,12 @@ TYPES = (
     Refused(
         "vector-too-many-values", in_kernel("float2 v = float2(1, 2, 3); // HERE"), "no matching|excess|constructor"
     ),
-    Refused("vector-too-few-values", in_kernel("float4 v = float4(1, 2, 3); // HERE"), "no matching|constructor"),
     Refused(
         "vector-to-scalar",
         in_kernel("float2 v = float2(1);\nout[i] = v; // HERE"),
         "assigning|convert|incompatible|no viable",
     ),
     Refused("float-to-bfloat", in_kernel("float f = 1;\nbfloat b = f; // HERE"), "convert|no viable|cannot"),
-    Refused("bfloat-to-half", in_kernel("bfloat b = bfloat(1);\nhalf h = b; // HERE"), "convert|no viable|cannot"),
     Refused("ambiguous-max", in_kernel("int a = 1;\nuint b = 2;\nout[i] = max(a, b); // HERE"), "ambiguous"),
     Refused("ambiguous-min-float", in_kernel("float a = 1;\nout[i] = min(a, half(2)); // HERE"), "ambiguous"),
     Refused("as-type-size", in_kernel("out[i] = as_type<float>(ushort(1)); // HERE"), "as_type|size"),
@@ -118,11 +116,6 @@ TYPES = (
         "atomic-plain-add",
         in_kernel("a[0] = a[0] + 1; // HERE", "device atomic_int* a"),
         "invalid operands|no viable|overload|conver|deleted",
-    ),
-    Refused(
-        "atomic-wrong-order",
-        in_kernel("atomic_fetch_add_explicit(a, 1, memory_order_seq_cst); // HERE", "device atomic_int* a"),
-        "memory_order|no matching|order",
     ),
     Refused(
         "atomic-on-plain",

@@ -225,7 +225,6 @@ SIGNATURES = (
         "[[kernel, max_total_threads_per_threadgroup(0)]] void k(device float* a) { // HERE\n}",
         "max_total_threads_per_threadgroup|positive|zero|greater",
     ),
-    Refused("kernel-called", "kernel void a(device float* p) {}\n" + in_kernel("a(out); // HERE"), "kernel"),
     Refused("texture", "kernel void k(texture2d<float> t [[texture(0)]]) { // HERE\n}", "texture"),
     Refused("sampler", "kernel void k(device float* out, sampler s [[sampler(0)]]) { // HERE\n}", "sampler"),
     Refused("vertex-function", "vertex float4 v(uint i [[vertex_id]]) { // HERE\nreturn 0; }", "vertex"),
@@ -278,17 +277,6 @@ CONSTANTS = (
         "function-constant-negative",
         "constant int n [[function_constant(-1)]]; // HERE\n" + in_kernel("out[i] = n;"),
         "function_constant|index|negative|range",
-    ),
-    Refused(
-        "function-constant-as-array-size",
-        "constant int n [[function_constant(0)]];\n" + in_kernel("float a[n]; // HERE\na[0] = 0;"),
-        "constant expression|function_constant|variable length|array",
-    ),
-    Refused(
-        "function-constant-as-template-argument",
-        "constant int n [[function_constant(0)]];\ntemplate <int N> int f() { return N; }\n"
-        + in_kernel("out[i] = f<n>(); // HERE"),
-        "constant expression|template argument|no matching",
     ),
     Refused(
         "condition-not-bool-constant",

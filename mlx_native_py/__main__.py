@@ -1,0 +1,7 @@
+"""`python -m mlx_native_py` is the command `mlx-native`."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

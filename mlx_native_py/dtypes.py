@@ -1,0 +1,84 @@
+"""Element types: their sizes, names, and the bridges to numpy, ml_dtypes and MSL."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .errors import InvalidArgument
+
+__all__ = ["DType"]
+
+
+class DType(Enum):
+    """The type of a buffer's elements.
+
+    >>> str(DType.BF16), DType.BF16.size, DType.BF16.mtl, DType.BF16.numpy
+    ('bf16', 2, 'bfloat', dtype(bfloat16))
+    >>> DType.of("float16"), DType.of(np.int32) is DType.I32
+    (DType.F16, True)
+    """
+
+    F32 = "f32", np.float32, "float"
+    F16 = "f16", np.float16, "half"
+    BF16 = "bf16", ml_dtypes.bfloat16, "bfloat"
+    U8 = "u8", np.uint8, "uchar"
+    U16 = "u16", np.uint16, "ushort"
+    U32 = "u32", np.uint32, "uint"
+    U64 = "u64", np.uint64, "ulong"
+    I8 = "i8", np.int8, "char"
+    I16 = "i16", np.int16, "short"
+    I32 = "i32", np.int32, "int"
+    I64 = "i64", np.int64, "long"
+    BOOL = "bool", np.bool_, "bool"
+
+    name_: str
+    """The short name, as `str()` gives it."""
+    size: int
+    """Bytes of one element."""
+    numpy: np.dtype[Any]
+    mtl: str
+    """The type's name in MSL."""
+
+    def __new__(cls, name: str, scalar: type, mtl: str) -> DType:
+        member = object.__new__(cls)
+        member._value_ = name
+        member.name_ = name
+        member.numpy = np.dtype(scalar)
+        member.size = member.numpy.itemsize
+        member.mtl = mtl
+        return member
+
+    @classmethod
+    def of(cls, given: Any) -> DType:
+        """The member for a short name, a numpy name, a numpy type or dtype, or a member."""
+        if isinstance(given, cls):
+            return given
+        found = _BY_NAME.get(given) if isinstance(given, str) else None
+        if found is None and given is not None:
+            try:
+                dtype = np.dtype(given)
+            except TypeError:
+                raise InvalidArgument(f"{given!r} is not an element type; there are: {_KNOWN}") from None
+            found = _BY_NUMPY.get(dtype) if dtype.isnative else None
+        if found is None:
+            raise InvalidArgument(f"{given!r} is not an element type of buffers; there are: {_KNOWN}")
+        return found
+
+    @property
+    def is_float(self) -> bool:
+        return self.name_ in ("f32", "f16", "bf16")
+
+    def __str__(self) -> str:
+        return self.name_
+
+    def __repr__(self) -> str:
+        return f"DType.{self.name}"
+
+
+_BY_NUMPY = {member.numpy: member for member in DType}
+_BY_NAME = {member.name_: member for member in DType} | {"bfloat16": DType.BF16}
+_KNOWN = ", ".join(_BY_NAME)

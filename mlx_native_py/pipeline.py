@@ -1,0 +1,136 @@
+"""A kernel that is ready to run: its Metal object, its limits and what it binds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .errors import InvalidArgument
+from .metal import Door
+from .scalars import ScalarType, scalar_type
+
+__all__ = ["Binding", "Limits", "Pipeline", "reflected_bindings"]
+
+BUFFER_SLOTS = 31
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One argument of a kernel, as the pipeline's reflection tells it."""
+
+    index: int
+    name: str
+    kind: Literal["buffer", "threadgroup"]
+    access: Literal["read", "write", "read_write"]
+    data_type: int = 0
+    """The MTLDataType of what it holds or points to."""
+    size: int = 0
+    """Bytes of one such value."""
+    alignment: int = 1
+    used: bool = True
+
+    @property
+    def reads(self) -> bool:
+        return self.access != "write"
+
+    @property
+    def writes(self) -> bool:
+        return self.access != "read"
+
+    @property
+    def scalar(self) -> ScalarType | None:
+        """Its scalar or vector type; None for structs, arrays and matrices."""
+        return scalar_type(self.data_type)
+
+    def __str__(self) -> str:
+        return f"{self.kind} argument {self.name!r} (slot {self.index})"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the device allows any threadgroup."""
+
+    threads: tuple[int, int, int]
+    threadgroup_memory: int
+
+
+class Pipeline:
+    """A compiled kernel. Its attributes are facts: change none.
+
+    >>> axpy = device.compile(AXPY).axpy.pipeline  # doctest: +SKIP
+    >>> [binding.name for binding in axpy.bindings]  # doctest: +SKIP
+    ['x', 'y', 'a']
+    """
+
+    __slots__ = (
+        "bindings",
+        "buffers",
+        "key",
+        "label",
+        "launches",
+        "limits",
+        "max_threads",
+        "mtl",
+        "name",
+        "read_slots",
+        "shared",
+        "static_threadgroup_bytes",
+        "supports_indirect",
+        "width",
+        "written_slots",
+    )
+
+    def __init__(
+        self, mtl: Any, *, name: str, label: str, key: str, bindings: tuple[Binding, ...], limits: Limits
+    ) -> None:
+        self.mtl = mtl
+        self.name = name
+        self.label = label
+        self.key = key
+        self.bindings = bindings
+        self.limits = limits
+        self.max_threads = int(mtl.maxTotalThreadsPerThreadgroup())
+        self.width = int(mtl.threadExecutionWidth())
+        self.static_threadgroup_bytes = int(mtl.staticThreadgroupMemoryLength())
+        self.supports_indirect = bool(mtl.supportIndirectCommandBuffers())
+        self.buffers = _by_slot(b for b in bindings if b.kind == "buffer")
+        """The buffer arguments by slot; None where the kernel has no argument."""
+        self.shared = _by_slot(b for b in bindings if b.kind == "threadgroup")
+        self.read_slots = tuple(b.index for b in self.buffers if b is not None and b.reads)
+        self.written_slots = tuple(b.index for b in self.buffers if b is not None and b.writes)
+        self.launches: dict[Any, Any] = {}
+        """Launch shapes that have been checked against this pipeline, by what the caller wrote."""
+
+    def __repr__(self) -> str:
+        names = ", ".join(binding.name for binding in self.bindings)
+        return f"<Pipeline {self.label}({names}), at most {self.max_threads} threads, width {self.width}>"
+
+
+def _by_slot(bindings: Any) -> tuple[Binding | None, ...]:
+    found = {binding.index: binding for binding in bindings}
+    return tuple(found.get(slot) for slot in range(max(found, default=-1) + 1))
+
+
+def reflected_bindings(door: Door, reflection: Any, kernel: str) -> tuple[Binding, ...]:
+    """What Metal's reflection says of a kernel's arguments, buffers first, in the order of their slots."""
+    metal = door.Metal
+    accesses: dict[int, Literal["read", "write", "read_write"]] = {
+        metal.MTLBindingAccessReadOnly: "read",
+        metal.MTLBindingAccessWriteOnly: "write",
+        metal.MTLBindingAccessReadWrite: "read_write",
+    }
+    found = []
+    for mtl in reflection.bindings():
+        kind, index, name = mtl.type(), int(mtl.index()), str(mtl.name())
+        if kind == metal.MTLBindingTypeBuffer:
+            access = accesses[mtl.access()]
+            size, alignment = int(mtl.bufferDataSize()), max(1, int(mtl.bufferAlignment()))
+            data_type = int(mtl.bufferDataType())
+            found.append(Binding(index, name, "buffer", access, data_type, size, alignment, bool(mtl.isUsed())))
+        elif kind == metal.MTLBindingTypeThreadgroupMemory:
+            found.append(Binding(index, name, "threadgroup", "read_write"))
+        else:
+            raise InvalidArgument(
+                f"kernel {kernel!r}: argument {name!r} (index {index}) is neither a buffer nor threadgroup memory"
+            )
+    return tuple(sorted(found, key=lambda binding: (binding.kind, binding.index)))

@@ -1,0 +1,177 @@
+"""The disk cache: private, verified, atomic, bounded, and shared by processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlx_native_py.softmetal import msl
+from mlx_native_py.softmetal.cache import CacheError, Store, default_directory, digest
+from mlx_native_py.softmetal.msl.workshop import Workshop
+from mlx_native_py.softmetal.program import CompileOptions
+from mlx_native_py.softmetal.toolchain import CompilerFailed, find_toolchain
+
+SOURCE = "kernel void f(device float* a, uint i [[thread_position_in_grid]]) { a[i] = 3; }\n// cache "
+
+
+def test_digest_tells_parts_apart() -> None:
+    assert digest("ab", "c") != digest("a", "bc")
+    assert digest("a", b"b") == digest("a", "b")
+
+
+def test_records(tmp_path: Path) -> None:
+    store = Store(tmp_path / "c")
+    assert store.record("k") is None
+    store.put_record("k", b"value")
+    assert Store(tmp_path / "c").record("k") == b"value"
+
+
+def test_directory_is_private(tmp_path: Path) -> None:
+    store = Store(tmp_path / "deep" / "c")
+    assert store.directory.stat().st_mode & 0o777 == 0o700
+    store.put_record("k", b"value")
+    assert all(path.stat().st_mode & 0o077 == 0 for path in store.directory.iterdir())
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0o707])
+def test_open_directories_are_refused(tmp_path: Path, mode: int) -> None:
+    folder = tmp_path / "c"
+    folder.mkdir()
+    folder.chmod(mode)
+    with pytest.raises(CacheError, match=f"mode {mode:o}"):
+        Store(folder)
+
+
+def test_links_and_foreign_directories_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with pytest.raises(CacheError, match="not a directory"):
+        Store(tmp_path / "link")
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(CacheError, match="belongs to user"):
+        Store(tmp_path / "real")
+
+
+@pytest.mark.parametrize("damage", [b"", b"x", b"0" * 64 + b"value"])
+def test_damaged_records_are_forgotten(tmp_path: Path, damage: bytes) -> None:
+    store = Store(tmp_path / "c")
+    store.put_record("k", b"value")
+    (store.directory / "k.record").write_bytes(damage)
+    assert store.record("k") is None
+
+
+def test_damaged_artefacts_are_forgotten(tmp_path: Path) -> None:
+    name = Store(tmp_path / "c").put_artefact(b"code", ".so")
+    store = Store(tmp_path / "c")
+    path = store.artefact(name)
+    assert path and path.read_bytes() == b"code"
+    path.write_bytes(b"c0de")
+    assert Store(tmp_path / "c").artefact(name) is None
+    assert not path.exists()
+
+
+def test_oldest_goes_first(tmp_path: Path) -> None:
+    store = Store(tmp_path / "c", limit=10_000)
+    for number in range(8):
+        store.put_record(f"k{number}", bytes(1_500))
+        os.utime(store.directory / f"k{number}.record", (number, number))
+    store.put_record("k8", bytes(1_500))
+    kept = sorted(path.name for path in store.directory.glob("*.record"))
+    assert "k8.record" in kept and "k0.record" not in kept
+    assert sum(path.stat().st_size for path in store.directory.iterdir()) <= 10_000
+
+
+def test_use_keeps_a_record_young(tmp_path: Path) -> None:
+    store = Store(tmp_path / "c")
+    store.put_record("k", b"value")
+    path = store.directory / "k.record"
+    os.utime(path, (1, 1))
+    store.record("k")
+    assert path.stat().st_mtime > 1
+
+
+def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path / "c")
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        store.put_record("k", b"value")
+    assert list(store.directory.iterdir()) == []
+
+
+def second_shop() -> Workshop:
+    """A workshop with nothing in memory, on the cache that the other tests use."""
+    return Workshop(Store(default_directory()), find_toolchain(None))
+
+
+def forbid_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(subprocess, "run", refuse)
+
+
+def test_hits_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    msl.open_library(SOURCE + "hit", CompileOptions()).build("f", {})
+    shop = second_shop()
+    forbid_processes(monkeypatch)
+    built = msl.open_library(SOURCE + "hit", CompileOptions(), shop=shop).build("f", {})
+    assert built.engine == "flat"
+
+
+@pytest.mark.parametrize("change", [{"macros": (("X", "1"),)}, {"math_mode": "safe"}, {"language_version": (3, 1)}])
+def test_options_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch, change: dict[str, object]) -> None:
+    msl.open_library(SOURCE + "options", CompileOptions())
+    forbid_processes(monkeypatch)
+    with pytest.raises(AssertionError, match="a process"):
+        msl.open_library(SOURCE + "options", CompileOptions(**change))  # type: ignore[arg-type]
+
+
+def test_a_damaged_kernel_is_built_again() -> None:
+    shop = second_shop()
+    library = msl.open_library(SOURCE + "damaged", CompileOptions(), shop=shop)
+    image: Any = library.build("f", {}).image
+    path = Path(image._name)
+    # A new file: the old one is mapped into this process.
+    path.rename(path.with_suffix(".gone"))
+    path.with_suffix(".so").write_bytes(b"not an object")
+    again = msl.open_library(SOURCE + "damaged", CompileOptions(), shop=second_shop()).build("f", {})
+    assert again.entry
+    path.with_suffix(".gone").unlink()
+
+
+WORKER = """
+import pathlib, sys
+from mlx_native_py.softmetal import msl
+from mlx_native_py.softmetal.program import CompileOptions
+shop = msl.workshop(pathlib.Path(sys.argv[1]))
+for number in range(3):
+    library = msl.open_library(sys.argv[2] + str(number), CompileOptions(), shop=shop)
+    assert library.build("f", {}).entry
+print("done")
+"""
+
+
+def test_eight_processes_at_once() -> None:
+    command = [sys.executable, "-c", WORKER, str(default_directory()), SOURCE + f"crowd {os.getpid()} "]
+    crowd = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(8)]
+    results = [process.communicate(timeout=120) for process in crowd]
+    assert [out for out, _ in results] == ["done\n"] * 8, results
+    leftovers = [p.name for p in default_directory().iterdir() if p.name.startswith("new-")]
+    assert leftovers == []
+
+
+def test_a_broken_compiler_is_no_fault_of_the_source(tmp_path: Path) -> None:
+    toolchain = find_toolchain(None)
+    shop = Workshop(Store(tmp_path / "c"), type(toolchain)(toolchain.compiler, ("/bin/false",), toolchain.version))
+    shop._headers.update(msl.workshop()._headers)
+    with pytest.raises(CompilerFailed):
+        msl.open_library(SOURCE + "broken", CompileOptions(), shop=shop).build("f", {})

@@ -1,0 +1,186 @@
+"""What becomes of words, members, conditionals and parameters on their way to clang."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlx_native_py.softmetal.msl.spaces import restore
+from mlx_native_py.softmetal.program import CompileError
+
+from .msl_kit import record, text, translated
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (
+            "void f(device int* a, constant int& b);",
+            "void f ( __attribute__((opencl_global_device)) int * a , const __global int & b ) ;",
+        ),
+        ("constant int local = 1;", "const __global int soft_name_local = 1 ;"),
+        (
+            "constant float a = 1.0, b = .5, c = 2e3, d = 0x1p3, e = 1.0h;",
+            "a = 1.0f , b = .5f , c = 2e3f , d = 0x1p3f , e = 1.0h ;",
+        ),
+        ("constant bfloat a = 1.5bf, b = 2bf;", "a = bfloat(1.5f) , b = bfloat(2.0f) ;"),
+        ("constant int a = 0x1bf;", "= 0x1bf ;"),
+        (
+            "void f(volatile coherent(system) device uint* a);",
+            "volatile __attribute__((opencl_global_device)) uint * a",
+        ),
+    ],
+)
+def test_words(source: str, expected: str) -> None:
+    assert expected in text(source)
+
+
+MEMBERS = """
+struct S {
+  int v;
+  S(int x) thread : v(x) {}
+  S(int x) device : v(x) {}
+  int get() const thread { return v; }
+  int get() const device { return v; }
+  int only() constant { return v; }
+};
+"""
+
+
+def test_equal_members_become_one() -> None:
+    found = text(MEMBERS)
+    assert found.count("S ( int x )") == 1
+    assert found.count("int get ( )") == 1
+    assert "int only ( ) const { return v ; }" in found
+
+
+def test_members_that_differ_stay_apart() -> None:
+    found = text("struct S { int f() thread { return 1; } int f() device { return 2; } };")
+    assert "f ( ) __private { return 1 ; }" in found
+    assert "f ( ) __global { return 2 ; }" in found
+
+
+def test_members_that_refer_to_thread_memory_belong_to_the_thread() -> None:
+    found = text(
+        "struct S { float v[4]; thread float& at(int i) { return v[i]; } float sum() const { return v[0]; } };"
+    )
+    assert "at ( int i ) __private {" in found
+    assert "sum ( ) const __private {" in found
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("int f(int a, int b) { return a > b ? a : b; }", "? (SOFT_VALUE_OF a) : (SOFT_VALUE_OF b) ;"),
+        ("int f(int a) { return a ? 1 : 2; }", "a ? 1 : 2 ;"),
+        ("int f(int a) { return a ? 0 : a; }", "? soft::like<decltype((a))>(0) : (SOFT_VALUE_OF a) ;"),
+        ("void f(bool c, thread int& a, thread int& b) { (c ? a : b) = 1; }", "( c ? a : b ) = 1 ;"),
+        ("int f(bool c) { return g<c ? A : B>(); }", "g < c ? A : B > ( ) ;"),
+        ("int f(bool c, int a) { return c ? a : L<int>::min; }", "(SOFT_VALUE_OF L < int > :: min) ;"),
+    ],
+)
+def test_conditionals(source: str, expected: str) -> None:
+    assert expected in text(source)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("v.x += a;", "soft::place_x(v ) += (SOFT_COUNT_OF a) ;"),
+        ("v[i].y++;", "soft::place_y(v [ i ] ) ++ ;"),
+        ("++s.v.z;", "++ soft::place_z(s . v ) ;"),
+        ("v.x = a;", "v . x = a ;"),
+        ("v.xy += a;", "v . xy +="),
+    ],
+)
+def test_components_in_templates(body: str, expected: str) -> None:
+    assert expected in text("template <typename T> void f(T v, T a, int i, T s) { " + body + " }")
+
+
+def test_functions_as_template_arguments() -> None:
+    source = (
+        "template <typename T> using F = void (*)(T);\ntemplate <typename T, void (*g)(T), F<T> "
+        "h> void f(T x) { g(x); h(x); }"
+    )
+    found = text(source)
+    assert "void ( & g ) ( T )" in found
+    assert "soft::function_reference<F < T >> h" in found
+
+
+def test_bodies_can_be_left_out() -> None:
+    source = (
+        "float used(float x) { return x; }\nfloat other(float x) { return -x; }\nkernel void "
+        "f(device float* a) { a[0] = used(1); }\nkernel void g(device float* a) { a[0] = "
+        "other(1); }"
+    )
+    found = record(source)
+    assert found.reached("f") == {"f", "used"}
+    bodies = [piece.owner for piece in found.pieces if piece.kind == "body"]
+    assert bodies == ["used", "other", "kernel 0", "kernel 1"]
+
+
+@pytest.mark.parametrize(
+    ("source", "waits"),
+    [
+        ("kernel void f(device float* a, uint simd_lane [[thread_index_in_simdgroup]]) { a[simd_lane] = 1; }", False),
+        ("kernel void f(device float* a) { a[0] = simd_sum(a[0]); }", True),
+        ("float g(float x) { return metal::simd_max(x); }\nkernel void f(device float* a) { a[0] = g(a[0]); }", True),
+        (
+            (
+                "struct Op { float operator()(float x) { return quad_sum(x); } };\ntemplate <class O> "
+                'kernel void t(device float* a) { a[0] = O()(1); }\ntemplate [[host_name("f")]] kernel '
+                "void t<Op>(device float*);"
+            ),
+            True,
+        ),
+        (
+            (
+                "float simd_sum(float x) { return x; }\nkernel void f(device float* a) { "
+                "threadgroup_barrier(mem_flags::mem_none); }"
+            ),
+            True,
+        ),
+    ],
+)
+def test_who_waits(source: str, waits: bool) -> None:
+    found = record(source)
+    assert bool(found.reached("f") & found.waiting) is waits
+
+
+def test_record_survives_storage() -> None:
+    found = record(
+        MEMBERS + "constant int n [[function_constant(1)]];\nkernel void f(device float* a [[buffer(2)]]) { a[0] = n; }"
+    )
+    again = type(found).from_json(found.to_json())
+    assert again.functions == found.functions
+    assert again.entries == found.entries
+    assert again.constants == found.constants
+    assert again.pieces == found.pieces
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        (
+            "no conversion from '__local float *__private' to '__global_device float *'",
+            "no conversion from 'threadgroup float *' to 'device float *'",
+        ),
+        ("'const __global int'", "'constant int'"),
+        ("unknown 'soft_name_local' of '__private int'", "unknown 'local' of 'int'"),
+        ("'__generic vec<float, 2>'", "'vec<float, 2>'"),
+    ],
+)
+def test_messages_speak_metal(message: str, shown: str) -> None:
+    assert restore(message) == shown
+
+
+@pytest.mark.parametrize(
+    "pragma", ["#pragma METAL internals : enable", "#pragma unroll", "#pragma clang loop unroll(full)"]
+)
+def test_known_pragmas(pragma: str) -> None:
+    kept = "METAL" not in pragma
+    assert (pragma in text(f"void f() {{\n{pragma}\nfor (;;) {{}}\n}}")) is kept
+
+
+def test_unknown_pragma() -> None:
+    with pytest.raises(CompileError, match="unknown pragma 'frobnicate'"):
+        translated("#pragma frobnicate\n")
