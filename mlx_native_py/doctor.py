@@ -77,7 +77,7 @@ def _soft() -> Iterator[Finding]:
         return f"{version} ({' '.join(found.compiler)})"
 
     def cache_directory() -> str:
-        directory = now.soft_cache_dir or cache.default_directory()
+        directory = now.kernel_cache or cache.default_directory()
         files = [path for path in cache.Store(directory).directory.iterdir() if path.is_file()]
         return f"{directory}, {len(files)} files, {sum(path.stat().st_size for path in files) / (1 << 20):.1f} MiB"
 

@@ -72,12 +72,11 @@ class Pipeline:
         "max_threads",
         "mtl",
         "name",
-        "read_slots",
         "shared",
+        "specs",
         "static_threadgroup_bytes",
         "supports_indirect",
         "width",
-        "written_slots",
     )
 
     def __init__(
@@ -96,8 +95,8 @@ class Pipeline:
         self.buffers = _by_slot(b for b in bindings if b.kind == "buffer")
         """The buffer arguments by slot; None where the kernel has no argument."""
         self.shared = _by_slot(b for b in bindings if b.kind == "threadgroup")
-        self.read_slots = tuple(b.index for b in self.buffers if b is not None and b.reads)
-        self.written_slots = tuple(b.index for b in self.buffers if b is not None and b.writes)
+        self.specs = tuple(b and (b.size, b.alignment - 1, b.reads, b.writes) for b in self.buffers)
+        """What each dispatch looks at, by slot: size, bits that an offset must not have, reads, writes."""
         self.launches: dict[Any, Any] = {}
         """Launch shapes that have been checked against this pipeline, by what the caller wrote."""
 

@@ -94,7 +94,15 @@ class Settings:
     soft_threads: int | None = _flag("MLX_SOFT_THREADS", None, _count)
     soft_timeout: float = _flag("MLX_SOFT_TIMEOUT", 10.0, _seconds)
     soft_cache_dir: Path | None = _flag("MLX_SOFT_CACHE_DIR", None, _path)
+    cache_home: Path | None = _flag("XDG_CACHE_HOME", None, _path)
     soft_clang: Path | None = _flag("MLX_SOFT_CLANG", None, _path)
+
+    @property
+    def kernel_cache(self) -> Path | None:
+        """Where compiled kernels are kept; None leaves it to the software device."""
+        if self.soft_cache_dir is None and self.cache_home is not None:
+            return self.cache_home / "mlx_native_py" / "soft"
+        return self.soft_cache_dir
 
 
 _FIELDS = {f.name: f for f in fields(Settings)}

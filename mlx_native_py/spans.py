@@ -39,16 +39,30 @@ class Spans:
 
     def add(self, start: int, end: int) -> None:
         """Puts in `[start, end)`, which is not empty."""
-        chunks, tops = self._chunks, self._tops
-        at = bisect_left(tops, start)
-        if at == len(tops):
+        at = bisect_left(self._tops, start)
+        if at == len(self._tops):
             self._append(start, end)
             return
+        chunk = self._chunks[at]
+        low = bisect_left(chunk, start)
+        if not low & 1:
+            if end < chunk[low]:
+                chunk[low:low] = (start, end)
+                if len(chunk) > self.LONGEST:
+                    self._split(at)
+                return
+            if start == chunk[low] and end <= chunk[low + 1]:
+                return
+        self._merge(at, low, start, end)
+
+    def _merge(self, at: int, low: int, start: int, end: int) -> None:
+        """Puts in a range that touches others, of which the first is in chunk `at`."""
+        chunks, tops = self._chunks, self._tops
         chunk = chunks[at]
         while at + 1 < len(chunks) and chunks[at + 1][0] <= end:
             chunk += chunks.pop(at + 1)
             del tops[at]
-        low, high = bisect_left(chunk, start), bisect_right(chunk, end)
+        high = bisect_right(chunk, end, low)
         # An odd place is inside a range (or at its edge), which then goes on.
         if low & 1:
             chunk[low:high] = () if high & 1 else (end,)

@@ -19,8 +19,19 @@ LAYERS = (
     ("dtypes",),
     ("softmetal",),
     ("metal",),
-    ("kernel_sources", "mem_ranges", "kernel_profile", "scalars"),
-    ("buffer", "buffer_pool", "residency", "kernel_registry", "pipeline", "compile_options", "pipeline_archive"),
+    ("kernel_sources", "shapes", "spans", "hazards", "mem_ranges", "kernel_profile", "scalars"),
+    (
+        "residency",
+        "allocation",
+        "dlpack",
+        "buffer",
+        "buffer_pool",
+        "kernel_registry",
+        "pipeline",
+        "compile_options",
+        "pipeline_archive",
+        "function_constants",
+    ),
     ("encoder", "encoder_session", "graph", "metal_capture", "device"),
     ("ops",),
     ("weights",),
@@ -30,7 +41,19 @@ LAYERS = (
     ("doctor", "cli"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-WITHOUT_SELECTORS = ("counters", "dtypes", "mem_ranges", "ops", "weights", "models", "report")
+WITHOUT_SELECTORS = (
+    "counters",
+    "dtypes",
+    "shapes",
+    "spans",
+    "hazards",
+    "mem_ranges",
+    "dlpack",
+    "ops",
+    "weights",
+    "models",
+    "report",
+)
 SELECTORS = {s.python_name for s in CONTRACT if "_" in s.python_name}
 
 HISTORY = re.compile(

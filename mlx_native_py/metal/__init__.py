@@ -30,6 +30,8 @@ class Door:
     """A file URL for selectors that take an NSURL."""
     declined: str = ""
     """Why Apple's Metal was not taken, where it was not."""
+    timing: Literal["measured", "simulated"] = "measured"
+    """What the device's times are: those of a GPU, or those of a CPU that stands for one."""
 
     def default_device(self) -> Any:
         """The MTLDevice that Metal itself prefers."""
@@ -75,4 +77,4 @@ def _open_soft(declined: str) -> Door:
         raise DeviceNotFound(f"software Metal runs on Linux, and this is {sys.platform}. Apple's Metal: {declined}")
     from . import soft
 
-    return Door("soft", soft.namespace(settings.current()), nullcontext, soft.url, declined)
+    return Door("soft", soft.namespace(settings.current()), nullcontext, soft.url, declined, "simulated")

@@ -44,7 +44,7 @@ def namespace(now: Settings) -> SoftNamespace:
         watchdog_seconds=now.soft_timeout,
         capture_enabled=now.metal_capture is not None,
         engine=now.soft_engine,
-        cache_directory=now.soft_cache_dir,
+        cache_directory=now.kernel_cache,
         compiler=now.soft_clang,
     )
     return _opened(options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .conformance import batch as batches
-from .conformance import binding_table, constant_table, kernel_table, language_table, name_table
+from .conformance import binding_table, constant_table, kernel_table, language_table, memory_table, name_table
 from .conformance import program as programs
 
 
@@ -30,3 +30,8 @@ def test_name(program: programs.Program, result: str) -> None:
 @batches.parametrised(language_table.all_batches())
 def test_language(batch: batches.Batch, index: int) -> None:
     batches.verify(batch, index)
+
+
+@programs.parametrised(memory_table.all_programs())
+def test_memory(program: programs.Program, result: str) -> None:
+    programs.verify(program, result)

@@ -96,6 +96,19 @@ def test_function_constants(big: int | None) -> None:
     np.testing.assert_array_equal(extra, np.full(4, big if negative else 0, np.float32))
 
 
+def test_function_constants_may_be_written_constexpr() -> None:
+    source = (
+        HEADER
+        + """
+    static constant constexpr const int n [[function_constant(0)]];
+    constexpr constant int m = n * 2;
+    kernel void f(device int* out) { out[0] = m; }
+    """
+    )
+    (out,) = run(source, "f", np.zeros(1, np.int32), threads=1, constants={0: np.int32(21)})
+    assert out.tolist() == [42]
+
+
 def test_arguments_switched_off_are_not_reflected() -> None:
     library = msl.open_library(CONSTANTS, CompileOptions())
     given = {0: struct.pack("f", 1), 1: bytes(8)}

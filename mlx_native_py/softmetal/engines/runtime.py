@@ -49,41 +49,31 @@ class KernelFault(RuntimeError):
 class Runtime:
     """The loaded library. Its methods may be called from several threads at once."""
 
-    def __init__(self, path: Path, threads: int | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
         for name in ("libm.so.6", "libmvec.so.1"):
             _load_global(name)
         self._library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
         self._run = self._library.soft_run
         self._run.restype = ctypes.c_uint32
-        self._run.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p]
-        self._library.soft_get_threads.restype = ctypes.c_uint32
-        self._library.soft_set_threads.argtypes = [ctypes.c_uint32]
-        if threads is not None:
-            self.set_threads(threads)
+        sizes = [ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64]
+        self._run.argtypes = [ctypes.c_void_p, *sizes, ctypes.c_void_p, ctypes.c_void_p]
 
     @property
     def library(self) -> ctypes.CDLL:
         return self._library
 
-    @property
-    def threads(self) -> int:
-        """How many cores a launch may use, the caller's own included."""
-        return int(self._library.soft_get_threads())
+    def run(self, launches: Sequence[abi.Launch], deadline_s: float = 0.0, threads: int = 0) -> RunResult:
+        """Runs launches in order, each on `threads` cores, and waits; raises KernelFault.
 
-    def set_threads(self, count: int) -> None:
-        if count < 1:
-            raise ValueError(f"threads is {count}, expected at least 1")
-        self._library.soft_set_threads(count)
-
-    def run(self, launches: Sequence[abi.Launch], deadline_s: float = 0.0) -> RunResult:
-        """Runs launches in order and waits; raises KernelFault. A deadline of 0 means none."""
+        A deadline of 0 means none, 0 threads all cores.
+        """
         count = len(launches)
         array = (abi.Launch * count)(*launches)
         times = (ctypes.c_uint64 * (2 * count))()
         fault = abi.Fault()
         deadline = max(1, int(deadline_s * 1e9)) if deadline_s > 0 else 0
-        if self._run(array, count, deadline, times, ctypes.byref(fault)):
+        if self._run(array, count, threads, deadline, times, ctypes.byref(fault)):
             raise _fault(fault)
         return RunResult(tuple(LaunchTimes(times[2 * i], times[2 * i + 1]) for i in range(count)))
 
@@ -117,9 +107,9 @@ def build_runtime(toolchain: Toolchain, directory: Path) -> Path:
     return path
 
 
-def open_runtime(toolchain: Toolchain, directory: Path, threads: int | None = None) -> Runtime:
+def open_runtime(toolchain: Toolchain, directory: Path) -> Runtime:
     """Builds the library if needed and loads it."""
-    return Runtime(build_runtime(toolchain, directory), threads)
+    return Runtime(build_runtime(toolchain, directory))
 
 
 _lock = threading.Lock()
@@ -128,7 +118,6 @@ _opened: Runtime | None = None
 
 def runtime(
     directory: Path | None = None,
-    threads: int | None = None,
     clang: str | None = None,
     library: Callable[[], Path] | None = None,
 ) -> Runtime:
@@ -141,5 +130,5 @@ def runtime(
         if _opened is None:
             folder = directory or Path.home() / ".cache" / "mlx_native_py" / "soft"
             path = library() if library else build_runtime(find_toolchain(clang), folder)
-            _opened = Runtime(path, threads)
+            _opened = Runtime(path)
         return _opened

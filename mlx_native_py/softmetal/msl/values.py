@@ -41,6 +41,7 @@ class Values:
         for declaration in declarations:
             if declaration.kind == "variable" and declaration.name >= 0:
                 self._function_constant(declaration)
+        self._loosen_derived(declarations)
         self._defined_tests()
 
     def has(self, name: str) -> bool:
@@ -102,8 +103,25 @@ class Values:
         number = len(self.function_constants)
         self.function_constants[name] = FunctionConstant(number, constant, kind)
         unit.drop(attribute.start, attribute.end)
+        self._replace_constexpr(declaration, "")
         unit.out[declaration.head] = "SOFT_FC " + unit.out[declaration.head]
         unit.out[declaration.name] += f" = SOFT_FC_{number}"
+
+    def _loosen_derived(self, declarations: list[Declaration]) -> None:
+        """Constants made from function constants are constant expressions only once those have values."""
+        text = self.unit.tokens.text
+        derived = set(self.function_constants)
+        for declaration in declarations:
+            if declaration.kind == "variable" and declaration.name >= 0 and derived:
+                name = text[declaration.name]
+                if derived & set(self.initialisers.get(name, ())):
+                    derived.add(name)
+                    self._replace_constexpr(declaration, "SOFT_FC")
+
+    def _replace_constexpr(self, declaration: Declaration, word: str) -> None:
+        for index in range(declaration.head, declaration.name):
+            if self.unit.tokens.text[index] == "constexpr":
+                self.unit.out[index] = word
 
     def _type_name(self, declaration: Declaration) -> str:
         text = self.unit.tokens.text

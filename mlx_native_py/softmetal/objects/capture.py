@@ -212,12 +212,9 @@ class MTLCaptureManager(NSObject):
         return _shared
 
     def supportsDestination_(self, destination: int) -> bool:
-        from .system import default_options
+        from .system import may_capture
 
-        return (
-            whole(destination, "destination") == c.MTLCaptureDestinationGPUTraceDocument
-            and default_options().capture_enabled
-        )
+        return whole(destination, "destination") == c.MTLCaptureDestinationGPUTraceDocument and may_capture()
 
     def startCaptureWithDescriptor_error_(self, descriptor: MTLCaptureDescriptor, error: None) -> Any:
         unwanted(error, "error")

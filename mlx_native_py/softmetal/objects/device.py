@@ -320,10 +320,7 @@ class MTLDevice(NSObject):
 
     @cached_property
     def _runtime(self) -> Any:
-        runtime = self._workshop.runtime()
-        if self._options.threads is not None:
-            runtime.set_threads(self._options.threads)
-        return runtime
+        return self._workshop.runtime()
 
     @cached_property
     def _workshop(self) -> Any:

@@ -185,7 +185,7 @@ class Execution:
         check = self._checker.prepare(pending[0][0]) if self._checker is not None else None
         try:
             result = self._buffer._device._runtime.run(
-                [dispatch.launch for dispatch, _ in pending], self._options.watchdog_seconds
+                [dispatch.launch for dispatch, _ in pending], self._options.watchdog_seconds, self._options.threads or 0
             )
         except KernelFault as fault:
             self._touch(time.monotonic_ns())

@@ -29,7 +29,7 @@ class SoftOptions:
 
     schedule: str = "ordered"  # ordered | reversed | shuffled:SEED, for dispatches between two barriers
     checked: bool = False
-    threads: int | None = None  # cores to run threadgroups on, of the whole process; all by default
+    threads: int | None = None  # cores to run threadgroups on; all by default
     watchdog_seconds: float = 10.0
     queue_patience_seconds: float = 5.0  # how long commandBuffer() waits on a full queue where nothing moves
     capture_enabled: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from weakref import WeakSet
 
 from .base import without
 from .device import MTLDevice
@@ -12,12 +13,15 @@ from .options import DeviceProfile, SoftOptions
 _lock = threading.Lock()
 _configuration: tuple[SoftOptions, DeviceProfile | None] = (SoftOptions(), None)
 _default: MTLDevice | None = None
+_devices: WeakSet[MTLDevice] = WeakSet()
 
 
 def open_device(options: SoftOptions | None = None, profile: DeviceProfile | None = None) -> MTLDevice:
     """A device of its own, beside the default one."""
     chosen = profile or DeviceProfile()
-    return without(MTLDevice, chosen.absent)(options or SoftOptions(), chosen)
+    device = without(MTLDevice, chosen.absent)(options or SoftOptions(), chosen)
+    _devices.add(device)
+    return device
 
 
 def configure(options: SoftOptions | None = None, profile: DeviceProfile | None = None) -> None:
@@ -29,8 +33,9 @@ def configure(options: SoftOptions | None = None, profile: DeviceProfile | None 
             _configuration, _default = wanted, None
 
 
-def default_options() -> SoftOptions:
-    return _configuration[0]
+def may_capture() -> bool:
+    """Whether any device of the process can be captured."""
+    return any(device._options.capture_enabled for device in (MTLCreateSystemDefaultDevice(), *_devices))
 
 
 def MTLCreateSystemDefaultDevice() -> MTLDevice:

@@ -19,7 +19,6 @@ Run *runs;
 uint32_t published;                   // futex: changes when a run appears in the list
 uint32_t sleepers;
 uint32_t worker_count;                // started
-uint32_t wanted_threads;              // with the caller; 0 = one for each core
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -29,18 +28,12 @@ inline void relax() {
 #endif
 }
 
-uint32_t thread_count() {
-  if (wanted_threads) return wanted_threads;
-  cpu_set_t cores;
-  return wanted_threads = sched_getaffinity(0, sizeof(cores), &cores) ? 1 : CPU_COUNT(&cores);
-}
-
 // Shrinking batches: large ones first so that handing out costs nothing, small ones last so that all end together.
 bool grab(Run &run, uint64_t &first, uint64_t &last) {
   uint64_t at = __atomic_load_n(&run.next, __ATOMIC_RELAXED);
   for (;;) {
     if (at >= run.total || __atomic_load_n(&run.stop, __ATOMIC_RELAXED)) return false;
-    uint64_t batch = (run.total - at) / (4 * thread_count());
+    uint64_t batch = (run.total - at) / (4 * run.threads);
     uint64_t end = at + (batch ? batch : 1);
     if (__atomic_compare_exchange_n(&run.next, &at, end, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
       first = at;
@@ -50,7 +43,8 @@ bool grab(Run &run, uint64_t &first, uint64_t &last) {
   }
 }
 
-bool has_work(const Run &run) { return run.next < run.total && !run.stop; }
+// The caller is one of a run's threads.
+bool wants_help(const Run &run) { return run.next < run.total && !run.stop && run.inside + 1 < run.threads; }
 
 void fail(Run &run, uint32_t kind) {
   uint32_t none = SOFT_FAULT_NONE;
@@ -101,7 +95,7 @@ void join(Run &run) {
 Run *find_run() {
   Locked hold(pool_lock);
   for (Run *run = runs; run; run = run->following)
-    if (has_work(*run)) {
+    if (wants_help(*run)) {
       __atomic_add_fetch(&run->inside, 1, __ATOMIC_SEQ_CST);
       return run;
     }
@@ -124,13 +118,13 @@ void *worker(void *) {
 }
 
 // Called with the lock held. Signals of the host program are not for these threads.
-void start_workers() {
+void start_workers(uint32_t threads) {
   sigset_t all, old;
   sigfillset(&all);
   const int kept[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, interrupt_signal()};
   for (int number : kept) sigdelset(&all, number);
   pthread_sigmask(SIG_SETMASK, &all, &old);
-  for (; worker_count + 1 < thread_count(); worker_count++) {
+  for (; worker_count + 1 < threads; worker_count++) {
     pthread_t thread;
     if (pthread_create(&thread, nullptr, worker, nullptr)) break;
     pthread_detach(thread);
@@ -141,7 +135,7 @@ void start_workers() {
 void publish(Run &run) {
   {
     Locked hold(pool_lock);
-    start_workers();
+    start_workers(run.threads);
     run.previous = nullptr;
     run.following = runs;
     if (runs) runs->previous = &run;
@@ -170,7 +164,7 @@ void wait_for_workers(Run &run) {
 
 // The first groups, alone: a launch that is over soon wakes nobody. True when there is enough left to share.
 bool begin_alone(Run &run, Context &context) {
-  if (thread_count() == 1) return false;
+  if (run.threads == 1) return false;
   uint64_t start = now(), done = 0;
   for (uint64_t check = 1; run.next < run.total && !run.stop;) {
     if (!run_group(context, run, run.next++)) return false;
@@ -195,6 +189,11 @@ void forked() {
 __attribute__((constructor)) void register_fork_handler() { pthread_atfork(nullptr, nullptr, forked); }
 
 }  // namespace
+
+uint32_t core_count() {
+  cpu_set_t cores;
+  return sched_getaffinity(0, sizeof(cores), &cores) ? 1 : CPU_COUNT(&cores);
+}
 
 uint64_t now() {
   timespec time;
@@ -231,6 +230,3 @@ void run_launch(Run &run) {
 }
 
 }  // namespace soft
-
-SOFT_EXPORT void soft_set_threads(soft_u32 count) { soft::wanted_threads = count; }
-SOFT_EXPORT soft_u32 soft_get_threads() { return soft::thread_count(); }

@@ -8,10 +8,12 @@ static bool is_empty(const soft_launch &launch) {
 }
 
 // Fills start and end of each launch (CLOCK_MONOTONIC). Answers the kind of fault; `fault` tells more.
-SOFT_EXPORT soft_u32 soft_run(const soft_launch *launches, soft_u32 count, soft_u64 nanoseconds, soft_u64 *times,
-                              soft_fault *fault) {
+// `threads` is how many may work on a launch; 0 = one for each core.
+SOFT_EXPORT soft_u32 soft_run(const soft_launch *launches, soft_u32 count, soft_u32 threads, soft_u64 nanoseconds,
+                              soft_u64 *times, soft_fault *fault) {
   soft::Run run = {};
   *fault = {};
+  run.threads = threads ? threads : soft::core_count();
   run.fault = fault;
   run.deadline = nanoseconds ? soft::now() + nanoseconds : 0;
   soft::watch_signals();

@@ -95,6 +95,7 @@ struct Context {
 struct Run {
   const soft_launch *launch;
   uint32_t index;
+  uint32_t threads;                   // that may work on it, with the caller
   uint64_t total;
   uint64_t next;                      // atomic: first group not handed out yet
   uint32_t inside;                    // atomic, futex: workers that are still in it
@@ -129,6 +130,7 @@ SOFT_HIDDEN bool run_group(Context &, Run &, uint64_t number);
 // pool.cpp
 SOFT_HIDDEN void run_launch(Run &);
 SOFT_HIDDEN uint64_t now();
+SOFT_HIDDEN uint32_t core_count();
 SOFT_HIDDEN void futex_wait(uint32_t *word, uint32_t seen, uint64_t nanoseconds);
 SOFT_HIDDEN void futex_wake(uint32_t *word, int count);
 

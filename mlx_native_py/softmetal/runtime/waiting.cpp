@@ -65,11 +65,12 @@ static constexpr long offset_in_simdgroup(long member) { return member - long(of
   "ret"
 
 // soft_meet(lane, combine, flags and position, function): answers which lanes of the simdgroup have met. The return
-// address tells which call in the kernel this is.
+// address and the position tell which call in the kernel this is; the compiler may merge calls of two branches.
 SOFT_EXPORT __attribute__((naked)) void soft_meet() {
   asm volatile(SELF
                "movq (%%rsp), %%rax\n\t"
                "xorq %c[path](%%r12), %%rax\n\t"
+               "xorq %%r14, %%rax\n\t"
                "movq %%r13, %c[combines](%%rdx,%%rcx,8)\n\t"
                "movq %%r14, %c[flags](%%r12)\n\t"
                "movq %%r15, %c[functions](%%rdx,%%rcx,8)\n\t"
@@ -119,13 +120,13 @@ static inline void give_way(soft::Lane *lane) {
   soft_switch(&lane->stack, next->stack);
 }
 
-// The return address tells which call in the kernel this is.
+// The return address and the position tell which call in the kernel this is.
 SOFT_EXPORT SOFT_WAITING soft_u32 soft_meet(soft_lane *thread, soft_combine combine, soft_u64 flags,
                                             soft_u64 function) {
   soft::Lane *lane = lane_of(thread);
   soft::Simdgroup *simdgroup = soft::simdgroup_of(lane);
   uint64_t call = reinterpret_cast<uint64_t>(__builtin_return_address(0));
-  simdgroup->places[thread->index % SOFT_WIDTH] = call ^ thread->path;
+  simdgroup->places[thread->index % SOFT_WIDTH] = call ^ thread->path ^ flags;
   simdgroup->combines[thread->index % SOFT_WIDTH] = combine;
   simdgroup->functions[thread->index % SOFT_WIDTH] = function;
   lane->position = flags >> 32;

@@ -1,0 +1,123 @@
+"""The arguments of a dispatch: checked against what the kernel declares, and converted to what Metal takes."""
+
+from __future__ import annotations
+
+import ctypes
+import numbers
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..buffer import MlxBuffer
+from ..errors import InvalidArgument
+from ..pipeline import Binding, Pipeline
+
+__all__ = ["INLINE_LIMIT", "Out", "argument", "refuse_count"]
+
+INLINE_LIMIT = 4096
+"""Bytes that Metal takes inline; longer ones travel in a buffer."""
+
+Spill = Callable[[bytes], MlxBuffer]
+_RAW = (bytes, bytearray, memoryview, ctypes.Structure, ctypes.Array, ctypes._SimpleCData)
+
+
+class Out:
+    """Marks an argument that the kernel only writes, so that earlier writes need no barrier for being read.
+
+    >>> enc.dispatch(axpy, x, Out(y), 2.0, threads=4)
+    """
+
+    __slots__ = ("buffer",)
+
+    def __init__(self, buffer: MlxBuffer) -> None:
+        self.buffer = buffer
+
+    def __repr__(self) -> str:
+        return f"Out({self.buffer!r})"
+
+
+def refuse_count(pipeline: Pipeline, given: Sequence[Any]) -> InvalidArgument:
+    """The error for a wrong number of arguments."""
+    slots = pipeline.buffers
+    wanted = ", ".join(f"{slot}: " + ("-" if b is None else b.name) for slot, b in enumerate(slots)) or "none"
+    return InvalidArgument(
+        f"kernel {pipeline.label!r} takes {len(slots)} arguments by slot ({wanted}); {len(given)} were given"
+    )
+
+
+def argument(
+    pipeline: Pipeline, slot: int, given: Any, current: MlxBuffer | bytes | None, spill: Spill
+) -> MlxBuffer | bytes | None:
+    """What to bind at `slot` for `given`; `current` is what is bound there, which None asks to keep.
+
+    The result is a buffer, inline bytes, or None where the kernel has no argument. `spill` puts long bytes in a buffer.
+    """
+    binding = pipeline.buffers[slot]
+    if binding is None:
+        if given is not None:
+            raise InvalidArgument(
+                f"kernel {pipeline.label!r} has no argument at slot {slot}; pass None there, not {_shown(given)}"
+            )
+        return None
+    if given is None:
+        if current is None and binding.used:
+            raise _refusal(pipeline, binding, "is None, but nothing is bound there yet that could stay")
+        given = current
+    if isinstance(given, Out):
+        if not binding.writes:
+            raise _refusal(pipeline, binding, "is marked Out, but the kernel only reads it")
+        given = given.buffer
+    if isinstance(given, MlxBuffer):
+        _check_buffer(pipeline, binding, given)
+        return given
+    return None if given is None else _inline(pipeline, binding, given, spill)
+
+
+def _refusal(pipeline: Pipeline, binding: Binding, problem: str) -> InvalidArgument:
+    return InvalidArgument(f"kernel {pipeline.label!r}: {binding} {problem}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _check_buffer(pipeline: Pipeline, binding: Binding, given: MlxBuffer) -> None:
+    given.allocation.require_live()
+    if binding.writes and given.allocation.readonly:
+        raise _refusal(pipeline, binding, f"may be written, but {_shown(given)} is over memory that is read-only")
+    if given.nbytes < binding.size:
+        raise _refusal(pipeline, binding, f"holds values of {binding.size} bytes; {_shown(given)} has {given.nbytes}")
+    if given.offset % binding.alignment:
+        raise _refusal(
+            pipeline,
+            binding,
+            f"needs an offset that is a multiple of {binding.alignment}; {_shown(given)} starts at byte {given.offset}",
+        )
+
+
+def _inline(pipeline: Pipeline, binding: Binding, given: Any, spill: Spill) -> MlxBuffer | bytes:
+    if binding.writes:
+        raise _refusal(pipeline, binding, f"may be written, so it needs a buffer, not {_shown(given)}")
+    if isinstance(given, np.ndarray) and given.ndim and (binding.scalar is None or given.size != binding.scalar.lanes):
+        raise _refusal(
+            pipeline, binding, f"is an array of {given.size} elements; pass device.buffer(array) or array.tobytes()"
+        )
+    data = bytes(given) if isinstance(given, _RAW) else _packed(pipeline, binding, given)
+    if len(data) < binding.size:
+        raise _refusal(pipeline, binding, f"holds values of {binding.size} bytes; {len(data)} were given")
+    return data if len(data) <= INLINE_LIMIT else spill(data)
+
+
+def _packed(pipeline: Pipeline, binding: Binding, given: Any) -> bytes:
+    if isinstance(given, np.void):  # one record of a structured array
+        return given.tobytes()
+    kind = binding.scalar
+    if kind is None or not isinstance(given, (numbers.Number, np.generic, np.ndarray, Sequence)):
+        wanted = "bytes, since its type is a struct, an array or a matrix" if kind is None else f"a {kind.name}"
+        raise _refusal(pipeline, binding, f"expects a buffer or {wanted}, not {_shown(given)}")
+    try:
+        return kind.pack(given, binding.size)
+    except InvalidArgument as problem:
+        raise _refusal(pipeline, binding, f"is declared {kind.name}: {problem}") from None

@@ -1,0 +1,36 @@
+"""Barriers of a pass, each with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..hazards import Conflict, Hazard
+
+__all__ = ["Barrier"]
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A memory barrier before dispatch number `before`; asked for by hand, or because of a hazard.
+
+    >>> with device.command_encoder() as enc:
+    ...     enc.dispatch(axpy, x, y, 2.0, threads=4)
+    ...     enc.dispatch(axpy, x, y, 2.0, threads=4)
+    >>> enc.barriers[0].hazard.kind.name
+    'RAW'
+    """
+
+    before: int
+    conflict: Conflict | None = None
+
+    @property
+    def by_hand(self) -> bool:
+        return self.conflict is None
+
+    @property
+    def hazard(self) -> Hazard | None:
+        """Both dispatches and the bytes; None where the barrier was placed by hand."""
+        return None if self.conflict is None else self.conflict.hazard
+
+    def __str__(self) -> str:
+        return f"before dispatch {self.before}: {self.hazard or 'placed by hand'}"

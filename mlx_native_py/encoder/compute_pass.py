@@ -1,0 +1,158 @@
+"""The compute pass of a command buffer: opened when first needed, and spared every message that changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .. import settings
+from ..buffer import MlxBuffer
+from ..errors import BackendError
+from ..pipeline import BUFFER_SLOTS, Pipeline
+from .launch import Launch
+from .ticket import Ticket
+
+if TYPE_CHECKING:
+    from ..device import MlxDevice
+
+__all__ = ["ComputePass"]
+
+Values = list[MlxBuffer | bytes | None]
+
+
+class ComputePass:
+    """Sends a dispatch's messages; remembers what is bound, so that each binding is sent once."""
+
+    __slots__ = (
+        "_by_threadgroups",
+        "_by_threads",
+        "_door",
+        "_earlier",
+        "_in_pass",
+        "_mtl",
+        "_own_passes",
+        "_pipeline",
+        "_samples",
+        "_scope",
+        "_sent",
+        "_set_buffer",
+        "_set_bytes",
+        "_set_offset",
+        "_set_pipeline",
+        "_shared",
+        "_ticket",
+    )
+
+    def __init__(self, device: MlxDevice, ticket: Ticket) -> None:
+        self._door = device.door
+        self._ticket = ticket
+        self._scope = device.door.Metal.MTLBarrierScopeBuffers
+        self._samples = ticket.samples
+        self._in_pass = ticket.samples is not None and ticket.samples.in_pass
+        self._own_passes = ticket.samples is not None and ticket.samples.own_passes
+        self._mtl: Any = None
+        self._sent: Values = [None] * BUFFER_SLOTS
+        self._earlier = self._sent
+
+    @property
+    def is_open(self) -> bool:
+        return self._mtl is not None
+
+    def bound(self, slot: int) -> MlxBuffer | bytes | None:
+        """What the last dispatch with something at `slot` left there."""
+        value = self._sent[slot]
+        return self._earlier[slot] if value is None else value
+
+    def encode(self, pipeline: Pipeline, launch: Launch, values: Values) -> None:
+        """One dispatch; everything has been checked."""
+        if self._mtl is None or self._own_passes:
+            self._open()
+        if pipeline is not self._pipeline:
+            self._set_pipeline(pipeline.mtl)
+            self._pipeline = pipeline
+        sent = self._sent
+        slot = -1
+        for value in values:
+            slot += 1
+            previous = sent[slot]
+            if value is previous or value is None:
+                continue
+            if type(value) is MlxBuffer:
+                if type(previous) is not MlxBuffer or previous.mtl is not value.mtl:
+                    self._set_buffer(value.mtl, value.offset, slot)
+                    self.keep(value.allocation)
+                elif previous.offset != value.offset:
+                    self._set_offset(value.offset, slot)
+            elif type(previous) is not bytes or previous != value:
+                self._set_bytes(value, len(value), slot)
+            sent[slot] = value
+        if launch.shared:
+            self._set_shared(launch)
+        if self._samples is not None:
+            self._sampled(launch)
+        elif launch.by_threads:
+            self._by_threads(launch.grid, launch.group)
+        else:
+            self._by_threadgroups(launch.grid, launch.group)
+
+    def barrier(self) -> None:
+        """Of all buffers."""
+        self._mtl.memoryBarrierWithScope_(self._scope)
+
+    def end(self) -> None:
+        """Ends the pass if one is open."""
+        mtl, self._mtl = self._mtl, None
+        if mtl is not None:
+            mtl.endEncoding()
+
+    def set_label(self, label: str) -> None:
+        if self._mtl is not None:
+            self._mtl.setLabel_(label)
+
+    def keep(self, allocation: Any) -> None:
+        """Holds on to memory until the GPU is done."""
+        kept = self._ticket.keep
+        if allocation not in kept:
+            kept.add(allocation)
+            allocation.hold(self._ticket)
+
+    def _open(self) -> None:
+        metal, commands = self._door.Metal, self._ticket.mtl
+        concurrent = not settings.current().force_serial_dispatch
+        with self._door.autorelease_pool():
+            self.end()
+            if self._own_passes:
+                opened = self._samples.open_pass(commands, concurrent)
+            else:
+                kind = metal.MTLDispatchTypeConcurrent if concurrent else metal.MTLDispatchTypeSerial
+                opened = commands.computeCommandEncoderWithDispatchType_(kind)
+        if opened is None:
+            raise BackendError("the device gives no compute encoder")
+        self._mtl = opened
+        self._earlier = [self.bound(slot) for slot in range(BUFFER_SLOTS)]
+        self._sent = [None] * BUFFER_SLOTS
+        self._shared: dict[int, int] = {}
+        self._pipeline: Pipeline | None = None
+        # Looking a selector up costs as much as sending it, so each is looked up once.
+        self._set_pipeline = opened.setComputePipelineState_
+        self._set_buffer = opened.setBuffer_offset_atIndex_
+        self._set_offset = opened.setBufferOffset_atIndex_
+        self._set_bytes = opened.setBytes_length_atIndex_
+        self._by_threads = opened.dispatchThreads_threadsPerThreadgroup_
+        self._by_threadgroups = opened.dispatchThreadgroups_threadsPerThreadgroup_
+
+    def _set_shared(self, launch: Launch) -> None:
+        for index, length in launch.shared:
+            if self._shared.get(index) != length:
+                self._mtl.setThreadgroupMemoryLength_atIndex_(length, index)
+                self._shared[index] = length
+
+    def _sampled(self, launch: Launch) -> None:
+        send = self._by_threads if launch.by_threads else self._by_threadgroups
+        place = self._samples.next() if self._in_pass else None
+        if place is not None:
+            self._mtl.sampleCountersInBuffer_atSampleIndex_withBarrier_(*place, True)
+        send(launch.grid, launch.group)
+        if place is not None:
+            self._mtl.sampleCountersInBuffer_atSampleIndex_withBarrier_(place[0], place[1] + 1, True)
+        if self._own_passes:
+            self._samples.end_dispatch(self._mtl)

@@ -1,0 +1,138 @@
+"""The shape of a launch: grid, threadgroup and threadgroup memory, checked against a pipeline's limits."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InvalidArgument
+from ..pipeline import Pipeline
+from .nodes import DispatchKind, Size
+
+__all__ = ["Launch", "plan_launch"]
+
+_MOST = 1 << 32  # MSL's positions in the grid are 32 bits wide
+_USUAL = 256  # threads of a group whose size was left open
+_CACHED = 1024  # shapes kept per pipeline
+_STEP = 16  # threadgroup memory comes in steps
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A shape that a pipeline can be launched in; `shared` has (index, bytes) of each threadgroup argument."""
+
+    by_threads: bool
+    grid: Size
+    group: Size
+    shared: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def kind(self) -> DispatchKind:
+        return DispatchKind.Threads if self.by_threads else DispatchKind.ThreadGroups
+
+
+def plan_launch(pipeline: Pipeline, threads: Any, threadgroups: Any, group: Any, shared: Any) -> Launch:
+    """The checked shape; kept with the pipeline, so that the same request costs one look-up afterwards."""
+    if (threads is None) == (threadgroups is None):
+        raise InvalidArgument(f"{_name(pipeline)}: give either threads= or threadgroups=, and not both")
+    kind = DispatchKind.ThreadGroups if threads is None else DispatchKind.Threads
+    grid = _size(pipeline, kind.value, threads if threads is not None else threadgroups)
+    size = _chosen(pipeline, grid, kind) if group is None else _size(pipeline, "group", group)
+    _check_group(pipeline, size)
+    if kind is DispatchKind.ThreadGroups and any(g * s >= _MOST for g, s in zip(grid, size, strict=True)):
+        raise InvalidArgument(f"{_name(pipeline)}: {grid} threadgroups of {size} have 2**32 or more threads in a row")
+    launch = Launch(kind is DispatchKind.Threads, grid, size, _shared(pipeline, shared))
+    try:
+        if len(pipeline.launches) >= _CACHED:
+            pipeline.launches.clear()
+        pipeline.launches[threads, threadgroups, group, shared] = launch
+    except TypeError:  # lists are welcome, but cannot be looked up
+        pass
+    return launch
+
+
+def _name(pipeline: Pipeline) -> str:
+    return f"kernel {pipeline.label!r}"
+
+
+def _whole(pipeline: Pipeline, what: str, value: Any) -> int:
+    """A whole number; 4.0 is one, so that a shape is taken alike whether it has been seen before or not."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidArgument(f"{_name(pipeline)}: {what} is {value!r}, expected whole numbers") from None
+
+
+def _size(pipeline: Pipeline, what: str, value: Any) -> Size:
+    parts = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+    if not 1 <= len(parts) <= 3:
+        raise InvalidArgument(f"{_name(pipeline)}: {what}={value!r}, expected one to three numbers")
+    x, y, z = (*(_whole(pipeline, what, part) for part in parts), 1, 1)[:3]
+    if min(x, y, z) < 1 or max(x, y, z) >= _MOST:
+        raise InvalidArgument(f"{_name(pipeline)}: {what}={value!r}, expected numbers from 1 to {_MOST - 1}")
+    return x, y, z
+
+
+def _check_group(pipeline: Pipeline, group: Size) -> None:
+    total = group[0] * group[1] * group[2]
+    if total > pipeline.max_threads:
+        raise InvalidArgument(
+            f"{_name(pipeline)}: a threadgroup of {group} has {total} threads; "
+            f"this kernel allows at most {pipeline.max_threads}"
+        )
+    if any(part > most for part, most in zip(group, pipeline.limits.threads, strict=True)):
+        raise InvalidArgument(f"{_name(pipeline)}: a threadgroup of {group}; the device allows {pipeline.limits.threads}")
+
+
+def _floor_power(value: int) -> int:
+    return 1 << (value.bit_length() - 1)
+
+
+def _chosen(pipeline: Pipeline, grid: Size, kind: DispatchKind) -> Size:
+    """Whole simdgroups, no wider than the grid needs, about as many threads as kernels usually take."""
+    left = _floor_power(min(_USUAL, pipeline.max_threads))
+    if kind is DispatchKind.ThreadGroups:
+        return min(left, pipeline.limits.threads[0]), 1, 1
+    sizes = []
+    for extent, most in zip(grid, pipeline.limits.threads, strict=True):
+        part = min(1 << (extent - 1).bit_length(), left, _floor_power(most))
+        sizes.append(part)
+        left //= part
+    total = sizes[0] * sizes[1] * sizes[2]
+    # A group smaller than a simdgroup leaves lanes idle either way; full ones are what simd functions expect.
+    if total < pipeline.width <= pipeline.max_threads:
+        sizes[0] *= pipeline.width // total
+    return sizes[0], sizes[1], sizes[2]
+
+
+def _shared(pipeline: Pipeline, shared: Any) -> tuple[tuple[int, int], ...]:
+    lengths = tuple(shared) if isinstance(shared, Sequence) else (shared,)
+    slots = pipeline.shared
+    if len(lengths) != len(slots):
+        names = ", ".join(str(slot) for slot in slots if slot is not None) or "no threadgroup arguments"
+        raise InvalidArgument(f"{_name(pipeline)} has {names}; shared= gives {len(lengths)} lengths in bytes")
+    found = []
+    for index, (slot, length) in enumerate(zip(slots, lengths, strict=True)):
+        if slot is None or length is None:
+            if slot is not None or length is not None:
+                raise InvalidArgument(
+                    f"{_name(pipeline)}: shared[{index}] is {length!r}, "
+                    + ("but there is no such argument" if slot is None else f"but {slot} needs a length in bytes")
+                )
+            continue
+        count = _whole(pipeline, f"shared[{index}]", length)
+        if count < 1:
+            raise InvalidArgument(f"{_name(pipeline)}: {slot} of {count} bytes, expected at least 1")
+        found.append((index, -(-count // _STEP) * _STEP))
+    own = -(-pipeline.static_threadgroup_bytes // _STEP) * _STEP
+    total = own + sum(count for _, count in found)
+    if total > pipeline.limits.threadgroup_memory:
+        raise InvalidArgument(
+            f"{_name(pipeline)}: {total} bytes of threadgroup memory ({own} of them the kernel's own variables); "
+            f"the device has {pipeline.limits.threadgroup_memory}"
+        )
+    return tuple(found)

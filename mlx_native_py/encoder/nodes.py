@@ -1,0 +1,121 @@
+"""What capture mode records: dispatches and barriers as values, ready to be replayed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from ..buffer import MlxBuffer
+from ..hazards import BufferRange
+from ..pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from .launch import Launch
+
+__all__ = [
+    "CapturedBarrier",
+    "CapturedDispatch",
+    "CapturedNode",
+    "CapturedOpKind",
+    "DispatchKind",
+    "Dispatched",
+    "RecordedBinding",
+]
+
+Size = tuple[int, int, int]
+
+
+class CapturedOpKind(Enum):
+    """What a dispatch computes, as far as reordering and fusing care.
+
+    >>> CapturedOpKind.Sdpa.is_reorderable(), CapturedOpKind.Other.is_reorderable()
+    (False, True)
+    """
+
+    RmsNorm = "RmsNorm"
+    ElemMul = "ElemMul"
+    ElemAdd = "ElemAdd"
+    Sdpa = "Sdpa"
+    Softmax = "Softmax"
+    Other = "Other"
+
+    def is_reorderable(self) -> bool:
+        """Whether other dispatches may be moved past it."""
+        return self not in (CapturedOpKind.Sdpa, CapturedOpKind.Softmax)
+
+
+class DispatchKind(Enum):
+    """What a launch counts: threads, or threadgroups."""
+
+    Threads = "threads"
+    ThreadGroups = "threadgroups"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedBinding:
+    """One bound argument: a buffer (or view), which is kept alive, or a copy of inline bytes."""
+
+    slot: int
+    value: MlxBuffer | bytes
+
+    @property
+    def is_buffer(self) -> bool:
+        return isinstance(self.value, MlxBuffer)
+
+
+class CapturedNode:
+    """One step of a recording: a `CapturedDispatch` or a `CapturedBarrier`."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedBarrier(CapturedNode):
+    """A memory barrier."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedDispatch(CapturedNode):
+    """A kernel launch with everything that it needs."""
+
+    pipeline: Pipeline
+    bindings: tuple[RecordedBinding, ...]
+    launch: Launch
+    op_kind: CapturedOpKind
+    reads: tuple[BufferRange, ...]
+    writes: tuple[BufferRange, ...]
+
+    @property
+    def dispatch_kind(self) -> DispatchKind:
+        return self.launch.kind
+
+    @property
+    def threads_per_grid(self) -> Size:
+        """In threads or in threadgroups, as `dispatch_kind` says."""
+        return self.launch.grid
+
+    @property
+    def threads_per_threadgroup(self) -> Size:
+        return self.launch.group
+
+    @property
+    def threadgroup_memory(self) -> tuple[tuple[int, int], ...]:
+        """(index, bytes) of each threadgroup argument."""
+        return self.launch.shared
+
+
+class Dispatched:
+    """A dispatch that was encoded: its place in the command buffer, its kernel and its kind."""
+
+    __slots__ = ("index", "kind", "pipeline")
+
+    def __init__(self, index: int, pipeline: Pipeline, kind: CapturedOpKind) -> None:
+        self.index = index
+        self.pipeline = pipeline
+        self.kind = kind
+
+    def __str__(self) -> str:
+        return f"dispatch {self.index} ({self.pipeline.label})"
+
+    __repr__ = __str__

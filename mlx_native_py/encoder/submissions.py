@@ -1,0 +1,202 @@
+"""The command buffers of one queue from birth to completion, so that no error and no finished work is overlooked."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from .. import kernel_profile
+from ..errors import EncoderStateError, ForkedProcessError, WaitTimeout
+from ..kernel_profile import MEASURED, SIMULATED, CommandBufferEntry
+from .ticket import Ticket
+from .timing import SampleBuffers
+
+if TYPE_CHECKING:
+    from ..device import MlxDevice
+
+__all__ = ["SLOTS", "Submissions"]
+
+SLOTS = 64
+"""Command buffers that a Metal queue has; asking for one more waits until one is done."""
+
+_FIRST_SLICE, _LONGEST_SLICE = 1, 50  # milliseconds between two looks for Ctrl-C and for errors
+_numbers = itertools.count(1)
+
+
+class Submissions:
+    """Hands out command buffers, submits them, and settles each one when it is done."""
+
+    def __init__(self, device: MlxDevice) -> None:
+        self._pid = os.getpid()
+        self._door = device.door
+        self._mtl_queue = device.queue
+        self._residency = device.residency
+        self._completed = device.door.Metal.MTLCommandBufferStatusCompleted
+        self._event = device.mtl.newSharedEvent()
+        self._can_wait = device.capabilities.shared_event_wait
+        self._lock = threading.RLock()
+        self._value = 0
+        self._open = 0
+        self._flying: deque[Ticket] = deque()
+        self._unseen: list[Ticket] = []
+        self.samples = SampleBuffers(device)
+        self.provenance = SIMULATED if device.door.timing == "simulated" else MEASURED
+        kernel_profile.add_source(self)
+
+    def begin(self, *, unretained: bool) -> Ticket:
+        """A fresh command buffer."""
+        with self._lock:
+            if self._open >= SLOTS:
+                raise EncoderStateError(
+                    f"{self._open} command buffers of this device are neither committed nor dropped, "
+                    "and Metal has no more; commit or drop some encoders first"
+                )
+            self._open += 1
+        try:
+            self._make_room()
+            with self._door.autorelease_pool():
+                queue = self._mtl_queue
+                mtl = queue.commandBufferWithUnretainedReferences() if unretained else queue.commandBuffer()
+            return Ticket(self, mtl)
+        except BaseException:
+            with self._lock:
+                self._open -= 1
+            raise
+
+    def abandon(self, ticket: Ticket) -> None:
+        """The command buffer will not be submitted."""
+        with self._lock:
+            if not ticket.is_submitted and not ticket.is_closed:
+                self._open -= 1
+                ticket.discard()
+
+    def submit(self, ticket: Ticket) -> None:
+        """Sends the command buffer off, behind all that were sent before."""
+        with self._lock, self._door.autorelease_pool():
+            self.collect()
+            self._residency.flush()
+            self._value += 1
+            ticket.value, ticket.sequence = self._value, next(_numbers)
+            ticket.mtl.encodeSignalEvent_value_(self._event, self._value)
+            # Known before it flies, so that an interrupt in between cannot lose it.
+            self._flying.append(ticket)
+            ticket.submitted()
+            self._open -= 1
+            ticket.mtl.commit()
+
+    def look(self, ticket: Ticket) -> None:
+        """Settles a submitted command buffer if it is done."""
+        mtl = ticket.mtl
+        if mtl is not None and mtl.status() >= self._completed:
+            self._settle(ticket)
+
+    def collect(self) -> None:
+        """Settles every command buffer that is done; they finish in order, so the first that is not ends the search."""
+        with self._lock:
+            while self._flying:
+                first = self._flying[0]
+                self.look(first)
+                if not first.is_closed:
+                    break
+
+    def wait(self, ticket: Ticket, timeout: float | None = None) -> None:
+        """Returns when `ticket` and all before it are done; raises its error, or one that nobody has seen."""
+        if not ticket.is_submitted:
+            raise EncoderStateError(f"{ticket!r} was not committed, so waiting for it would never end")
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._lock:
+            ahead = [] if ticket.is_closed else [each for each in self._flying if each.value < ticket.value]
+        for each in (*ahead, ticket):
+            self._await(each, deadline, timeout)
+        self.collect()
+        self._raise(ticket)
+
+    def wait_all(self) -> None:
+        """Returns when everything that was submitted is done; raises an error that nobody has seen."""
+        with self._lock:
+            flying = list(self._flying)
+        for each in flying:
+            self._await(each, None, None)
+        self._raise(None)
+
+    def _make_room(self) -> None:
+        """Waits where Metal itself would, but open to Ctrl-C."""
+        while True:
+            with self._lock:
+                oldest = self._flying[0] if self._open + len(self._flying) > SLOTS and self._flying else None
+            if oldest is None:
+                return
+            self._await(oldest, None, None)
+
+    def _await(self, ticket: Ticket, deadline: float | None, timeout: float | None) -> None:
+        step = _FIRST_SLICE
+        if os.getpid() != self._pid:
+            raise ForkedProcessError(f"{ticket!r} belongs to process {self._pid}, which this one was forked from")
+        while not ticket.done():
+            left = _LONGEST_SLICE if deadline is None else int((deadline - time.monotonic()) * 1000) + 1
+            if deadline is not None and time.monotonic() >= deadline:
+                raise WaitTimeout(f"{ticket.describe()} is not done after {timeout} s; it goes on and can be waited for")
+            if self._can_wait:
+                # A failed command buffer signals nothing, hence the look at its status after each slice.
+                signalled = self._event.waitUntilSignaledValue_timeoutMS_(ticket.value, max(1, min(step, left)))
+            else:
+                signalled = False
+                time.sleep(min(step, left) / 1000)
+            if signalled:
+                self._settle(ticket)
+            step = min(step * 2, _LONGEST_SLICE)
+
+    def _raise(self, ticket: Ticket | None) -> None:
+        with self._lock:
+            unseen, self._unseen = self._unseen, []
+        error = ticket.error if ticket is not None else None
+        others = [each.error for each in unseen if each is not ticket and each.error is not None]
+        if error is None and not others:
+            return
+        raised = error or others.pop(0)
+        for other in others:
+            raised.add_note(f"also: {other}")
+        raise raised.with_traceback(None)
+
+    def _settle(self, ticket: Ticket) -> None:
+        """Takes down the outcome; the event comes a moment before the status, so this waits for that moment."""
+        with self._lock, self._door.autorelease_pool():
+            if ticket.is_closed:
+                return
+            finding: Exception | None = None
+            try:
+                ticket.mtl.waitUntilCompleted()
+            except Exception as found:  # what a checking device has to say, besides the error
+                finding = found
+            failed = ticket.mtl.status() != self._completed or finding is not None
+            error = self._failure(ticket, finding) if failed else None
+            times = float(ticket.mtl.GPUStartTime()), float(ticket.mtl.GPUEndTime())
+            self._record(ticket, times, failed)
+            ticket.close(error, times)
+            self._flying.remove(ticket)
+            if error is not None:
+                self._unseen.append(ticket)
+
+    def _failure(self, ticket: Ticket, finding: Exception | None) -> Exception:
+        reported = ticket.mtl.error()
+        code = int(reported.code()) if reported is not None else None
+        message = str(finding) if finding else str(reported.localizedDescription()) if reported else "no reason given"
+        error = ticket.failure(code, message)
+        error.__cause__ = finding
+        return error
+
+    def _record(self, ticket: Ticket, times: tuple[float, float], failed: bool) -> None:
+        """Into the profile: also what nobody waited for. Times of work that failed mean nothing."""
+        label = ticket.label or "(no label)"
+        how = None
+        if ticket.samples is not None:
+            how = ticket.samples.finish(label, ticket.sequence, ticket.dispatches, self.provenance, failed)
+        if ticket.timed and not failed:
+            ns = max(0, int((times[1] - times[0]) * 1e9))
+            kernel_profile.record_command_buffer(
+                CommandBufferEntry(ticket.sequence, label, ns, len(ticket.dispatches), self.provenance, how)
+            )

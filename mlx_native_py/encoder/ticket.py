@@ -1,0 +1,150 @@
+"""A submitted command buffer: whether it is done, how to wait for it, what went wrong, how long the GPU took."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import CommandBufferError, EncoderStateError
+from .nodes import Dispatched
+
+if TYPE_CHECKING:
+    from .submissions import Submissions
+
+__all__ = ["Ticket"]
+
+_LONGEST_NAP = 0.002  # between two looks of an awaiting task
+
+
+class Ticket:
+    """What `commit()` hands back. It may be dropped: the work goes on, and an error is raised by the next wait.
+
+    >>> ticket = enc.commit(label="step")  # doctest: +SKIP
+    >>> ticket.wait(timeout=1.0); ticket.done(), ticket.gpu_time > 0  # doctest: +SKIP
+    (True, True)
+    """
+
+    __slots__ = (
+        "_await_error",
+        "_error",
+        "_queue",
+        "_state",
+        "dispatches",
+        "keep",
+        "label",
+        "mtl",
+        "samples",
+        "sequence",
+        "times",
+        "timed",
+        "value",
+        "__weakref__",
+    )
+
+    OPEN, SUBMITTED, DONE, DISCARDED = range(4)
+
+    def __init__(self, queue: Submissions, mtl: Any) -> None:
+        self._queue = queue
+        self._state = Ticket.OPEN
+        self._error: BaseException | None = None
+        self.mtl = mtl
+        self.label = ""
+        self.dispatches: list[Dispatched] = []
+        self.keep: set[Any] = set()
+        """What the GPU may use until it is done."""
+        self.samples: Any = None
+        self.timed = False
+        self.sequence = 0
+        self.value = 0
+        """Of the queue's event, once the GPU is through."""
+        self.times = (0.0, 0.0)
+
+    def done(self) -> bool:
+        """Whether the GPU will not touch this work's memory any more: it is through with it, or never saw it."""
+        if self._state == Ticket.SUBMITTED:
+            self._queue.look(self)
+        return self._state >= Ticket.DONE
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Returns when the GPU is done; `timeout` is in seconds, and running out of it raises `WaitTimeout`.
+
+        Raises the error of this command buffer, each time, or else that of another one which nobody has seen yet.
+        """
+        self._queue.wait(self, timeout)
+
+    @property
+    def error(self) -> BaseException | None:
+        """What went wrong, if the work is done and something did."""
+        return self._error if self.done() else None
+
+    @property
+    def gpu_interval(self) -> tuple[float, float]:
+        """When the GPU began and ended, in seconds of the host's clock."""
+        if not self.done() or self._state == Ticket.DISCARDED:
+            raise EncoderStateError(f"{self!r} is not done, so its GPU times are not known; wait for it first")
+        return self.times
+
+    @property
+    def gpu_time(self) -> float:
+        """Seconds that the GPU took."""
+        start, end = self.gpu_interval
+        return max(0.0, end - start)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._finished().__await__()
+
+    async def _finished(self) -> None:
+        # Polled, because Metal's notifications would run Python on threads that it does not own.
+        nap = 0.0
+        while not self.done():
+            await asyncio.sleep(nap)
+            nap = min(_LONGEST_NAP, nap + 0.0001)
+        self.wait()
+
+    def close(self, error: BaseException | None, times: tuple[float, float]) -> None:
+        """For the queue: the work is done."""
+        self._error = error
+        self.times = times
+        self._state = Ticket.DONE
+        self.keep.clear()
+        self.mtl = None
+
+    def discard(self) -> None:
+        """For the encoder: the work will never be submitted."""
+        self._state = Ticket.DISCARDED
+        self.keep.clear()
+        self.mtl = None
+
+    def submitted(self) -> None:
+        """For the queue: the work is on its way."""
+        self._state = Ticket.SUBMITTED
+
+    @property
+    def is_submitted(self) -> bool:
+        return self._state in (Ticket.SUBMITTED, Ticket.DONE)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._state >= Ticket.DONE
+
+    def describe(self) -> str:
+        name = f" {self.label!r}" if self.label else ""
+        return f"command buffer{name} of {_counted(self.dispatches)}"
+
+    def failure(self, code: int | None, message: str) -> CommandBufferError:
+        """The exception for an error that the GPU reports."""
+        return CommandBufferError(message, code=code, label=self.label, dispatches=names(self.dispatches))
+
+    def __repr__(self) -> str:
+        state = ("open", "submitted", "done", "discarded")[self._state]
+        return f"<Ticket of {self.describe()}, {'failed' if self._error else state}>"
+
+
+def _counted(dispatches: Sequence[Dispatched]) -> str:
+    return f"{len(dispatches)} dispatch{'' if len(dispatches) == 1 else 'es'}"
+
+
+def names(dispatches: Sequence[Dispatched]) -> list[str]:
+    """The kernels of some dispatches."""
+    return [each.pipeline.label for each in dispatches]

@@ -1,0 +1,164 @@
+"""Times of single dispatches: counter samples around each one, in as many sample buffers as it takes."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .. import kernel_profile
+from ..kernel_profile import DispatchEntry, Provenance, convert_gpu_ticks_to_ns, record_clock_pair, unsupported
+from .nodes import Dispatched
+
+if TYPE_CHECKING:
+    from ..device import MlxDevice
+
+__all__ = ["SampleBuffers", "Samples"]
+
+_SAMPLES = 4096  # of one sample buffer; Metal's limit
+_PAIRS = _SAMPLES // 2
+
+
+class SampleBuffers:
+    """The sample buffers of a device, used again and again because a process may have only a few."""
+
+    def __init__(self, device: MlxDevice) -> None:
+        self._door = device.door
+        self._mtl = device.mtl
+        able = device.capabilities
+        self.in_pass = able.timestamp_counters and able.dispatch_boundary_sampling
+        """Whether samples can be taken inside a pass; otherwise each dispatch gets a pass of its own."""
+        self.reason = ""
+        """Why dispatches cannot be timed one by one."""
+        if not able.timestamp_counters:
+            self.reason = "the device has no timestamp counters"
+        elif not self.in_pass and not able.stage_boundary_sampling:
+            self.reason = "the device samples neither at dispatch nor at stage boundaries"
+        self._lock = threading.Lock()
+        self._free: list[Any] = []
+
+    def samples(self) -> Samples:
+        """A place for the samples of one command buffer."""
+        if not self.reason:
+            self.note_clock()
+        return Samples(self)
+
+    def take(self) -> tuple[Any, str]:
+        """(sample buffer, "") or (None, why there is none)."""
+        with self._lock:
+            if self._free:
+                return self._free.pop(), ""
+        metal = self._door.Metal
+        wanted = str(metal.MTLCommonCounterSetTimestamp)
+        counters = next(each for each in self._mtl.counterSets() if str(each.name()) == wanted)
+        descriptor = metal.MTLCounterSampleBufferDescriptor.alloc().init()
+        descriptor.setCounterSet_(counters)
+        descriptor.setSampleCount_(_SAMPLES)
+        descriptor.setStorageMode_(metal.MTLStorageModeShared)
+        descriptor.setLabel_("mlx_native.dispatch_samples")
+        made, error = self._mtl.newCounterSampleBufferWithDescriptor_error_(descriptor, None)
+        return made, "" if made is not None else str(error.localizedDescription())
+
+    def give(self, buffers: Sequence[Any]) -> None:
+        """Back for the next command buffer."""
+        with self._lock:
+            self._free.extend(buffers)
+
+    def note_clock(self) -> None:
+        """Notes where both clocks stand; the CPU's is read on both sides of the GPU's."""
+        before = time.monotonic_ns()
+        _, ticks = self._mtl.sampleTimestamps_gpuTimestamp_(None, None)
+        record_clock_pair((before + time.monotonic_ns()) // 2, int(ticks))
+
+    def new_fence(self) -> Any:
+        """Keeps passes from overlapping, so that each one's time is its own."""
+        return self._mtl.newFence()
+
+    def pass_descriptor(self, concurrent: bool, sample: tuple[Any, int] | None) -> Any:
+        """Of a pass that is sampled at its start and its end."""
+        metal = self._door.Metal
+        descriptor = metal.MTLComputePassDescriptor.computePassDescriptor()
+        descriptor.setDispatchType_(metal.MTLDispatchTypeConcurrent if concurrent else metal.MTLDispatchTypeSerial)
+        if sample is not None:
+            attachment = descriptor.sampleBufferAttachments().objectAtIndexedSubscript_(0)
+            attachment.setSampleBuffer_(sample[0])
+            attachment.setStartOfEncoderSampleIndex_(sample[1])
+            attachment.setEndOfEncoderSampleIndex_(sample[1] + 1)
+        return descriptor
+
+
+class Samples:
+    """Two samples for each dispatch of one command buffer."""
+
+    def __init__(self, pool: SampleBuffers) -> None:
+        self._pool = pool
+        self._buffers: list[Any] = []
+        self._count = 0
+        self._reason = pool.reason
+        self._fence: Any = None
+        self.in_pass = pool.in_pass
+        self.own_passes = not pool.in_pass and not pool.reason
+
+    def next(self) -> tuple[Any, int] | None:
+        """Where the next dispatch's first sample goes, with room for the second; None where there is no room."""
+        if self._reason:
+            return None
+        chunk, place = divmod(self._count, _PAIRS)
+        if chunk == len(self._buffers):
+            made, self._reason = self._pool.take()
+            if made is None:
+                return None
+            self._buffers.append(made)
+        self._count += 1
+        return self._buffers[chunk], 2 * place
+
+    def open_pass(self, commands: Any, concurrent: bool) -> Any:
+        """A compute pass for one dispatch, behind the one before it."""
+        opened = commands.computeCommandEncoderWithDescriptor_(self._pool.pass_descriptor(concurrent, self.next()))
+        if self._fence is None:
+            self._fence = self._pool.new_fence()
+        else:
+            opened.waitForFence_(self._fence)
+        return opened
+
+    def end_dispatch(self, opened: Any) -> None:
+        """After the one dispatch of a pass."""
+        opened.updateFence_(self._fence)
+
+    def finish(
+        self, label: str, sequence: int, dispatches: Sequence[Dispatched], source: Provenance, failed: bool
+    ) -> Provenance:
+        """Records the dispatches of a completed command buffer, and says how they were timed."""
+        buffers, self._buffers = self._buffers, []
+        try:
+            if failed:
+                return unsupported("the command buffer failed")
+            if buffers:
+                self._pool.note_clock()
+                self._read(label, sequence, dispatches, source, buffers)
+        finally:
+            self._pool.give(buffers)
+        return unsupported(self._reason) if self._reason else source
+
+    def _read(
+        self, label: str, sequence: int, dispatches: Sequence[Dispatched], source: Provenance, buffers: Sequence[Any]
+    ) -> None:
+        for chunk, buffer in enumerate(buffers):
+            count = min(_PAIRS, self._count - chunk * _PAIRS)
+            raw = bytes(buffer.resolveCounterRange_((0, 2 * count)) or b"")
+            ticks = struct.unpack(f"<{len(raw) // 8}Q", raw)
+            for place in range(len(ticks) // 2):
+                dispatch = dispatches[chunk * _PAIRS + place]
+                start, end = ticks[2 * place], ticks[2 * place + 1]
+                kernel_profile.record_dispatch(_entry(label, sequence, dispatch, start, end, source))
+
+
+def _entry(label: str, sequence: int, dispatch: Dispatched, start: int, end: int, source: Provenance) -> DispatchEntry:
+    index, kind, kernel = dispatch.index, dispatch.kind.value, dispatch.pipeline.label
+    # Zero was never written; all ones is how Metal says that a sample failed.
+    if start in (0, 2**64 - 1) or end in (0, 2**64 - 1):
+        return DispatchEntry(label, kind, index, 0, 0, 0, kernel, sequence, unsupported("the GPU took no sample"))
+    begin, finish = convert_gpu_ticks_to_ns(start), convert_gpu_ticks_to_ns(end)
+    return DispatchEntry(label, kind, index, max(0, finish - begin), begin, finish, kernel, sequence, source)

@@ -1,0 +1,181 @@
+"""What a byte range is, when two of them are in each other's way, and how to say so."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar, Protocol
+from weakref import ReferenceType, WeakSet, ref
+
+__all__ = ["BufferRange", "Conflict", "HasSpan", "Hazard", "HazardKind", "MemRangeRole", "Memory", "Span", "Step"]
+
+
+class Memory:
+    """One stretch of this process's memory, under which ranges are kept; several views share it.
+
+    `known=False` says that the address means nothing to the CPU; such a memory has no aliases.
+    """
+
+    __slots__ = ("address", "nbytes", "label", "aliases", "__weakref__")
+
+    any_aliases: ClassVar[bool] = False
+    """Whether there ever were two memories with bytes in common, which is rare."""
+
+    def __init__(self, address: int, nbytes: int, label: str = "", *, known: bool = True) -> None:
+        self.address = address
+        self.nbytes = nbytes
+        self.label = label
+        self.aliases: tuple[ReferenceType[Memory], ...] = ()
+        """Other live memories with some of the same bytes."""
+        if known:
+            with _lock:
+                for other in list(_live):
+                    if address < other.address + other.nbytes and other.address < address + nbytes:
+                        self._meet(other)
+                        other._meet(self)
+                _live.add(self)
+
+    def _meet(self, other: Memory) -> None:
+        Memory.any_aliases = True
+        self.aliases = (*(alias for alias in self.aliases if alias() is not None), ref(other))
+
+    def __repr__(self) -> str:
+        return f"{self.label or 'memory'} ({self.nbytes} bytes at {self.address:#x})"
+
+
+_lock = threading.RLock()
+_live: WeakSet[Memory] = WeakSet()
+
+Span = tuple[Memory, int, int]
+"""A memory and the addresses of its first byte and of the byte after its last."""
+
+
+class MemRangeRole(Enum):
+    """What a dispatch does with a range."""
+
+    Src = "read"
+    Dst = "write"
+
+
+class HasSpan(Protocol):
+    """A buffer, a view or a `BufferRange`."""
+
+    @property
+    def span(self) -> Span: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BufferRange:
+    """Bytes from `start` up to `end` (addresses) of a memory, read or written.
+
+    >>> memory = Memory(4096, 64)
+    >>> low = BufferRange(memory, 4096, 4128, MemRangeRole.Dst)
+    >>> high = BufferRange(memory, 4128, 4160, MemRangeRole.Src)
+    >>> low.conflicts_with(high), low.conflicts_with(BufferRange(memory, 4127, 4160, MemRangeRole.Src))
+    (False, True)
+    """
+
+    allocation: Memory
+    start: int
+    end: int
+    role: MemRangeRole
+
+    @classmethod
+    def from_buffer(cls, buffer: HasSpan, role: MemRangeRole) -> BufferRange:
+        """The exact bytes of a buffer or view."""
+        return cls(*buffer.span, role)
+
+    @property
+    def span(self) -> Span:
+        return self.allocation, self.start, self.end
+
+    def conflicts_with(self, other: BufferRange) -> bool:
+        """Whether they share bytes and one of them writes; the same both ways round."""
+        writes = self.role is MemRangeRole.Dst or other.role is MemRangeRole.Dst
+        return writes and _shared(self.span, other.span) is not None
+
+
+def _shared(one: Span, two: Span) -> tuple[int, int] | None:
+    """The bytes that two spans have in common."""
+    start, end = max(one[1], two[1]), min(one[2], two[2])
+    if start >= end or not (one[0] is two[0] or any(alias() is two[0] for alias in one[0].aliases)):
+        return None
+    return start, end
+
+
+class HazardKind(Enum):
+    """What would go wrong without a barrier."""
+
+    RAW = "read after write"
+    WAR = "write after read"
+    WAW = "write after write"
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """Two dispatches that must not overlap, and the first bytes found that say so."""
+
+    kind: HazardKind
+    earlier: Any
+    later: Any
+    start: int
+    end: int
+    allocation: Memory
+
+    @property
+    def offset(self) -> int:
+        """Where the bytes begin in their allocation."""
+        return self.start - self.allocation.address
+
+    @property
+    def nbytes(self) -> int:
+        return self.end - self.start
+
+    def __str__(self) -> str:
+        first, _, second = self.kind.value.replace("read", "reads").replace("write", "writes").split()
+        return (
+            f"{self.kind.name}: {self.later} {first} bytes {self.offset}..{self.offset + self.nbytes} "
+            f"of {self.allocation}, which {self.earlier} {second}"
+        )
+
+
+Step = tuple[Any, Sequence[Span], Sequence[Span]]
+"""A dispatch, by whatever names it, with what it reads and what it writes."""
+
+
+class Conflict:
+    """That a dispatch must wait; `hazard` looks up why when it is asked."""
+
+    __slots__ = ("_log", "_count", "_step", "_hazard")
+
+    def __init__(self, log: list[Step], step: Step) -> None:
+        self._log = log
+        self._count = len(log)
+        self._step = step
+        self._hazard: Hazard | None = None
+
+    @property
+    def hazard(self) -> Hazard:
+        """The latest dispatch in the way of the first range that has one; reads are looked at first."""
+        if self._hazard is None:
+            self._hazard = self._look()
+            self._log = []
+        return self._hazard
+
+    def _look(self) -> Hazard:
+        by, reads, writes = self._step
+        for span, is_write in [*((span, False) for span in reads), *((span, True) for span in writes)]:
+            for earlier, its_reads, its_writes in reversed(self._log[: self._count]):
+                kind = HazardKind.WAW if is_write else HazardKind.RAW
+                found = next(filter(None, (_shared(span, other) for other in its_writes)), None)
+                if found is None and is_write:
+                    kind = HazardKind.WAR
+                    found = next(filter(None, (_shared(span, other) for other in its_reads)), None)
+                if found is not None:
+                    return Hazard(kind, earlier, by, *found, span[0])
+        raise LookupError("the memories of this conflict are no longer aliases")
+
+    def __repr__(self) -> str:
+        return f"Conflict({self.hazard})"
