@@ -55,7 +55,7 @@ class _Export:
 
 
 # Reentrant, because a finaliser that releases a buffer may run anywhere inside.
-_exporting = threading.RLock()
+_changing = threading.RLock()
 
 
 class Allocation:
@@ -109,19 +109,22 @@ class Allocation:
 
     def hold(self, completion: Completion) -> None:
         """Says that the GPU may use the memory until `completion` is done; earlier ones stay in force."""
-        earlier = self.pending
-        if earlier is None or earlier is completion or earlier.done():
-            self.pending = completion
-            return
-        parts = earlier.parts if isinstance(earlier, _All) else (earlier,)
-        if completion not in parts:
-            self.pending = _All((*(part for part in parts if not part.done()), completion))
+        with _changing:
+            self.require_live()
+            earlier = self.pending
+            if earlier is None or earlier is completion or earlier.done():
+                self.pending = completion
+                return
+            parts = earlier.parts if isinstance(earlier, _All) else (earlier,)
+            if completion not in parts:
+                self.pending = _All((*(part for part in parts if not part.done()), completion))
 
     def is_busy(self) -> bool:
         """Whether the GPU may still use the memory."""
-        if self.pending is not None and self.pending.done():
-            self.pending = None
-        return self.pending is not None
+        with _changing:
+            if self.pending is not None and self.pending.done():
+                self.pending = None
+            return self.pending is not None
 
     def is_exported(self) -> bool:
         """Whether an array over the memory is alive."""
@@ -134,7 +137,7 @@ class Allocation:
 
     def release(self) -> None:
         """Ends the use of all buffers over it; arrays that are out stay."""
-        with _exporting:
+        with _changing:
             self.released = True
 
     def require_live(self) -> None:
@@ -144,12 +147,12 @@ class Allocation:
 
     def bytes(self) -> Array:
         """All bytes, without a copy; the array keeps the memory alive."""
-        self.require_live()
         if not self.address:
             raise InvalidArgument(
                 "the CPU cannot see a buffer of private storage; copy it into a shared one by a kernel"
             )
-        with _exporting:
+        with _changing:
+            self.require_live()
             export = None if self._export is None else self._export()
             if export is None:
                 export = _Export(self)
@@ -184,7 +187,8 @@ def allocate(door: Door, device: Any, nbytes: int, limit: int, residency: Reside
         # Removals that were only staged kept memory; now it is free.
         mtl = device.newBufferWithLength_options_(nbytes, mode)
     made = _made(mtl, nbytes, device)
-    allocation = Allocation(made, _address(made, nbytes), nbytes, residency)
+    address = _address(made, nbytes)
+    allocation = Allocation(made, address, nbytes, residency, memory=Memory(address, nbytes, fresh=True))
     residency.add(allocation)
     return allocation
 

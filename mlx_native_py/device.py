@@ -234,6 +234,11 @@ class MlxDevice:
 
     # Life
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close()` was called."""
+        return self._closed
+
     def require_open(self) -> None:
         """Raises where the device is closed, or belongs to the process that this one was forked from."""
         if self._closed:

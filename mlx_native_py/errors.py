@@ -10,6 +10,7 @@ MlxError
 ├── ForkedProcessError      also RuntimeError     a device was opened before a fork and used after it
 ├── ResidencySetError       also RuntimeError     the device refused a residency set
 ├── EncoderStateError       also RuntimeError     the right call at the wrong time: after a commit, after close, ...
+├── CaptureError            also RuntimeError     the device cannot write a GPU trace
 ├── CommandBufferError      also RuntimeError     the GPU gave up on a command buffer
 ├── BufferAllocationError   also MemoryError      no memory for a buffer
 └── WaitTimeout             also TimeoutError     the GPU was not done in the time allowed
@@ -22,6 +23,7 @@ from collections.abc import Sequence
 __all__ = [
     "BackendError",
     "BufferAllocationError",
+    "CaptureError",
     "CommandBufferError",
     "DeviceNotFound",
     "EncoderStateError",
@@ -108,6 +110,10 @@ class ResidencySetError(MlxError, RuntimeError):
 
 class EncoderStateError(MlxError, RuntimeError):
     """The right call at the wrong time: encoding after a commit, a second commit, a device after its close."""
+
+
+class CaptureError(MlxError, RuntimeError):
+    """The device cannot write a GPU trace: the way it was started, or the place to write to, does not allow it."""
 
 
 # MTLCommandBufferError; what no retry can help is marked by _LOST.

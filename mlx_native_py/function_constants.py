@@ -65,7 +65,9 @@ def _refuse_unknown(kernel: str, source: str, key: int | str, places: Mapping[in
 def _value(kernel: str, name: str, code: int, index: int, value: Any) -> ConstantValue:
     kind = scalar_type(code)
     if kind is None:
-        raise InvalidArgument(f"kernel {kernel!r}: function constant {name!r} has a type that cannot be set (type {code})")
+        raise InvalidArgument(
+            f"kernel {kernel!r}: function constant {name!r} has a type that cannot be set (type {code})"
+        )
     size = kind.lane_bytes * (4 if kind.lanes == 3 else kind.lanes)
     try:
         data = kind.pack(value, size)

@@ -15,7 +15,8 @@ __all__ = ["BufferRange", "Conflict", "HasSpan", "Hazard", "HazardKind", "MemRan
 class Memory:
     """One stretch of this process's memory, under which ranges are kept; several views share it.
 
-    `known=False` says that the address means nothing to the CPU; such a memory has no aliases.
+    `known=False` says that the address means nothing to the CPU; such a memory has no aliases. `fresh=True` says that
+    the memory was just allocated, so that no other one can have bytes of it yet.
     """
 
     __slots__ = ("address", "nbytes", "label", "aliases", "__weakref__")
@@ -23,7 +24,7 @@ class Memory:
     any_aliases: ClassVar[bool] = False
     """Whether there ever were two memories with bytes in common, which is rare."""
 
-    def __init__(self, address: int, nbytes: int, label: str = "", *, known: bool = True) -> None:
+    def __init__(self, address: int, nbytes: int, label: str = "", *, known: bool = True, fresh: bool = False) -> None:
         self.address = address
         self.nbytes = nbytes
         self.label = label
@@ -31,7 +32,7 @@ class Memory:
         """Other live memories with some of the same bytes."""
         if known:
             with _lock:
-                for other in list(_live):
+                for other in () if fresh else list(_live):
                     if address < other.address + other.nbytes and other.address < address + nbytes:
                         self._meet(other)
                         other._meet(self)

@@ -105,7 +105,7 @@ class KernelRegistry:
         self._identity = f"{device.capabilities.name}/{device.capabilities.architecture}/{device.mtl.registryID()}"
         self._archive = PipelineArchive(self._door, self._mtl, Path(archive)) if archive is not None else None
         self._lock = threading.Lock()
-        self._done: dict[str, float] = {name: 0 for name in RegistryStats.__dataclass_fields__}
+        self._done: dict[str, float] = dict.fromkeys(RegistryStats.__dataclass_fields__, 0)
         self._sources: dict[str, tuple[str, CompileOptions]] = {}
         self._families: dict[str, str] | None = None
         self._libraries: _Once[KernelLibrary] = _Once()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -95,14 +96,24 @@ class Pipeline:
         self.buffers = _by_slot(b for b in bindings if b.kind == "buffer")
         """The buffer arguments by slot; None where the kernel has no argument."""
         self.shared = _by_slot(b for b in bindings if b.kind == "threadgroup")
-        self.specs = tuple(b and (b.size, b.alignment - 1, b.reads, b.writes) for b in self.buffers)
-        """What each dispatch looks at, by slot: size, bits that an offset must not have, reads, writes."""
+        self.specs = tuple(None if binding is None else _spec(binding) for binding in self.buffers)
+        """What each dispatch looks at, by slot."""
         self.launches: dict[Any, Any] = {}
         """Launch shapes that have been checked against this pipeline, by what the caller wrote."""
 
     def __repr__(self) -> str:
         names = ", ".join(binding.name for binding in self.bindings)
         return f"<Pipeline {self.label}({names}), at most {self.max_threads} threads, width {self.width}>"
+
+
+Spec = tuple[int, int, bool, bool, Callable[..., bytes] | None]
+"""Size, bits that an offset must not have, reads, writes, and what packs plain numbers."""
+
+
+def _spec(binding: Binding) -> Spec:
+    scalar = None if binding.writes else binding.scalar
+    pack = None if scalar is None else scalar.quick(binding.size)
+    return binding.size, binding.alignment - 1, binding.reads, binding.writes, pack
 
 
 def _by_slot(bindings: Any) -> tuple[Binding | None, ...]:

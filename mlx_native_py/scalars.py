@@ -65,6 +65,17 @@ class ScalarType:
             packed = b"".join(map(self._lane, values))
         return packed if len(packed) == size else packed.ljust(size, b"\0")
 
+    def quick(self, size: int) -> Callable[..., bytes] | None:
+        """Packs plain ints and floats (one per lane) in one call, or raises `struct.error`; None where that cannot be.
+
+        >>> scalar_type(33).quick(4)(7)
+        b'\x07\x00\x00\x00'
+        """
+        if self.scalar in ("bool", "bfloat"):
+            return None
+        fill = size - self.lanes * self.lane_bytes
+        return struct.Struct(f"<{self.lanes}{self.format}{fill}x").pack if fill >= 0 else None
+
     def _components(self, value: Any) -> Sequence[Any]:
         if isinstance(value, (str, bytes)) or not hasattr(value, "__len__") or len(value) != self.lanes:
             raise InvalidArgument(f"{value!r} is not a {self.name}: expected {self.lanes} numbers")

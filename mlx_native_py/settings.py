@@ -112,7 +112,7 @@ _overrides: ContextVar[dict[str, Any] | None] = ContextVar("mlx_native_py_settin
 
 def current() -> Settings:
     """The settings in force here and now."""
-    found = _parse(tuple(os.environ.get(flag) for flag in _FLAGS))
+    found = _parse(tuple(map(os.environ.get, _FLAGS)))
     changes = _overrides.get()
     return replace(found, **changes) if changes else found
 

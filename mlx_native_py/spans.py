@@ -22,7 +22,7 @@ class Spans:
     """
 
     __slots__ = ("_chunks", "_tops")
-    LONGEST = 512  # boundaries in a chunk; even
+    LONGEST = 512  # boundaries in a chunk; a multiple of 4, so that halves hold whole ranges
 
     def __init__(self) -> None:
         self._chunks: list[list[int]] = []

@@ -75,17 +75,15 @@ kernel void q4_matvec(device const uint *W, device const float *scales, device c
   device const uint *words = W + ulong(r) * (width / 8);
   device const float *scale = scales + ulong(r) * (width / 64);
   device const float *bias = biases + ulong(r) * (width / 64);
-  float sum = 0.0f;
+  device const float4 *v = (device const float4 *)x;
+  float4 acc = 0.0f;
   for (uint i = lane; i < width / 8; i += 32) {
-    const uint word = words[i];
-    device const float *v = x + 8 * i;
-    float dot = 0.0f, total = 0.0f;
-    for (uint k = 0; k < 8; ++k) {
-      dot += float((word >> (4 * k)) & 15) * v[k];
-      total += v[k];
-    }
-    sum += scale[i / 8] * dot + bias[i / 8] * total;
+    const uint4 word = words[i];
+    const float4 low = float4(word >> uint4(0, 4, 8, 12) & 15);
+    const float4 high = float4(word >> uint4(16, 20, 24, 28) & 15);
+    const float4 first = v[2 * i], second = v[2 * i + 1];
+    acc += scale[i / 8] * (low * first + high * second) + bias[i / 8] * (first + second);
   }
-  sum = simd_sum(sum);
+  const float sum = simd_sum(acc.x + acc.y + acc.z + acc.w);
   if (lane == 0) y[r] = sum;
 }

@@ -13,7 +13,7 @@ from ..buffer import MlxBuffer
 from ..errors import InvalidArgument
 from ..pipeline import Binding, Pipeline
 
-__all__ = ["INLINE_LIMIT", "Out", "argument", "refuse_count"]
+__all__ = ["INLINE_LIMIT", "Out", "argument", "foreign", "refuse_count"]
 
 INLINE_LIMIT = 4096
 """Bytes that Metal takes inline; longer ones travel in a buffer."""
@@ -44,6 +44,11 @@ def refuse_count(pipeline: Pipeline, given: Sequence[Any]) -> InvalidArgument:
     return InvalidArgument(
         f"kernel {pipeline.label!r} takes {len(slots)} arguments by slot ({wanted}); {len(given)} were given"
     )
+
+
+def foreign(pipeline: Pipeline, given: MlxBuffer) -> InvalidArgument:
+    """The error for a buffer of another device."""
+    return InvalidArgument(f"kernel {pipeline.label!r}: {given!r} belongs to another device")
 
 
 def argument(

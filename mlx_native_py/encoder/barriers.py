@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..hazards import Conflict, Hazard
+from .ticket import Ticket
 
 __all__ = ["Barrier"]
 
@@ -21,6 +22,7 @@ class Barrier:
     """
 
     before: int
+    ticket: Ticket
     conflict: Conflict | None = None
 
     @property
@@ -30,7 +32,11 @@ class Barrier:
     @property
     def hazard(self) -> Hazard | None:
         """Both dispatches and the bytes; None where the barrier was placed by hand."""
-        return None if self.conflict is None else self.conflict.hazard
+        if self.conflict is None:
+            return None
+        found = self.conflict.hazard
+        name = self.ticket.dispatched
+        return replace(found, earlier=name(found.earlier), later=name(found.later))
 
     def __str__(self) -> str:
         return f"before dispatch {self.before}: {self.hazard or 'placed by hand'}"

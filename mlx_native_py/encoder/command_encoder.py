@@ -14,12 +14,12 @@ from ..buffer import MlxBuffer
 from ..errors import EncoderStateError, InvalidArgument
 from ..hazards import BufferRange, MemRangeRole, Span
 from ..mem_ranges import MemRanges
-from ..pipeline import Pipeline
-from .arguments import Out, argument, refuse_count
+from ..pipeline import BUFFER_SLOTS, Pipeline
 from .barriers import Barrier
 from .compute_pass import ComputePass
 from .launch import Launch, plan_launch
-from .nodes import CapturedBarrier, CapturedDispatch, CapturedNode, CapturedOpKind, Dispatched, RecordedBinding
+from .nodes import CapturedBarrier, CapturedDispatch, CapturedNode, CapturedOpKind, RecordedBinding
+from .resolver import Resolver, Values
 from .ticket import Ticket
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["CommandEncoder"]
 
 _OTHER = CapturedOpKind.Other
-Values = list[MlxBuffer | bytes | None]
 
 
 class CommandEncoder:
@@ -62,10 +61,9 @@ class CommandEncoder:
         self._thread = get_ident()
         self._mine = counters.mine()
         self._queue = device.submissions
-        self._residency = device.residency
+        self._resolver = Resolver(device)
         self._pending_kind = _OTHER
         self._captured: list[CapturedNode] | None = None
-        self._capture_bound: Values = []
         self._begin()
 
     def _begin(self) -> None:
@@ -74,7 +72,7 @@ class CommandEncoder:
         self._ticket.timed = self._profile_cb
         if self._profile_dispatch:
             self._ticket.samples = self._queue.samples.samples()
-        self._pass = ComputePass(self.device, self._ticket)
+        self._pass = self._resolver.opened = ComputePass(self.device, self._ticket)
         self._end = weakref.finalize(self, _give_up, self._queue, self._ticket, self._pass)
         self.mem_ranges.reset()
         self._owner = self._thread
@@ -107,11 +105,11 @@ class CommandEncoder:
             launch = pipeline.launches[threads, threadgroups, group, shared]
         except (KeyError, TypeError):
             launch = plan_launch(pipeline, threads, threadgroups, group, shared)
-        values, read, written = self._resolve(pipeline, args)
+        values, read, written = self._resolver.resolve(pipeline, args)
         if reads is not None:
-            read = self._spans(reads)
+            read = self._resolver.spans(reads)
         if writes is not None:
-            written = self._spans(writes)
+            written = self._resolver.spans(writes)
         if self._pending_kind is not _OTHER:
             kind, self._pending_kind = (self._pending_kind if kind is _OTHER else kind), _OTHER
         self.tally.dispatches += 1
@@ -130,7 +128,7 @@ class CommandEncoder:
         values: Values = [None] * len(node.pipeline.buffers)
         for binding in node.bindings:
             if isinstance(binding.value, MlxBuffer):
-                argument(node.pipeline, binding.slot, binding.value, None, self._spill)
+                self._resolver.check(node.pipeline, binding.slot, binding.value)
             values[binding.slot] = binding.value
         kind, self._pending_kind = self._pending_kind, _OTHER
         read, written = [each.span for each in node.reads], [each.span for each in node.writes]
@@ -143,7 +141,7 @@ class CommandEncoder:
         if self._captured is not None:
             self._captured.append(CapturedBarrier())
         elif self._pass.is_open:
-            self._barrier(Barrier(len(self._ticket.dispatches)))
+            self._barrier(Barrier(len(self._ticket.dispatches), self._ticket))
             self.mem_ranges.reset()
 
     def force_barrier_and_reset_tracker(self) -> None:
@@ -170,14 +168,14 @@ class CommandEncoder:
         if self._captured:
             raise EncoderStateError(f"a capture of {len(self._captured)} nodes is under way; take_capture() first")
         self._captured = []
-        self._capture_bound = [None] * 31
+        self._resolver.captured = [None] * BUFFER_SLOTS
 
     def is_capturing(self) -> bool:
         return self._captured is not None
 
     def take_capture(self) -> list[CapturedNode] | None:
         """The nodes, and the end of capture mode; None outside of it."""
-        nodes, self._captured = self._captured, None
+        nodes, self._captured, self._resolver.captured = self._captured, None, None
         return nodes
 
     # Committing
@@ -221,7 +219,6 @@ class CommandEncoder:
         """That of the current command buffer, committed or not."""
         return self._ticket
 
-    @property
     def metal_command_buffer(self) -> Any:
         """The MTLCommandBuffer, or None once it is done with."""
         return self._ticket.mtl
@@ -252,75 +249,23 @@ class CommandEncoder:
 
     # Inside
 
-    def _resolve(self, pipeline: Pipeline, args: tuple[Any, ...]) -> tuple[Values, list[Span], list[Span]]:
-        """What to bind at each slot, and the spans that are read and written; nothing has been sent yet."""
-        if len(args) != len(pipeline.specs):
-            raise refuse_count(pipeline, args)
-        values: Values = []
-        read: list[Span] = []
-        written: list[Span] = []
-        residency = self._residency
-        for spec, arg in zip(pipeline.specs, args, strict=True):
-            if type(arg) is not MlxBuffer or spec is None:
-                self._convert(pipeline, arg, values, read, written)
-                continue
-            size, misaligned, reading, writing = spec
-            home = arg.allocation
-            if arg.nbytes < size or arg.offset & misaligned or home.released or (writing and home.readonly):
-                argument(pipeline, len(values), arg, None, self._spill)
-            if home.residency is not residency:
-                raise InvalidArgument(f"kernel {pipeline.label!r}: {arg!r} belongs to another device")
-            values.append(arg)
-            if reading:
-                read.append(arg.span)
-            if writing:
-                written.append(arg.span)
-        return values, read, written
-
-    def _convert(self, pipeline: Pipeline, arg: Any, values: Values, read: list[Span], written: list[Span]) -> None:
-        """Whatever is not simply a buffer."""
-        slot = len(values)
-        current = self._pass.bound(slot) if self._captured is None else self._capture_bound[slot]
-        value = argument(pipeline, slot, arg, current, self._spill)
-        values.append(value)
-        if isinstance(value, MlxBuffer):
-            if value.allocation.residency is not self._residency:
-                raise InvalidArgument(f"kernel {pipeline.label!r}: {value!r} belongs to another device")
-            binding = pipeline.buffers[slot]
-            if binding is not None and binding.reads and not isinstance(arg, Out):
-                read.append(value.span)
-            if binding is not None and binding.writes:
-                written.append(value.span)
-
-    def _spans(self, buffers: Iterable[MlxBuffer]) -> list[Span]:
-        """Of what the caller says is touched; it need not be bound, so it is kept alive here."""
-        found = []
-        for each in buffers:
-            if not isinstance(each, MlxBuffer):
-                raise InvalidArgument(f"reads= and writes= take buffers and views, not {each!r}")
-            each.allocation.require_live()
-            self._pass.keep(each.allocation)
-            found.append(each.span)
-        return found
-
-    def _spill(self, data: bytes) -> MlxBuffer:
-        return self.device.buffer(data)
-
     def _encode(
         self, pipeline: Pipeline, launch: Launch, values: Values, read: list[Span], written: list[Span], kind: Any
     ) -> None:
         ticket = self._ticket
-        this = Dispatched(len(ticket.dispatches), pipeline, kind)
+        index = len(ticket.dispatches)
+        if kind is not _OTHER:
+            ticket.kinds[index] = kind
         if self._auto_barrier:
-            conflict = self.mem_ranges.track(read, written, this)
+            conflict = self.mem_ranges.track(read, written, index)
             if conflict is None:
                 self.tally.auto_concurrent += 1
                 self._mine.auto_concurrent += 1
             else:
                 self.tally.auto_barriers += 1
                 self._mine.auto_barriers += 1
-                self._barrier(Barrier(this.index, conflict))
-        ticket.dispatches.append(this)
+                self._barrier(Barrier(index, ticket, conflict))
+        ticket.dispatches.append(pipeline)
         self._pass.encode(pipeline, launch, values)
 
     def _barrier(self, barrier: Barrier) -> None:
@@ -337,16 +282,12 @@ class CommandEncoder:
     def _capture(
         self, pipeline: Pipeline, launch: Launch, values: Values, read: list[Span], written: list[Span], kind: Any
     ) -> None:
-        bindings = []
-        for slot, value in enumerate(values):
-            if value is not None:
-                self._capture_bound[slot] = value
-                bindings.append(RecordedBinding(slot, value))
+        bindings = tuple(RecordedBinding(slot, value) for slot, value in enumerate(values) if value is not None)
         reads = tuple(BufferRange(*span, MemRangeRole.Src) for span in read)
         writes = tuple(BufferRange(*span, MemRangeRole.Dst) for span in written)
-        nodes = self._captured
-        assert nodes is not None
-        nodes.append(CapturedDispatch(pipeline, tuple(bindings), launch, kind, reads, writes))
+        self._resolver.note(bindings)
+        if self._captured is not None:
+            self._captured.append(CapturedDispatch(pipeline, bindings, launch, kind, reads, writes))
 
     def _apply_label(self, label: str | None) -> None:
         if label is None:
@@ -357,11 +298,32 @@ class CommandEncoder:
         self._ticket.mtl.setLabel_(label)
         self._pass.set_label(label)
 
+    def fence_and_commit(self, event: Any, value: int, label: str | None = None) -> Ticket:
+        """For sessions: submits the work, which signals `value` of an MTLEvent when it is done."""
+        if get_ident() != self._owner:
+            raise self._refusal("fence_and_commit")
+        self._apply_label(label)
+        self.device.require_open()
+        self._pass.end()
+        self._ticket.mtl.encodeSignalEvent_value_(event, value)
+        self._ticket.fence = (event, value)
+        self._submit()
+        return self._ticket
+
+    def next_command_buffer(self, event: Any = None, value: int = 0) -> None:
+        """For sessions: after a commit, goes on in a fresh command buffer, which may begin when `event` has `value`."""
+        if self.is_recording or get_ident() != self._thread:
+            raise EncoderStateError("the next command buffer comes after a commit, in the encoder's own thread")
+        self.device.require_open()
+        self._begin()
+        if event is not None:
+            self._ticket.mtl.encodeWaitForEvent_value_(event, value)
+
     def _submit(self) -> None:
         self.device.require_open()
         self._pass.end()
-        self._queue.submit(self._ticket)
         self._owner = 0
+        self._queue.submit(self._ticket)
         self._end.detach()
 
     def _refusal(self, call: str) -> EncoderStateError:

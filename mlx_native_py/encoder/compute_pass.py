@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .. import settings
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["ComputePass"]
 
 Values = list[MlxBuffer | bytes | None]
+Send = Callable[..., None]
+_SELECTORS = ("_set_pipeline", "_set_buffer", "_set_offset", "_set_bytes", "_by_threads", "_by_threadgroups")
 
 
 class ComputePass:
@@ -52,6 +55,14 @@ class ComputePass:
         self._mtl: Any = None
         self._sent: Values = [None] * BUFFER_SLOTS
         self._earlier = self._sent
+        self._shared: dict[int, int] = {}
+        self._pipeline: Pipeline | None = None
+        self._set_pipeline: Send
+        self._set_buffer: Send
+        self._set_offset: Send
+        self._set_bytes: Send
+        self._by_threads: Send
+        self._by_threadgroups: Send
 
     @property
     def is_open(self) -> bool:
@@ -102,6 +113,9 @@ class ComputePass:
         """Ends the pass if one is open."""
         mtl, self._mtl = self._mtl, None
         if mtl is not None:
+            # Bound selectors hold the pass, and the pass holds its command buffer.
+            for selector in _SELECTORS:
+                delattr(self, selector)
             mtl.endEncoding()
 
     def set_label(self, label: str) -> None:
@@ -130,9 +144,9 @@ class ComputePass:
         self._mtl = opened
         self._earlier = [self.bound(slot) for slot in range(BUFFER_SLOTS)]
         self._sent = [None] * BUFFER_SLOTS
-        self._shared: dict[int, int] = {}
-        self._pipeline: Pipeline | None = None
-        # Looking a selector up costs as much as sending it, so each is looked up once.
+        self._shared = {}
+        self._pipeline = None
+        # Looking a selector up costs as much as sending it, so each is looked up once per pass.
         self._set_pipeline = opened.setComputePipelineState_
         self._set_buffer = opened.setBuffer_offset_atIndex_
         self._set_offset = opened.setBufferOffset_atIndex_

@@ -85,7 +85,9 @@ def _check_group(pipeline: Pipeline, group: Size) -> None:
             f"this kernel allows at most {pipeline.max_threads}"
         )
     if any(part > most for part, most in zip(group, pipeline.limits.threads, strict=True)):
-        raise InvalidArgument(f"{_name(pipeline)}: a threadgroup of {group}; the device allows {pipeline.limits.threads}")
+        raise InvalidArgument(
+            f"{_name(pipeline)}: a threadgroup of {group}; the device allows {pipeline.limits.threads}"
+        )
 
 
 def _floor_power(value: int) -> int:

@@ -105,17 +105,13 @@ class CapturedDispatch(CapturedNode):
         return self.launch.shared
 
 
+@dataclass(frozen=True, slots=True)
 class Dispatched:
     """A dispatch that was encoded: its place in the command buffer, its kernel and its kind."""
 
-    __slots__ = ("index", "kind", "pipeline")
-
-    def __init__(self, index: int, pipeline: Pipeline, kind: CapturedOpKind) -> None:
-        self.index = index
-        self.pipeline = pipeline
-        self.kind = kind
+    index: int
+    pipeline: Pipeline
+    kind: CapturedOpKind
 
     def __str__(self) -> str:
         return f"dispatch {self.index} ({self.pipeline.label})"
-
-    __repr__ = __str__

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import kernel_profile
 from ..errors import EncoderStateError, ForkedProcessError, WaitTimeout
@@ -36,6 +36,7 @@ class Submissions:
         self._mtl_queue = device.queue
         self._residency = device.residency
         self._completed = device.door.Metal.MTLCommandBufferStatusCompleted
+        self._committed = device.door.Metal.MTLCommandBufferStatusCommitted
         self._event = device.mtl.newSharedEvent()
         self._can_wait = device.capabilities.shared_event_wait
         self._lock = threading.RLock()
@@ -86,7 +87,13 @@ class Submissions:
             self._flying.append(ticket)
             ticket.submitted()
             self._open -= 1
-            ticket.mtl.commit()
+            try:
+                ticket.mtl.commit()
+            except BaseException:
+                if ticket.mtl.status() < self._committed:
+                    self._flying.remove(ticket)
+                    ticket.discard()
+                raise
 
     def look(self, ticket: Ticket) -> None:
         """Settles a submitted command buffer if it is done."""
@@ -139,7 +146,9 @@ class Submissions:
         while not ticket.done():
             left = _LONGEST_SLICE if deadline is None else int((deadline - time.monotonic()) * 1000) + 1
             if deadline is not None and time.monotonic() >= deadline:
-                raise WaitTimeout(f"{ticket.describe()} is not done after {timeout} s; it goes on and can be waited for")
+                raise WaitTimeout(
+                    f"{ticket.describe()} is not done after {timeout} s; it goes on and can be waited for"
+                )
             if self._can_wait:
                 # A failed command buffer signals nothing, hence the look at its status after each slice.
                 signalled = self._event.waitUntilSignaledValue_timeoutMS_(ticket.value, max(1, min(step, left)))
@@ -176,6 +185,9 @@ class Submissions:
             error = self._failure(ticket, finding) if failed else None
             times = float(ticket.mtl.GPUStartTime()), float(ticket.mtl.GPUEndTime())
             self._record(ticket, times, failed)
+            if failed and ticket.fence is not None:
+                # Metal does not signal for work that failed, and whoever waits for it would wait for ever.
+                ticket.fence[0].setSignaledValue_(ticket.fence[1])
             ticket.close(error, times)
             self._flying.remove(ticket)
             if error is not None:
@@ -194,7 +206,7 @@ class Submissions:
         label = ticket.label or "(no label)"
         how = None
         if ticket.samples is not None:
-            how = ticket.samples.finish(label, ticket.sequence, ticket.dispatches, self.provenance, failed)
+            how = ticket.samples.finish(label, ticket, self.provenance, failed)
         if ticket.timed and not failed:
             ns = max(0, int((times[1] - times[0]) * 1e9))
             kernel_profile.record_command_buffer(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CommandBufferError, EncoderStateError
-from .nodes import Dispatched
+from ..pipeline import Pipeline
+from .nodes import CapturedOpKind, Dispatched
 
 if TYPE_CHECKING:
     from .submissions import Submissions
@@ -26,12 +27,13 @@ class Ticket:
     """
 
     __slots__ = (
-        "_await_error",
         "_error",
         "_queue",
         "_state",
         "dispatches",
+        "fence",
         "keep",
+        "kinds",
         "label",
         "mtl",
         "samples",
@@ -50,11 +52,16 @@ class Ticket:
         self._error: BaseException | None = None
         self.mtl = mtl
         self.label = ""
-        self.dispatches: list[Dispatched] = []
+        self.dispatches: list[Pipeline] = []
+        """The kernels, in the order in which they were encoded."""
+        self.kinds: dict[int, CapturedOpKind] = {}
+        """What some of them compute, by index."""
         self.keep: set[Any] = set()
         """What the GPU may use until it is done."""
         self.samples: Any = None
         self.timed = False
+        self.fence: tuple[Any, int] | None = None
+        """The event and the value that others may be waiting for."""
         self.sequence = 0
         self.value = 0
         """Of the queue's event, once the GPU is through."""
@@ -128,23 +135,20 @@ class Ticket:
     def is_closed(self) -> bool:
         return self._state >= Ticket.DONE
 
+    def dispatched(self, index: int) -> Dispatched:
+        """The dispatch with this number."""
+        return Dispatched(index, self.dispatches[index], self.kinds.get(index, CapturedOpKind.Other))
+
     def describe(self) -> str:
-        name = f" {self.label!r}" if self.label else ""
-        return f"command buffer{name} of {_counted(self.dispatches)}"
+        """In words, for messages."""
+        name, count = f" {self.label!r}" if self.label else "", len(self.dispatches)
+        return f"command buffer{name} of {count} dispatch{'' if count == 1 else 'es'}"
 
     def failure(self, code: int | None, message: str) -> CommandBufferError:
         """The exception for an error that the GPU reports."""
-        return CommandBufferError(message, code=code, label=self.label, dispatches=names(self.dispatches))
+        names = [pipeline.label for pipeline in self.dispatches]
+        return CommandBufferError(message, code=code, label=self.label, dispatches=names)
 
     def __repr__(self) -> str:
         state = ("open", "submitted", "done", "discarded")[self._state]
         return f"<Ticket of {self.describe()}, {'failed' if self._error else state}>"
-
-
-def _counted(dispatches: Sequence[Dispatched]) -> str:
-    return f"{len(dispatches)} dispatch{'' if len(dispatches) == 1 else 'es'}"
-
-
-def names(dispatches: Sequence[Dispatched]) -> list[str]:
-    """The kernels of some dispatches."""
-    return [each.pipeline.label for each in dispatches]

@@ -14,6 +14,7 @@ from .nodes import Dispatched
 
 if TYPE_CHECKING:
     from ..device import MlxDevice
+    from .ticket import Ticket
 
 __all__ = ["SampleBuffers", "Samples"]
 
@@ -127,9 +128,7 @@ class Samples:
         """After the one dispatch of a pass."""
         opened.updateFence_(self._fence)
 
-    def finish(
-        self, label: str, sequence: int, dispatches: Sequence[Dispatched], source: Provenance, failed: bool
-    ) -> Provenance:
+    def finish(self, label: str, ticket: Ticket, source: Provenance, failed: bool) -> Provenance:
         """Records the dispatches of a completed command buffer, and says how they were timed."""
         buffers, self._buffers = self._buffers, []
         try:
@@ -137,22 +136,20 @@ class Samples:
                 return unsupported("the command buffer failed")
             if buffers:
                 self._pool.note_clock()
-                self._read(label, sequence, dispatches, source, buffers)
+                self._read(label, ticket, source, buffers)
         finally:
             self._pool.give(buffers)
         return unsupported(self._reason) if self._reason else source
 
-    def _read(
-        self, label: str, sequence: int, dispatches: Sequence[Dispatched], source: Provenance, buffers: Sequence[Any]
-    ) -> None:
+    def _read(self, label: str, ticket: Ticket, source: Provenance, buffers: Sequence[Any]) -> None:
         for chunk, buffer in enumerate(buffers):
             count = min(_PAIRS, self._count - chunk * _PAIRS)
             raw = bytes(buffer.resolveCounterRange_((0, 2 * count)) or b"")
             ticks = struct.unpack(f"<{len(raw) // 8}Q", raw)
             for place in range(len(ticks) // 2):
-                dispatch = dispatches[chunk * _PAIRS + place]
+                dispatch = ticket.dispatched(chunk * _PAIRS + place)
                 start, end = ticks[2 * place], ticks[2 * place + 1]
-                kernel_profile.record_dispatch(_entry(label, sequence, dispatch, start, end, source))
+                kernel_profile.record_dispatch(_entry(label, ticket.sequence, dispatch, start, end, source))
 
 
 def _entry(label: str, sequence: int, dispatch: Dispatched, start: int, end: int, source: Provenance) -> DispatchEntry:

@@ -18,6 +18,8 @@ HERE = Path(__file__).parent
 INCLUDE = HERE / "include"
 RUNTIME_SOURCES = HERE / "runtime"
 MINIMUM_CLANG = 19
+# The compiler sees no environment of the user's: results do not depend on it, and messages are in English.
+ENVIRONMENT = {"LC_ALL": "C"}
 
 Engine = Literal["flat", "fibers"]
 MathMode = Literal["safe", "relaxed", "fast"]
@@ -94,7 +96,7 @@ class Toolchain:
 
     def run(self, command: Sequence[str], *, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Runs one step; raises CompilerFailed with the compiler's words."""
-        result = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+        result = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, env=ENVIRONMENT)
         if result.returncode:
             raise CompilerFailed(command, result.stderr or result.stdout)
         return result
@@ -224,7 +226,7 @@ def _system_toolchain(clang: str) -> Toolchain:
 
 def _version(compiler: tuple[str, ...]) -> str:
     try:
-        result = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=True)
+        result = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=True, env=ENVIRONMENT)
     except (OSError, subprocess.CalledProcessError) as error:
         raise ToolchainError(f"{compiler[0]} does not run: {error}") from error
     return result.stdout.splitlines()[0]

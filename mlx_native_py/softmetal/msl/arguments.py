@@ -164,13 +164,16 @@ class ParameterReader:
         if sum(text[index] in ("*", "&") for index in outside) > max(len(spaces), not pointer):
             unit.error(anchor, f"pointer or reference type '{spelling}' must have explicit address space qualifier")
             return "device"
-        if pointer and spaces[0] == "thread":
+        if pointer and "thread" in spaces:
             unit.error(anchor, f"invalid address space 'thread' for kernel argument of type '{spelling}'")
             return "device"
         if spaces and not pointer:
             unit.error(anchor, f"invalid type '{spelling}' for buffer declaration: a pointer or reference is required")
             return "device"
-        return spaces[0] if spaces else None
+        if not spaces:
+            return None
+        begin, stop = _pointee(unit, start, end, anchor)
+        return next((text[index] for index in outside if begin <= index < stop and text[index] in _SPACES), spaces[0])
 
     def _refuse(self, attribute: Attribute) -> None:
         if attribute.name in _UNSUPPORTED:
@@ -222,15 +225,13 @@ class ParameterReader:
             index = self._index(place)
             if index < 0:
                 return None
-        outside = _outside_angles(unit, made.start, made.end)
         text = unit.tokens.text
-        first_star = next((i for i in outside if text[i] in ("*", "&")), anchor if _is_array(unit, anchor) else -1)
-        if first_star < 0:
+        begin, stop = _pointee(unit, made.start, made.end, anchor)
+        if stop < 0:
             return None
-        read = space == "constant" or any(text[i] == "const" for i in outside if i < first_star)
-        words = [
-            text[i] for i in range(made.start, first_star) if text[i] not in ("const", "volatile", "restrict", *_SPACES)
-        ]
+        outside = _outside_angles(unit, begin, stop)
+        read = space == "constant" or any(text[i] == "const" for i in outside)
+        words = [text[i] for i in range(made.start, stop) if text[i] not in ("const", "volatile", "restrict", *_SPACES)]
         type_name = unit.join(words)
         kind = data_type(type_name)
         return Argument(
@@ -240,7 +241,7 @@ class ParameterReader:
             access="read" if read else "read_write",
             type_name=type_name,
             data_type=kind.code if kind else 0,
-            is_pointer=text[first_star] != "&",
+            is_pointer=text[stop] != "&",
             condition=text[made.condition] if made.condition >= 0 else None,
         )
 
@@ -293,6 +294,17 @@ def _is_array(unit: Unit, name: int) -> bool:
         and unit.tokens.text[name + 1] == "["
         and not is_attribute(unit.tokens, name + 1)
     )
+
+
+def _pointee(unit: Unit, start: int, end: int, anchor: int) -> tuple[int, int]:
+    """The tokens that say where and what the memory is that is bound: between the last two `*`; (start, -1) if none."""
+    text = unit.tokens.text
+    stops = [index for index in _outside_angles(unit, start, end) if text[index] in ("*", "&")]
+    if _is_array(unit, anchor):
+        stops.append(anchor)
+    if not stops:
+        return start, -1
+    return (stops[-2] + 1 if len(stops) > 1 else start), stops[-1]
 
 
 def _with_index(argument: Argument, index: int) -> Argument:

@@ -22,6 +22,7 @@ class KernelFunction:
     number: int
     declaration: Declaration
     name: str  # qualified
+    spelling: str  # what denotes it in C++, whatever else has its name
     parameters: list[Parameter] = field(default_factory=list)
     host_name: str | None = None
     max_threads: int | None = None
@@ -68,7 +69,7 @@ class KernelReader:
                     Entry(
                         function.host_name or function.name,
                         function.number,
-                        function.name,
+                        self._plain_expression(function, everything),
                         token=function.declaration.name,
                     )
                 )
@@ -93,8 +94,10 @@ class KernelReader:
         if declaration.in_class:
             unit.error(declaration.name, "a kernel function cannot be a member of a class")
             return
-        name = "::".join([*filter(None, declaration.scope), text[declaration.name]])
-        function = KernelFunction(len(self.functions), declaration, name)
+        scope = [*filter(None, declaration.scope)]
+        name = "::".join([*scope, text[declaration.name]])
+        spelling = "::".join(["", *scope, unit.out[declaration.name]])
+        function = KernelFunction(len(self.functions), declaration, name, spelling)
         if function.is_template:
             function.template = template_names(unit, declaration)
         self._prefix(function, prefix)
@@ -102,6 +105,19 @@ class KernelReader:
         assert declaration.parameters
         function.parameters = ParameterReader(unit, self.values).read(*declaration.parameters)
         self.functions.append(function)
+
+    def _plain_expression(self, function: KernelFunction, everything: list[Declaration]) -> str:
+        """A kernel that is no template; the types of its parameters tell it from plain functions of the same name."""
+        own, text = function.declaration, self.unit.tokens.text
+        kernels = {id(other.declaration) for other in self.functions}
+        shared = any(
+            text[d.name] == text[own.name] and d.scope == own.scope and id(d) not in kernels
+            for d in everything
+            if d.kind == "function" and not d.in_class
+        )
+        assert own.parameters
+        types = " ".join(filter(None, self.unit.out[own.parameters[0] : own.parameters[1] + 1]))
+        return f"static_cast<void (&) {types}>({function.spelling})" if shared else function.spelling
 
     def _refuse_stages(self, declaration: Declaration, prefix: list[Attribute]) -> None:
         first = self.unit.tokens.text[declaration.head]
@@ -257,7 +273,7 @@ class KernelReader:
     ) -> Entry:
         unit = self.unit
         spelled = " ".join(filter(None, unit.out[slice(*arguments)])) if arguments else ""
-        expression = function.name + spelled
+        expression = function.spelling + spelled
         if parameters:
             types = " ".join(filter(None, unit.out[parameters[0] : parameters[1] + 1]))
             expression = f"static_cast<void (&) {types}>({expression})"

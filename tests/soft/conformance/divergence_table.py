@@ -8,6 +8,7 @@ from .program import Program, zeros
 
 _LANE = np.arange(32)
 _T = np.arange(128)
+_ACTIVE = "popcount(uint((simd_vote::vote_t)simd_active_threads_mask()))"
 _EVEN = _LANE % 2 == 0
 _HEAD = """kernel void k(device int* out, uint i [[thread_position_in_grid]], uint lane [[thread_index_in_simdgroup]],
               uint t [[thread_index_in_threadgroup]]) """
@@ -85,6 +86,12 @@ def branches() -> list[Program]:
             default: v = 30 + simd_sum(1); } out[i] = v;""",
             _LANE % 4 * 10 + 8,
         ),
+    ]
+
+
+def loops() -> list[Program]:
+    """Lanes that leave a loop at different rounds, skip rounds, or leave the kernel."""
+    return [
         _case(
             "lane-dependent-trips",
             "int v = 0; for (uint n = 0; n <= lane % 5; n++) v += simd_sum(1); out[i] = v;",
@@ -110,6 +117,12 @@ def branches() -> list[Program]:
             "if (lane >= 12) { out[i] = -5; return; } out[i] = simd_sum(1);",
             np.where(_LANE < 12, 12, -5),
         ),
+    ]
+
+
+def partners() -> list[Program]:
+    """Functions that look at other lanes, called where only some came."""
+    return [
         _case("function-call", "out[i] = lane < 5 ? helper(1) : helper(2);", np.where(_LANE < 5, 5, 54)),
         _case(
             "ballot-in-branch",
@@ -135,6 +148,12 @@ def branches() -> list[Program]:
             "quad-in-branch",
             "int v = -1; if (lane % 4 < 3) v = quad_sum(int(lane)); out[i] = v;",
             [_quad(lane) for lane in range(32)],
+        ),
+        _case(
+            "same-code-in-both-branches",
+            f"""int v = 0; for (uint n = 0; n < lane % 2 + 1; n++) {{
+            if (lane < 11) v += {_ACTIVE}; else v += {_ACTIVE}; }} out[i] = v;""",
+            np.where(_LANE < 11, 11 + 5 * (_LANE % 2), 21 + 11 * (_LANE % 2)),
         ),
         _case(
             "shuffle-in-branch",
@@ -242,7 +261,7 @@ _HELPER = "int helper(int v) { return simd_sum(v); }\n"
 
 
 def all_programs() -> list[Program]:
-    programs = [*branches(), *barriers(), *partial()]
+    programs = [*branches(), *loops(), *partners(), *barriers(), *partial()]
     return [
         p if "helper(" not in p.body else Program(p.name, _HELPER + p.body, p.args, p.results, threads=p.threads)
         for p in programs

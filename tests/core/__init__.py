@@ -1,0 +1,1 @@
+"""Tests of the core, on every device there is."""
