@@ -1,7 +1,10 @@
 """Metal compute from Python: Apple's Metal through PyObjC, or a software Metal that runs the same kernels."""
 
-from . import counters, settings
+from . import counters, fast, kernel_profile, settings
 from .buffer import MlxBuffer
+from .buffer_pool import MlxBufferPool, PoolStatistics
+from .compile_options import CompileOptions
+from .compiled import kernel
 from .counters import (
     auto_barrier_concurrent_count,
     auto_barrier_count,
@@ -12,11 +15,26 @@ from .counters import (
     reset_counters,
     sync_count,
 )
+from .default_device import default_device
 from .device import MlxDevice
 from .dtypes import DType
+from .encoder import (
+    Barrier,
+    CapturedBarrier,
+    CapturedDispatch,
+    CapturedNode,
+    CapturedOpKind,
+    CommandEncoder,
+    DispatchKind,
+    Out,
+    RecordedBinding,
+    Ticket,
+)
+from .encoder_session import EncoderSession
 from .errors import (
     BackendError,
     BufferAllocationError,
+    CaptureError,
     CommandBufferError,
     DeviceNotFound,
     EncoderStateError,
@@ -30,32 +48,55 @@ from .errors import (
     WaitTimeout,
 )
 from .hazards import Hazard, HazardKind
+from .kernel_registry import KernelLibrary, KernelRegistry
 from .mem_ranges import BufferRange, MemRangeRole, MemRanges
 from .metal import Capabilities, Door, open_metal
+from .metal_capture import MetalCapture
+from .pipeline import Binding, Pipeline
 
 __all__ = [
     "BackendError",
+    "Barrier",
+    "Binding",
     "BufferAllocationError",
     "BufferRange",
     "Capabilities",
+    "CaptureError",
+    "CapturedBarrier",
+    "CapturedDispatch",
+    "CapturedNode",
+    "CapturedOpKind",
     "CommandBufferError",
+    "CommandEncoder",
+    "CompileOptions",
     "DType",
     "DeviceNotFound",
+    "DispatchKind",
     "Door",
+    "EncoderSession",
     "EncoderStateError",
     "ForkedProcessError",
     "Hazard",
     "HazardKind",
     "InvalidArgument",
+    "KernelLibrary",
     "KernelNotFound",
+    "KernelRegistry",
     "MemRangeRole",
     "MemRanges",
+    "MetalCapture",
     "MlxBuffer",
+    "MlxBufferPool",
     "MlxDevice",
     "MlxError",
+    "Out",
+    "Pipeline",
+    "PoolStatistics",
+    "RecordedBinding",
     "ResidencySetError",
     "SettingsError",
     "ShaderCompilationError",
+    "Ticket",
     "WaitTimeout",
     "auto_barrier_concurrent_count",
     "auto_barrier_count",
@@ -63,7 +104,11 @@ __all__ = [
     "barrier_total_ns",
     "cmd_buf_count",
     "counters",
+    "default_device",
     "dispatch_count",
+    "fast",
+    "kernel",
+    "kernel_profile",
     "open_metal",
     "reset_counters",
     "settings",

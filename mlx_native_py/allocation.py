@@ -133,7 +133,8 @@ class Allocation:
     @property
     def root(self) -> Allocation:
         """The block that this was lent from, or itself."""
-        return self.owner if isinstance(self.owner, Allocation) else self
+        # By its type, because the module's names may be gone when the last buffers go.
+        return self.owner if isinstance(self.owner, type(self)) else self
 
     def release(self) -> None:
         """Ends the use of all buffers over it; arrays that are out stay."""

@@ -15,7 +15,7 @@ from .errors import InvalidArgument
 from .hazards import Span
 from .shapes import as_shape, whole
 
-__all__ = ["MlxBuffer"]
+__all__ = ["MlxBuffer", "as_array", "exactly"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -30,8 +30,6 @@ class MlxBuffer:
     The CPU sees what kernels wrote once their command buffer is done; reading earlier is not an error, and shows
     whatever is there. Buffers and views are never empty.
 
-    >>> from mlx_native_py import MlxDevice
-    >>> device = MlxDevice("soft")
     >>> x = device.buffer(np.arange(12, dtype=np.float32).reshape(3, 4))
     >>> x[1:]
     MlxBuffer(f32[2, 4], 32 bytes at 16 of 48)
@@ -139,7 +137,11 @@ class MlxBuffer:
         return MlxBuffer(self.allocation, self.dtype, axes, self.offset, self.nbytes)
 
     def view(self, dtype: Any) -> MlxBuffer:
-        """The same bytes as elements of another type; the last axis grows or shrinks."""
+        """The same bytes as elements of another type; the last axis grows or shrinks.
+
+        >>> device.empty((2, 3), "f32").view("bf16")
+        MlxBuffer(bf16[2, 6], 24 bytes)
+        """
         wanted = DType.of(dtype)
         axes = self.shape or (1,)
         row = axes[-1] * self.dtype.size
@@ -167,26 +169,25 @@ class MlxBuffer:
         return self.numpy().tobytes()
 
     def fill(self, value: Any) -> MlxBuffer:
-        """Sets every element from the CPU; a value that the type cannot hold is refused."""
+        """Sets every element from the CPU; a value that the type cannot hold is refused.
+
+        >>> device.empty((2, 2), "i8").fill(-1).numpy().sum()
+        np.int64(-4)
+        """
         target = self._writable()
-        scalar = np.asarray(value)
-        if scalar.shape:
-            raise InvalidArgument(f"fill takes one value, not an array of shape {scalar.shape}; use copy_from")
-        with np.errstate(all="ignore"):
-            try:
-                converted = scalar.astype(self.dtype.numpy)
-                exact = self.dtype.is_float or bool(converted == scalar)
-            except (TypeError, ValueError):
-                exact = False
-        if not exact:
-            raise InvalidArgument(f"{value!r} is not a value of {self.dtype}")
-        target[...] = converted
+        given = exactly(value, self.dtype)
+        if given.shape:
+            raise InvalidArgument(f"fill takes one value, not an array of shape {given.shape}; use copy_from")
+        target[...] = given
         return self
 
     def copy_from(self, source: Any) -> MlxBuffer:
         """Copies in, on the CPU: bytes of the same length, or elements of the same type and shape.
 
         What is no array yet (a list, a number) is made one of this buffer's type.
+
+        >>> device.empty(3, "u8").copy_from([1, 2, 3]).to_bytes()
+        b'\\x01\\x02\\x03'
         """
         target = self._writable()
         if isinstance(source, (bytes, bytearray, memoryview)):
@@ -195,7 +196,7 @@ class MlxBuffer:
         elif isinstance(source, (np.ndarray, np.generic, MlxBuffer)) or hasattr(source, "__dlpack__"):
             given = as_array(source)
         else:
-            given = np.asarray(source, self.dtype.numpy)
+            given = exactly(source, self.dtype)
         if (given.dtype, given.shape) != (target.dtype, target.shape):
             raise InvalidArgument(
                 f"copy_from got {given.dtype}{list(given.shape)}, expected {target.dtype}{list(target.shape)}"
@@ -232,4 +233,26 @@ def as_array(source: Any) -> Array:
         return source.numpy()
     if hasattr(source, "__dlpack__") and tuple(source.__dlpack_device__())[0] == dlpack.CPU[0]:
         return dlpack.from_capsule(source)
-    return np.asarray(source)
+    try:
+        return np.asarray(source)
+    except (TypeError, ValueError) as reason:
+        raise InvalidArgument(f"this {type(source).__name__} cannot be made an array: {reason}") from None
+
+
+def exactly(values: Any, dtype: DType) -> Array:
+    """Numbers as elements of `dtype`; floats are rounded, and what a whole number cannot hold is refused.
+
+    >>> exactly([1, 2], DType.U8), exactly(300, DType.U8)
+    Traceback (most recent call last):
+    mlx_native_py.errors.InvalidArgument: 300 is not a value of u8
+    """
+    try:
+        given = np.asarray(values)
+        with np.errstate(all="ignore"):
+            found: Array = given.astype(dtype.numpy)
+        if dtype.is_float or bool((found == given).all()):
+            return found
+    except (TypeError, ValueError, OverflowError):
+        pass
+    kind = "an array" if isinstance(values, (list, tuple, np.ndarray)) else "a value"
+    raise InvalidArgument(f"{values!r} is not {kind} of {dtype}")

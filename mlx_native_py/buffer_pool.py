@@ -6,16 +6,14 @@ import ctypes
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from .allocation import Allocation
 from .buffer import MlxBuffer
 from .dtypes import DType
 from .errors import BufferAllocationError, InvalidArgument
+from .residency import Residency
 from .shapes import as_shape, whole
-
-if TYPE_CHECKING:
-    from .device import MlxDevice
 
 __all__ = ["MlxBufferPool", "PoolStatistics", "bucket_size"]
 
@@ -29,9 +27,25 @@ def bucket_size(nbytes: int) -> int:
     return 1 << (nbytes - 1).bit_length()
 
 
+class _Device(Protocol):
+    """What a pool needs of an `MlxDevice`."""
+
+    residency: Residency
+
+    def allocate(self, nbytes: int) -> Allocation: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class PoolStatistics:
-    """What a pool holds and how well it serves; bytes are those of whole blocks."""
+    """What a pool holds and how well it serves; bytes are those of whole blocks.
+
+    >>> pool = device.buffer_pool()
+    >>> pool.release(pool.alloc(100, "u8", 100))
+    >>> kept = pool.alloc(100, "u8", 100)
+    >>> now = pool.statistics()
+    >>> now.requested_bytes, now.in_use_bytes, now.reused, now.allocated
+    (100, 128, 1, 1)
+    """
 
     in_use_count: int
     in_use_bytes: int
@@ -60,8 +74,7 @@ class MlxBufferPool:
     its views can then no longer be used, and the block is lent again only when the GPU is done with it and no
     array over it is alive. Fresh blocks are zero-filled; used ones are, too, with `zero=True`.
 
-    >>> from mlx_native_py import MlxDevice
-    >>> pool = MlxDevice("soft").buffer_pool()
+    >>> pool = device.buffer_pool()
     >>> x = pool.alloc(100, "u8", 100)
     >>> x
     MlxBuffer(u8[100], 100 bytes at 0 of 128)
@@ -70,7 +83,7 @@ class MlxBufferPool:
     (True, 1, 0)
     """
 
-    def __init__(self, device: MlxDevice, *, cap_bytes: int | None = None, zero: bool = False) -> None:
+    def __init__(self, device: _Device, *, cap_bytes: int | None = None, zero: bool = False) -> None:
         self.device = device
         self._cap = None if cap_bytes is None else whole(cap_bytes, "cap_bytes", 1)
         self._zero = zero
@@ -95,14 +108,15 @@ class MlxBufferPool:
                 block.mtl, block.address, block.nbytes, block.residency, memory=block.memory, owner=block
             )
             found = MlxBuffer(lease, kind, axes, 0, nbytes)
+            if found.label:
+                found.label = ""
             self._lent[lease] = found
         return found
 
     def alloc_batch(self, requests: Iterable[tuple[int, Any, int | Sequence[int]]]) -> list[MlxBuffer]:
         """A buffer for each `(byte_len, dtype, shape)`, or none at all if one of them cannot be had.
 
-        >>> from mlx_native_py import MlxDevice
-        >>> MlxDevice("soft").buffer_pool().alloc_batch([(8, "f32", 2), (2, "f16", ())])
+        >>> device.buffer_pool().alloc_batch([(8, "f32", 2), (2, "f16", ())])
         [MlxBuffer(f32[2], 8 bytes), MlxBuffer(f16[], 2 bytes)]
         """
         found: list[MlxBuffer] = []
@@ -226,8 +240,9 @@ class MlxBufferPool:
     def _make_room(self, size: int) -> None:
         if self._cap is None or self._held + size <= self._cap:
             return
-        self._settle()
-        self.trim(max(0, self.free_bytes - (self._held + size - self._cap)))
+        now = self.statistics()
+        self._held = now.held_bytes
+        self.trim(max(0, now.free_bytes - (self._held + size - self._cap)))
         if self._held + size > self._cap:
             raise BufferAllocationError(size, f"the pool is capped at {self._cap} bytes and {self._held} are in use")
 

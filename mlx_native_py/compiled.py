@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from .buffer import Array, MlxBuffer, as_array
+from .buffer import MlxBuffer
 from .compile_options import CompileOptions
-from .dtypes import DType
 from .encoder import CommandEncoder, Out, Ticket
 from .encoder.arguments import refuse_count
 from .errors import InvalidArgument, KernelNotFound, MlxError
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Kernel", "Library", "kernel"]
 
-_DTYPES = {dtype.mtl: dtype for dtype in DType}
-_SHOWN = 8  # kernels whose signatures a library's repr compiles to show
+_SHOWN = 16  # kernels whose signatures a library's repr compiles to show
+_GRID_POSITION = re.compile(r"\b(u(?:int|short)[23])\s+\w+\s*\[\[\s*thread_position_in_grid\b")
 _ROLES = {"read": "", "write": "out ", "read_write": "inout "}
 
 
@@ -44,6 +43,7 @@ def kernel(
     ... kernel void axpy(device float *y, device const float *x, constant float &a,
     ...                  uint i [[thread_position_in_grid]]) { y[i] += a * x[i]; }
     ... ''')
+    >>> import numpy as np
     >>> y, x = np.ones(4, np.float32), np.arange(4, dtype=np.float32)
     >>> ticket = lib.axpy(y, x, 2.0)
     >>> y
@@ -57,6 +57,8 @@ def kernel(
     text = source.read_text() if isinstance(source, Path) else source
     if not isinstance(text, str) or not text.strip():
         raise InvalidArgument(f"a source is MSL text or the Path of a file with some, not {source!r}")
+    if text.endswith(".metal") and "\n" not in text:
+        raise InvalidArgument(f"{source!r} is the name of a file; pass pathlib.Path({source!r})")
     return Library(device, device.kernels.library(text, options, name=name), constants or {})
 
 
@@ -114,6 +116,7 @@ class Library:
 class Kernel:
     """A kernel that is launched by calling it, on numpy arrays and on buffers.
 
+    >>> import numpy as np
     >>> counts = np.zeros(4, np.uint32)
     >>> lib = device.compile('''
     ... #include <metal_stdlib>
@@ -154,18 +157,15 @@ class Kernel:
         An array that the kernel writes has the result when the call returns. `threads`, where neither it nor
         `threadgroups` is given, is the number of values in the first argument that is written, or else in the first
         array or buffer. `wait=False` returns at once, `encoder=` only encodes; both write to buffers, or to arrays
-        over buffers, because a copy could not be brought back.
+        over buffers, because a copy could not be brought back, and arrays that are read must stay as they are.
         """
         pipeline = self._specialised(constants)
         if len(args) != len(pipeline.buffers):
             raise refuse_count(pipeline, args)
-        staging = Staging(self._device)
-        values = [
-            given if binding is None else _value(pipeline, binding, given, staging)
-            for binding, given in zip(pipeline.buffers, args, strict=True)
-        ]
+        staging = Staging(self._device, pipeline)
+        values = [staging.argument(binding, given) for binding, given in zip(pipeline.buffers, args, strict=True)]
         if threads is None and threadgroups is None:
-            threads = _default_threads(pipeline, values)
+            threads = self._default_threads(pipeline, values)
         if staging.to_bring_back and (encoder is not None or not wait):
             how = "wait=False" if encoder is None else "encoder="
             raise InvalidArgument(
@@ -192,6 +192,20 @@ class Kernel:
             enc.discard()
         return enc.ticket
 
+    @cached_property
+    def _vector_position(self) -> str | None:
+        """The type of the thread's position, where it is a vector."""
+        found = _GRID_POSITION.search(_parameters(self._library.source, self.name))
+        return found and found[1]
+
+    def _default_threads(self, pipeline: Pipeline, values: list[Any]) -> int:
+        if self._vector_position is not None:
+            raise InvalidArgument(
+                f"kernel {pipeline.label!r} counts threads by a {self._vector_position}, "
+                "so an array's size does not say how many there are; give threads= or threadgroups="
+            )
+        return _values_in(pipeline, values)
+
     def _specialised(self, constants: Constants | None) -> Pipeline:
         chosen = {**self._constants, **constants} if constants else self._constants
         return self._device.kernels.get_pipeline(self.name, chosen, library=self._library)
@@ -215,44 +229,20 @@ def _declared(binding: Binding) -> str:
     return f"{_ROLES[binding.access]}{kind} {binding.name}"
 
 
-def _value(pipeline: Pipeline, binding: Binding, given: Any, staging: Staging) -> Any:
-    """What `dispatch` takes for an argument: arrays become buffers, everything else stays."""
-    inner = given.buffer if isinstance(given, Out) else given
-    if isinstance(inner, MlxBuffer):
-        _check_type(pipeline, binding, inner.dtype.numpy, "buffer")
-        return given
-    array = _as_argument_array(binding, inner)
-    if array is None:
-        return given
-    _check_type(pipeline, binding, array.dtype, "array")
-    try:
-        buffer = staging.bring(binding.name, array, written=binding.writes)
-    except InvalidArgument as problem:
-        raise InvalidArgument(f"kernel {pipeline.label!r}: {problem}") from None
-    return Out(buffer) if isinstance(given, Out) else buffer
+def _parameters(source: str, name: str) -> str:
+    """What a source has between the parentheses after a kernel's name; all of it where the name is not spelled out."""
+    found = re.search(rf"\b{re.escape(name)}\s*\(", source)
+    if found is None:
+        return source
+    depth, end = 1, found.end()
+    while depth and end < len(source):
+        depth += {"(": 1, ")": -1}.get(source[end], 0)
+        end += 1
+    return source[found.end() : end]
 
 
-def _as_argument_array(binding: Binding, given: Any) -> Array | None:
-    """The array that an argument is; None for values, which travel with the command."""
-    if isinstance(given, np.generic) or not hasattr(given, "__array__") and not hasattr(given, "__dlpack__"):
-        return None
-    array = as_array(given)
-    scalar = binding.scalar
-    is_value = array.ndim == 0 or (scalar is not None and scalar.lanes > 1 and array.shape == (scalar.lanes,))
-    return None if is_value and not binding.writes else array
-
-
-def _check_type(pipeline: Pipeline, binding: Binding, given: Any, what: str) -> None:
-    scalar = binding.scalar
-    expected = scalar and _DTYPES[scalar.scalar].numpy
-    if expected is not None and given != expected:
-        raise InvalidArgument(
-            f"kernel {pipeline.label!r}: {binding} is declared {scalar and scalar.name}, and the {what} has {given}; "
-            f"convert it to {expected}, or take a view({str(expected)!r}) of the same bytes"
-        )
-
-
-def _default_threads(pipeline: Pipeline, values: list[Any]) -> int:
+def _values_in(pipeline: Pipeline, values: list[Any]) -> int:
+    """How many values the first written argument has, or else the first array or buffer."""
     buffers = [
         (binding, given.buffer if isinstance(given, Out) else given)
         for binding, given in zip(pipeline.buffers, values, strict=True)

@@ -95,7 +95,13 @@ _own = _Own()
 
 
 def mine() -> Tally:
-    """The calling thread's tally, to be added to by that thread only; hot paths keep it at hand."""
+    """The calling thread's tally, to be added to by that thread only; hot paths keep it at hand.
+
+    >>> with scope() as c:
+    ...     mine().syncs += 1
+    >>> c.syncs
+    1
+    """
     return _own.tally
 
 
@@ -127,7 +133,11 @@ def _sum() -> Tally:
 
 
 def total() -> Tally:
-    """All threads' figures since the last reset."""
+    """All threads' figures since the last reset.
+
+    >>> total().dispatches == dispatch_count()
+    True
+    """
     with _lock:
         return _sum() - _base
 
@@ -194,35 +204,77 @@ def scope(*, all_threads: bool = False) -> Iterator[Scope]:
 
 
 def dispatch_count() -> int:
-    """Kernel launches encoded or captured."""
+    """Kernel launches encoded or captured.
+
+    >>> before = dispatch_count()
+    >>> add(dispatches=3)
+    >>> dispatch_count() - before
+    3
+    """
     return total().dispatches
 
 
 def sync_count() -> int:
-    """Calls that committed and waited."""
+    """Calls that committed and waited.
+
+    >>> before = sync_count()
+    >>> add(syncs=3)
+    >>> sync_count() - before
+    3
+    """
     return total().syncs
 
 
 def cmd_buf_count() -> int:
-    """Command buffers made."""
+    """Command buffers made.
+
+    >>> before = cmd_buf_count()
+    >>> add(cmd_bufs=3)
+    >>> cmd_buf_count() - before
+    3
+    """
     return total().cmd_bufs
 
 
 def barrier_count() -> int:
-    """Memory barriers that reached a compute pass."""
+    """Memory barriers that reached a compute pass.
+
+    >>> before = barrier_count()
+    >>> add(barriers=3)
+    >>> barrier_count() - before
+    3
+    """
     return total().barriers
 
 
 def barrier_total_ns() -> int:
-    """Nanoseconds spent in barrier calls while `profile_barriers` was set."""
+    """Nanoseconds spent in barrier calls while `profile_barriers` was set.
+
+    >>> before = barrier_total_ns()
+    >>> add(barrier_ns=3)
+    >>> barrier_total_ns() - before
+    3
+    """
     return total().barrier_ns
 
 
 def auto_barrier_count() -> int:
-    """Dispatches that needed a barrier before them."""
+    """Dispatches that needed a barrier before them.
+
+    >>> before = auto_barrier_count()
+    >>> add(auto_barriers=3)
+    >>> auto_barrier_count() - before
+    3
+    """
     return total().auto_barriers
 
 
 def auto_barrier_concurrent_count() -> int:
-    """Dispatches that could run beside those before them."""
+    """Dispatches that could run beside those before them.
+
+    >>> before = auto_barrier_concurrent_count()
+    >>> add(auto_concurrent=3)
+    >>> auto_barrier_concurrent_count() - before
+    3
+    """
     return total().auto_concurrent

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from .shapes import as_shape, whole
 
 if TYPE_CHECKING:
     from .buffer_pool import MlxBufferPool
+    from .compiled import Library
     from .encoder import CommandEncoder, Submissions
     from .encoder_session import EncoderSession
     from .kernel_registry import KernelRegistry
@@ -31,7 +33,13 @@ if TYPE_CHECKING:
 __all__ = ["MlxDevice"]
 
 # Metal's fixed limits, which no device answers for itself.
-_FIXED_LIMITS = {"max_buffer_bindings": 31, "max_threadgroup_bindings": 31, "max_inline_bytes": 4096}
+_FIXED_LIMITS = {
+    "max_buffer_bindings": 31,
+    "max_threadgroup_bindings": 31,
+    "max_inline_bytes": 4096,
+    "max_counter_samples": 4096,
+    "max_unfinished_command_buffers": 64,
+}
 _RAW = (bytes, bytearray, memoryview, mmap.mmap)
 
 
@@ -225,7 +233,7 @@ class MlxDevice:
         self.require_open()
         return EncoderSession(self, **options)
 
-    def compile(self, source: str, **options: Any) -> Any:
+    def compile(self, source: str | Path, **options: Any) -> Library:
         """The kernels of an MSL source as callables; see `mlx_native_py.kernel`."""
         from .compiled import kernel
 
@@ -252,6 +260,8 @@ class MlxDevice:
             if self._closed or os.getpid() != self._pid:
                 return
             self._closed = True
+            if self._kernels is not None:
+                self._kernels.save()
             self._kernels = None
         with self.door.autorelease_pool():
             try:
@@ -287,7 +297,15 @@ def _elements(source: Any, dtype: Any) -> Array:
         if dtype is None and is_python and array.dtype == np.float64:
             dtype = DType.F32
         if dtype is not None:
-            array = array.astype(DType.of(dtype).numpy, copy=False)
+            array = _converted(array, DType.of(dtype))
     DType.of(array.dtype)
     as_shape(array.shape)
     return array
+
+
+def _converted(array: Array, dtype: DType) -> Array:
+    try:
+        with np.errstate(all="ignore"):
+            return array.astype(dtype.numpy, copy=False)
+    except (TypeError, ValueError, OverflowError) as reason:
+        raise InvalidArgument(f"{array.dtype}{list(array.shape)} cannot become {dtype}: {reason}") from None

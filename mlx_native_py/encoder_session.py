@@ -26,7 +26,7 @@ class EncoderSession:
     >>> session = device.encoder_session()
     >>> for stage in ("first", "second"):
     ...     session.encoder().dispatch(axpy, x, y, 1.0, threads=4)
-    ...     session.fence_stage(stage)
+    ...     ticket = session.fence_stage(stage)
     ...     session.reset_for_next_stage()
     >>> session.commit_and_wait()
     >>> session.fence_value(), session.wait_count(), session.is_drained()

@@ -50,11 +50,23 @@ class MlxError(Exception):
 
 
 class SettingsError(MlxError, ValueError):
-    """A flag or setting has a value that it cannot have."""
+    """A flag or setting has a value that it cannot have.
+
+    >>> from mlx_native_py import settings
+    >>> with settings.override(soft_threads=0):
+    ...     pass
+    Traceback (most recent call last):
+    mlx_native_py.errors.SettingsError: soft_threads is 0; allowed: a whole number of at least 1
+    """
 
 
 class InvalidArgument(MlxError, ValueError):
-    """An argument that the call cannot take: what was given, and what is allowed."""
+    """An argument that the call cannot take: what was given, and what is allowed.
+
+    >>> device.empty((2, 0))
+    Traceback (most recent call last):
+    mlx_native_py.errors.InvalidArgument: axis 1 of shape (2, 0) is 0, expected at least 1
+    """
 
 
 class KernelNotFound(MlxError, LookupError):
@@ -93,27 +105,54 @@ class ShaderCompilationError(MlxError, RuntimeError):
 
 
 class DeviceNotFound(MlxError, RuntimeError):
-    """The device asked for is not on this machine."""
+    """The device asked for is not on this machine.
+
+    >>> issubclass(DeviceNotFound, RuntimeError)
+    True
+    """
 
 
 class BackendError(MlxError, RuntimeError):
-    """The device is there, but the bridge to it cannot be trusted."""
+    """The device is there, but the bridge to it cannot be trusted.
+
+    >>> issubclass(BackendError, RuntimeError)
+    True
+    """
 
 
 class ForkedProcessError(MlxError, RuntimeError):
-    """A device was opened before a fork and used after it; open another in the child process."""
+    """A device was opened before a fork and used after it; open another in the child process.
+
+    >>> issubclass(ForkedProcessError, RuntimeError)
+    True
+    """
 
 
 class ResidencySetError(MlxError, RuntimeError):
-    """The device refused a residency set."""
+    """The device refused a residency set.
+
+    >>> issubclass(ResidencySetError, RuntimeError)
+    True
+    """
 
 
 class EncoderStateError(MlxError, RuntimeError):
-    """The right call at the wrong time: encoding after a commit, a second commit, a device after its close."""
+    """The right call at the wrong time: encoding after a commit, a second commit, a device after its close.
+
+    >>> device.close()
+    >>> device.empty(4)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    mlx_native_py.errors.EncoderStateError: MlxDevice(...) is closed
+    """
 
 
 class CaptureError(MlxError, RuntimeError):
-    """The device cannot write a GPU trace: the way it was started, or the place to write to, does not allow it."""
+    """The device cannot write a GPU trace: the way it was started, or the place to write to, does not allow it.
+
+    >>> raise CaptureError("step.gputrace exists already")
+    Traceback (most recent call last):
+    mlx_native_py.errors.CaptureError: step.gputrace exists already
+    """
 
 
 # MTLCommandBufferError; what no retry can help is marked by _LOST.
@@ -186,4 +225,8 @@ class BufferAllocationError(MlxError, MemoryError):
 
 
 class WaitTimeout(MlxError, TimeoutError):
-    """The GPU was not done in the time allowed; the work goes on and can be waited for again."""
+    """The GPU was not done in the time allowed; the work goes on and can be waited for again.
+
+    >>> issubclass(WaitTimeout, TimeoutError)
+    True
+    """

@@ -155,8 +155,8 @@ class MetalKernel:
         if not array.flags.c_contiguous and not self._ensure_row_contiguous and _can_be_strided(array):
             strides = tuple(stride // size for stride in array.strides)
             extent = 1 + sum((n - 1) * stride for n, stride in zip(array.shape, strides, strict=True))
-            array = np.lib.stride_tricks.as_strided(array, (extent,), (size,), writeable=False)
-            return _input(kind, np.shape(given), strides, _bound(device, array))
+            row = np.lib.stride_tricks.as_strided(array, (extent,), (size,), writeable=False)
+            return _input(kind, array.shape, strides, _bound(device, row))
         array = np.ascontiguousarray(array).reshape(array.shape)
         return _input(kind, array.shape, _row_major(array.shape), _bound(device, array))
 

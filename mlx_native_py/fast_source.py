@@ -96,11 +96,11 @@ class Generated:
 
     @property
     def full(self) -> str:
-        return prelude() + self.text
+        return _prelude() + self.text
 
     def with_own_lines(self, error: ShaderCompilationError) -> ShaderCompilationError:
         """The error with the lines of what the user wrote, in place of those of the whole text."""
-        before = prelude().count("\n")
+        before = _prelude().count("\n")
         first = before + self.text[: self.text.rindex(") {\n" + self.body.source)].count("\n") + 2
 
         def own(match: re.Match[str]) -> str:
@@ -115,7 +115,7 @@ class Generated:
 
 
 @lru_cache(maxsize=1)
-def prelude() -> str:
+def _prelude() -> str:
     """What precedes every body."""
     return Path(__file__).with_name("fast_prelude.metal").read_text()
 

@@ -54,7 +54,11 @@ Span = tuple[Memory, int, int]
 
 
 class MemRangeRole(Enum):
-    """What a dispatch does with a range."""
+    """What a dispatch does with a range.
+
+    >>> MemRangeRole.Src.value, MemRangeRole.Dst.value
+    ('read', 'write')
+    """
 
     Src = "read"
     Dst = "write"
@@ -107,7 +111,11 @@ def _shared(one: Span, two: Span) -> tuple[int, int] | None:
 
 
 class HazardKind(Enum):
-    """What would go wrong without a barrier."""
+    """What would go wrong without a barrier.
+
+    >>> [f"{kind.name}: {kind.value}" for kind in HazardKind]
+    ['RAW: read after write', 'WAR: write after read', 'WAW: write after write']
+    """
 
     RAW = "read after write"
     WAR = "write after read"
@@ -116,7 +124,14 @@ class HazardKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """Two dispatches that must not overlap, and the first bytes found that say so."""
+    """Two dispatches that must not overlap, and the first bytes found that say so.
+
+    >>> hazard = Hazard(HazardKind.WAR, "sum", "fill", 4100, 4160, Memory(4096, 64, "x", known=False))
+    >>> hazard.offset, hazard.nbytes
+    (4, 60)
+    >>> print(hazard)
+    WAR: fill writes bytes 4..64 of x (64 bytes at 0x1000), which sum reads
+    """
 
     kind: HazardKind
     earlier: Any

@@ -17,12 +17,12 @@ from . import settings
 
 __all__ = [
     "APPORTIONED",
-    "MEASURED",
-    "SIMULATED",
     "CommandBufferEntry",
     "DispatchEntry",
+    "MEASURED",
     "ProfileEntry",
     "Provenance",
+    "SIMULATED",
     "Source",
     "add_source",
     "convert_gpu_ticks_to_ns",

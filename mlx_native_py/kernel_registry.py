@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from . import settings
 from .compile_options import CompileOptions
 from .errors import InvalidArgument, KernelNotFound, ShaderCompilationError
 from .function_constants import Constants, resolve_constants
@@ -27,7 +28,7 @@ V = TypeVar("V")
 _PLACE = re.compile(r"^program_source:(\d+):(\d+): .*$", re.MULTILINE)
 
 
-class OpenDevice(Protocol):
+class _OpenDevice(Protocol):
     """What the registry needs of a device."""
 
     @property
@@ -49,12 +50,18 @@ class RegistryStats:
     libraries: int = 0
     pipelines: int = 0
     archive_hits: int = 0
+    archive_misses: int = 0
     compile_seconds: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class KernelLibrary:
-    """One compiled source and the kernels in it."""
+    """One compiled source and the kernels in it.
+
+    >>> library = device.kernels.library("kernel void nothing() {}")
+    >>> library.names, device.kernels.get_pipeline("nothing", library=library).name
+    (('nothing',), 'nothing')
+    """
 
     mtl: Any
     source: str
@@ -86,6 +93,8 @@ class _Once(Generic[V]):
 class KernelRegistry:
     """The kernels of one device: those shipped with the package, and those registered.
 
+    Compiled pipelines are kept on disk in the file `archive`, or else in the one that `MLX_KERNEL_ARCHIVE` names.
+
     >>> device.kernels.register_source("twice", '''
     ... #include <metal_stdlib>
     ... kernel void twice(device float *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] *= 2.0f; }
@@ -95,7 +104,7 @@ class KernelRegistry:
     (True, 'read_write')
     """
 
-    def __init__(self, device: OpenDevice, *, archive: Path | str | None = None) -> None:
+    def __init__(self, device: _OpenDevice, *, archive: Path | str | None = None) -> None:
         self._mtl = device.mtl
         self._door = device.door
         self._capabilities = device.capabilities
@@ -103,7 +112,8 @@ class KernelRegistry:
             device.capabilities.max_threads_per_threadgroup, device.capabilities.max_threadgroup_memory
         )
         self._identity = f"{device.capabilities.name}/{device.capabilities.architecture}/{device.mtl.registryID()}"
-        self._archive = PipelineArchive(self._door, self._mtl, Path(archive)) if archive is not None else None
+        chosen = settings.current().kernel_archive if archive is None else Path(archive)
+        self._archive = PipelineArchive(self._door, self._mtl, chosen) if chosen is not None else None
         self._lock = threading.Lock()
         self._done: dict[str, float] = dict.fromkeys(RegistryStats.__dataclass_fields__, 0)
         self._sources: dict[str, tuple[str, CompileOptions]] = {}
@@ -208,15 +218,15 @@ class KernelRegistry:
         with self._door.autorelease_pool():
             plain = home.mtl.newFunctionWithName_(name)
             values = resolve_constants(name, plain, home.source, constants)
-            label = name + "".join(value.label for value in values)
             facts = (home.digest, name, [(v.index, v.code, v.data) for v in values], indirect)
             key = hashlib.sha256(repr(facts).encode()).hexdigest()
-            return self._pipelines.get(key, lambda: self._build(home, plain, values, label, key, indirect))
+            return self._pipelines.get(key, lambda: self._build(home, name, plain, values, key, indirect))
 
     def _build(
-        self, home: KernelLibrary, function: Any, values: tuple[Any, ...], label: str, key: str, indirect: bool
+        self, home: KernelLibrary, name: str, function: Any, values: tuple[Any, ...], key: str, indirect: bool
     ) -> Pipeline:
-        metal, name, begin = self._door.Metal, str(function.name()), time.perf_counter()
+        metal, begin = self._door.Metal, time.perf_counter()
+        label = name + "".join(value.label for value in values)
         if values:
             given = metal.MTLFunctionConstantValues.alloc().init()
             for value in values:
@@ -233,8 +243,12 @@ class KernelRegistry:
         if mtl is None:
             raise ShaderCompilationError(name, _with_carets(str(error.localizedDescription()), home.source))
         bindings = reflected_bindings(self._door, reflection, name)
-        pipeline = Pipeline(mtl, name=name, label=label, key=key, bindings=bindings, limits=self._limits)
-        self._count(pipelines=1, archive_hits=int(stored), compile_seconds=time.perf_counter() - begin)
+        pipeline = Pipeline(
+            mtl, device=self._mtl, name=name, label=label, key=key, bindings=bindings, limits=self._limits
+        )
+        self._count(pipelines=1, compile_seconds=time.perf_counter() - begin)
+        if self._archive is not None:
+            self._count(archive_hits=int(stored), archive_misses=int(not stored))
         return pipeline
 
     def _ask(self, descriptor: Any, options: int) -> tuple[Any, Any, Any, bool]:

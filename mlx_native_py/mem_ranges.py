@@ -75,25 +75,25 @@ class MemRanges:
     RAW: sum reads bytes 0..128 of x (128 bytes at 0x10000), which fill writes
     """
 
-    __slots__ = ("_read", "_written", "_log", "_count", "_checks", "_forced", "_conflict")
+    __slots__ = ("_read", "_written", "_log", "_checks", "_forced", "_conflict")
 
     def __init__(self) -> None:
         self._read: _Hulls = {}
         self._written: _Hulls = {}
         self._log: list[Step] = []
-        self._count = self._checks = self._forced = 0
+        self._checks = self._forced = 0
         self._conflict: Conflict | None = None
 
     def __len__(self) -> int:
-        return self._count
+        return sum(len(reads) + len(writes) for _, reads, writes in self._log)
 
     def len(self) -> int:
         """How many ranges are live; one that is recorded twice counts twice, an empty one not at all."""
-        return self._count
+        return self.__len__()
 
     def is_empty(self) -> bool:
         """Whether nothing is live."""
-        return not self._count
+        return not (self._read or self._written)
 
     def checks(self) -> int:
         """How often a dispatch was checked; never reset."""
@@ -109,11 +109,10 @@ class MemRanges:
 
     def reset(self) -> None:
         """Forgets all ranges, as a barrier allows."""
-        if self._count:
+        if self._log:
             self._read = {}
             self._written = {}
             self._log = []
-            self._count = 0
 
     def push(self, given: BufferRange, by: Any = None) -> None:
         """Records one range without a check."""
@@ -177,7 +176,6 @@ class MemRanges:
     def record(self, reads: Sequence[Span], writes: Sequence[Span], by: Any = None) -> None:
         """The recording alone, of spans of which none is empty."""
         self._log.append((by, reads, writes))
-        self._count += len(reads) + len(writes)
         hulls = self._read
         for memory, start, end in reads:
             hull = hulls.get(memory)

@@ -22,9 +22,15 @@ _consumed = False
 class MetalCapture:
     """Writes what a device's queue does between `begin()` and `end()`, or inside a `with` block, to `path`.
 
-    >>> from mlx_native_py import MetalCapture
-    >>> with MetalCapture(device, folder / "step.gputrace"):  # doctest: +SKIP
-    ...     enc.commit_and_wait()
+    On a Mac, start the process with `MTL_CAPTURE_ENABLED=1`.
+
+    >>> from mlx_native_py import MlxDevice
+    >>> with settings.override(metal_capture=folder / "step.gputrace"):
+    ...     device = MlxDevice("soft")  # which captures if the flag was set when it was opened
+    >>> with MetalCapture(device, folder / "step.gputrace") as capture:
+    ...     device.command_encoder().commit_and_wait()
+    >>> capture.path.is_dir()
+    True
     """
 
     def __init__(self, device: MlxDevice, path: Path | str) -> None:

@@ -17,7 +17,12 @@ BUFFER_SLOTS = 31
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One argument of a kernel, as the pipeline's reflection tells it."""
+    """One argument of a kernel, as the pipeline's reflection tells it.
+
+    >>> a = axpy.bindings[2]
+    >>> a.name, a.index, a.access, a.scalar.name, a.size
+    ('a', 2, 'read', 'float', 4)
+    """
 
     index: int
     name: str
@@ -58,14 +63,16 @@ class Limits:
 class Pipeline:
     """A compiled kernel. Its attributes are facts: change none.
 
-    >>> axpy = device.compile(AXPY).axpy.pipeline  # doctest: +SKIP
-    >>> [binding.name for binding in axpy.bindings]  # doctest: +SKIP
-    ['x', 'y', 'a']
+    >>> axpy
+    <Pipeline axpy(x, y, a), at most 1024 threads, width 32>
+    >>> [binding.access for binding in axpy.bindings]
+    ['read', 'read_write', 'read']
     """
 
     __slots__ = (
         "bindings",
         "buffers",
+        "device",
         "key",
         "label",
         "launches",
@@ -81,9 +88,19 @@ class Pipeline:
     )
 
     def __init__(
-        self, mtl: Any, *, name: str, label: str, key: str, bindings: tuple[Binding, ...], limits: Limits
+        self,
+        mtl: Any,
+        *,
+        device: Any,
+        name: str,
+        label: str,
+        key: str,
+        bindings: tuple[Binding, ...],
+        limits: Limits,
     ) -> None:
         self.mtl = mtl
+        self.device = device
+        """The MTLDevice that it runs on."""
         self.name = name
         self.label = label
         self.key = key

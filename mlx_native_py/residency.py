@@ -30,6 +30,13 @@ class Residency:
 
     An allocation that is added and dropped between two flushes never reaches the set. Dropping takes no lock,
     because Python drops objects at any moment.
+
+    >>> for _ in range(100):
+    ...     scratch = device.empty(16)
+    >>> del scratch
+    >>> device.command_encoder().commit_and_wait()
+    >>> device.residency.commits
+    1
     """
 
     def __init__(self, mtl: Any, queue: Any, reason: str = "") -> None:

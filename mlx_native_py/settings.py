@@ -87,6 +87,7 @@ class Settings:
     encoder_session: bool = _flag("HF2Q_ENCODER_SESSION", False)
     no_residency: bool = _flag("HF2Q_NO_RESIDENCY", False)
     metal_capture: Path | None = _flag("MLX_METAL_CAPTURE", None, _path)
+    kernel_archive: Path | None = _flag("MLX_KERNEL_ARCHIVE", None, _path)
 
     soft_schedule: str = _flag("MLX_SOFT_SCHEDULE", "ordered", _schedule)
     soft_checked: bool = _flag("MLX_SOFT_CHECKED", False)
@@ -107,19 +108,35 @@ class Settings:
 
 _FIELDS = {f.name: f for f in fields(Settings)}
 _FLAGS = {f.metadata["flag"]: f for f in fields(Settings)}
+_ENCODED = tuple(os.fsencode(flag) for flag in _FLAGS)
 _overrides: ContextVar[dict[str, Any] | None] = ContextVar("mlx_native_py_settings", default=None)
 
 
 def current() -> Settings:
     """The settings in force here and now."""
-    found = _parse(tuple(map(os.environ.get, _FLAGS)))
+    found = _parse(_texts())
     changes = _overrides.get()
     return replace(found, **changes) if changes else found
 
 
+def _texts() -> tuple[str | None, ...]:
+    """What the environment says of each flag. A missing name costs an exception by the front door, so where the
+    mapping keeps its texts in a dict, as CPython's does, they are looked up there."""
+    store = getattr(os.environ, "_data", None)
+    if not isinstance(store, dict):
+        return tuple(map(os.environ.get, _FLAGS))
+    found = map(store.get, _ENCODED)
+    return tuple(None if text is None else os.fsdecode(text) for text in found)
+
+
 @contextmanager
 def override(**changes: Any) -> Iterator[Settings]:
-    """Changes fields for a block: `with settings.override(profile_cb=True): ...`."""
+    """Changes fields for a block.
+
+    >>> with override(profile_cb=True):
+    ...     current().profile_cb
+    True
+    """
     checked = {name: _checked(name, value) for name, value in changes.items()}
     token = _overrides.set({**(_overrides.get() or {}), **checked})
     try:

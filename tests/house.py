@@ -40,6 +40,7 @@ LAYERS = (
     ("report",),
     ("bench",),
     ("doctor", "cli"),
+    ("__main__",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 WITHOUT_SELECTORS = (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import runpy
 import struct
 import subprocess
 import sys
@@ -150,21 +148,3 @@ def test_importing_the_package_is_light() -> None:
     code = "import sys, mlx_native_py; print(*{'Metal', 'objc', 'rich', 'mlx'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/door.md", "docs/settings.md"])
-def test_pages_run(page: str, capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, page, "exec"), {})
-    assert capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", ["hello_kernel"])
-def test_examples_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
-    assert left.value.code == 0
-    printed = capsys.readouterr().out
-    assert "(right)" in printed and "device" in printed and "GPU time" in printed

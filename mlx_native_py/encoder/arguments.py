@@ -26,6 +26,7 @@ class Out:
     """Marks an argument that the kernel only writes, so that earlier writes need no barrier for being read.
 
     >>> enc.dispatch(axpy, x, Out(y), 2.0, threads=4)
+    >>> enc.discard()
     """
 
     __slots__ = ("buffer",)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..hazards import Conflict, Hazard
 from .ticket import Ticket
@@ -10,7 +10,6 @@ from .ticket import Ticket
 __all__ = ["Barrier"]
 
 
-@dataclass(frozen=True, slots=True)
 class Barrier:
     """A memory barrier before dispatch number `before`; asked for by hand, or because of a hazard.
 
@@ -21,9 +20,12 @@ class Barrier:
     'RAW'
     """
 
-    before: int
-    ticket: Ticket
-    conflict: Conflict | None = None
+    __slots__ = ("before", "conflict", "ticket")
+
+    def __init__(self, before: int, ticket: Ticket, conflict: Conflict | None = None) -> None:
+        self.before = before
+        self.ticket = ticket
+        self.conflict = conflict
 
     @property
     def by_hand(self) -> bool:
@@ -40,3 +42,6 @@ class Barrier:
 
     def __str__(self) -> str:
         return f"before dispatch {self.before}: {self.hazard or 'placed by hand'}"
+
+    def __repr__(self) -> str:
+        return f"<Barrier {self}>"

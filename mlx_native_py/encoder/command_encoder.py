@@ -18,7 +18,7 @@ from ..pipeline import BUFFER_SLOTS, Pipeline
 from .barriers import Barrier
 from .compute_pass import ComputePass
 from .launch import Launch, plan_launch
-from .nodes import CapturedBarrier, CapturedDispatch, CapturedNode, CapturedOpKind, RecordedBinding
+from .nodes import CapturedBarrier, CapturedDispatch, CapturedNode, CapturedOpKind, RecordedBinding, checked_kind
 from .resolver import Resolver, Values
 from .ticket import Ticket
 
@@ -68,12 +68,19 @@ class CommandEncoder:
 
     def _begin(self) -> None:
         """A fresh command buffer, and everything that belongs to it."""
-        self._ticket = self._queue.begin(unretained=self._unretained)
-        self._ticket.timed = self._profile_cb
-        if self._profile_dispatch:
-            self._ticket.samples = self._queue.samples.samples()
-        self._pass = self._resolver.opened = ComputePass(self.device, self._ticket)
-        self._end = weakref.finalize(self, _give_up, self._queue, self._ticket, self._pass)
+        self.device.require_open()
+        ticket = self._queue.begin(unretained=self._unretained)
+        try:
+            ticket.timed = self._profile_cb
+            if self._profile_dispatch:
+                ticket.samples = self._queue.samples.samples()
+            opened = ComputePass(self.device, ticket)
+            self._end = weakref.finalize(self, _give_up, self._queue, ticket, opened)
+        except BaseException:
+            self._queue.abandon(ticket)
+            raise
+        self._ticket = ticket
+        self._pass = self._resolver.opened = opened
         self.mem_ranges.reset()
         self._owner = self._thread
         self.tally.cmd_bufs += 1
@@ -103,15 +110,15 @@ class CommandEncoder:
             raise self._refusal("dispatch")
         try:
             launch = pipeline.launches[threads, threadgroups, group, shared]
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, AttributeError):
             launch = plan_launch(pipeline, threads, threadgroups, group, shared)
         values, read, written = self._resolver.resolve(pipeline, args)
         if reads is not None:
             read = self._resolver.spans(reads)
         if writes is not None:
             written = self._resolver.spans(writes)
-        if self._pending_kind is not _OTHER:
-            kind, self._pending_kind = (self._pending_kind if kind is _OTHER else kind), _OTHER
+        if kind is not _OTHER or self._pending_kind is not _OTHER:
+            kind, self._pending_kind = checked_kind(self._pending_kind if kind is _OTHER else kind), _OTHER
         self.tally.dispatches += 1
         self._mine.dispatches += 1
         if self._captured is not None:
@@ -125,6 +132,7 @@ class CommandEncoder:
             raise self._refusal("replay_dispatch")
         if not isinstance(node, CapturedDispatch):
             raise InvalidArgument(f"replay_dispatch takes a CapturedDispatch, not {node!r}")
+        self._resolver.own(node.pipeline)
         values: Values = [None] * len(node.pipeline.buffers)
         for binding in node.bindings:
             if isinstance(binding.value, MlxBuffer):
@@ -157,7 +165,7 @@ class CommandEncoder:
         """Tags the next dispatch; the `kind` argument of `dispatch` says it in one go, and goes first."""
         if get_ident() != self._owner:
             raise self._refusal("set_op_kind")
-        self._pending_kind = kind
+        self._pending_kind = checked_kind(kind)
 
     # Capture
 
@@ -175,6 +183,8 @@ class CommandEncoder:
 
     def take_capture(self) -> list[CapturedNode] | None:
         """The nodes, and the end of capture mode; None outside of it."""
+        if get_ident() != self._thread:
+            raise self._refusal("take_capture")
         nodes, self._captured, self._resolver.captured = self._captured, None, None
         return nodes
 
@@ -231,6 +241,8 @@ class CommandEncoder:
     def discard(self) -> None:
         """Ends the pass and drops the work; a second time, or after a commit, there is nothing left to drop."""
         if self.is_recording:
+            if get_ident() != self._owner:
+                raise self._refusal("discard")
             self._owner = 0
             self._end()
 
@@ -314,9 +326,9 @@ class CommandEncoder:
         """For sessions: after a commit, goes on in a fresh command buffer, which may begin when `event` has `value`."""
         if self.is_recording or get_ident() != self._thread:
             raise EncoderStateError("the next command buffer comes after a commit, in the encoder's own thread")
-        self.device.require_open()
         self._begin()
         if event is not None:
+            self._ticket.keep.add(event)
             self._ticket.mtl.encodeWaitForEvent_value_(event, value)
 
     def _submit(self) -> None:

@@ -127,7 +127,7 @@ class ComputePass:
         kept = self._ticket.keep
         if allocation not in kept:
             kept.add(allocation)
-            allocation.hold(self._ticket)
+            self._ticket.hold(allocation)
 
     def _open(self) -> None:
         metal, commands = self._door.Metal, self._ticket.mtl

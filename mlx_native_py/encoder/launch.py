@@ -35,6 +35,8 @@ class Launch:
 
 def plan_launch(pipeline: Pipeline, threads: Any, threadgroups: Any, group: Any, shared: Any) -> Launch:
     """The checked shape; kept with the pipeline, so that the same request costs one look-up afterwards."""
+    if not isinstance(pipeline, Pipeline):
+        raise InvalidArgument(f"dispatch takes a Pipeline, from device.kernels.get_pipeline(name), not {pipeline!r}")
     if (threads is None) == (threadgroups is None):
         raise InvalidArgument(f"{_name(pipeline)}: give either threads= or threadgroups=, and not both")
     kind = DispatchKind.ThreadGroups if threads is None else DispatchKind.Threads

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from ..buffer import MlxBuffer
+from ..errors import InvalidArgument
 from ..hazards import BufferRange
 from ..pipeline import Pipeline
 
@@ -21,6 +22,7 @@ __all__ = [
     "DispatchKind",
     "Dispatched",
     "RecordedBinding",
+    "checked_kind",
 ]
 
 Size = tuple[int, int, int]
@@ -45,8 +47,19 @@ class CapturedOpKind(Enum):
         return self not in (CapturedOpKind.Sdpa, CapturedOpKind.Softmax)
 
 
+def checked_kind(kind: CapturedOpKind) -> CapturedOpKind:
+    """`kind` itself, where it is one."""
+    if not isinstance(kind, CapturedOpKind):
+        raise InvalidArgument(f"kind is {kind!r}, expected a CapturedOpKind")
+    return kind
+
+
 class DispatchKind(Enum):
-    """What a launch counts: threads, or threadgroups."""
+    """What a launch counts: threads, or threadgroups.
+
+    >>> DispatchKind("threadgroups").name
+    'ThreadGroups'
+    """
 
     Threads = "threads"
     ThreadGroups = "threadgroups"
@@ -54,7 +67,11 @@ class DispatchKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RecordedBinding:
-    """One bound argument: a buffer (or view), which is kept alive, or a copy of inline bytes."""
+    """One bound argument: a buffer (or view), which is kept alive, or a copy of inline bytes.
+
+    >>> RecordedBinding(0, x).is_buffer, RecordedBinding(2, b"\\0\\0\\0\\0").is_buffer
+    (True, False)
+    """
 
     slot: int
     value: MlxBuffer | bytes
@@ -65,19 +82,46 @@ class RecordedBinding:
 
 
 class CapturedNode:
-    """One step of a recording: a `CapturedDispatch` or a `CapturedBarrier`."""
+    """One step of a recording: a `CapturedDispatch` or a `CapturedBarrier`.
+
+    >>> enc.start_capture()
+    >>> enc.dispatch(axpy, x, y, 2.0, threads=4)
+    >>> enc.memory_barrier()
+    >>> node, barrier = enc.take_capture()
+    >>> node.pipeline.name, node.threads_per_grid, node.dispatch_kind, barrier
+    ('axpy', (4, 1, 1), <DispatchKind.Threads: 'threads'>, CapturedBarrier())
+    >>> [(binding.slot, binding.is_buffer) for binding in node.bindings]
+    [(0, True), (1, True), (2, False)]
+    >>> enc.replay_dispatch(node)
+    >>> enc.commit_and_wait()
+    """
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedBarrier(CapturedNode):
-    """A memory barrier."""
+    """A memory barrier.
+
+    >>> recorder = device.command_encoder()
+    >>> recorder.start_capture()
+    >>> recorder.memory_barrier()
+    >>> recorder.take_capture()
+    [CapturedBarrier()]
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedDispatch(CapturedNode):
-    """A kernel launch with everything that it needs."""
+    """A kernel launch with everything that it needs.
+
+    >>> recorder = device.command_encoder()
+    >>> recorder.start_capture()
+    >>> recorder.dispatch(axpy, x, y, 2.0, threadgroups=2, group=2)
+    >>> [node] = recorder.take_capture()
+    >>> node.dispatch_kind.name, node.threads_per_grid, node.threads_per_threadgroup, len(node.writes)
+    ('ThreadGroups', (2, 1, 1), (2, 1, 1), 1)
+    """
 
     pipeline: Pipeline
     bindings: tuple[RecordedBinding, ...]

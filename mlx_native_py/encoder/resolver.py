@@ -23,10 +23,11 @@ __all__ = ["Resolver", "Values"]
 class Resolver:
     """Checks arguments before anything is sent; plain buffers and numbers take the short way."""
 
-    __slots__ = ("_device", "_residency", "captured", "opened")
+    __slots__ = ("_device", "_mtl", "_residency", "captured", "opened")
 
     def __init__(self, device: MlxDevice) -> None:
         self._device = device
+        self._mtl = device.mtl
         self._residency = device.residency
         self.opened: ComputePass
         self.captured: Values | None = None
@@ -34,6 +35,8 @@ class Resolver:
 
     def resolve(self, pipeline: Pipeline, args: tuple[Any, ...]) -> tuple[Values, list[Span], list[Span]]:
         """What to bind at each slot, what is read, what is written."""
+        if pipeline.device is not self._mtl:
+            self.own(pipeline)
         if len(args) != len(pipeline.specs):
             raise refuse_count(pipeline, args)
         values: Values = []
@@ -67,6 +70,11 @@ class Resolver:
                 self._convert(pipeline, arg, values, read, written)
         return values, read, written
 
+    def own(self, pipeline: Pipeline) -> None:
+        """Refuses kernels of other devices."""
+        if pipeline.device is not self._mtl:
+            raise InvalidArgument(f"kernel {pipeline.label!r} was compiled for another device")
+
     def check(self, pipeline: Pipeline, slot: int, value: MlxBuffer) -> None:
         """A buffer that was bound once before."""
         argument(pipeline, slot, value, None, self._spill)
@@ -76,7 +84,9 @@ class Resolver:
     def spans(self, buffers: Iterable[MlxBuffer]) -> list[Span]:
         """Of what the caller says is touched; it need not be bound, so it is kept alive here."""
         found = []
-        for each in buffers:
+        if not isinstance(buffers, Iterable):
+            raise InvalidArgument(f"reads= and writes= take buffers and views, not {buffers!r}")
+        for each in (buffers,) if isinstance(buffers, MlxBuffer) else buffers:
             if not isinstance(each, MlxBuffer):
                 raise InvalidArgument(f"reads= and writes= take buffers and views, not {each!r}")
             each.allocation.require_live()

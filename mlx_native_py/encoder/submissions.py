@@ -10,12 +10,13 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from .. import kernel_profile
-from ..errors import EncoderStateError, ForkedProcessError, WaitTimeout
+from ..errors import BackendError, EncoderStateError, ForkedProcessError, WaitTimeout
 from ..kernel_profile import MEASURED, SIMULATED, CommandBufferEntry
 from .ticket import Ticket
 from .timing import SampleBuffers
 
 if TYPE_CHECKING:
+    from ..allocation import Allocation
     from ..device import MlxDevice
 
 __all__ = ["SLOTS", "Submissions"]
@@ -62,6 +63,8 @@ class Submissions:
             with self._door.autorelease_pool():
                 queue = self._mtl_queue
                 mtl = queue.commandBufferWithUnretainedReferences() if unretained else queue.commandBuffer()
+            if mtl is None:
+                raise BackendError("the device gives no command buffer")
             return Ticket(self, mtl)
         except BaseException:
             with self._lock:
@@ -74,6 +77,11 @@ class Submissions:
             if not ticket.is_submitted and not ticket.is_closed:
                 self._open -= 1
                 ticket.discard()
+
+    def hold(self, allocation: Allocation, ticket: Ticket) -> None:
+        """Keeps memory busy until `ticket` is done; one at a time, for several encoders may use the same memory."""
+        with self._lock:
+            allocation.hold(ticket)
 
     def submit(self, ticket: Ticket) -> None:
         """Sends the command buffer off, behind all that were sent before."""
@@ -144,7 +152,9 @@ class Submissions:
         if os.getpid() != self._pid:
             raise ForkedProcessError(f"{ticket!r} belongs to process {self._pid}, which this one was forked from")
         while not ticket.done():
-            left = _LONGEST_SLICE if deadline is None else int((deadline - time.monotonic()) * 1000) + 1
+            left = _LONGEST_SLICE
+            if deadline is not None:
+                left = int(min(left, (deadline - time.monotonic()) * 1000 + 1))
             if deadline is not None and time.monotonic() >= deadline:
                 raise WaitTimeout(
                     f"{ticket.describe()} is not done after {timeout} s; it goes on and can be waited for"

@@ -11,6 +11,7 @@ from ..pipeline import Pipeline
 from .nodes import CapturedOpKind, Dispatched
 
 if TYPE_CHECKING:
+    from ..allocation import Allocation
     from .submissions import Submissions
 
 __all__ = ["Ticket"]
@@ -21,9 +22,13 @@ _LONGEST_NAP = 0.002  # between two looks of an awaiting task
 class Ticket:
     """What `commit()` hands back. It may be dropped: the work goes on, and an error is raised by the next wait.
 
-    >>> ticket = enc.commit(label="step")  # doctest: +SKIP
-    >>> ticket.wait(timeout=1.0); ticket.done(), ticket.gpu_time > 0  # doctest: +SKIP
-    (True, True)
+    >>> enc.dispatch(axpy, x, y, 2.0, threads=4)
+    >>> ticket = enc.commit(label="step")
+    >>> ticket.wait(timeout=60.0)
+    >>> ticket
+    <Ticket of command buffer 'step' of 1 dispatch, done>
+    >>> ticket.gpu_time > 0.0
+    True
     """
 
     __slots__ = (
@@ -108,6 +113,10 @@ class Ticket:
             await asyncio.sleep(nap)
             nap = min(_LONGEST_NAP, nap + 0.0001)
         self.wait()
+
+    def hold(self, allocation: Allocation) -> None:
+        """For the encoder: the GPU may use this memory until the work is done."""
+        self._queue.hold(allocation, self)
 
     def close(self, error: BaseException | None, times: tuple[float, float]) -> None:
         """For the queue: the work is done."""

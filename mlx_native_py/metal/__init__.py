@@ -19,7 +19,13 @@ __all__ = ["Capabilities", "Door", "open_metal"]
 
 @dataclass(frozen=True)
 class Door:
-    """What stands behind the door; nothing above it looks at `kind` to decide what to do."""
+    """What stands behind the door; nothing above it looks at `kind` to decide what to do.
+
+    >>> door = open_metal("soft")
+    >>> with door.autorelease_pool():
+    ...     print(door.kind, door.default_device().newBufferWithLength_options_(16, 0).length())
+    soft 16
+    """
 
     kind: Literal["metal", "soft"]
     Metal: Any
@@ -47,7 +53,11 @@ class Door:
 
 
 def open_metal(device: DeviceChoice | None = None) -> Door:
-    """Opens Metal: `device` or else `MLX_NATIVE_DEVICE` says which (auto, metal or soft)."""
+    """Opens Metal: `device` or else `MLX_NATIVE_DEVICE` says which (auto, metal or soft).
+
+    >>> open_metal("soft").capabilities(open_metal("soft").default_device()).max_threadgroup_memory
+    32768
+    """
     choice = settings.current().device if device is None else device
     if choice not in get_args(DeviceChoice):
         raise SettingsError(f"device is {choice!r}; allowed: {', '.join(get_args(DeviceChoice))}")

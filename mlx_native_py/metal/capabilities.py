@@ -15,7 +15,11 @@ _ICB_NEEDS_NO_HELP_FROM = 9
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """Facts and abilities of one device."""
+    """Facts and abilities of one device.
+
+    >>> device.capabilities.max_threadgroup_memory, device.capabilities.stage_boundary_sampling
+    (32768, True)
+    """
 
     name: str
     architecture: str | None

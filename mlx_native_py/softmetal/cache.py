@@ -5,15 +5,21 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 DEFAULT_LIMIT = 1 << 30
 _TOUCH_AFTER_S = 60.0
+_SWEEP_AFTER_S = 60.0
+_SWEEP_SHARE = 32  # of the limit: what one process may add before it looks at the whole directory again
+_ABANDONED_AFTER_S = 3600.0  # no compilation takes that long, so its process was killed
+_LOCK_POLL_S = 0.05
+_LOCK_PATIENCE_S = 60.0
 _DIGEST_CHARACTERS = 64
 
 
@@ -38,6 +44,7 @@ class Store:
         self.directory = directory
         self.limit = limit
         self._verified: set[str] = set()
+        self._added = 0
         try:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             state = directory.lstat()
@@ -63,7 +70,7 @@ class Store:
         if hashlib.sha256(body).hexdigest().encode() != head:
             path.unlink(missing_ok=True)
             return None
-        self._touch(path)
+        self.touch(path)
         return body
 
     def put_record(self, key: str, body: bytes) -> None:
@@ -84,7 +91,7 @@ class Store:
             path.unlink(missing_ok=True)
             return None
         self._verified.add(name)
-        self._touch(path)
+        self.touch(path)
         return path
 
     def put_artefact(self, data: bytes, suffix: str) -> str:
@@ -101,14 +108,20 @@ class Store:
             yield Path(folder)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Holds other processes back, for work that is better done once than eight times."""
-        with open(self.directory / "lock", "a+b") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            try:
-                yield
-            finally:
-                fcntl.flock(handle, fcntl.LOCK_UN)
+    def alone(self, what: str, announce: Callable[[str], None]) -> Iterator[None]:
+        """Holds back other processes that do the same, for work that is better done once than eight times.
+
+        Doing it twice does no harm, so a holder that never ends (it may be stopped) is not waited for.
+        """
+        with open(self.directory / f"lock-{what}", "a+b") as handle:
+            held = _lock(handle.fileno(), 0)
+            if not held:
+                announce("software Metal: waiting for another process that prepares the compiler")
+                held = _lock(handle.fileno(), _LOCK_PATIENCE_S)
+            if not held:
+                announce("software Metal: the other process takes too long; preparing without it")
+            os.utime(handle.fileno())
+            yield
 
     def _record_path(self, key: str) -> Path:
         return self.directory / f"{key}.record"
@@ -122,23 +135,45 @@ class Store:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
-        self._shrink()
+        self._added += len(data)
+        if self._added > self.limit // _SWEEP_SHARE or self._sweep_is_due():
+            self._sweep()
 
-    def _touch(self, path: Path) -> None:
+    def touch(self, path: Path) -> None:
         """Marks a file as used, at most once a minute."""
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > _TOUCH_AFTER_S:
                 os.utime(path)
 
-    def _shrink(self) -> None:
-        """Removes what was not used for longest, until a quarter of the room is free."""
+    def _sweep_is_due(self) -> bool:
+        """Whether no process has looked at the whole directory for a while."""
+        try:
+            return time.time() - (self.directory / "swept").stat().st_mtime > _SWEEP_AFTER_S
+        except OSError:
+            return True
+
+    def _sweep(self) -> None:
+        """Removes what killed processes left behind, and keeps the rest within the limit."""
+        self._added = 0
+        (self.directory / "swept").touch(mode=0o600)
         files = []
         with os.scandir(self.directory) as entries:
             for entry in entries:
                 with suppress(OSError):
-                    if entry.is_file(follow_symlinks=False) and entry.name != "lock":
-                        state = entry.stat(follow_symlinks=False)
+                    state = entry.stat(follow_symlinks=False)
+                    abandoned = time.time() - state.st_mtime > _ABANDONED_AFTER_S
+                    if entry.name.startswith("scratch-"):
+                        if abandoned:
+                            shutil.rmtree(entry.path, ignore_errors=True)
+                    elif entry.name.startswith(("new-", "lock-")):
+                        if abandoned:
+                            os.unlink(entry.path)
+                    elif stat.S_ISREG(state.st_mode) and entry.name != "swept":
                         files.append((state.st_mtime, state.st_size, entry.path))
+        self._shrink(files)
+
+    def _shrink(self, files: list[tuple[float, int, str]]) -> None:
+        """Removes what was not used for longest, until a quarter of the room is free."""
         total = sum(size for _, size, _ in files)
         if total <= self.limit:
             return
@@ -148,6 +183,19 @@ class Store:
             with suppress(OSError):
                 os.unlink(path)
             total -= size
+
+
+def _lock(handle: int, patience: float) -> bool:
+    """Takes the lock of an open file, which closing it releases; False if nobody lets go of it in time."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                return False
+            time.sleep(_LOCK_POLL_S)
 
 
 def default_directory() -> Path:

@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 HERE = Path(__file__).parent
 INCLUDE = HERE / "include"
 RUNTIME_SOURCES = HERE / "runtime"
 MINIMUM_CLANG = 19
+PATIENCE_S = 600
 # The compiler sees no environment of the user's: results do not depend on it, and messages are in English.
 ENVIRONMENT = {"LC_ALL": "C"}
 
@@ -30,18 +31,28 @@ DIALECT = (
     "-cl-single-precision-constant",
     "-fdeclspec",
     "-fno-math-errno",
+    "-fno-strict-float-cast-overflow",  # to the nearest integer, 0 for NaN, as GPUs do
     "-fPIC",
     "-fno-plt",
+    # GPUs want elements aligned, not vectors: a float4 may be read at any float's address.
+    "-fmax-type-align=8",
 )
-# Sums may be reordered and products fused, as Metal's default allows, but infinities and NaNs keep their meaning.
+# relaxed: sums may be reordered and products fused, as Metal allows. fast: a quotient may also become a product with
+# the reciprocal. Infinities and NaNs keep their meaning in both, unlike Metal's fast mode. safe: every operation
+# rounds by itself, in the order written.
 REORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-ffp-contract=fast")
-MATH: dict[MathMode, tuple[str, ...]] = {"safe": ("-ffp-contract=on",), "relaxed": REORDER, "fast": REORDER}
-# Accesses wider than 16 bytes get no callback, so the vectoriser is held to that.
+MATH: dict[MathMode, tuple[str, ...]] = {
+    "safe": ("-ffp-contract=off",),
+    "relaxed": REORDER,
+    "fast": (*REORDER, "-freciprocal-math"),
+}
+# Accesses wider than 16 bytes get no callback, so the vectorisers are held to that.
 CHECKED = (
     "-fsanitize=thread",
     *("-mllvm", "-tsan-instrument-read-before-write=1"),
     *("-mllvm", "-tsan-instrument-func-entry-exit=0"),
     "-mprefer-vector-width=128",
+    "-fno-slp-vectorize",
 )
 # The functions that a flat kernel must not reach; see soft_simd.h.
 WAITS = b"soft_flat_kernels_cannot_wait"
@@ -96,7 +107,11 @@ class Toolchain:
 
     def run(self, command: Sequence[str], *, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Runs one step; raises CompilerFailed with the compiler's words."""
-        result = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, env=ENVIRONMENT)
+        options: dict[str, Any] = {"input": stdin or "", "capture_output": True, "text": True, "env": ENVIRONMENT}
+        try:
+            result = subprocess.run(command, check=False, timeout=PATIENCE_S, **options)
+        except subprocess.TimeoutExpired:
+            raise ToolchainError(f"{' '.join(command[:2])} did not end within {PATIENCE_S} s") from None
         if result.returncode:
             raise CompilerFailed(command, result.stderr or result.stdout)
         return result

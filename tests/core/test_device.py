@@ -138,10 +138,18 @@ def test_buffer_of_other_things(device: MlxDevice) -> None:
     assert device.buffer([1.0], label="one").label == "one"
 
 
-@pytest.mark.parametrize("source", [np.zeros(3), np.zeros(0, np.float32), ["a"], b"", object(), np.zeros((2, 0))])
+@pytest.mark.parametrize(
+    "source", [np.zeros(3), np.zeros(0, np.float32), ["a"], b"", object(), np.zeros((2, 0)), [[1], [1, 2]]]
+)
 def test_buffer_refuses_what_it_cannot_hold(device: MlxDevice, source: Any) -> None:
     with pytest.raises(InvalidArgument):
         device.buffer(source)
+
+
+@pytest.mark.parametrize(("source", "dtype"), [(["a"], "f32"), ([1 << 70], "u8"), ([None], "i32"), (object(), "u8")])
+def test_buffer_refuses_what_it_cannot_convert(device: MlxDevice, source: Any, dtype: str) -> None:
+    with pytest.raises(InvalidArgument):
+        device.buffer(source, dtype)
 
 
 def test_raw_memory_must_be_whole_elements(device: MlxDevice) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from core.encoder_kit import floats, names, pipeline, record, soft_device
 
+from core.encoder_kit import floats, names, pipeline, record, soft_device
 from mlx_native_py import MlxDevice, counters, settings, softmetal
 from mlx_native_py.encoder import CapturedOpKind, CommandEncoder, Out
 from mlx_native_py.errors import EncoderStateError, InvalidArgument
@@ -49,7 +49,12 @@ def test_chains_are_right_in_every_order(auto_barrier: bool, unretained: bool, s
 def test_messages_of_a_pass() -> None:
     with soft_device() as device:
         log = record(device)
-        x, y, axpy, fill = floats(device, 1, 2), floats(device, 0, 0), pipeline(device, "axpy"), pipeline(device, "fill")
+        x, y, axpy, fill = (
+            floats(device, 1, 2),
+            floats(device, 0, 0),
+            pipeline(device, "axpy"),
+            pipeline(device, "fill"),
+        )
         enc = device.command_encoder()
         assert names(log) == ["commandBuffer"]
         enc.dispatch(axpy, x, y, 2.0, threads=2)
@@ -195,7 +200,12 @@ def test_each_barrier_says_why(device: MlxDevice) -> None:
 
 
 def test_out_and_narrowed_ranges_spare_barriers(device: MlxDevice) -> None:
-    x, y, add, axpy = floats(device, 1, 2, 3, 4), floats(device, 0, 0, 0, 0), pipeline(device, "add"), pipeline(device, "axpy")
+    x, y, add, axpy = (
+        floats(device, 1, 2, 3, 4),
+        floats(device, 0, 0, 0, 0),
+        pipeline(device, "add"),
+        pipeline(device, "axpy"),
+    )
     enc = device.command_encoder()
     enc.dispatch(axpy, x, y, 1.0, threads=2, reads=[x[:2], y[:2]], writes=[y[:2]])
     enc.dispatch(axpy, x, y, 1.0, threads=2, reads=[x[2:], y[2:]], writes=[y[2:]])
@@ -216,7 +226,9 @@ def test_reads_between_reads_need_no_barrier(device: MlxDevice) -> None:
     enc.commit_and_wait()
 
 
-@pytest.mark.parametrize("call", ["dispatch", "memory_barrier", "commit", "commit_and_wait", "start_capture", "set_op_kind"])
+@pytest.mark.parametrize(
+    "call", ["dispatch", "memory_barrier", "commit", "commit_and_wait", "start_capture", "set_op_kind"]
+)
 @pytest.mark.parametrize("state", ["committed", "discarded", "foreign thread"])
 def test_states_are_guarded(device: MlxDevice, call: str, state: str) -> None:
     enc = device.command_encoder()

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from core.encoder_kit import floats, names, pipeline, record, soft_device
 
+from core.encoder_kit import floats, names, pipeline, record, soft_device
 from mlx_native_py import MlxDevice
 from mlx_native_py.encoder import Out
 from mlx_native_py.encoder.launch import plan_launch
@@ -193,7 +193,9 @@ def test_threadgroup_memory_is_rounded_up(device: MlxDevice) -> None:
     assert plan_launch(pipeline(device, "total"), 3, None, 3, 12).shared == ((0, 16),)
 
 
-@pytest.mark.parametrize("threads", [1, 31, 32, 33, 1000, (3, 1000), (7, 5, 3), (1, 1, 4096), (1 << 20, 2), 64.0, [4, 4]])
+@pytest.mark.parametrize(
+    "threads", [1, 31, 32, 33, 1000, (3, 1000), (7, 5, 3), (1, 1, 4096), (1 << 20, 2), 64.0, [4, 4]]
+)
 def test_a_group_left_open_fits(device: MlxDevice, threads: Any) -> None:
     for kernel, most in (("axpy", 1024), ("narrow_group", 48)):
         launch = plan_launch(pipeline(device, kernel), threads, None, None, ())
@@ -215,3 +217,20 @@ def test_a_shape_is_checked_once(device: MlxDevice) -> None:
     made = pipeline(device, "fill")
     assert plan_launch(made, 4, None, None, ()) == made.launches[4, None, None, ()]
     assert plan_launch(made, [4], None, None, ()) == plan_launch(made, (4,), None, None, ())
+
+
+def test_what_is_no_pipeline_is_refused(device: MlxDevice) -> None:
+    enc = device.command_encoder()
+    for wrong in ("fill", None, pipeline(device, "fill").mtl):
+        with pytest.raises(InvalidArgument, match="dispatch takes a Pipeline"):
+            enc.dispatch(wrong, threads=1)
+    for call in (enc.set_op_kind, lambda kind: enc.dispatch(pipeline(device, "nothing"), threads=1, kind=kind)):
+        with pytest.raises(InvalidArgument, match="expected a CapturedOpKind"):
+            call("Sdpa")
+    enc.discard()
+
+
+def test_a_pipeline_of_another_device_is_refused() -> None:
+    with soft_device() as one, soft_device() as two:
+        with pytest.raises(InvalidArgument, match="compiled for another device"):
+            one.command_encoder().dispatch(pipeline(two, "nothing"), threads=1)

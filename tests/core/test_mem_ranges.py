@@ -198,6 +198,34 @@ def test_agrees_with_a_naive_tracker(steps: list[tuple[list[Plain], list[Plain],
         assert ours.len() == sum(1 for _, touched, _ in naive.live if touched)
 
 
+@given(steps)
+def test_agrees_where_memories_share_bytes(steps: list[tuple[list[Plain], list[Plain], bool]]) -> None:
+    starts = (0, 20, 40)
+    memories = [Memory(BASE + start, 64, name) for start, name in zip(starts, "xyz", strict=True)]
+    ours, naive = MemRanges(), Naive()
+
+    def absolute(spans: list[Plain]) -> list[Plain]:
+        return [(0, starts[where] + start, starts[where] + end) for where, start, end in spans]
+
+    def real(spans: list[Plain]) -> list[BufferRange]:
+        return [
+            part(memories[where], *span[1:])
+            for where, span in zip((w for w, _, _ in spans), absolute(spans), strict=True)
+        ]
+
+    for by, (reads, writes, resets) in enumerate(steps):
+        expected = naive.hazards(absolute(reads), absolute(writes))
+        assert ours.check_dispatch(real(reads), real(writes), by=by) == (not expected)
+        if expected:
+            hazard = ours.explain()
+            assert hazard is not None and (hazard.kind.name, hazard.earlier) in expected
+        if expected and resets:
+            ours.reset()
+            naive.live.clear()
+        ours.add_dispatch(real(reads), real(writes), by=by)
+        naive.add(by, absolute(reads), absolute(writes))
+
+
 @given(ranges_in_three, ranges_in_three, st.sampled_from((SRC, DST)), st.sampled_from((SRC, DST)))
 def test_conflicts_are_symmetric(one: Plain, two: Plain, role: MemRangeRole, other: MemRangeRole) -> None:
     memories = [memory() for _ in range(3)]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from core.encoder_kit import SOURCE, pipeline, soft_device
 
-from mlx_native_py import MlxDevice
+from core.encoder_kit import SOURCE, pipeline, soft_device
+from mlx_native_py import MlxDevice, settings
 from mlx_native_py.compile_options import CompileOptions
 from mlx_native_py.errors import InvalidArgument, KernelNotFound, ShaderCompilationError
 from mlx_native_py.kernel_registry import KernelRegistry
@@ -194,8 +194,21 @@ def test_the_archive_is_read_back(tmp_path: Path) -> None:
         second = KernelRegistry(device, archive=path)
         second.register_source("one", ONE.replace("VALUE", "3"))
         assert run(device, second.get_pipeline("one")) == 3
-        assert second.stats.archive_hits == 1
+        assert (second.stats.archive_hits, second.stats.archive_misses) == (1, 0)
+        assert first.stats.archive_misses == 1
         assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.soft
+def test_the_flag_names_an_archive(tmp_path: Path) -> None:
+    path = tmp_path / "flag.archive"
+    with settings.override(kernel_archive=path):
+        with soft_device() as device:
+            pipeline(device, "axpy")
+        assert path.exists(), "closing the device saves it"
+        with soft_device() as device:
+            pipeline(device, "axpy")
+            assert device.kernels.stats.archive_hits == 1
 
 
 @pytest.mark.soft

@@ -14,6 +14,23 @@ _SLOT_B = {"place.slot": 1, "place.name": "b"}
 
 _ARG = "device float* a [[buffer(0)]], device float* b [[buffer(1)]], threadgroup float* s [[threadgroup(0)]]"
 OUTSIDE = [
+    *(
+        Program(
+            f"{what} of a wide vector, {form}",
+            body,
+            [np.zeros(256, np.int64), np.zeros(256, np.int64)],
+            OutOfBounds,
+            [what, f"'{name}'", "byte offset 2048", "(63, 0, 0)"],
+            ("i + 1", "i"),
+            params="device long4* a [[buffer(0)]], device ulong3* b [[buffer(1)]]",
+        )
+        for what, form, body, name in (
+            ("read", "whole", "b[i] = ulong3((a[i + 1] * a[i]).xyz);", "a"),
+            ("read", "in part", "b[i] = ulong3(a[i + 1].xyz) * 2;", "a"),
+            ("write", "computed", "b[i + 1] = ulong3(a[i].xyz) * 2;", "b"),
+            ("write", "copied", "if (i == 63) b[i + 1] = b[0];", "b"),
+        )
+    ),
     Program(
         "write past the end",
         "b[i + 1] = a[i];",

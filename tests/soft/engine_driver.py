@@ -19,6 +19,7 @@ from mlx_native_py.softmetal.toolchain import CompiledKernel, Engine, MathMode, 
 HEAD = """#include "soft_vector.h"
 #include "soft_atomic.h"
 #include "soft_simdgroup_matrix.h"
+#include "soft_logging.h"
 #include "soft_entry.h"
 using namespace metal;
 #define device __attribute__((opencl_global_device))

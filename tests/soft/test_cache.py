@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mlx_native_py.softmetal import msl
+from mlx_native_py.softmetal import cache, msl
 from mlx_native_py.softmetal.cache import CacheError, Store, default_directory, digest
 from mlx_native_py.softmetal.msl.workshop import Workshop
 from mlx_native_py.softmetal.program import CompileOptions
@@ -86,6 +86,39 @@ def test_oldest_goes_first(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in store.directory.iterdir()) <= 10_000
 
 
+def test_a_large_cache_costs_small_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path / "c")
+    store.put_record("first", b"value")
+    monkeypatch.setattr(os, "scandir", forbid("the whole directory was looked at"))
+    store.put_record("second", b"value")
+
+
+def test_leftovers_of_killed_processes_go(tmp_path: Path) -> None:
+    store = Store(tmp_path / "c", limit=32)
+    kept, old = store.directory / "scratch-new", store.directory / "scratch-old"
+    for folder in (kept, old):
+        folder.mkdir()
+        (folder / "kernel.o").write_bytes(b"half")
+    (store.directory / "new-old").write_bytes(b"half")
+    for path in (old, store.directory / "new-old"):
+        os.utime(path, (1, 1))
+    store.put_record("k", b"value")
+    names = {path.name for path in store.directory.iterdir()}
+    assert names >= {"scratch-new"} and not names & {"scratch-old", "new-old"}
+
+
+def test_a_stopped_process_holds_nobody_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "_LOCK_PATIENCE_S", 0.2)
+    store, heard = Store(tmp_path / "c"), list[str]()
+    with store.alone("a", heard.append), store.alone("b", heard.append):
+        assert heard == []
+        with store.alone("a", heard.append):
+            pass
+    assert len(heard) == 2 and "waiting" in heard[0] and "without it" in heard[1]
+    with store.alone("a", heard.append):
+        assert len(heard) == 2
+
+
 def test_use_keeps_a_record_young(tmp_path: Path) -> None:
     store = Store(tmp_path / "c")
     store.put_record("k", b"value")
@@ -112,11 +145,15 @@ def second_shop() -> Workshop:
     return Workshop(Store(default_directory()), find_toolchain(None))
 
 
-def forbid_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+def forbid(message: str) -> Any:
     def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a process was started")
+        raise AssertionError(message)
 
-    monkeypatch.setattr(subprocess, "run", refuse)
+    return refuse
+
+
+def forbid_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "run", forbid("a process was started"))
 
 
 def test_hits_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +187,7 @@ def test_a_damaged_kernel_is_built_again() -> None:
 
 WORKER = """
 import pathlib, sys
-from mlx_native_py.softmetal import msl
+from mlx_native_py.softmetal import cache, msl
 from mlx_native_py.softmetal.program import CompileOptions
 shop = msl.workshop(pathlib.Path(sys.argv[1]))
 for number in range(3):

@@ -25,6 +25,10 @@ DEEP = f"""static __attribute__((noinline)) int down(const device int* in, int n
   volatile int keep[64]; keep[n % 64] = n; return in[0] == 1 ? 0 : down(in, n + 1) + keep[n % 64]; }}
 static void k(device int* out, const device int* in, uint i) {{ out[i] = down(in, 0); }} {ENTRY}"""
 
+CHATTY = f"""constexpr __global os_log logger("a", "b");
+static void k(device int* out, const device int* in, uint i) {{
+  volatile device int* p = out; while (p[0] == 0) {{ logger.log("%f", 1.5f); }} }} {ENTRY}"""
+
 
 def _buffers(n: int = 4096) -> list[np.ndarray]:
     return [np.zeros(n, np.int32), np.ones(n, np.int32)]
@@ -61,10 +65,49 @@ def test_endless_kernels_meet_the_watchdog(engine: str) -> None:
     assert time.monotonic() - started < 10
 
 
-def test_endless_recursion_is_a_stack_overflow() -> None:
+@pytest.mark.parametrize("engine", ["flat", "fibers"])
+def test_endless_recursion_is_a_stack_overflow(engine: str) -> None:
     buffers = _buffers()
     buffers[1][:] = 0
-    assert _fault(DEEP, "fibers", buffers).kind in ("stack overflow", "bad address")
+    assert _fault(DEEP, engine, buffers).kind == "stack overflow"
+
+
+def test_the_watchdog_leaves_the_c_library_in_order(capfd: pytest.CaptureFixture[str]) -> None:
+    """A lock of the C library that a stopped kernel kept would stop everybody who prints or allocates."""
+    for deadline in (0.001, 0.003, 0.01, 0.03):
+        assert _fault(CHATTY, "fibers", _buffers(), deadline=deadline).kind == "timeout"
+    assert "[a:b] 1.5" in capfd.readouterr().err
+
+
+def test_faults_and_deadlines_from_all_sides() -> None:
+    bad = _buffers()
+    bad[1][1000] = 0
+    problems: list[str] = []
+
+    def work(number: int) -> None:
+        for turn in range(40):
+            engine = ("flat", "fibers")[(turn + number) % 2]
+            source, deadline, kind = (
+                (FINE, 30.0, ""),
+                (DIVIDE, 30.0, "division by zero"),
+                (ENDLESS, 0.0003 * (turn + 1), "timeout"),
+                (WILD, 30.0, "bad address"),
+            )[(turn + number) % 4]
+            try:
+                run(source, bad if source is DIVIDE else _buffers(), 4096, 64, engine=engine, deadline=deadline)
+                found = ""
+            except KernelFault as fault:
+                found = fault.kind
+            if found != kind:
+                problems.append(f"{found!r}, expected {kind!r}")
+
+    threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert problems == []
 
 
 def test_later_launches_do_not_begin() -> None:

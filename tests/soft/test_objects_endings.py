@@ -120,7 +120,17 @@ def test_the_wait_can_be_interrupted(device: Any, queue: Any) -> None:
 
 
 CHILD = """
-import os, sys
+import atexit, logging, os, sys
+logging.disable()  # the first use on a machine announces its set-up
+def late():
+    command_buffer = queue.commandBuffer()
+    command_buffer.commit()
+    try:
+        command_buffer.waitUntilCompleted()
+    except Metal.MetalMisuse as refused:
+        print(refused)
+if sys.argv[1] == "late":
+    atexit.register(late)
 from mlx_native_py import softmetal as Metal
 device = Metal.MTLCreateSystemDefaultDevice()
 queue = device.newCommandQueue()
@@ -134,6 +144,8 @@ if kind == "fork":
             os._exit(7)
         os._exit(1)
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+if kind == "late":
+    sys.exit(0)
 command_buffer = queue.commandBuffer()
 command_buffer.encodeWaitForEvent_value_(device.newSharedEvent(), 1)
 command_buffer.commit()
@@ -148,6 +160,29 @@ def test_the_process_ends_with_work_in_flight(kind: str, code: int) -> None:
     done = subprocess.run([sys.executable, "-c", CHILD, kind], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
     assert time.monotonic() - begin < 10
+
+
+def test_work_after_the_end_is_refused() -> None:
+    done = subprocess.run([sys.executable, "-c", CHILD, "late"], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "the process is ending" in done.stdout
+
+
+def test_a_broken_end_leaves_nobody_waiting(queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Any) -> None:
+        raise SystemExit("no room")
+
+    first, second = queue.commandBuffer(), queue.commandBuffer()
+    monkeypatch.setattr(type(first), "_release", broken)
+    first.commit()
+    with pytest.raises(Metal.MetalMisuse, match="no room"):
+        first.waitUntilCompleted()
+    monkeypatch.undo()
+    finish(second)
+    assert (first.status(), second.status()) == (
+        Metal.MTLCommandBufferStatusError,
+        Metal.MTLCommandBufferStatusCompleted,
+    )
 
 
 def test_threads_share_a_device(device: Any) -> None:

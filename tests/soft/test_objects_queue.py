@@ -216,6 +216,15 @@ def test_a_queue_full_of_uncommitted_buffers_says_so() -> None:
     assert queue.commandBuffer() is not None
 
 
+def test_a_handler_on_a_full_queue_gets_an_error() -> None:
+    queue = Metal.open_device(Metal.SoftOptions(queue_patience_seconds=0.2)).newCommandQueueWithMaxCommandBufferCount_(1)
+    command_buffer = queue.commandBuffer()
+    command_buffer.addCompletedHandler_(lambda _: queue.commandBuffer())
+    command_buffer.commit()
+    with pytest.raises(Metal.MetalMisuse, match="in the handler that asks"):
+        command_buffer.waitUntilCompleted()
+
+
 def test_events_order_queues_and_the_cpu(device: Any) -> None:
     event, log = device.newSharedEvent(), buffer(np.zeros(8, np.uint32))
     early, late = device.newCommandQueue(), device.newCommandQueue()

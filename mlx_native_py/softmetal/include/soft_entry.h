@@ -110,11 +110,16 @@ template <class Value> struct in {
   template <class P> static auto get(const place &p) { return given<bare<P>>::from(Value::of(p)); }
   static constexpr bool is_bindable = false;
 };
+template <class T> struct zeros {
+  static __global char bytes[sizeof(T)] __attribute__((aligned(64)));
+};
+template <class T> __global char zeros<T>::bytes[sizeof(T)];
+
 // An argument that a function constant switched off: null, or zeros to refer to.
 struct nothing {
-  template <class P> static decltype(auto) get(const place &p) {
+  template <class P> static decltype(auto) get(const place &) {
     if constexpr (metal::is_reference<P>::value)
-      return bind<P>::at(p.group->launch->buffers[SOFT_SLOTS - 1]);
+      return bind<P>::at((void *)zeros<typename bind<P>::element>::bytes);
     else
       return P();
   }

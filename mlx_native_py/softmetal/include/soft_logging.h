@@ -2,8 +2,8 @@
 #pragma once
 #include "soft_bfloat.h"
 
-extern "C" int dprintf(int file, const __constant char *format, ...);
-extern "C" int snprintf(__private char *buffer, size_t size, const __constant char *format, ...);
+extern "C" void soft_log(const __constant char *subsystem, const __constant char *category,
+                         const __constant char *level, const __constant char *format, ...);
 
 namespace soft {
 // What C's variable arguments can carry.
@@ -49,12 +49,9 @@ struct os_log {
   }
 
  private:
-  // One call writes the line, so that the lines of several threads do not mix.
   template <class... A>
   void write(const __constant char *level, const __constant char *format, A... values) const {
-    __private char text[512];
-    snprintf(text, sizeof text, format, soft::printable(values)...);
-    dprintf(2, "[%s:%s] %s%s\n", subsystem, category, level, (__private char *)text);
+    soft_log(subsystem, category, level, format, soft::printable(values)...);
   }
 };
 

@@ -36,6 +36,27 @@ template <int N> struct lanes<bool, N> {
   }
 };
 
+// How a vector lies in memory. Checked mode hears of no access wider than 16 bytes, so there wider ones are elements.
+template <class V, class E, int N, bool = (sizeof(V) > 16)> struct held {
+  typedef V type;
+};
+#if __has_feature(thread_sanitizer)
+template <class V, class E, int N> struct held<V, E, N, true> {
+  struct __attribute__((aligned(sizeof(V)))) type {
+    E elements[N];
+    type() = default;
+    SOFT_MEMBER type(V v) {
+      for (int i = 0; i < N; i++) elements[i] = v[i];
+    }
+    SOFT_MEMBER operator V() const {
+      V v;
+      for (int i = 0; i < N; i++) v[i] = elements[i];
+      return v;
+    }
+  };
+};
+#endif
+
 // A scalar that stands for a whole vector in an expression: integers never take floats silently.
 template <class S, class T> struct splats {
   static constexpr bool value =
@@ -47,9 +68,18 @@ template <class S, class T>
 using if_splats_explicitly =
     metal::enable_if_t<!splats<S, T>::value && (metal::is_arithmetic<S>::value || __is_enum(S)), int>;
 
+// The compiler's vectors wrap where its scalars saturate.
+template <class To, int N, class V> SOFT_FN ext_t<To, N> saturated(V v) {
+  ext_t<To, N> result = ext_t<To, N>();
+  for (int i = 0; i < N; i++) result[i] = To(v[i]);
+  return result;
+}
+
 template <class To, class From, int N> SOFT_FN typename lanes<To, N>::stored convert(metal::vec<From, N> v) {
   if constexpr (is_bool<To>::value)
     return lanes<bool, N>::close(lanes<From, N>::open(v.whole()));
+  else if constexpr (metal::is_integral<To>::value && metal::is_floating_point<From>::value)
+    return saturated<To, N>(lanes<From, N>::open(v.whole()));
   else
     return lanes<To, N>::close(
         __builtin_convertvector(lanes<From, N>::open(v.whole()), typename lanes<To, N>::computed));
@@ -87,6 +117,7 @@ template <class T> SOFT_FN T value(typename store<T>::type v) { return __builtin
 #define SOFT_VEC_COMMON(N)                                                                                    \
   typedef soft::lanes<T, N> soft_lanes;                                                                       \
   typedef typename soft_lanes::stored soft_stored;                                                            \
+  typedef typename soft::held<soft_stored, typename soft::store<T>::type, N>::type soft_held;                 \
   enum { soft_size = N };                                                                                     \
                                                                                                               \
   vec() = default;                                                                                            \
@@ -181,7 +212,7 @@ template <class T, int N> struct vec {
   SOFT_VEC_COMMON(N)
   union {
     T elements[N];
-    soft_stored d;
+    soft_held d;
   };
   SOFT_MEMBER explicit vec(soft_bare bare) : d(bare.v) {}
   template <class... A, enable_if_t<sizeof...(A) == N && (__is_convertible(A, T) && ...), int> = 0>
@@ -215,7 +246,7 @@ template <class T> struct vec<T, 2> : swizzles<vec<T, 2>, T, 2> {
     struct {
       T r, g;
     };
-    soft_stored d;
+    soft_held d;
   };
   SOFT_MEMBER explicit vec(soft_bare bare) : d(bare.v) {}
   SOFT_MEMBER vec(T x, T y) : x(x), y(y) {}
@@ -237,7 +268,7 @@ template <class T> struct vec<T, 3> : swizzles<vec<T, 3>, T, 3> {
     struct {
       T r, g, b;
     };
-    soft_stored d;
+    soft_held d;
   };
   SOFT_MEMBER explicit vec(soft_bare bare) : d(bare.v) {}
   SOFT_MEMBER vec(T x, T y) : vec(x, y, T(0)) {}
@@ -264,7 +295,7 @@ template <class T> struct vec<T, 4> : swizzles<vec<T, 4>, T, 4> {
     struct {
       T r, g, b, a;
     };
-    soft_stored d;
+    soft_held d;
   };
   SOFT_MEMBER explicit vec(soft_bare bare) : d(bare.v) {}
   SOFT_MEMBER vec(T x, T y) : vec(x, y, T(0), T(0)) {}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 Value = int | float | bool
 _NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)([uUlL]*)$")
+_BITS = 64
 _LEVELS: tuple[tuple[str, ...], ...] = (
     ("||",),
     ("&&",),
@@ -141,6 +142,8 @@ class _Reader:
 
 
 def _apply(operator: str, left: Value, right: Value) -> Value:
+    if operator in ("<<", ">>") and not 0 <= right < _BITS:
+        raise NotConstant(f"shift by {right}")
     if operator in ("/", "%"):
         if not right:
             raise NotConstant("division by zero")

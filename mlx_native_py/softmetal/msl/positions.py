@@ -13,6 +13,7 @@ from .lexer import Tokens, is_name
 _WORDS = re.compile(
     r'"(?:[^"\\]|\\.)*"|[A-Za-z_$][\w$]*|\.?[0-9][\w.]*|::|->|<<|>>|[=!<>+\-*/%&|^]=|&&|\|\||\+\+|--|\S'
 )
+_MOST_COMPARED = 1 << 16  # comparing two lists takes time that grows with both lengths
 _COMMENT = re.compile(r"//.*|/\*.*?\*/")
 
 
@@ -22,6 +23,7 @@ class Positions:
     def __init__(self, source: str, path: str) -> None:
         self.path = path
         self._lines: dict[str, list[str]] = {path: source.splitlines()}
+        self._words: dict[tuple[str, int], list[re.Match[str]]] = {}  # of the line asked for last
 
     def source_line(self, file: str, line: int) -> str:
         """A line of a file, or nothing if it cannot be read."""
@@ -43,23 +45,25 @@ class Positions:
         return self._aligned(row, tokens.text[first:last], index - first)
 
     def _aligned(self, row: tuple[str, int], texts: list[str], nth: int) -> int:
-        line = _COMMENT.sub(lambda found: " " * len(found[0]), self.source_line(*row))
-        words = list(_WORDS.finditer(line))
+        words = self._words_of(row)
         if not words:
             return 1
-        matcher = SequenceMatcher(None, [word[0] for word in words], texts, autojunk=False)
-        after = 0
-        matched: set[int] = set()
-        for there, here, size in matcher.get_matching_blocks():
-            if here <= nth < here + size:
-                return words[there + nth - here].start() + 1
-            if here > nth:
-                break
-            after = there + size
-            matched.update(range(there, after))
-        # The macro is a name that the preprocessor has replaced.
-        macros = [i for i in range(min(after + 1, len(words))) if i not in matched and is_name(words[i][0])]
-        return words[macros[-1] if macros else min(after, len(words) - 1)].start() + 1
+        spelled = [word[0] for word in words]
+        before = _common(spelled, texts)
+        if nth < before:
+            return words[nth].start() + 1
+        after = _common(spelled[before:][::-1], texts[before:][::-1])
+        if len(texts) - nth <= after:
+            return words[nth - len(texts)].start() + 1
+        inner = spelled[before : len(spelled) - after]
+        place = _inside_macro(inner, texts[before : len(texts) - after], nth - before)
+        return words[min(before + place, len(words) - 1)].start() + 1
+
+    def _words_of(self, row: tuple[str, int]) -> list[re.Match[str]]:
+        if row not in self._words:
+            line = _COMMENT.sub(lambda found: " " * len(found[0]), self.source_line(*row))
+            self._words = {row: list(_WORDS.finditer(line))}
+        return self._words[row]
 
     def diagnostic(
         self, tokens: Tokens, index: int, message: str, severity: Literal["error", "warning"] = "error"
@@ -73,3 +77,25 @@ class Positions:
     ) -> Diagnostic:
         """A message at a place known already."""
         return Diagnostic(severity, message, file, line, column, self.source_line(file, line))
+
+
+def _common(one: list[str], other: list[str]) -> int:
+    """How many words two lists begin with alike."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _inside_macro(words: list[str], texts: list[str], nth: int) -> int:
+    """The word of a line that the preprocessor's `nth` token came from: itself, or the macro that made it."""
+    if len(words) * len(texts) > _MOST_COMPARED:
+        return next((i for i, word in enumerate(words) if is_name(word)), 0)
+    after = 0
+    matched: set[int] = set()
+    for there, here, size in SequenceMatcher(None, words, texts, autojunk=False).get_matching_blocks():
+        if here <= nth < here + size:
+            return there + nth - here
+        if here > nth:
+            break
+        after = there + size
+        matched.update(range(there, after))
+    macros = [i for i in range(min(after + 1, len(words))) if i not in matched and is_name(words[i])]
+    return macros[-1] if macros else max(0, min(after, len(words) - 1))

@@ -190,9 +190,9 @@ class _Parser:
         """Skips an operator's name; the answer is the index of its parameter list."""
         made.name = index
         index += 1
-        if self.text[index] == "(":
+        if self.text[index : index + 1] == ["("]:
             return self.match[index] + 1
-        while self.text[index] != "(":
+        while index < len(self.text) and self.text[index] != "(":
             index += 1
         return index
 

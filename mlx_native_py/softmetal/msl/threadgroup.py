@@ -157,7 +157,7 @@ class _Statement:
         unit = self.unit
         text, match = unit.tokens.text, unit.tokens.match
         end = index
-        while text[end] not in (",", ";"):
+        while text[end] not in (",", ";", "}"):
             end = match[end] + 1 if text[end] in ("(", "{", "[") else end + 1
         name = text[self.names[-1]]
         if set(text[index:end]) <= {"=", "{", "}", "0", ",", "(", ")"}:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..program import CompileError
+from ..program import CompileError, Diagnostic
 from . import emit, spaces, strict
 from .closure import Graph, build_graph
 from .components import open_components
 from .conditionals import unify_operands
 from .function_parameters import loosen_references, take_by_reference
 from .kernels import Entry, KernelFunction, KernelReader
-from .lexer import LexicalError, lex
+from .lexer import LexicalError, Tokens, lex
 from .loops import mark_loops
 from .members import unify_members
 from .positions import Positions
@@ -38,9 +38,28 @@ def translate(text: str, positions: Positions) -> Translation:
     """Translates the preprocessor's output; raises CompileError."""
     try:
         tokens = lex(text, positions.path)
-        declarations = parse(tokens)
     except LexicalError as error:
         raise CompileError((positions.diagnostic(error.tokens, error.index, str(error)),)) from None
+    try:
+        return _translated(tokens, positions)
+    except LexicalError as error:
+        raise CompileError((positions.diagnostic(error.tokens, error.index, str(error)),)) from None
+    except RecursionError:
+        raise CompileError((_at_deepest(tokens, positions),)) from None
+
+
+def _at_deepest(tokens: Tokens, positions: Positions) -> Diagnostic:
+    """The message for a source that no pass can follow, at its innermost bracket."""
+    deepest, depth, index = 0, 0, 0
+    for i, partner in enumerate(tokens.match):
+        depth += (partner > i) - (0 <= partner < i)
+        if depth > deepest:
+            deepest, index = depth, i
+    return positions.diagnostic(tokens, index, "the source is nested too deeply, or a constant depends on itself")
+
+
+def _translated(tokens: Tokens, positions: Positions) -> Translation:
+    declarations = parse(tokens)
     unit = Unit(tokens, positions, declarations, spaces.translate(tokens))
     values = Values(unit)
     kernels = KernelReader(unit, values)

@@ -91,7 +91,7 @@ class Values:
             unit.error(
                 declaration.name, "'function_constant' attribute only applies to variables in constant address space"
             )
-        if text[attribute.end] == "=":
+        if text[attribute.end : attribute.end + 1] == ["="]:
             unit.error(attribute.end, f"function constant '{name}' cannot have an initializer")
         kind = data_type(self._type_name(declaration))
         index = self._index(attribute)
@@ -147,7 +147,7 @@ class Values:
         unit = self.unit
         text = unit.tokens.text
         for index, token in enumerate(text):
-            if token != "is_function_constant_defined" or text[index + 1] != "(":
+            if token != "is_function_constant_defined" or text[index + 1 : index + 2] != ["("]:
                 continue
             name = text[unit.tokens.match[index + 1] - 1]
             found = self.function_constants.get(name)
@@ -169,6 +169,8 @@ def condition_value(
 ) -> bool:
     """Whether the constant that switches an argument is true; raises NotConstant if it has no value."""
 
+    underway: list[str] = []
+
     def defined(constant: str) -> bool:
         return constant in constants and constants[constant].index in given
 
@@ -177,9 +179,13 @@ def condition_value(
             if not defined(wanted):
                 raise NotConstant(wanted)
             return types[wanted].number(given[constants[wanted].index])
-        if wanted not in initialisers:
+        if wanted not in initialisers or wanted in underway:
             raise NotConstant(wanted)
-        return evaluate(initialisers[wanted], lookup, defined)
+        underway.append(wanted)
+        try:
+            return evaluate(initialisers[wanted], lookup, defined)
+        finally:
+            underway.pop()
 
     return bool(lookup(name))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Literal
 from .. import engines
 from ..cache import Store, default_directory, digest
 from ..engines.runtime import build_runtime
-from ..toolchain import INCLUDE, Engine, MathMode, Toolchain, find_toolchain
+from ..toolchain import INCLUDE, MATH, Engine, MathMode, Toolchain, find_toolchain
 from .identity import identity
 
 _RUNTIME = ("the runtime",)
@@ -21,7 +22,7 @@ _LOG = logging.getLogger("mlx_native_py.softmetal")
 
 
 def _announce(message: str) -> None:
-    _LOG.info(message)
+    _LOG.warning(message)
 
 
 @dataclass
@@ -51,6 +52,7 @@ class Workshop:
         known = self._headers.get(key)
         if known is None or not known.exists():
             self._headers[key] = known = self._stored(key) or self._set_up(key)
+        self.store.touch(known)
         return known
 
     def runtime(self) -> engines.Runtime:
@@ -60,8 +62,11 @@ class Workshop:
     def _runtime_library(self) -> Path:
         if found := self._stored(_RUNTIME):
             return found
-        with self.store.alone():
+        with self._alone():
             return self._stored(_RUNTIME) or self._build_runtime()
+
+    def _alone(self) -> AbstractContextManager[None]:
+        return self.store.alone(self.toolchain.fingerprint, self.announce)
 
     def _build_runtime(self) -> Path:
         self.announce("software Metal: building its runtime, once for this machine")
@@ -80,11 +85,11 @@ class Workshop:
 
     def _set_up(self, wanted: tuple[str, ...]) -> Path:
         """Prepares everything at once: the runtime, and the header for these flags and those likely to come next."""
-        with self.store.alone():
+        with self._alone():
             if found := self._stored(wanted):
                 return found
             self.announce("software Metal: preparing the compiler, once for this machine")
-            math: MathMode = "safe" if "-ffp-contract=on" in wanted else "fast"
+            math = next(mode for mode, options in reversed(MATH.items()) if set(options) <= set(wanted))
             usual = [self.flags(math), self.flags(math, "flat"), self.flags(math, "flat", parallel=False)]
             todo = [flags for flags in dict.fromkeys([wanted, *map(tuple, usual)]) if not self._stored(flags)]
             with ThreadPoolExecutor(2) as pool:

@@ -250,8 +250,8 @@ class Bindings:
         """Places threadgroup arguments behind the kernel's own threadgroup variables."""
         end = pipeline._own_threadgroup_bytes
         for slot in pipeline._threadgroup_slots:
-            length = self.threadgroup.get(slot, 0)
-            if not length:
+            length = self.threadgroup.get(slot)
+            if length is None:  # zero is a length: that of an argument which the kernel leaves alone
                 name = pipeline._argument_name(slot, "threadgroup")
                 raise MetalMisuse(
                     f"kernel {pipeline._name}: threadgroup argument '{name}' (index {slot}) has no length; "

@@ -156,7 +156,7 @@ class MTLBuffer(Resource):
 
     def __del__(self) -> None:
         # A half-made object has no allocation; while Python shuts down, kernels may still be running on the pages.
-        if sys.is_finalizing() or "_charged" not in self.__dict__:
+        if sys is None or sys.is_finalizing() or "_charged" not in self.__dict__:
             return
         self._allocation.release()
         self._device._charge(-self._charged)

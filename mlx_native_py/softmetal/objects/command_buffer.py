@@ -172,7 +172,8 @@ class MTLCommandBuffer(Labelled):
         if self._queue._worker.is_current_thread() and not reached.is_set():
             raise MetalMisuse(f"{call} on {self!r} from a handler of the same queue would wait for ever")
         while not reached.wait(_TICK):
-            pass
+            if self._status == c.MTLCommandBufferStatusCommitted and self._queue._worker.has_stopped():
+                raise MetalMisuse(f"{call} on {self!r}: the process is ending and runs no more command buffers")
 
     def _compute(self, work: Pass) -> MTLComputeCommandEncoder:
         from .compute_encoder import MTLComputeCommandEncoder
@@ -202,7 +203,17 @@ class MTLCommandBuffer(Labelled):
             raise MetalMisuse(f"{call} on {self!r} while an encoder is open: call its endEncoding first")
 
     def _run(self) -> None:
-        """Everything that happens after commit; called once, on the worker."""
+        """Everything that happens after commit; called once, on the worker. Whatever happens, nobody waits for ever."""
+        try:
+            self._perform()
+        except BaseException as error:
+            self._status = c.MTLCommandBufferStatusError
+            self._handler_error = self._handler_error or error
+        finally:
+            self._scheduled.set()
+            self._completed.set()
+
+    def _perform(self) -> None:
         from .execute import execute
 
         self._kernel_times = (time.monotonic(), 0.0)
@@ -219,7 +230,6 @@ class MTLCommandBuffer(Labelled):
         self._release()
         self._call(self._handlers[1])
         self._handlers = ([], [])
-        self._completed.set()
 
     def _release(self) -> None:
         self._commands.clear()
@@ -235,7 +245,7 @@ class MTLCommandBuffer(Labelled):
                 self._handler_error = self._handler_error or error
 
     def __del__(self) -> None:
-        if sys.is_finalizing() or "_captures" not in self.__dict__:
+        if sys is None or sys.is_finalizing() or "_captures" not in self.__dict__:
             return
         if self._status < c.MTLCommandBufferStatusCommitted:
             self._inline.release()

@@ -80,7 +80,7 @@ class MTLCounterSampleBuffer(NSObject):
         return place
 
     def __del__(self) -> None:
-        if not sys.is_finalizing() and "_samples" in self.__dict__:
+        if sys is not None and not sys.is_finalizing() and "_samples" in self.__dict__:
             self._device._count_sample_buffer(-1)
 
 

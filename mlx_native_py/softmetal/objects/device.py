@@ -277,7 +277,7 @@ class MTLDevice(NSObject):
         return answer(samples, (error, problem))
 
     def __del__(self) -> None:
-        if sys.is_finalizing():
+        if sys is None or sys.is_finalizing():
             return
         for chunk in self.__dict__.get("_inline_pool", ()):
             chunk.release()

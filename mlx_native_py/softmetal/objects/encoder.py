@@ -63,7 +63,7 @@ class MTLCommandEncoder(Labelled):
         self._buffer._retain(instance(fence, MTLFence, "fence"))
 
     def __del__(self) -> None:
-        if not self.__dict__.get("_open") or sys.is_finalizing():
+        if not self.__dict__.get("_open") or sys is None or sys.is_finalizing():
             return
         self._open = False
         self._buffer._encoder_lost()

@@ -129,7 +129,7 @@ class MTLHeap(Resource):
         return [*edges, (start, self.size())] if start < self.size() else edges
 
     def __del__(self) -> None:
-        if sys.is_finalizing() or "_used" not in self.__dict__:
+        if sys is None or sys.is_finalizing() or "_used" not in self.__dict__:
             return
         self._allocation.release()
         self._device._charge(-memory.pages(self._allocation.length))

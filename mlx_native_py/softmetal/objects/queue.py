@@ -78,5 +78,5 @@ class MTLCommandQueue(Labelled):
         return self._buffer_class(self, retained=retained, error_options=error_options)
 
     def __del__(self) -> None:
-        if not sys.is_finalizing() and "_worker" in self.__dict__:
+        if sys is not None and not sys.is_finalizing() and "_worker" in self.__dict__:
             self._worker.close()

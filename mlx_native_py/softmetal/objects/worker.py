@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import time
 from collections import deque
@@ -11,6 +12,7 @@ from weakref import WeakSet
 
 from .. import constants as c
 from ..misuse import QueueFull
+from .process import report
 
 if TYPE_CHECKING:
     from .command_buffer import MTLCommandBuffer
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 _TICK = 0.1
 _EXIT_SECONDS = 1.0
 _workers: WeakSet[Worker] = WeakSet()
+_started_in = os.getpid()
 
 
 class Worker:
@@ -44,7 +47,8 @@ class Worker:
             begin = time.monotonic()
             while self._taken >= self._slots:
                 idle_since = max(begin, self._moved)
-                if (not self._running or self.blocked) and time.monotonic() - idle_since > self._patience:
+                stuck = not self._running or self.blocked or self.is_current_thread()
+                if stuck and time.monotonic() - idle_since > self._patience:
                     raise QueueFull(self._diagnosis())
                 self._changed.wait(min(_TICK, self._patience))
             self._taken += 1
@@ -72,6 +76,10 @@ class Worker:
             self.closed = True
             self._changed.notify_all()
 
+    def has_stopped(self) -> bool:
+        """Whether what waits in the queue will never run."""
+        return self.closed and not self._running
+
     def is_current_thread(self) -> bool:
         return threading.current_thread() is self._thread
 
@@ -96,6 +104,8 @@ class Worker:
             self._running = True
         try:
             buffer._run()
+        except BaseException as error:  # the next command buffers must not wait for ever
+            report(error)
         finally:
             self._running = False
             self.give_slot()
@@ -105,6 +115,8 @@ class Worker:
         waiting = len(self._order)
         committed = sum(buffer._status >= c.MTLCommandBufferStatusCommitted for buffer in self._order)
         state = "waits for an event that nobody signals" if self.blocked else "is idle"
+        if self.is_current_thread():
+            state = "is in the handler that asks for one more"
         return (
             f"all {self._slots} command buffers of {self._name} are taken and its worker {state}: "
             f"{self._taken - waiting - self._running} not enqueued, {waiting - committed} enqueued only, "
@@ -113,7 +125,12 @@ class Worker:
 
 
 def _finish_all() -> None:
-    """At exit, lets running work end for a moment; what is left dies with the process."""
+    """At exit, lets running work end for a moment; what is left dies with the process.
+
+    In a forked child the threads are gone and their locks may be taken for ever.
+    """
+    if _started_in != os.getpid():
+        return
     end = time.monotonic() + _EXIT_SECONDS
     for worker in list(_workers):
         worker.close()

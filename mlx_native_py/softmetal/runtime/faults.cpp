@@ -22,11 +22,25 @@ int number_of(int i) {
   return i < FAULTS ? faults[i] : interrupt_signal();
 }
 
-uint32_t kind_of(int number, const Context &context, uint64_t address) {
+uint64_t stack_pointer(const ucontext_t &machine) {
+#if defined(__x86_64__)
+  return machine.uc_mcontext.gregs[REG_RSP];
+#else
+  return machine.uc_mcontext.sp;
+#endif
+}
+
+// Flat kernels run on the thread's own stack: what faults close to its end is the stack itself.
+bool is_stack(const Context &context, uint64_t address, const ucontext_t &machine) {
+  enum : uint64_t { NEAR = 64 << 10 };
+  return is_stack_guard(context, address) || address - (stack_pointer(machine) - NEAR) < 2 * NEAR;
+}
+
+uint32_t kind_of(int number, const Context &context, uint64_t address, const ucontext_t &machine) {
   if (number == SIGFPE) return SOFT_FAULT_DIVISION;
   if (number == SIGILL) return SOFT_FAULT_INSTRUCTION;
   if (number == interrupt_signal()) return SOFT_FAULT_TIMEOUT;
-  return is_stack_guard(context, address) ? SOFT_FAULT_STACK : SOFT_FAULT_ADDRESS;
+  return is_stack(context, address, machine) ? SOFT_FAULT_STACK : SOFT_FAULT_ADDRESS;
 }
 
 // Makes the interrupted thread return from the kernel as soon as the handler has ended.
@@ -60,13 +74,13 @@ void handle(int number, siginfo_t *info, void *machine) {
   Context *context = current_context;
   bool ours = context && context->in_kernel && context->escape.stack;
   if (number == interrupt_signal()) {
-    if (!ours || __atomic_load_n(&context->run->stop, __ATOMIC_RELAXED) == SOFT_FAULT_NONE)
+    if (!ours || context->in_kernel == IN_LIBRARY || __atomic_load_n(&context->run->stop, __ATOMIC_RELAXED) == SOFT_FAULT_NONE)
       return context ? void() : pass_on(number, info, machine);
   } else if (!ours || info->si_code <= 0) {
     return pass_on(number, info, machine);
   }
   uint64_t address = number == SIGSEGV || number == SIGBUS ? reinterpret_cast<uint64_t>(info->si_addr) : 0;
-  context->fault = kind_of(number, *context, address);
+  context->fault = kind_of(number, *context, address, *static_cast<ucontext_t *>(machine));
   context->fault_address = address;
   bool flat = current_lane == &context->flat.thread;
   context->fault_lane = flat ? nullptr : reinterpret_cast<Lane *>(current_lane);
@@ -84,7 +98,14 @@ void watch_signals() {
   struct sigaction action = {};
   action.sa_sigaction = handle;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
-  for (int i = 0; i < FAULTS; i++) sigaction(number_of(i), &action, &previous[i]);
+  // An interruption inside a fault's handler would leave the fault's signal blocked for ever.
+  sigaddset(&action.sa_mask, interrupt_signal());
+  for (int i = 0; i < FAULTS; i++) {
+    struct sigaction old;
+    sigaction(number_of(i), &action, &old);
+    // Somebody who had covered our handler may have put it back.
+    if (!((old.sa_flags & SA_SIGINFO) && old.sa_sigaction == handle)) previous[i] = old;
+  }
   // An interruption may arrive late, so its handler stays.
   if (!interruptible) sigaction(interrupt_signal(), &action, &previous[FAULTS]);
   interruptible = true;

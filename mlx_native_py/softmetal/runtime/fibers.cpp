@@ -10,6 +10,13 @@ namespace {
 
 inline Lane *lane_of(soft_lane *thread) { return reinterpret_cast<Lane *>(thread); }
 
+// Which lane goes first. The ring ends at the lowest one, so that goes last: kernels made for GPUs, where lanes run in
+// step, let it overwrite what the others still read.
+inline uint32_t first_of(uint32_t runnable) {
+  uint32_t others = runnable & (runnable - 1);
+  return __builtin_ctz(others ? others : runnable);
+}
+
 // All threads of the simdgroup wait. Those that the engine chooses are released together.
 void meet(Simdgroup *simdgroup, uint32_t waiting) {
   uint32_t first = __builtin_ctz(waiting);
@@ -51,13 +58,12 @@ Lane *find_next(Lane *lane) {
   Context &context = *simdgroup->context;
   if (uint32_t waiting = simdgroup->live & ~simdgroup->barrier) {
     meet(simdgroup, waiting);
-    if (simdgroup->runnable & bit_of(lane)) return lane;
-    return simdgroup->lanes + __builtin_ctz(simdgroup->runnable);
+    return simdgroup->lanes + first_of(simdgroup->runnable);
   }
   Simdgroup *end = context.simdgroups + context.simdgroup_count;
   for (;;) {
     for (Simdgroup *s = simdgroup + 1; s < end; s++)
-      if (s->runnable) return s->lanes + __builtin_ctz(s->runnable);
+      if (s->runnable) return s->lanes + first_of(s->runnable);
     if (!pass_barrier(context)) break;
     simdgroup = context.simdgroups - 1;
   }
@@ -74,7 +80,7 @@ soft_lane *begin_fibers(Context &context) {
     simdgroup.live = simdgroup.runnable = here >= SOFT_WIDTH ? ~0u : (1u << here) - 1;
     simdgroup.barrier = 0;
   }
-  return &context.lanes[0].thread;
+  return &context.lanes[first_of(context.simdgroups[0].runnable)].thread;
 }
 
 // Comes back through the context's escape when the last thread has ended.

@@ -61,7 +61,7 @@ bool run_group(Context &context, Run &run, uint64_t number) {
   context.run = &run;
   context.escape.stack = nullptr;
   if (launch.check) check_group_begin(context.group);
-  context.in_kernel = 1;
+  context.in_kernel = IN_KERNEL;
   soft_lane *first = &context.flat.thread;
   if (launch.engine == SOFT_FIBERS) {
     place_lanes(context);

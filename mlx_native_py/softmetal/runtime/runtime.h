@@ -26,6 +26,8 @@ enum { SAVED_BYTES = 160, SAVED_RETURN = 11, ESCAPE_BELOW = 0 };
 struct Context;
 struct Run;
 
+enum : uint32_t { IN_KERNEL = 1, IN_LIBRARY = 2 };
+
 // A fiber. The public part is what kernels see.
 struct alignas(64) Lane {
   soft_lane thread;
@@ -83,7 +85,7 @@ struct Context {
   uint32_t simdgroup_count;
   uint32_t barriers;                  // threadgroup barriers that the group has passed
   Escape escape;
-  volatile uint32_t in_kernel;
+  volatile uint32_t in_kernel;        // IN_KERNEL, or IN_LIBRARY where only a fault may end it
   int owner;                          // thread id
   Run *run;
   uint32_t fault;                     // set by the signal handler together with the next two

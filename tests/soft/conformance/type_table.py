@@ -154,6 +154,23 @@ def _limits(scalar: str) -> list[tuple[str, float]]:
     ]
 
 
+def saturation() -> Batch:
+    """Floats outside of an integer type's range give its nearest value, NaN gives zero."""
+    x = np.array(
+        [np.nan, np.inf, -np.inf, 3e9, -3e9, 5e9, 1e30, -1e30, -1.5, 2.9, 300.7, 7e4, -129.0, 200.0, 1e19, -0.5] * 2,
+        np.float32,
+    )
+    checks = []
+    for target in INTEGERS:
+        range_ = np.iinfo(SCALARS[target])
+        kept = [0 if np.isnan(v) else max(range_.min, min(range_.max, int(np.clip(v, -1e20, 1e20)))) for v in x]
+        want = np.array(kept, SCALARS[target])
+        checks.append(Check(target, f"{target}(x)", target, want))
+        checks.append(Check(f"{target}2", f"{target}2(float2(x, x))", f"{target}2", np.stack([want, want], 1)))
+        checks.append(Check(f"{target}4", f"{target}4(float4(x)).w", target, want))
+    return Batch("saturation", checks, {"x": ("float", x)})
+
+
 def limits() -> Batch:
     """numeric_limits of the floating types and flags of all."""
     checks = []
@@ -248,4 +265,4 @@ struct Derived : Plain { int b; };
 
 
 def all_batches() -> list[Batch]:
-    return [sizes(), round_trips(), *conversions(), rounding(), limits(), traits()]
+    return [sizes(), round_trips(), *conversions(), rounding(), saturation(), limits(), traits()]

@@ -1,0 +1,39 @@
+"""Every public name has a docstring of its own, with an example that runs."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import mlx_native_py
+from core.test_docstrings import stage
+from mlx_native_py import MlxDevice
+
+
+def example(name: str) -> tuple[Any, str]:
+    """The object, and its docstring; that of a module is those of the functions and classes that it exports."""
+    found = getattr(mlx_native_py, name)
+    if isinstance(found, ModuleType):
+        members = [getattr(found, each) for each in getattr(found, "__all__", ())]
+        return found, "\n".join(each.__doc__ or "" for each in members if callable(each))
+    inherited = [base.__doc__ for base in found.__mro__[1:]] if isinstance(found, type) else []
+    return found, "" if found.__doc__ in inherited else found.__doc__ or ""
+
+
+@pytest.mark.parametrize("name", mlx_native_py.__all__)
+def test_has_an_example(name: str) -> None:
+    assert ">>>" in example(name)[1]
+
+
+@pytest.mark.soft
+@pytest.mark.parametrize("name", ["Capabilities", "Door", "open_metal"])  # whose modules no other test looks through
+def test_example_runs(name: str, tmp_path: Path) -> None:
+    found, text = example(name)
+    with MlxDevice("soft") as device:
+        globs = {**vars(mlx_native_py), **stage(device, tmp_path)}
+        test = doctest.DocTestParser().get_doctest(text, globs, name, None, None)
+        assert doctest.DocTestRunner().run(test).failed == 0

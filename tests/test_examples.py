@@ -1,0 +1,43 @@
+"""The examples run, and print what they promise."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+PRINTED = {
+    "hello_kernel": ([], [r"result .*\(right\)", r"device ", r"GPU time +\d+ us"]),
+    "dispatch_cost_calibration": (
+        ["--quick"],
+        [
+            r"measured on .+",
+            r"\| N +\| encode_ms \(med\) \| commit_ms \(med\) \| µs/dispatch \(encode\) \|",
+            r"\| +100 \| +\d+\.\d{3} \| +\d+\.\d{3} \| +\d+\.\d{3} \|",
+        ],
+    ),
+    "cb_cost_calibration": (
+        ["--quick"],
+        [
+            r"measured on .+",
+            r"\| N +\| sync_ms \(med\) +\| async_ms \(med\) +\| µs/CB \(sync\) \| µs/CB \(async\) \|",
+            r"\| +50 \| +\d+\.\d{3} \| +\d+\.\d{3} \| +\d+\.\d \| +\d+\.\d \|",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_example(path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, expected = PRINTED[path.stem]
+    monkeypatch.setattr(sys, "argv", [str(path), *arguments])
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    except SystemExit as left:
+        assert not left.code
+    printed = capsys.readouterr().out
+    assert [pattern for pattern in expected if not re.search(pattern, printed)] == []
