@@ -1,9 +1,9 @@
-"""The device that is used where none is given: one for each process and each way to open it."""
+"""The device that is used where none is given: one for each way to open it."""
 
 from __future__ import annotations
 
-import os
 import threading
+from dataclasses import replace
 from typing import Any
 
 from . import settings
@@ -13,20 +13,29 @@ from .errors import EncoderStateError
 __all__ = ["default_device"]
 
 _lock = threading.Lock()
-_opened: dict[tuple[Any, ...], MlxDevice] = {}
+_opened: dict[settings.Settings, MlxDevice] = {}
+
+# What each encoder reads for itself does not make another device.
+_PER_ENCODER: dict[str, Any] = {
+    "profile_cb": False,
+    "profile_dispatch": False,
+    "profile_barriers": False,
+    "unretained_refs": False,
+    "auto_barrier": True,
+    "force_serial_dispatch": False,
+    "encoder_session": False,
+}
 
 
 def default_device() -> MlxDevice:
     """The device of `kernel(source)` and `fast.metal_kernel(...)`; the same one each time, opened at first use.
 
-    Other settings of the device (`MLX_NATIVE_DEVICE`, `MLX_SOFT_CHECKED`, ...) make it another one, and so does a fork.
+    Other settings of the device (`MLX_NATIVE_DEVICE`, `MLX_SOFT_CHECKED`, ...) make it another one.
 
     >>> default_device() is default_device()
     True
     """
-    now = settings.current()
-    soft = (now.soft_schedule, now.soft_checked, now.soft_engine, now.soft_threads, now.soft_timeout)
-    key = (os.getpid(), now.device, now.no_residency, *soft, now.kernel_cache, now.soft_clang)
+    key = replace(settings.current(), **_PER_ENCODER)
     with _lock:
         found = _opened.get(key)
         if found is not None:

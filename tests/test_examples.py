@@ -24,8 +24,8 @@ PRINTED = {
         ["--quick"],
         [
             r"measured on .+",
-            r"\| N +\| sync_ms \(med\) +\| async_ms \(med\) +\| µs/CB \(sync\) \| µs/CB \(async\) \|",
-            r"\| +50 \| +\d+\.\d{3} \| +\d+\.\d{3} \| +\d+\.\d \| +\d+\.\d \|",
+            r"\| N +\| async µs/CB \(med\) \| sync µs/CB \(med\)  \| alloc µs/CB \(med\) \|",
+            r"\| +50 \| +\d+\.\d \| +\d+\.\d \| +\d+\.\d \|",
         ],
     ),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -348,6 +349,18 @@ def test_a_source_is_text(device: MlxDevice, source: Any) -> None:
 
 
 @pytest.mark.soft
+def test_threads_share_a_kernel(lib: Library) -> None:
+    def work(_: int) -> int:
+        x = np.zeros(64, np.int32)
+        for _ in range(20):
+            lib.grow(x)
+        return int(x.sum())
+
+    with ThreadPoolExecutor(4) as workers:
+        assert list(workers.map(work, range(4))) == [64 * 20] * 4
+
+
+@pytest.mark.soft
 def test_without_a_device() -> None:
     source = "kernel void one(device int *x, uint i [[thread_position_in_grid]]) { x[i] = 1; }"
     x = np.zeros(3, np.int32)
@@ -357,6 +370,8 @@ def test_without_a_device() -> None:
         assert first is mlx_native_py.default_device()
         with settings.override(soft_checked=True):
             assert mlx_native_py.default_device() is not first
+        with settings.override(profile_cb=True):
+            assert mlx_native_py.default_device() is first
         first.close()
         again = mlx_native_py.default_device()
         assert again is not first

@@ -39,7 +39,7 @@ class World:
         self.kernels = dict(zip(names, pipelines(self.device, *names), strict=True))
         scratch = self.device.empty(1 << 14, "u32")
         self.bench = Bench(self.device, other, self.kernels, scratch, numbers(other, 1, 2, 3, 4))
-        self.sequences = self.refusals = 0
+        self.sequences = self.steps = self.refusals = 0
 
 
 _world: list[World] = []
@@ -52,6 +52,7 @@ class Calls(RuleBasedStateMachine):
         super().__init__()
         self.world = _world[0]
         self.world.sequences += 1
+        self.world.wire.violations.clear()
         self.device = self.world.device
         self.pool = self.device.buffer_pool(zero=True)
         self.encoders: list[Encoder] = []
@@ -70,6 +71,14 @@ class Calls(RuleBasedStateMachine):
 
     def _pick(self, things: list[Any], which: int) -> Any:
         return things[which % len(things)]
+
+    def _encoder(self, which: int) -> Encoder:
+        """One that is recording, mostly; a new one where all are committed."""
+        recording = [each for each in self.encoders if each.recording]
+        if which < 6 and not recording:
+            self.encoder(by_hand=which % 2 == 1, unretained=which > 2, profiled=which % 3 == 0)
+            return self.encoders[-1]
+        return self._pick(recording if which < 6 else self.encoders, which)  # type: ignore[no-any-return]
 
     # Memory
 
@@ -97,6 +106,16 @@ class Calls(RuleBasedStateMachine):
         for block in self.blocks:
             block.released |= block.pooled
 
+    @rule(which=PICK)
+    def drop_a_buffer(self, which: int) -> None:
+        """Only the core holds it from now on, where it must."""
+        if len(self.blocks) > 2:
+            block = self.blocks.pop(which % len(self.blocks))
+            for encoder in self.encoders:
+                if encoder.last is not None and any(view.block is block for view in encoder.last[1].views):
+                    encoder.last = None
+            del block.buffer
+
     @rule(which=PICK, value=st.integers(0, 1000))
     def write_from_the_cpu(self, which: int, value: int) -> None:
         block = self._pick(self.blocks, which)
@@ -123,19 +142,17 @@ class Calls(RuleBasedStateMachine):
         encoder.session = Session(real, encoder)
         self.sessions.append(encoder.session)
 
-    @precondition(lambda self: self.encoders)
     @rule(which=PICK, chain=st.lists(st.tuples(KERNELS, SPAN, SPAN, SPAN, st.integers(0, 2**20)), min_size=1, max_size=6))
     def dispatch(self, which: int, chain: list[Any]) -> None:
-        encoder = self._pick(self.encoders, which)
+        encoder = self._encoder(which)
         for kernel, *spans, value in chain:
             found = step(kernel, [self._view(span) for span in spans], value)
             if found is not None:
                 self._send(encoder, found, found.arguments)
 
-    @precondition(lambda self: self.encoders)
     @rule(which=PICK)
     def dispatch_what_is_bound(self, which: int) -> None:
-        encoder = self._pick(self.encoders, which)
+        encoder = self._encoder(which)
         if encoder.last is None or encoder.last[0] != (encoder.captured is not None):
             nothing = (None,) * len(self.world.kernels["axpy"].buffers)
             if encoder.recording and encoder.real.ticket.dispatches == [] and encoder.captured is None:
@@ -162,10 +179,9 @@ class Calls(RuleBasedStateMachine):
             if encoder.by_hand:
                 encoder.real.memory_barrier()
 
-    @precondition(lambda self: self.encoders)
     @rule(which=PICK, twice=st.booleans())
     def barrier(self, which: int, twice: bool) -> None:
-        encoder = self._pick(self.encoders, which)
+        encoder = self._encoder(which)
         call = encoder.real.force_barrier_and_reset_tracker if twice else encoder.real.memory_barrier
         if encoder.recording:
             call()
@@ -174,20 +190,18 @@ class Calls(RuleBasedStateMachine):
 
     # Capture
 
-    @precondition(lambda self: self.encoders)
     @rule(which=PICK)
     def start_capture(self, which: int) -> None:
-        encoder = self._pick(self.encoders, which)
+        encoder = self._encoder(which)
         if encoder.recording and not (encoder.captured or encoder.real.is_capturing()):
             encoder.real.start_capture()
             encoder.captured = []
         elif not encoder.recording:
             refused(encoder.real.start_capture, EncoderStateError, naming="start_capture")
 
-    @precondition(lambda self: self.encoders)
     @rule(which=PICK)
     def take_capture(self, which: int) -> None:
-        encoder = self._pick(self.encoders, which)
+        encoder = self._encoder(which)
         steps, encoder.captured = encoder.captured, None
         nodes = encoder.real.take_capture()
         assert (nodes is None) == (steps is None)
@@ -196,10 +210,10 @@ class Calls(RuleBasedStateMachine):
         replayed = iter(steps or ())
         self.nodes += [(node, next(replayed) if isinstance(node, CapturedDispatch) else None) for node in nodes or ()]
 
-    @precondition(lambda self: self.encoders and self.nodes)
+    @precondition(lambda self: self.nodes)
     @rule(which=PICK, node=st.integers(0, 30))
     def replay(self, which: int, node: int) -> None:
-        encoder, (real, found) = self._pick(self.encoders, which), self._pick(self.nodes, node)
+        encoder, (real, found) = self._encoder(which), self._pick(self.nodes, node)
         if isinstance(real, CapturedBarrier) or found is None:
             refused(lambda: encoder.real.replay_dispatch(real), naming="replay_dispatch")
         elif not encoder.recording or not found.is_live:
@@ -220,10 +234,9 @@ class Calls(RuleBasedStateMachine):
         encoder.real.commit()
         encoder.commit()
 
-    @precondition(lambda self: self.encoders)
     @rule(which=PICK, label=st.sampled_from([None, "step"]), wait=st.booleans())
     def commit(self, which: int, label: str | None, wait: bool) -> None:
-        encoder = self._pick(self.encoders, which)
+        encoder = self._encoder(which)
         call = encoder.real.commit_and_wait if wait else encoder.real.commit
         if encoder.recording:
             call(label)
@@ -231,7 +244,6 @@ class Calls(RuleBasedStateMachine):
         else:
             refused(lambda: call(label), EncoderStateError, naming="commit")
 
-    @precondition(lambda self: self.encoders)
     @rule(which=PICK, timeout=st.sampled_from([None, 0, -1.0, 1e-6, 30.0, float("inf")]))
     def wait(self, which: int, timeout: float | None) -> None:
         encoder = self._pick(self.encoders, which)
@@ -246,10 +258,9 @@ class Calls(RuleBasedStateMachine):
         else:
             assert encoder.real.ticket.done() and encoder.real.ticket.gpu_time >= 0
 
-    @precondition(lambda self: self.encoders)
     @rule(which=PICK, how=st.sampled_from(["discard", "drop", "raise"]))
     def give_up(self, which: int, how: str) -> None:
-        encoder = self._pick(self.encoders, which)
+        encoder = self._encoder(which)
         was_recording = encoder.recording
         if how == "discard":
             encoder.real.discard()
@@ -302,10 +313,9 @@ class Calls(RuleBasedStateMachine):
 
     # Misuse
 
-    @precondition(lambda self: self.encoders)
     @rule(which=PICK, name=st.sampled_from(sorted(WRONG_DISPATCHES)))
     def wrong_dispatch(self, which: int, name: str) -> None:
-        encoder, (naming, call) = self._pick(self.encoders, which), WRONG_DISPATCHES[name]
+        encoder, (naming, call) = self._encoder(which), WRONG_DISPATCHES[name]
         if encoder.recording:
             refused(lambda: call(encoder.real, self.world.bench), naming=naming)
         else:
@@ -318,14 +328,13 @@ class Calls(RuleBasedStateMachine):
         refused(lambda: call(self.world.bench), naming=naming)
         self.world.refusals += 1
 
-    @precondition(lambda self: self.encoders)
     @rule(which=PICK, kernel=st.sampled_from(["axpy", "gap", "wide", "total", "table"]), values=st.lists(ODD_VALUES, max_size=4),
           threads=st.one_of(SMALL, ODD_SIZES), groups=st.one_of(st.none(), SMALL, ODD_SIZES), group=st.one_of(SMALL, ODD_SIZES),
           shared=st.one_of(st.just(()), st.just(64), ODD_SIZES))  # fmt: skip
     def odd_dispatch(self, which: int, kernel: str, values: list[Any], threads: Any, groups: Any, group: Any, shared: Any) -> None:
         if volume(threads) > 512 or volume(groups) * volume(group, 256) > 4096 or volume(group) > 4096:
             return
-        encoder, bench = self._pick(self.encoders, which), self.world.bench
+        encoder, bench = self._encoder(which), self.world.bench
         arguments = [chosen(value, bench) for value in values]
         if encoder.captured is not None:
             return
@@ -338,10 +347,9 @@ class Calls(RuleBasedStateMachine):
             assert kernel in str(refusal) or not encoder.recording
         encoder.last = None
 
-    @precondition(lambda self: self.encoders)
     @rule(which=PICK, name=st.sampled_from(["dispatch", "commit", "commit_and_wait", "memory_barrier", "start_capture", "discard"]))
     def use_from_another_thread(self, which: int, name: str) -> None:
-        encoder = self._pick(self.encoders, which)
+        encoder = self._encoder(which)
         if name == "discard" and not encoder.recording:
             return
         arguments = (self.world.kernels["twist"], self.blocks[0].buffer) if name == "dispatch" else ()
@@ -376,6 +384,7 @@ class Calls(RuleBasedStateMachine):
 
     @invariant()
     def nothing_reached_the_tripwire(self) -> None:
+        self.world.steps += 1
         assert self.world.wire.violations == []
 
     def teardown(self) -> None:
@@ -393,8 +402,8 @@ def test_no_sequence_of_calls_reaches_an_abort(request: pytest.FixtureRequest) -
     world = World()
     _world[:] = [world]
     chosen_settings = hypothesis_settings(
-        max_examples=2000 if full else 200,
-        stateful_step_count=40 if full else 25,
+        max_examples=2000 if full else 250,
+        stateful_step_count=40,
         deadline=None,
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),

@@ -119,7 +119,7 @@ def unretained(rig: Rig) -> None:
     mine = rig.device.mtl.newBufferWithLength_options_(64, 0)
     encoder.setComputePipelineState_(pipelines(rig.device, "slow").mtl)
     encoder.setBuffer_offset_atIndex_(mine, 0, 0)
-    encoder.setBytes_length_atIndex_((30_000_000).to_bytes(4, "little"), 4, 1)
+    encoder.setBytes_length_atIndex_((1_000).to_bytes(4, "little"), 4, 1)
     encoder.dispatchThreads_threadsPerThreadgroup_(ONE, ONE)
     encoder.endEncoding()
     commands.commit()
@@ -127,6 +127,14 @@ def unretained(rig: Rig) -> None:
     del mine
     commands.waitUntilCompleted()
     del keep
+
+
+def freed_before_commit(rig: Rig) -> None:
+    commands = rig.device.queue.commandBufferWithUnretainedReferences()
+    encoder = commands.computeCommandEncoder()
+    encoder.setBuffer_offset_atIndex_(rig.device.mtl.newBufferWithLength_options_(64, 0), 0, 0)
+    encoder.endEncoding()
+    commands.commit()
 
 
 def crowd(rig: Rig) -> None:
@@ -189,7 +197,8 @@ MISUSES: list[tuple[str, Misuse]] = [
     ("buffer length", lambda rig: rig.device.mtl.newBufferWithLength_options_(1 << 60, 0)),
     ("NoCopy alignment", no_copy),
     ("contents of private storage", private),
-    ("freed while an unretained command buffer runs", unretained),
+    ("freed under an unretained command buffer", unretained),
+    ("freed under an unretained command buffer", freed_before_commit),
     ("message", lambda rig: rig.device.mtl.newBufferWithLength_options_(-1, 0)),
 ]
 

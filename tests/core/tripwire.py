@@ -34,7 +34,9 @@ class Commands:
     target: weakref.ref[Any]
     retained: bool
     committed: bool = False
+    observed: bool = False  # whether anybody has been told that it is done
     encoder: weakref.ref[Any] | None = None
+    lost: list[str] = field(default_factory=list)  # what went before the commit
 
     @property
     def running(self) -> bool:
@@ -50,7 +52,7 @@ class Encoder:
     thread: int
     ended: bool = False
     pipeline: Pipeline | None = None
-    buffers: dict[int, tuple[int, int]] = field(default_factory=dict)  # length, offset; length -1 is inline
+    buffers: dict[int, tuple[int, int]] = field(default_factory=dict)  # length, offset
     inline: dict[int, int] = field(default_factory=dict)
     shared: dict[int, int] = field(default_factory=dict)
 
@@ -105,6 +107,8 @@ class Tripwire(Watcher):
             answer.state = Encoder(commands, threading.get_ident())
             commands.encoder = weakref.ref(answer)
             weakref.finalize(answer, self._encoder_gone, answer.state).atexit = False
+        elif (name == "status" and answer >= COMPLETED) or name == "waitUntilCompleted":
+            message.receiver.state.observed = True
         elif name.startswith("newComputePipelineState") and answer[0] is not None:
             answer[0].state = _reflected(answer[0]._target, answer[1]._target)
 
@@ -112,14 +116,17 @@ class Tripwire(Watcher):
         if not state.ended:
             self.trip("encoder released without endEncoding", state.commands)
 
-    def _gone_while_running(self, state: Commands, what: str) -> None:
-        if state.running:
-            self.trip("freed while an unretained command buffer runs", what)
+    def _gone(self, state: Commands, what: str) -> None:
+        """Nobody may count on the GPU having been quick, so only what was observed counts."""
+        if not state.committed:
+            state.lost.append(what)
+        elif not state.observed:
+            self.trip("freed under an unretained command buffer", what)
 
     def keep(self, state: Encoder, used: Any) -> None:
         """With unretained references, `used` has to outlive the work."""
         if not state.commands.retained and isinstance(used, Seen):
-            weakref.finalize(used, self._gone_while_running, state.commands, used.kind).atexit = False
+            weakref.finalize(used, self._gone, state.commands, used.kind).atexit = False
 
     # Command buffers
 
@@ -136,6 +143,8 @@ class Tripwire(Watcher):
             self.trip(rules.get(message.name, "second encoder while one is open"), message.name)
         if message.name == "commit":
             commands.committed = True
+            if commands.lost:
+                self.trip("freed under an unretained command buffer", commands.lost)
 
     def handler(self, message: Message) -> None:
         self.trip("handler after commit" if message.receiver.state.committed else "Python handler", message.name)

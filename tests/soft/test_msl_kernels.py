@@ -20,23 +20,23 @@ BODY = "(device T* a [[buffer(0)]], uint i [[thread_position_in_grid]]) { a[i] =
 @pytest.mark.parametrize(
     ("source", "expressions"),
     [
-        ("kernel void f(device float* a) {}", {"f": "f"}),
-        ("[[kernel]] void f(device float* a) {}", {"f": "f"}),
-        ("[[kernel, max_total_threads_per_threadgroup(64)]] void f(device float* a) {}", {"f": "f"}),
-        ('[[host_name("x")]] kernel void f(device float* a) {}', {"x": "f"}),
-        ("namespace n { namespace m { kernel void f(device float* a) {} } }", {"n::m::f": "n::m::f"}),
+        ("kernel void f(device float* a) {}", {"f": "::f"}),
+        ("[[kernel]] void f(device float* a) {}", {"f": "::f"}),
+        ("[[kernel, max_total_threads_per_threadgroup(64)]] void f(device float* a) {}", {"f": "::f"}),
+        ('[[host_name("x")]] kernel void f(device float* a) {}', {"x": "::f"}),
+        ("namespace n { namespace m { kernel void f(device float* a) {} } }", {"n::m::f": "::n::m::f"}),
         (
             "template <typename T> kernel void f"
             + BODY
             + 'template [[host_name("a" "_" "b")]] kernel decltype(f<int>) f<int>;',
-            {"a_b": "f< int >"},
+            {"a_b": "::f< int >"},
         ),
         (
             "template <typename T> [[kernel]] void f"
             + BODY
             + "typedef decltype(f<int>) f_t;\n"
             + 'template [[host_name("x")]] kernel f_t f<int>;',
-            {"x": "f< int >"},
+            {"x": "::f< int >"},
         ),
         ("template <typename T> kernel void f" + BODY, {}),
     ],

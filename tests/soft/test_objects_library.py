@@ -147,6 +147,24 @@ def test_constants_by_name_index_and_address(device: Any) -> None:
     assert [binding.name() for binding in state.reflection().bindings()] == ["b", "extra"]
 
 
+def test_a_reference_that_is_switched_off_reads_zeros(device: Any) -> None:
+    source = """constant bool on [[function_constant(0)]];
+    kernel void k(device float* out [[buffer(0)]], constant float4& p [[buffer(1), function_constant(on)]],
+                  device float* other [[buffer(30)]], uint i [[thread_position_in_grid]]) {
+      out[i] = p.w + other[i];
+    }"""
+    made, error = device.newLibraryWithSource_options_error_(source.replace("float4", "metal::float4"), None, None)
+    assert made is not None, error
+    given = Metal.MTLFunctionConstantValues.alloc().init()
+    given.setConstantValue_type_atIndex_(b"\0", Metal.MTLDataTypeBool, 0)
+    function, error = made.newFunctionWithName_constantValues_error_("k", given, None)
+    assert function is not None, error
+    state, error = device.newComputePipelineStateWithFunction_error_(function, None)
+    assert state is not None, error
+    unused = [None] * 29
+    assert run_scaled(device, state, *unused, buffer(np.float32([4, 5, 6, 7]))) == [4, 5, 6]
+
+
 def test_missing_and_mistyped_constants(device: Any) -> None:
     made, error = library(device).newFunctionWithName_constantValues_error_("scaled", values(scale=1), None)
     assert made is None

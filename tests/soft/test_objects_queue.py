@@ -217,7 +217,9 @@ def test_a_queue_full_of_uncommitted_buffers_says_so() -> None:
 
 
 def test_a_handler_on_a_full_queue_gets_an_error() -> None:
-    queue = Metal.open_device(Metal.SoftOptions(queue_patience_seconds=0.2)).newCommandQueueWithMaxCommandBufferCount_(1)
+    queue = Metal.open_device(Metal.SoftOptions(queue_patience_seconds=0.2)).newCommandQueueWithMaxCommandBufferCount_(
+        1
+    )
     command_buffer = queue.commandBuffer()
     command_buffer.addCompletedHandler_(lambda _: queue.commandBuffer())
     command_buffer.commit()

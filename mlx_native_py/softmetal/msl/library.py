@@ -96,12 +96,16 @@ class SourceLibrary:
         return translate(text, Positions(self._source, self._path))
 
     def _at_constant(self, missing: MissingConstant) -> Diagnostic:
-        unit = self._translated().unit
-        index = next((i for i, text in enumerate(unit.tokens.text) if text == missing.name), 0)
-        return unit.positions.diagnostic(unit.tokens, index, str(missing))
+        return _at_constant(missing, self._translated())
 
     def _refusal(self, order: Order, failure: CompilerFailed) -> Exception:
         return _refusal(failure, self._translated(), order.defines().count("\n") + 1, order.wanted)
+
+
+def _at_constant(missing: MissingConstant, translation: Translation) -> Diagnostic:
+    unit = translation.unit
+    index = next((i for i, text in enumerate(unit.tokens.text) if text == missing.name), 0)
+    return unit.positions.diagnostic(unit.tokens, index, str(missing))
 
 
 def _refusal(
@@ -169,6 +173,8 @@ def _compile_at_once(order: Order, translation: Translation, shop: Workshop, key
     """For one plain kernel the compilation is the check, and its result is wanted next."""
     try:
         body = compile_order(order, shop)
+    except MissingConstant as missing:
+        raise CompileError((_at_constant(missing, translation),)) from None
     except CompilerFailed as failure:
         raise _refusal(failure, translation, order.defines().count("\n") + 1, order.wanted) from None
     shop.store.put_record(order.key(_version(key, order.record), shop.engine), body)

@@ -249,6 +249,6 @@ class MTLCommandBuffer(Labelled):
             return
         if self._status < c.MTLCommandBufferStatusCommitted:
             self._inline.release()
-            self._queue._worker.give_slot()
+            self._queue._worker.drop_slot()
         if self._handler_error is not None:
             raise MetalMisuse(f"a handler of {self!r} raised, and nobody waited for it") from self._handler_error

@@ -35,7 +35,8 @@ class Worker:
         self._running = False
         self._thread: threading.Thread | None = None
         self._order: deque[MTLCommandBuffer] = deque()
-        # Reentrant, because a command buffer may be dropped by the garbage collector anywhere.
+        self._dropped: deque[float] = deque()  # when command buffers went that were never committed
+        # Reentrant, because the garbage collector may close a queue anywhere.
         self._changed = threading.Condition(threading.RLock())
         self.closed = False
         self.blocked = False  # waiting for an event, so nobody can say when it goes on
@@ -45,12 +46,14 @@ class Worker:
         """Waits for a free slot; raises when nothing has moved for too long, which would be a deadlock on Metal."""
         with self._changed:
             begin = time.monotonic()
+            self._take_back()
             while self._taken >= self._slots:
                 idle_since = max(begin, self._moved)
                 stuck = not self._running or self.blocked or self.is_current_thread()
                 if stuck and time.monotonic() - idle_since > self._patience:
                     raise QueueFull(self._diagnosis())
                 self._changed.wait(min(_TICK, self._patience))
+                self._take_back()
             self._taken += 1
 
     def give_slot(self) -> None:
@@ -58,6 +61,15 @@ class Worker:
             self._taken -= 1
             self._moved = time.monotonic()
             self._changed.notify_all()
+
+    def drop_slot(self) -> None:
+        """For the garbage collector, which may run while this thread, or one that it waits for, holds any lock."""
+        self._dropped.append(time.monotonic())
+
+    def _take_back(self) -> None:
+        while self._dropped:
+            self._moved = max(self._moved, self._dropped.popleft())
+            self._taken -= 1
 
     def enqueue(self, buffer: MTLCommandBuffer) -> None:
         with self._changed:
