@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from operator import call
 from typing import TYPE_CHECKING, Any
 
 from .. import settings
@@ -32,6 +34,7 @@ class ComputePass:
         "_earlier",
         "_in_pass",
         "_mtl",
+        "_open_pass",
         "_own_passes",
         "_pipeline",
         "_samples",
@@ -53,6 +56,8 @@ class ComputePass:
         self._in_pass = ticket.samples is not None and ticket.samples.in_pass
         self._own_passes = ticket.samples is not None and ticket.samples.own_passes
         self._mtl: Any = None
+        self._open_pass: list[Any] = []
+        """The pass that has to be ended; empty where none is open."""
         self._sent: Values = [None] * BUFFER_SLOTS
         self._earlier = self._sent
         self._shared: dict[int, int] = {}
@@ -66,7 +71,7 @@ class ComputePass:
 
     @property
     def is_open(self) -> bool:
-        return self._mtl is not None
+        return bool(self._open_pass)
 
     def bound(self, slot: int) -> MlxBuffer | bytes | None:
         """What the last dispatch with something at `slot` left there."""
@@ -111,12 +116,12 @@ class ComputePass:
 
     def end(self) -> None:
         """Ends the pass if one is open."""
-        mtl, self._mtl = self._mtl, None
-        if mtl is not None:
+        if self._open_pass:
             # Bound selectors hold the pass, and the pass holds its command buffer.
+            self._mtl = None
             for selector in _SELECTORS:
-                delattr(self, selector)
-            mtl.endEncoding()
+                setattr(self, selector, None)
+            _in_one_go(self._open_pass[0].endEncoding, self._open_pass.clear)
 
     def set_label(self, label: str) -> None:
         if self._mtl is not None:
@@ -135,12 +140,18 @@ class ComputePass:
         with self._door.autorelease_pool():
             self.end()
             if self._own_passes:
-                opened = self._samples.open_pass(commands, concurrent)
+                open_with, how = commands.computeCommandEncoderWithDescriptor_, self._samples.next_pass(concurrent)
             else:
-                kind = metal.MTLDispatchTypeConcurrent if concurrent else metal.MTLDispatchTypeSerial
-                opened = commands.computeCommandEncoderWithDispatchType_(kind)
+                open_with = commands.computeCommandEncoderWithDispatchType_
+                how = metal.MTLDispatchTypeConcurrent if concurrent else metal.MTLDispatchTypeSerial
+            # One step for Python, so that after a Ctrl-C the pass is either not open or known to be.
+            self._open_pass.extend(map(open_with, (how,)))
+        opened = self._open_pass[0]
         if opened is None:
+            self._open_pass.clear()
             raise BackendError("the device gives no compute encoder")
+        if self._own_passes:
+            self._samples.begin_dispatch(opened)
         self._mtl = opened
         self._earlier = [self.bound(slot) for slot in range(BUFFER_SLOTS)]
         self._sent = [None] * BUFFER_SLOTS
@@ -170,3 +181,8 @@ class ComputePass:
             self._mtl.sampleCountersInBuffer_atSampleIndex_withBarrier_(place[0], place[1] + 1, True)
         if self._own_passes:
             self._samples.end_dispatch(self._mtl)
+
+
+def _in_one_go(*calls: Callable[[], object]) -> None:
+    """Calls one after the other without giving Ctrl-C a chance in between."""
+    deque(map(call, calls), maxlen=0)

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from .. import kernel_profile
 from ..errors import BackendError, EncoderStateError, ForkedProcessError, WaitTimeout
@@ -42,7 +43,7 @@ class Submissions:
         self._can_wait = device.capabilities.shared_event_wait
         self._lock = threading.RLock()
         self._value = 0
-        self._open = 0
+        self._open: WeakSet[Ticket] = WeakSet()
         self._flying: deque[Ticket] = deque()
         self._unseen: list[Ticket] = []
         self.samples = SampleBuffers(device)
@@ -51,31 +52,31 @@ class Submissions:
 
     def begin(self, *, unretained: bool) -> Ticket:
         """A fresh command buffer."""
+        ticket = Ticket(self)
         with self._lock:
-            if self._open >= SLOTS:
+            if len(self._open) >= SLOTS:
                 raise EncoderStateError(
-                    f"{self._open} command buffers of this device are neither committed nor dropped, "
+                    f"{len(self._open)} command buffers of this device are neither committed nor dropped, "
                     "and Metal has no more; commit or drop some encoders first"
                 )
-            self._open += 1
+            self._open.add(ticket)
         try:
             self._make_room()
             with self._door.autorelease_pool():
                 queue = self._mtl_queue
-                mtl = queue.commandBufferWithUnretainedReferences() if unretained else queue.commandBuffer()
-            if mtl is None:
+                ticket.mtl = queue.commandBufferWithUnretainedReferences() if unretained else queue.commandBuffer()
+            if ticket.mtl is None:
                 raise BackendError("the device gives no command buffer")
-            return Ticket(self, mtl)
         except BaseException:
-            with self._lock:
-                self._open -= 1
+            self.abandon(ticket)
             raise
+        return ticket
 
     def abandon(self, ticket: Ticket) -> None:
         """The command buffer will not be submitted."""
         with self._lock:
             if not ticket.is_submitted and not ticket.is_closed:
-                self._open -= 1
+                self._open.discard(ticket)
                 ticket.discard()
 
     def hold(self, allocation: Allocation, ticket: Ticket) -> None:
@@ -92,14 +93,15 @@ class Submissions:
             ticket.value, ticket.sequence = self._value, next(_numbers)
             ticket.mtl.encodeSignalEvent_value_(self._event, self._value)
             # Known before it flies, so that an interrupt in between cannot lose it.
-            self._flying.append(ticket)
-            ticket.submitted()
-            self._open -= 1
             try:
+                self._flying.append(ticket)
+                ticket.submitted()
+                self._open.discard(ticket)
                 ticket.mtl.commit()
             except BaseException:
                 if ticket.mtl.status() < self._committed:
-                    self._flying.remove(ticket)
+                    if ticket in self._flying:
+                        self._flying.remove(ticket)
                     ticket.discard()
                 raise
 
@@ -142,7 +144,7 @@ class Submissions:
         """Waits where Metal itself would, but open to Ctrl-C."""
         while True:
             with self._lock:
-                oldest = self._flying[0] if self._open + len(self._flying) > SLOTS and self._flying else None
+                oldest = self._flying[0] if len(self._open) + len(self._flying) > SLOTS and self._flying else None
             if oldest is None:
                 return
             self._await(oldest, None, None)

@@ -51,11 +51,11 @@ class Ticket:
 
     OPEN, SUBMITTED, DONE, DISCARDED = range(4)
 
-    def __init__(self, queue: Submissions, mtl: Any) -> None:
+    def __init__(self, queue: Submissions) -> None:
         self._queue = queue
         self._state = Ticket.OPEN
         self._error: BaseException | None = None
-        self.mtl = mtl
+        self.mtl: Any = None
         self.label = ""
         self.dispatches: list[Pipeline] = []
         """The kernels, in the order in which they were encoded."""

@@ -115,14 +115,16 @@ class Samples:
         self._count += 1
         return self._buffers[chunk], 2 * place
 
-    def open_pass(self, commands: Any, concurrent: bool) -> Any:
-        """A compute pass for one dispatch, behind the one before it."""
-        opened = commands.computeCommandEncoderWithDescriptor_(self._pool.pass_descriptor(concurrent, self.next()))
+    def next_pass(self, concurrent: bool) -> Any:
+        """The descriptor of a compute pass for one dispatch."""
+        return self._pool.pass_descriptor(concurrent, self.next())
+
+    def begin_dispatch(self, opened: Any) -> None:
+        """Before the one dispatch of a pass, which comes behind the one before it."""
         if self._fence is None:
             self._fence = self._pool.new_fence()
         else:
             opened.waitForFence_(self._fence)
-        return opened
 
     def end_dispatch(self, opened: Any) -> None:
         """After the one dispatch of a pass."""

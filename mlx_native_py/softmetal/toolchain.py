@@ -37,15 +37,10 @@ DIALECT = (
     # GPUs want elements aligned, not vectors: a float4 may be read at any float's address.
     "-fmax-type-align=8",
 )
-# relaxed: sums may be reordered and products fused, as Metal allows. fast: a quotient may also become a product with
-# the reciprocal. Infinities and NaNs keep their meaning in both, unlike Metal's fast mode. safe: every operation
-# rounds by itself, in the order written.
+# relaxed and fast: sums may be reordered and products fused, as Metal allows; infinities and NaNs keep their meaning in
+# both, which Metal promises for relaxed only. safe: every operation rounds by itself, in the order written.
 REORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-ffp-contract=fast")
-MATH: dict[MathMode, tuple[str, ...]] = {
-    "safe": ("-ffp-contract=off",),
-    "relaxed": REORDER,
-    "fast": (*REORDER, "-freciprocal-math"),
-}
+MATH: dict[MathMode, tuple[str, ...]] = {"safe": ("-ffp-contract=off",), "relaxed": REORDER, "fast": REORDER}
 # Accesses wider than 16 bytes get no callback, so the vectorisers are held to that.
 CHECKED = (
     "-fsanitize=thread",
@@ -54,6 +49,8 @@ CHECKED = (
     "-mprefer-vector-width=128",
     "-fno-slp-vectorize",
 )
+RECURSION_BYTES = 128 << 10  # what a thread may use up by recursion
+_CALL = re.compile(r"'(\S+)' not inlined into '(\S+)'")
 # The functions that a flat kernel must not reach; see soft_simd.h.
 WAITS = b"soft_flat_kernels_cannot_wait"
 
@@ -148,7 +145,7 @@ class Toolchain:
         return [*self.compiler, *options, "-x", "clcpp", "-fsyntax-only", "-fno-color-diagnostics", str(source)]
 
     def compile(self, source: Path, output: Path, options: Sequence[str]) -> list[str]:
-        remarks = ["-fstack-usage", "-Rpass-analysis=stack-frame-layout"]
+        remarks = ["-fstack-usage", "-Rpass-analysis=stack-frame-layout", "-Rpass-missed=inline$"]
         return [*self.compiler, *options, *remarks, "-x", "clcpp", "-c", str(source), "-o", str(output)]
 
     def link(self, objects: Sequence[Path], output: Path) -> list[str]:
@@ -191,7 +188,8 @@ class Toolchain:
             if not parallel or checked or engine != "flat" or not _has_private_memory(remarks):
                 break
         waits = engine == "flat" and WAITS in output.read_bytes()
-        return CompiledKernel(output, _stack_bytes(output.with_suffix(".su")), parallel, waits)
+        stack = _stack_bytes(output.with_suffix(".su")) + (RECURSION_BYTES if _recurses(remarks) else 0)
+        return CompiledKernel(output, stack, parallel, waits)
 
 
 @cache
@@ -271,6 +269,17 @@ def _has_private_memory(remarks: str) -> bool:
     return "Type: Variable" in remarks
 
 
+def _recurses(remarks: str) -> bool:
+    """Whether a function of the object can come back to itself, by the calls that were not inlined."""
+    callers: dict[str, set[str]] = {}
+    for callee, caller in _CALL.findall(remarks):
+        callers.setdefault(callee, set()).add(caller)
+    while free := [name for name in callers if not callers[name] & callers.keys()]:
+        for name in free:
+            del callers[name]
+    return bool(callers)
+
+
 def _stack_bytes(report: Path) -> int:
-    """All frames of the file together: kernels do not recurse, so no chain of calls takes more."""
+    """All frames of the file together: without recursion no chain of calls takes more."""
     return sum(int(line.split("\t")[1]) for line in report.read_text().splitlines())

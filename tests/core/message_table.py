@@ -6,12 +6,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from core.spy import Message, Seen
 from standin.bridge import TABLE
 
+from core.spy import Message, Seen
 from mlx_native_py.metal.contract import CONTRACT, Selector
 
-ROWS: dict[tuple[str, str], dict[str, Any]] = {(row["owner"], row["selector"]): row for row in json.loads(TABLE.read_text())}
+ROWS: dict[tuple[str, str], dict[str, Any]] = {
+    (row["owner"], row["selector"]): row for row in json.loads(TABLE.read_text())
+}
 SENT: dict[str, list[Selector]] = {}
 for _each in CONTRACT:
     SENT.setdefault(_each.python_name, []).append(_each)

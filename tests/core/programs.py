@@ -63,9 +63,7 @@ class Run:
     made: list[CommandEncoder] = field(default_factory=list)
 
     def encoder(self) -> CommandEncoder:
-        self.made.append(
-            self.device.command_encoder(auto_barrier=self.auto_barrier, unretained_refs=self.unretained)
-        )
+        self.made.append(self.device.command_encoder(auto_barrier=self.auto_barrier, unretained_refs=self.unretained))
         return self.made[-1]
 
     def barrier(self, encoder: CommandEncoder) -> None:

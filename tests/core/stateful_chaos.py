@@ -29,7 +29,9 @@ def _axpy(*arguments: Any, **more: Any) -> Callable[[Any, Bench], object]:
     shape = more or {"threads": 4}
 
     def call(enc: Any, at: Bench) -> object:
-        return enc.dispatch(at.kernels["axpy"], *(at.scratch if each is MlxBuffer else each for each in arguments), **shape)
+        return enc.dispatch(
+            at.kernels["axpy"], *(at.scratch if each is MlxBuffer else each for each in arguments), **shape
+        )
 
     return call
 
@@ -47,7 +49,10 @@ WRONG_DISPATCHES: dict[str, tuple[str, Callable[[Any, Bench], object]]] = {
     "an object": ("axpy.*'a'", _axpy(B, B, object())),
     "too short": ("axpy.*'a'", _axpy(B, B, b"12")),
     "an array": ("axpy.*'a'", _axpy(B, B, np.zeros(3, np.uint32))),
-    "Out of an input": ("axpy.*Out", lambda enc, at: enc.dispatch(at.kernels["axpy"], Out(at.scratch), at.scratch, 1, threads=4)),
+    "Out of an input": (
+        "axpy.*Out",
+        lambda enc, at: enc.dispatch(at.kernels["axpy"], Out(at.scratch), at.scratch, 1, threads=4),
+    ),
     "no grid": ("axpy.*threads= or threadgroups=", _axpy(B, B, 1, group=4)),
     "two grids": ("axpy.*threads= or threadgroups=", _axpy(B, B, 1, threads=4, threadgroups=1)),
     "zero grid": ("axpy.*threads", _axpy(B, B, 1, threads=0)),
@@ -62,14 +67,35 @@ WRONG_DISPATCHES: dict[str, tuple[str, Callable[[Any, Bench], object]]] = {
     "large groups": ("axpy.*1024", _axpy(B, B, 1, threads=4, group=(64, 64))),
     "memory nobody asked for": ("axpy.*threadgroup", _axpy(B, B, 1, threads=4, shared=16)),
     "no memory": ("total.*part", lambda enc, at: enc.dispatch(at.kernels["total"], at.scratch, at.scratch, threads=1)),
-    "too much memory": ("total.*32768", lambda enc, at: enc.dispatch(at.kernels["total"], at.scratch, at.scratch, threads=1, shared=32769)),
-    "zero memory": ("total.*part", lambda enc, at: enc.dispatch(at.kernels["total"], at.scratch, at.scratch, threads=1, shared=0)),
+    "too much memory": (
+        "total.*32768",
+        lambda enc, at: enc.dispatch(at.kernels["total"], at.scratch, at.scratch, threads=1, shared=32769),
+    ),
+    "zero memory": (
+        "total.*part",
+        lambda enc, at: enc.dispatch(at.kernels["total"], at.scratch, at.scratch, threads=1, shared=0),
+    ),
     "misaligned": ("wide.*multiple of 16", lambda enc, at: enc.dispatch(at.kernels["wide"], at.scratch[1:], threads=1)),
-    "shorter than a value": ("wide.*16 bytes", lambda enc, at: enc.dispatch(at.kernels["wide"], at.scratch[0:3], threads=1)),
-    "another device's": ("axpy.*another device", lambda enc, at: enc.dispatch(at.kernels["axpy"], at.foreign, at.scratch, 1, threads=4)),
-    "no such slot": ("gap.*slot 1", lambda enc, at: enc.dispatch(at.kernels["gap"], at.scratch, 5, (1, 2, 3), threads=1)),
-    "two of three": ("gap.*uint3", lambda enc, at: enc.dispatch(at.kernels["gap"], at.scratch, None, (1, 2), threads=1)),
-    "larger than the kernel allows": ("narrow.*64", lambda enc, at: enc.dispatch(at.kernels["narrow"], at.scratch, threads=64, group=65)),
+    "shorter than a value": (
+        "wide.*16 bytes",
+        lambda enc, at: enc.dispatch(at.kernels["wide"], at.scratch[0:3], threads=1),
+    ),
+    "another device's": (
+        "axpy.*another device",
+        lambda enc, at: enc.dispatch(at.kernels["axpy"], at.foreign, at.scratch, 1, threads=4),
+    ),
+    "no such slot": (
+        "gap.*slot 1",
+        lambda enc, at: enc.dispatch(at.kernels["gap"], at.scratch, 5, (1, 2, 3), threads=1),
+    ),
+    "two of three": (
+        "gap.*uint3",
+        lambda enc, at: enc.dispatch(at.kernels["gap"], at.scratch, None, (1, 2), threads=1),
+    ),
+    "larger than the kernel allows": (
+        "narrow.*64",
+        lambda enc, at: enc.dispatch(at.kernels["narrow"], at.scratch, threads=64, group=65),
+    ),
     "no pipeline": ("[Pp]ipeline", lambda enc, at: enc.dispatch(None, at.scratch, threads=1)),
     "a name for a pipeline": ("[Pp]ipeline", lambda enc, at: enc.dispatch("axpy", at.scratch, threads=1)),
     "reads of a number": ("reads", _axpy(B, B, 1, threads=4, reads=5)),
@@ -100,9 +126,17 @@ WRONG_CALLS: dict[str, tuple[str, Callable[[Bench], object]]] = {
     "not MSL": ("error", lambda at: at.device.kernels.library("kernel void f(")),
 }
 
-ODD_NUMBERS = st.sampled_from([0, -1, 1, 3, 64, 1.0, 2.5, math.nan, math.inf, True, None, "4", b"4", 1 << 32, 1 << 70, 10**6])
+ODD_NUMBERS = st.sampled_from(
+    [0, -1, 1, 3, 64, 1.0, 2.5, math.nan, math.inf, True, None, "4", b"4", 1 << 32, 1 << 70, 10**6]
+)
 ODD_SIZES = st.one_of(ODD_NUMBERS, st.lists(ODD_NUMBERS, max_size=4), st.lists(ODD_NUMBERS, max_size=4).map(tuple))
 SMALL = st.one_of(st.none(), st.integers(1, 64), st.tuples(st.integers(1, 8), st.integers(1, 8)))
+ODD_SHAPE = {
+    "threads": st.one_of(SMALL, SMALL, ODD_SIZES),
+    "threadgroups": st.one_of(SMALL, ODD_SIZES),
+    "group": st.one_of(SMALL, SMALL, ODD_SIZES),
+    "shared": st.one_of(st.just(()), st.just(4096), ODD_SIZES),
+}
 ODD_VALUES = st.one_of(
     ODD_NUMBERS,
     st.binary(max_size=24),

@@ -79,9 +79,7 @@ def step(kernel: str, views: list[View], value: int) -> Step | None:
     elif kernel == "twist":
         found = Step(kernel, (c.buffer,), whole, lambda: assign(c, c.array * np.uint32(5) + np.uint32(1)), (c,))
     elif kernel == "add":
-        found = Step(
-            kernel, (a.buffer, b.buffer, c.buffer), whole, lambda: assign(c, a.array + b.array), (a, b, c)
-        )
+        found = Step(kernel, (a.buffer, b.buffer, c.buffer), whole, lambda: assign(c, a.array + b.array), (a, b, c))
     elif kernel == "axpy":
         found = Step(kernel, (a.buffer, c.buffer, value), whole, lambda: assign(c, c.array + number * a.array), (a, c))
     elif kernel == "table":
@@ -91,7 +89,9 @@ def step(kernel: str, views: list[View], value: int) -> Step | None:
     else:
         out = View(c.block, c.start, 1)
         shape = {"threads": count, "group": count, "shared": 4 * count}
-        found = Step("total", (a.buffer, out.buffer), shape, lambda: assign(out, a.array.sum(dtype=np.uint32)), (a, out))
+        found = Step(
+            "total", (a.buffer, out.buffer), shape, lambda: assign(out, a.array.sum(dtype=np.uint32)), (a, out)
+        )
     raced = any(found.views[-1].clashes(view) for view in found.views[:-1])
     return None if raced else found
 

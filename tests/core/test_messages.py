@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from standin import install
+
 from core.encoder_kit import DISPATCH, STAGE, sampling, soft_device
 from core.message_table import ROWS, SENT, faults, selector_of
 from core.programs import PROGRAMS, SOURCE, Run, numbers
 from core.spy import Message, Recorder, Seen, watched
-from standin import install
-
 from mlx_native_py import MlxDevice, settings, softmetal
 from mlx_native_py.encoder import CapturedDispatch, CommandEncoder, Out
 from mlx_native_py.metal import Door, open_metal
@@ -86,7 +87,12 @@ SHAPES = {
     "threads": Shape(
         "axpy",
         lambda enc, at, k: enc.dispatch(k, at.x, at.x[0:4], 2, threads=4, group=4),
-        lambda at: [(BUFFER, at.x.mtl, 0, 0), (BUFFER, at.x.mtl, 0, 1), (BYTES, u32(2), 4, 2), (THREADS, (4, 1, 1), (4, 1, 1))],
+        lambda at: [
+            (BUFFER, at.x.mtl, 0, 0),
+            (BUFFER, at.x.mtl, 0, 1),
+            (BYTES, u32(2), 4, 2),
+            (THREADS, (4, 1, 1), (4, 1, 1)),
+        ],
     ),
     "threadgroups": Shape(
         "twist",
@@ -225,9 +231,13 @@ def test_a_timed_dispatch(in_pass: bool) -> None:
     profile = sampling(STAGE, DISPATCH) if in_pass else sampling(STAGE)
     for seen in record(soft_device(profile).door):
         kernel = seen.kernel("fill")
+
+        def again(seen: Recorded = seen, kernel: Any = kernel) -> None:
+            enc.dispatch(kernel, seen.x, 1, threads=2, group=2)
+
         with settings.override(profile_dispatch=True), seen.device.command_encoder() as enc:
             enc.dispatch(kernel, seen.y, 1, threads=2, group=2)
-            names = [name for name, *_ in seen.sent(lambda: enc.dispatch(kernel, seen.x, 1, threads=2, group=2))]
+            names = [name for name, *_ in seen.sent(again)]
         sample = "sampleCountersInBuffer_atSampleIndex_withBarrier_"
         if in_pass:
             assert names == [BUFFER, sample, THREADS, sample]
@@ -252,7 +262,7 @@ def test_replay_sends_what_the_dispatch_would_have(seen: Recorded) -> None:
                 quiet = seen.sent(lambda: enc.dispatch(kernel, seen.x, seen.y, 2, threads=4))
                 nodes = enc.take_capture() or []
                 assert quiet == [] and isinstance(nodes[0], CapturedDispatch)
-                logs.append(seen.sent(lambda: enc.replay_dispatch(nodes[0])))
+                logs.append(seen.sent(partial(enc.replay_dispatch, nodes[0])))
             else:
                 logs.append(seen.sent(lambda: enc.dispatch(kernel, seen.x, seen.y, 2, threads=4)))
     assert logs[0] == logs[1]
@@ -263,7 +273,9 @@ def test_refused_dispatches_send_nothing(seen: Recorded) -> None:
     with seen.device.command_encoder() as enc:
         enc.dispatch(kernel, seen.x, seen.y, 2, threads=4)
         for wrong in ((seen.x, seen.y), (seen.x, seen.y, -1), (seen.x, 7, 1), (seen.x[1:], seen.y, 0.5)):
-            assert seen.sent(lambda wrong=wrong: pytest.raises(ValueError, enc.dispatch, kernel, *wrong, threads=4)) == []
+            assert (
+                seen.sent(lambda wrong=wrong: pytest.raises(ValueError, enc.dispatch, kernel, *wrong, threads=4)) == []
+            )
 
 
 def test_everything_the_programs_send_is_in_the_table(door: Door) -> None:

@@ -10,11 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from core.encoder_kit import Namespace
 from core.programs import PROGRAMS, Run, pipelines
 from core.tripwire import guarded
-
 from mlx_native_py import settings, softmetal
+from mlx_native_py.encoder.compute_pass import ComputePass
+from mlx_native_py.errors import CommandBufferError
 from mlx_native_py.metal import open_metal
 
 pytestmark = [
@@ -177,7 +179,10 @@ MISUSES: list[tuple[str, Misuse]] = [
     ("wait before commit", lambda rig: rig.commands().waitUntilCompleted()),
     ("queue full", crowd),
     ("use after endEncoding", after_end),
-    ("sampleCounters unsupported", encoded(lambda e, r: e.sampleCountersInBuffer_atSampleIndex_withBarrier_(samples(r), 0, True))),
+    (
+        "sampleCounters unsupported",
+        encoded(lambda e, r: e.sampleCountersInBuffer_atSampleIndex_withBarrier_(samples(r), 0, True)),
+    ),
     ("threadgroup too large", encoded(send_dispatch(ONE, (2048, 1, 1)))),
     ("zero-sized dispatch", encoded(send_dispatch((0, 1, 1)))),
     ("zero-sized dispatch", encoded(send_dispatch(ONE, (1, 0, 1)))),
@@ -236,3 +241,27 @@ def test_right_programs_do_not_trip(unretained: bool, profiled: bool) -> None:
     gc.collect()
     assert rig.wire.violations == []
     assert rig.wire.messages > 500
+
+
+def forgetful(rig: Rig) -> None:
+    """Three buffers, each used and dropped in turn, by an encoder that is dropped too; then other work."""
+    fill = pipelines(rig.device, "fill")
+    enc = rig.device.command_encoder(unretained_refs=True)
+    for step in range(3):
+        enc.dispatch(fill, rig.device.empty(64, "u32"), step, threads=64)
+    enc.commit()
+    del enc
+    gc.collect()
+    with rig.device.command_encoder() as enc:
+        enc.dispatch(fill, rig.device.empty(64, "u32"), 1, threads=64)
+
+
+def test_memory_outlives_unretained_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    with settings.override(no_residency=True):
+        rig, broken = Rig(), Rig()
+    forgetful(rig)
+    assert rig.wire.violations == []
+    monkeypatch.setattr(ComputePass, "keep", lambda self, allocation: None)
+    with pytest.raises(CommandBufferError, match="released"):
+        forgetful(broken)
+    assert {each.rule for each in broken.wire.violations} == {"freed under an unretained command buffer"}

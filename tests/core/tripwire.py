@@ -12,7 +12,6 @@ from typing import Any
 
 from core.message_table import faults
 from core.spy import Message, Seen, Watcher, watched
-
 from mlx_native_py import MlxDevice
 from mlx_native_py.metal import Door
 

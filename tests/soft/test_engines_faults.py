@@ -25,6 +25,9 @@ DEEP = f"""static __attribute__((noinline)) int down(const device int* in, int n
   volatile int keep[64]; keep[n % 64] = n; return in[0] == 1 ? 0 : down(in, n + 1) + keep[n % 64]; }}
 static void k(device int* out, const device int* in, uint i) {{ out[i] = down(in, 0); }} {ENTRY}"""
 
+DEEP_ONCE = f"""static __attribute__((noinline)) int down(const device int* in, int n) {{
+  volatile int keep[64]; keep[n % 64] = n; return n == in[0] ? n : down(in, n + 1) + keep[n % 64]; }}
+static void k(device int* out, const device int* in, uint i) {{ if (in[i] == 0) out[i] = down(in, 0); }} {ENTRY}"""
 CHATTY = f"""constexpr __global os_log logger("a", "b");
 static void k(device int* out, const device int* in, uint i) {{
   volatile device int* p = out; while (p[0] == 0) {{ logger.log("%f", 1.5f); }} }} {ENTRY}"""
@@ -70,6 +73,16 @@ def test_endless_recursion_is_a_stack_overflow(engine: str) -> None:
     buffers = _buffers()
     buffers[1][:] = 0
     assert _fault(DEEP, engine, buffers).kind == "stack overflow"
+
+
+def test_an_overflow_of_one_thread_leaves_its_neighbours_alone() -> None:
+    buffers = _buffers()
+    buffers[1][0], buffers[1][40] = 10, 0
+    run(DEEP_ONCE, buffers, 4096, 64)
+    assert buffers[0][40] == sum(range(11)) and not buffers[0][:40].any()
+    buffers[1][0] = 1 << 20
+    fault = _fault(DEEP_ONCE, "fibers", buffers)
+    assert (fault.kind, fault.thread) == ("stack overflow", (40, 0, 0))
 
 
 def test_the_watchdog_leaves_the_c_library_in_order(capfd: pytest.CaptureFixture[str]) -> None:

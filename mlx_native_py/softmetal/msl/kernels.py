@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import re
 from dataclasses import dataclass, field
 
-from ..toolchain import INCLUDE
 from .arguments import Parameter, ParameterReader, split
 from .attributes import HARMLESS, Attribute, attributes
 from .evaluate import NotConstant
 from .lexer import is_name
+from .metal_functions import is_metal_function
 from .scopes import Declaration, walk
 from .unit import Unit
 from .values import Values, template_names
@@ -191,7 +189,7 @@ class KernelReader:
             for index in range(*declaration.body) if declaration.kind == "function" and declaration.body else ():
                 if text[index] in kernels and text[index + 1] == "(" and text[index - 1] not in (".", "->", "::"):
                     # A kernel called `exp` may use Metal's exp, which overload resolution prefers.
-                    if text[index] not in _words_of_metal():
+                    if not is_metal_function(text[index]):
                         self.unit.error(
                             index, f"kernel function '{text[index]}' cannot be called from another function"
                         )
@@ -306,12 +304,6 @@ class KernelReader:
             self.unit.error(attribute.index, "'host_name' attribute requires a string")
             return None
         return "".join(word[1:-1] for word in words)
-
-
-@functools.cache
-def _words_of_metal() -> frozenset[str]:
-    """Every word of the headers, so every function of Metal."""
-    return frozenset(word for path in INCLUDE.glob("soft_*.h") for word in re.findall(r"\w+", path.read_text()))
 
 
 def _inside(index: int, listed: list[Attribute]) -> bool:

@@ -172,8 +172,12 @@ class MTLCommandBuffer(Labelled):
         if self._queue._worker.is_current_thread() and not reached.is_set():
             raise MetalMisuse(f"{call} on {self!r} from a handler of the same queue would wait for ever")
         while not reached.wait(_TICK):
-            if self._status == c.MTLCommandBufferStatusCommitted and self._queue._worker.has_stopped():
+            # A daemon thread ends with the process; any other would hold it up.
+            if self._waits_in_vain() and not threading.current_thread().daemon:
                 raise MetalMisuse(f"{call} on {self!r}: the process is ending and runs no more command buffers")
+
+    def _waits_in_vain(self) -> bool:
+        return self._status == c.MTLCommandBufferStatusCommitted and self._queue._worker.has_stopped()
 
     def _compute(self, work: Pass) -> MTLComputeCommandEncoder:
         from .compute_encoder import MTLComputeCommandEncoder

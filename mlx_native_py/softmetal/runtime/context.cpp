@@ -17,6 +17,8 @@ enum : uint64_t {
   SIGNAL_STACK_BYTES = 64 << 10,
   STACK_MARGIN = 14 << 10,            // for the runtime and the C library below the kernel's own frames
   STACK_SKEW = 320,                   // strides that are powers of two would share cache sets
+  LARGE_STACK = 128 << 10,            // from here on each stack ends in pages that fault
+  LANE_GUARD = 16 << 10,
 };
 const uint64_t CANARY = 0x5f7374616b5f656eull;
 
@@ -66,6 +68,7 @@ bool map_stacks(Context &context, uint64_t bytes) {
   if (context.stacks) munmap(context.stacks - GUARD, context.stacks_bytes + GUARD);
   context.stacks = nullptr;
   context.stacks_bytes = 0;
+  context.guarded = false;
   uint64_t wanted = round_up(bytes, HUGE_PAGE);
   char *memory = map(wanted + 2 * HUGE_PAGE);
   if (!memory) return false;
@@ -79,12 +82,25 @@ bool map_stacks(Context &context, uint64_t bytes) {
   return true;
 }
 
+// Kernels that call themselves have large stacks, and nobody knows how large is enough.
+void guard_lane(Context &context, const char *bottom) {
+  uint64_t first = round_up(reinterpret_cast<uint64_t>(bottom) + 64, PAGE);
+  mprotect(reinterpret_cast<void *>(first), LANE_GUARD, PROT_NONE);
+  context.guarded = true;
+}
+
+void open_guards(Context &context) {
+  if (context.guarded) mprotect(context.stacks, context.stacks_bytes, PROT_READ | PROT_WRITE);
+  context.guarded = false;
+}
+
 // A new fiber looks like one that waits: the address where it starts, then its lane.
 void lay_out(Context &context, uint32_t index) {
   Lane &lane = context.lanes[index];
   char *bottom = context.stacks + context.stride * index;
   char *top = bottom + context.stride - 64;
   for (int i = 0; i < 4; i++) reinterpret_cast<uint64_t *>(bottom)[i] = CANARY;
+  if (context.stride > LARGE_STACK) guard_lane(context, bottom);
   void **frame = reinterpret_cast<void **>(top - SAVED_BYTES);
   memset(frame, 0, SAVED_BYTES);
   frame[SAVED_RETURN] = reinterpret_cast<void *>(soft_fiber_start);
@@ -125,7 +141,10 @@ bool prepare_fibers(Context &context, const soft_launch &launch) {
   if (count > MAX_THREADS) return false;
   bool moved = context.stacks_bytes < stride * count;
   if (!map_stacks(context, stride * count)) return false;
-  if (moved || context.stride != stride) context.lanes_ready = 0;
+  if (moved || context.stride != stride) {
+    context.lanes_ready = 0;
+    open_guards(context);
+  }
   context.stride = stride;
   for (; context.lanes_ready < count; context.lanes_ready++) lay_out(context, context.lanes_ready);
   if (launch.check) check_private_memory(context.stacks, context.stacks_bytes);

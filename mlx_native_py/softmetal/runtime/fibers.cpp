@@ -11,9 +11,9 @@ namespace {
 inline Lane *lane_of(soft_lane *thread) { return reinterpret_cast<Lane *>(thread); }
 
 // Which lane goes first. The ring ends at the lowest one, so that goes last: kernels made for GPUs, where lanes run in
-// step, let it overwrite what the others still read.
-inline uint32_t first_of(uint32_t runnable) {
-  uint32_t others = runnable & (runnable - 1);
+// step, let it overwrite what the others still read. A checked run calls that a race, and reports the lowest first.
+inline uint32_t first_of(const Context &context, uint32_t runnable) {
+  uint32_t others = context.group.launch->check ? 0 : runnable & (runnable - 1);
   return __builtin_ctz(others ? others : runnable);
 }
 
@@ -58,12 +58,12 @@ Lane *find_next(Lane *lane) {
   Context &context = *simdgroup->context;
   if (uint32_t waiting = simdgroup->live & ~simdgroup->barrier) {
     meet(simdgroup, waiting);
-    return simdgroup->lanes + first_of(simdgroup->runnable);
+    return simdgroup->lanes + first_of(context, simdgroup->runnable);
   }
   Simdgroup *end = context.simdgroups + context.simdgroup_count;
   for (;;) {
     for (Simdgroup *s = simdgroup + 1; s < end; s++)
-      if (s->runnable) return s->lanes + first_of(s->runnable);
+      if (s->runnable) return s->lanes + first_of(context, s->runnable);
     if (!pass_barrier(context)) break;
     simdgroup = context.simdgroups - 1;
   }
@@ -80,7 +80,7 @@ soft_lane *begin_fibers(Context &context) {
     simdgroup.live = simdgroup.runnable = here >= SOFT_WIDTH ? ~0u : (1u << here) - 1;
     simdgroup.barrier = 0;
   }
-  return &context.lanes[first_of(context.simdgroups[0].runnable)].thread;
+  return &context.lanes[first_of(context, context.simdgroups[0].runnable)].thread;
 }
 
 // Comes back through the context's escape when the last thread has ended.

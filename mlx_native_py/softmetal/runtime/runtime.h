@@ -73,6 +73,7 @@ struct Context {
   uint64_t stacks_bytes;
   uint64_t stride;                    // what the lanes are laid out for
   uint32_t lanes_ready;
+  bool guarded;                       // whether pages between the stacks fault
   uint32_t shape[3];
   char *threadgroup_memory;
   char *signal_stack;
