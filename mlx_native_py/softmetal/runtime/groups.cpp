@@ -9,8 +9,10 @@ void place(soft_group &group, const soft_launch &launch, uint64_t number) {
   uint64_t rest = number;
   group.count = 1;
   for (int i = 0; i < 3; i++) {
-    uint32_t position = rest % launch.groups[i];
-    rest /= launch.groups[i];
+    // Most grids are lines, and a division costs as much as a small group.
+    uint64_t beyond = rest < launch.groups[i] ? 0 : rest / launch.groups[i];
+    uint32_t position = rest - beyond * launch.groups[i];
+    rest = beyond;
     uint64_t left = launch.threads[i] - uint64_t(position) * launch.group[i];
     group.position[i] = position;
     group.size[i] = left < launch.group[i] ? left : launch.group[i];
