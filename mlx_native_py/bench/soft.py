@@ -63,8 +63,8 @@ def _twice(soft: float, peer: float | None) -> bool | None:
     return None if peer is None else soft * 2 <= peer
 
 
-def _bench_add(rig: Rig, mx: Any, rounds: int) -> Row:
-    a, b = _random(1 << 24), _random(1 << 24)
+def _bench_add(rig: Rig, mx: Any, rounds: int, n: int = 1 << 24) -> Row:
+    a, b = _random(n), _random(n)
     out = np.empty_like(a)
     buffers = [rig.buffer(a), rig.buffer(b), rig.buffer(out)]
     soft = rig.median("add", buffers, (a.size, 1, 1), (256, 1, 1), rounds) * 1e3
@@ -72,7 +72,7 @@ def _bench_add(rig: Rig, mx: Any, rounds: int) -> Row:
     peer = median_seconds(lambda: np.add(a, b, out=out), rounds) * 1e3
     mx_a, mx_b = (mx.array(a), mx.array(b)) if mx is not None else (None, None)
     other = _peer(mx, lambda m: m.add(mx_a, mx_b), rounds)
-    return Row("add f32, 16 M", "ms", soft, peer, other, "at least numpy's speed", soft <= peer)
+    return Row(f"add f32, {n >> 20} M", "ms", soft, peer, other, "at least numpy's speed", soft <= peer)
 
 
 def _bench_waits(rig: Rig, rounds: int) -> list[Row]:
@@ -85,10 +85,10 @@ def _bench_waits(rig: Rig, rounds: int) -> list[Row]:
     return rows
 
 
-def _bench_rms_norm(rig: Rig, mx: Any, rounds: int) -> Row:
-    x, w = _random(4096, 2048), _random(2048)
+def _bench_rms_norm(rig: Rig, mx: Any, rounds: int, rows: int = 4096) -> Row:
+    x, w = _random(rows, 2048), _random(2048)
     buffers = [rig.buffer(x), rig.buffer(w), rig.buffer(x), np.uint32(2048)]
-    soft = rig.median("rms_norm", buffers, (4096 * 256, 1, 1), (256, 1, 1), rounds) * 1e3
+    soft = rig.median("rms_norm", buffers, (rows * 256, 1, 1), (256, 1, 1), rounds) * 1e3
 
     def reference() -> _F32:
         return np.asarray(x / np.sqrt(np.mean(x * x, axis=1, keepdims=True) + np.float32(1e-5)) * w)
@@ -96,7 +96,7 @@ def _bench_rms_norm(rig: Rig, mx: Any, rounds: int) -> Row:
     _close("rms_norm", rig.read(buffers[2], np.float32).reshape(x.shape), reference())
     mx_x, mx_w = (mx.array(x), mx.array(w)) if mx is not None else (None, None)
     peer = _peer(mx, lambda m: m.fast.rms_norm(mx_x, mx_w, 1e-5), rounds)
-    return Row("rms_norm 4096 x 2048", "ms", soft, median_seconds(reference, rounds) * 1e3, peer)
+    return Row(f"rms_norm {rows} x 2048", "ms", soft, median_seconds(reference, rounds) * 1e3, peer)
 
 
 def _bench_matmul(rig: Rig, mx: Any, rounds: int, n: int = 512) -> Row:

@@ -100,8 +100,7 @@ class Submissions:
                 ticket.mtl.commit()
             except BaseException:
                 if ticket.mtl.status() < self._committed:
-                    if ticket in self._flying:
-                        self._flying.remove(ticket)
+                    self._land(ticket)
                     ticket.discard()
                 raise
 
@@ -119,6 +118,7 @@ class Submissions:
                 self.look(first)
                 if not first.is_closed:
                     break
+                self._land(first)
 
     def wait(self, ticket: Ticket, timeout: float | None = None) -> None:
         """Returns when `ticket` and all before it are done; raises its error, or one that nobody has seen."""
@@ -200,10 +200,15 @@ class Submissions:
             if failed and ticket.fence is not None:
                 # Metal does not signal for work that failed, and whoever waits for it would wait for ever.
                 ticket.fence[0].setSignaledValue_(ticket.fence[1])
-            ticket.close(error, times)
-            self._flying.remove(ticket)
             if error is not None:
                 self._unseen.append(ticket)
+            ticket.close(error, times)
+            self._land(ticket)
+
+    def _land(self, ticket: Ticket) -> None:
+        """It flies no more; said again where Ctrl-C came in between."""
+        if ticket in self._flying:
+            self._flying.remove(ticket)
 
     def _failure(self, ticket: Ticket, finding: Exception | None) -> Exception:
         reported = ticket.mtl.error()

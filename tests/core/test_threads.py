@@ -263,7 +263,7 @@ class Interrupts:
         while frame is not None and "contextlib" in frame.f_code.co_filename:
             frame = frame.f_back
         if not self._armed or "softmetal" in (where := frame.f_code.co_filename) or "mlx_native_py" not in where:
-            signal.setitimer(signal.ITIMER_REAL, 2e-5 if self._armed else 0)
+            signal.setitimer(signal.ITIMER_REAL, 3e-4 if self._armed else 0)
             return
         self._armed = False
         self.count += 1

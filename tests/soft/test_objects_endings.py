@@ -74,6 +74,23 @@ def test_a_faulty_kernel_is_an_error_of_its_command_buffer(
     assert after.status() == Metal.MTLCommandBufferStatusCompleted
 
 
+def test_the_watchdog_times_each_dispatch() -> None:
+    """Many dispatches may together take longer than one may."""
+    device = Metal.open_device(Metal.SoftOptions(watchdog_seconds=1.0))
+    stops = [buffer(np.zeros(2, np.uint32), device) for _ in range(3)]
+    commands = device.newCommandQueue().commandBuffer()
+    encoder = commands.computeCommandEncoder()
+    encoder.setComputePipelineState_(pipeline("endless", device))
+    for number, stop in enumerate(stops):
+        encoder.setBuffer_offset_atIndex_(stop, 0, 0)
+        encoder.dispatchThreads_threadsPerThreadgroup_((1, 1, 1), (1, 1, 1))
+        threading.Timer(0.4 * (number + 1), array(stop, np.uint32).__setitem__, (0, 1)).start()
+    encoder.endEncoding()
+    finish(commands)
+    assert commands.error() is None
+    assert commands.GPUEndTime() - commands.GPUStartTime() > 1.0
+
+
 def test_retained_references_keep_memory_until_completion(device: Any, queue: Any) -> None:
     gc.collect()
     stop, start = buffer(np.zeros(2, np.uint32)), device.currentAllocatedSize()

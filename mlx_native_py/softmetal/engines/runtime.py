@@ -66,7 +66,7 @@ class Runtime:
     def run(self, launches: Sequence[abi.Launch], deadline_s: float = 0.0, threads: int = 0) -> RunResult:
         """Runs launches in order, each on `threads` cores, and waits; raises KernelFault.
 
-        A deadline of 0 means none, 0 threads all cores.
+        The deadline holds for each launch; 0 means none. 0 threads are all cores.
         """
         count = len(launches)
         array = (abi.Launch * count)(*launches)

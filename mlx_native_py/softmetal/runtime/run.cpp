@@ -8,6 +8,7 @@ static bool is_empty(const soft_launch &launch) {
 }
 
 // Fills start and end of each launch (CLOCK_MONOTONIC). Answers the kind of fault; `fault` tells more.
+// Each launch may take `nanoseconds`; 0 = no limit.
 // `threads` is how many may work on a launch; 0 = one for each core.
 SOFT_EXPORT soft_u32 soft_run(const soft_launch *launches, soft_u32 count, soft_u32 threads, soft_u64 nanoseconds,
                               soft_u64 *times, soft_fault *fault) {
@@ -25,6 +26,7 @@ SOFT_EXPORT soft_u32 soft_run(const soft_launch *launches, soft_u32 count, soft_
     run.next = 0;
     run.total = soft_u64(launch.groups[0]) * launch.groups[1] * launch.groups[2];
     times[2 * i] = soft::now();
+    if (nanoseconds) __atomic_store_n(&run.deadline, times[2 * i] + nanoseconds, __ATOMIC_SEQ_CST);
     if (!is_empty(launch)) soft::run_launch(run);
     times[2 * i + 1] = soft::now();
   }

@@ -18,7 +18,7 @@ bool started;
 uint64_t look(uint64_t time) {
   uint64_t next = 0;
   for (Run *run = watched; run; run = run->watched_next) {
-    uint64_t when = run->deadline;
+    uint64_t when = __atomic_load_n(&run->deadline, __ATOMIC_SEQ_CST);
     if (when <= time) {
       uint32_t expected = SOFT_FAULT_NONE;
       __atomic_compare_exchange_n(&run->stop, &expected, uint32_t(SOFT_FAULT_TIMEOUT), false, __ATOMIC_SEQ_CST,
