@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from core.encoder_kit import SOURCE, floats
 from standin import Bridge, install
 
+from core.encoder_kit import SOURCE, floats
 from mlx_native_py import MlxDevice, kernel_profile, settings
 from mlx_native_py.encoder import CapturedDispatch
 from mlx_native_py.kernel_registry import KernelRegistry
