@@ -109,20 +109,23 @@ class Allocation:
 
     def hold(self, completion: Completion) -> None:
         """Says that the GPU may use the memory until `completion` is done; earlier ones stay in force."""
-        with _changing:
-            self.require_live()
+        # Completions are asked outside the lock: they take the lock of their queue.
+        while True:
             earlier = self.pending
-            if earlier is None or earlier is completion or earlier.done():
-                self.pending = completion
-                return
             parts = earlier.parts if isinstance(earlier, _All) else (earlier,)
-            if completion not in parts:
-                self.pending = _All((*(part for part in parts if not part.done()), completion))
+            waiting = tuple(part for part in parts if part not in (None, completion) and not part.done())
+            with _changing:
+                self.require_live()
+                if self.pending is earlier:
+                    self.pending = _All((*waiting, completion)) if waiting else completion
+                    return
 
     def is_busy(self) -> bool:
         """Whether the GPU may still use the memory."""
+        earlier = self.pending
+        done = earlier is not None and earlier.done()
         with _changing:
-            if self.pending is not None and self.pending.done():
+            if done and self.pending is earlier:
                 self.pending = None
             return self.pending is not None
 

@@ -17,7 +17,6 @@ from .ticket import Ticket
 from .timing import SampleBuffers
 
 if TYPE_CHECKING:
-    from ..allocation import Allocation
     from ..device import MlxDevice
 
 __all__ = ["SLOTS", "Submissions"]
@@ -78,11 +77,6 @@ class Submissions:
             if not ticket.is_submitted and not ticket.is_closed:
                 self._open.discard(ticket)
                 ticket.discard()
-
-    def hold(self, allocation: Allocation, ticket: Ticket) -> None:
-        """Keeps memory busy until `ticket` is done; one at a time, for several encoders may use the same memory."""
-        with self._lock:
-            allocation.hold(ticket)
 
     def submit(self, ticket: Ticket) -> None:
         """Sends the command buffer off, behind all that were sent before."""

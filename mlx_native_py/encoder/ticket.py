@@ -116,7 +116,7 @@ class Ticket:
 
     def hold(self, allocation: Allocation) -> None:
         """For the encoder: the GPU may use this memory until the work is done."""
-        self._queue.hold(allocation, self)
+        allocation.hold(self)
 
     def close(self, error: BaseException | None, times: tuple[float, float]) -> None:
         """For the queue: the work is done."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import os
 import random
@@ -300,7 +301,8 @@ def test_control_c_anywhere_does_no_harm(soft: Any) -> None:
 
     end = time.monotonic() + 1.5
     while time.monotonic() < end:
-        interrupts.during(work)
+        # A context of its own: an interrupt in the middle of `override` may leave it in force.
+        contextvars.copy_context().run(interrupts.during, work)
     gc.collect()
     device.submissions.wait_all()
     assert (len(device.submissions._open), wire.violations) == (0, [])
