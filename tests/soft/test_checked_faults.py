@@ -39,6 +39,7 @@ def test_faults_are_caught(program: Program) -> None:
     assert message in commands.error().localizedDescription()
 
 
+@pytest.mark.full  # the conformance suite shows the same in checked mode
 @pytest.mark.parametrize("program", [p for p in PROGRAMS if p.fix[0]], ids=lambda program: program.name)
 def test_fixed_programs_are_silent(program: Program) -> None:
     commands = submit(program, program.fixed)
