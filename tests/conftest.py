@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -32,6 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell starts its background jobs with Ctrl-C ignored, and Python then leaves it so.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[NOT_RUN] = {}
     hypothesis.settings.load_profile("full" if config.getoption("--full") else "default")
 
