@@ -162,10 +162,12 @@ def run(
     macros: Mapping[str, str] | None = None,
     math_mode: int | None = None,
     checked: bool = False,
+    resident: Sequence[Any] = (),
 ) -> list[Array]:
     """Dispatches `kernel` once and returns every array argument as the kernel left it.
 
     Arrays become buffers, numpy scalars and bytes inline data, Metal buffers are bound as they are, None is left out.
+    `resident` are the buffers that the kernel reaches by address.
     """
     compiled = library(source, tuple((macros or {}).items()), math_mode, checked)
     state = _pipeline(compiled, kernel, constants, checked)
@@ -174,6 +176,8 @@ def run(
     encoder = commands.computeCommandEncoder()
     encoder.setComputePipelineState_(state)
     outputs = _bind(encoder, args, checked)
+    for made in resident:
+        encoder.useResource_usage_(made, Metal.MTLResourceUsageRead | Metal.MTLResourceUsageWrite)
     for slot, length in enumerate(shared):
         encoder.setThreadgroupMemoryLength_atIndex_(length, slot)
     if threads is not None:

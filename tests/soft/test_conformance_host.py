@@ -25,7 +25,7 @@ kernel void k(constant Table& t [[buffer(0)]], uint i [[thread_position_in_grid]
     a, out, n = buffer_of(values), buffer_of(np.zeros_like(values)), buffer_of(np.array([12], np.int32))
     addresses = np.array([a.gpuAddress(), out.gpuAddress(), n.gpuAddress()], np.uint64)
     table = buffer_of(np.frombuffer(addresses.tobytes() + np.float32(2.5).tobytes() + bytes(4), np.uint8))
-    run(source, "k", table, threads=16, group=16)
+    run(source, "k", table, threads=16, group=16, resident=[a, out, n])
     got = np.frombuffer(bytes(out.contents().as_buffer(64)), np.float32)
     np.testing.assert_array_equal(got, np.where(np.arange(16) < 12, values * 2.5, 0))
 
@@ -38,7 +38,7 @@ kernel void k(device Rows& r [[buffer(0)]], uint i [[thread_position_in_grid]]) 
 }}"""
     rows = [buffer_of(np.zeros(4, np.float32)) for _ in range(3)]
     table = buffer_of(np.array([row.gpuAddress() for row in rows], np.uint64))
-    run(source, "k", table, threads=4, group=4)
+    run(source, "k", table, threads=4, group=4, resident=rows)
     for j, row in enumerate(rows):
         got = np.frombuffer(bytes(row.contents().as_buffer(16)), np.float32)
         np.testing.assert_array_equal(got, 10 * j + np.arange(4))
