@@ -1,6 +1,6 @@
 """Metal compute from Python: Apple's Metal through PyObjC, or a software Metal that runs the same kernels."""
 
-from . import counters, fast, kernel_profile, settings
+from . import counters, fast, fn, kernel_profile, ops, settings
 from .buffer import MlxBuffer
 from .buffer_pool import MlxBufferPool, PoolStatistics
 from .compile_options import CompileOptions
@@ -107,9 +107,11 @@ __all__ = [
     "default_device",
     "dispatch_count",
     "fast",
+    "fn",
     "kernel",
     "kernel_profile",
     "open_metal",
+    "ops",
     "reset_counters",
     "settings",
     "sync_count",

@@ -17,7 +17,7 @@ from . import settings
 from .compile_options import CompileOptions
 from .errors import InvalidArgument, KernelNotFound, ShaderCompilationError
 from .function_constants import Constants, resolve_constants
-from .kernel_sources import kernel_directory
+from .kernel_sources import kernel_families, kernel_source
 from .metal import Capabilities, Door
 from .pipeline import Limits, Pipeline, reflected_bindings
 from .pipeline_archive import PipelineArchive
@@ -25,6 +25,8 @@ from .pipeline_archive import PipelineArchive
 __all__ = ["KernelLibrary", "KernelRegistry", "RegistryStats"]
 
 V = TypeVar("V")
+# Sums may be reordered; infinities and NaNs, which masks are made of, keep their meaning.
+_SHIPPED = CompileOptions(math="relaxed")
 _PLACE = re.compile(r"^program_source:(\d+):(\d+): .*$", re.MULTILINE)
 
 
@@ -117,7 +119,7 @@ class KernelRegistry:
         self._lock = threading.Lock()
         self._done: dict[str, float] = dict.fromkeys(RegistryStats.__dataclass_fields__, 0)
         self._sources: dict[str, tuple[str, CompileOptions]] = {}
-        self._families: dict[str, str] | None = None
+        self._families: dict[str, KernelLibrary] = {}
         self._libraries: _Once[KernelLibrary] = _Once()
         self._pipelines: _Once[Pipeline] = _Once()
         self._found: dict[Hashable, Pipeline] = {}
@@ -170,6 +172,17 @@ class KernelRegistry:
         digest = hashlib.sha256(f"{self._identity}\0{chosen.text()}\0{source}".encode()).hexdigest()
         return self._libraries.get(digest, lambda: self._compile(source, chosen, digest, name))
 
+    def shipped(self, family: str) -> KernelLibrary:
+        """The library of `kernels/<family>.metal`.
+
+        >>> "elementwise_add_f32" in device.kernels.shipped("elementwise").names
+        True
+        """
+        found = self._families.get(family)
+        if found is None:
+            found = self._families[family] = self.library(kernel_source(family), _SHIPPED, name=family)
+        return found
+
     def warmup(self, names: Iterable[str | tuple[str, Constants]]) -> None:
         """Compiles kernels ahead of their first use, several at a time, and saves the archive if there is one."""
         wanted = [(item, None) if isinstance(item, str) else item for item in names]
@@ -193,7 +206,7 @@ class KernelRegistry:
 
     def source_count(self) -> int:
         """How many sources there are: registered ones and shipped families."""
-        return len(self._sources) + len(self._shipped())
+        return len(self._sources) + len(kernel_families())
 
     @property
     def stats(self) -> RegistryStats:
@@ -205,11 +218,6 @@ class KernelRegistry:
         with self._lock:
             for name, amount in more.items():
                 self._done[name] += amount
-
-    def _shipped(self) -> dict[str, str]:
-        if self._families is None:
-            self._families = {path.stem: path.read_text() for path in sorted(kernel_directory().glob("*.metal"))}
-        return self._families
 
     def _make(self, name: str, constants: Constants, library: KernelLibrary | None, indirect: bool) -> Pipeline:
         home = library or self._home(name)
@@ -286,11 +294,12 @@ class KernelRegistry:
 
     def _shipped_home(self, name: str, registered: Mapping[str, Any]) -> KernelLibrary:
         # Macros may build a kernel's name, so files that do not spell it out come last, not never.
-        families = self._shipped()
-        order = sorted(families, key=lambda stem: (name not in families[stem], not name.startswith(stem), stem))
+        texts = {family: kernel_source(family) for family in kernel_families()}
         known = [each for source, options in registered.values() for each in self.library(source, options).names]
-        for stem in order:
-            library = self.library(families[stem], name=stem)
+        for family in sorted(
+            texts, key=lambda family: (name not in texts[family], not name.startswith(family), family)
+        ):
+            library = self.shipped(family)
             if name in library.names:
                 return library
             known += library.names

@@ -13,7 +13,7 @@ import pytest
 
 import mlx_native_py
 from core.encoder_kit import SOURCE
-from mlx_native_py import MlxDevice
+from mlx_native_py import MlxDevice, fn, ops
 
 MODULES = [
     found.name
@@ -33,6 +33,8 @@ def stage(device: MlxDevice, folder: Path) -> dict[str, Any]:
         "y": device.buffer(np.ones(4, np.float32)),
         "folder": folder,
         "np": np,
+        "fn": fn,
+        "ops": ops,
     }
 
 

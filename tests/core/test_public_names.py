@@ -15,11 +15,11 @@ from mlx_native_py import MlxDevice
 
 
 def example(name: str) -> tuple[Any, str]:
-    """The object, and its docstring; that of a module is those of the functions and classes that it exports."""
+    """The object, and its docstring; that of a module goes with those of what it exports."""
     found = getattr(mlx_native_py, name)
     if isinstance(found, ModuleType):
         members = [getattr(found, each) for each in getattr(found, "__all__", ())]
-        return found, "\n".join(each.__doc__ or "" for each in members if callable(each))
+        return found, "\n".join(each.__doc__ or "" for each in [found, *members])
     inherited = [base.__doc__ for base in found.__mro__[1:]] if isinstance(found, type) else []
     return found, "" if found.__doc__ in inherited else found.__doc__ or ""
 

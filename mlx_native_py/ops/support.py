@@ -1,0 +1,71 @@
+"""What ops have in common: kernels by name, results, and checks that say what was given and what was expected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..buffer import MlxBuffer
+from ..dtypes import DType
+from ..encoder import CommandEncoder
+from ..errors import InvalidArgument
+from ..function_constants import Constants
+from ..pipeline import Pipeline
+from .op import FLOATS
+
+__all__ = ["SIMD", "check_dtype", "check_shape", "kernel", "one_dtype", "result", "rows_of", "shown"]
+
+SIMD = 32
+"""Threads of a simdgroup, on every device."""
+
+
+def kernel(enc: CommandEncoder, family: str, name: str, constants: Constants | None = None) -> Pipeline:
+    """The kernel `name` of `kernels/<family>.metal`."""
+    kernels = enc.device.kernels
+    return kernels.get_pipeline(name, constants, library=kernels.shipped(family))
+
+
+def result(enc: CommandEncoder, op: str, out: MlxBuffer | None, shape: Sequence[int], dtype: DType) -> MlxBuffer:
+    """`out`, if it is what the op writes, or a new buffer."""
+    if out is None:
+        return enc.device.empty(tuple(shape), dtype)
+    check_dtype(op, "out", out, (dtype,))
+    check_shape(op, "out", out, shape)
+    return out
+
+
+def check_dtype(op: str, name: str, buffer: MlxBuffer, allowed: Sequence[DType] = FLOATS) -> None:
+    if buffer.dtype not in allowed:
+        raise InvalidArgument(f"{op}: {name} is {shown(buffer)}, expected {' or '.join(map(str, allowed))}")
+
+
+def one_dtype(op: str, allowed: Sequence[DType] = FLOATS, **buffers: MlxBuffer | None) -> DType:
+    """The element type that all of the buffers have; those left out do not count."""
+    given = {name: buffer for name, buffer in buffers.items() if buffer is not None}
+    first, *others = given.items()
+    check_dtype(op, *first, allowed)
+    for name, buffer in others:
+        if buffer.dtype is not first[1].dtype:
+            raise InvalidArgument(
+                f"{op}: {name} is {shown(buffer)} and {first[0]} is {shown(first[1])}; cast one to the other's type"
+            )
+    return first[1].dtype
+
+
+def check_shape(op: str, name: str, buffer: MlxBuffer, expected: Sequence[int], why: str = "") -> None:
+    if buffer.shape != tuple(expected):
+        reason = f" ({why})" if why else ""
+        raise InvalidArgument(f"{op}: {name} is {shown(buffer)}, expected shape {list(expected)}{reason}")
+
+
+def rows_of(op: str, name: str, buffer: MlxBuffer) -> tuple[int, int]:
+    """A buffer as rows of its last axis: their number and their length."""
+    if not buffer.shape:
+        raise InvalidArgument(f"{op}: {name} is {shown(buffer)}, expected at least one axis")
+    return math.prod(buffer.shape[:-1]), buffer.shape[-1]
+
+
+def shown(value: Any) -> str:
+    """A buffer in an error message: type and shape; anything else as Python shows it."""
+    return f"{value.dtype}{list(value.shape)}" if isinstance(value, MlxBuffer) else repr(value)

@@ -1,0 +1,47 @@
+"""Every op against float64, in every variant of the table."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mlx_native_py import MlxDevice, ops
+
+from .bench import Bench
+from .table import CASES, Case
+
+for _module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+    if _module.name.startswith("rows_"):
+        importlib.import_module(f"ops.{_module.name}")
+
+LEAST = 800
+"""Cases of the normal run; fewer fail it."""
+LEAST_FULL = 5000
+
+
+@pytest.fixture(scope="module", params=["soft", pytest.param("metal", marks=pytest.mark.metal)])
+def device(request: pytest.FixtureRequest) -> Iterator[MlxDevice]:
+    with MlxDevice(request.param) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.id, marks=[pytest.mark.full] * case.long) for case in CASES]
+)
+def test_case(device: MlxDevice, case: Case) -> None:
+    case.run(Bench(device, case.number))
+
+
+def test_table_has_not_shrunk() -> None:
+    usual = sum(not case.long for case in CASES)
+    assert usual >= LEAST and len(CASES) >= LEAST_FULL
+
+
+def test_every_op_and_type_has_a_row() -> None:
+    covered = {(case.op, str(value)) for case in CASES for value in case.variant.values()}
+    missing = [(op.name, each) for op in ops.table().values() for each in op.types if (op.name, each) not in covered]
+    assert not missing
