@@ -42,11 +42,13 @@ from .errors import (
     InvalidArgument,
     KernelNotFound,
     MlxError,
+    ModelFileError,
     ResidencySetError,
     SettingsError,
     ShaderCompilationError,
     WaitTimeout,
 )
+from .graph import ComputeGraph, GraphExecutor, GraphSession, GroupStatistics, Outcome, Plan, PreparedOps, Scalars
 from .hazards import Hazard, HazardKind
 from .kernel_registry import KernelLibrary, KernelRegistry
 from .mem_ranges import BufferRange, MemRangeRole, MemRanges
@@ -69,6 +71,7 @@ __all__ = [
     "CommandBufferError",
     "CommandEncoder",
     "CompileOptions",
+    "ComputeGraph",
     "DType",
     "DeviceNotFound",
     "DispatchKind",
@@ -76,6 +79,9 @@ __all__ = [
     "EncoderSession",
     "EncoderStateError",
     "ForkedProcessError",
+    "GraphExecutor",
+    "GraphSession",
+    "GroupStatistics",
     "Hazard",
     "HazardKind",
     "InvalidArgument",
@@ -89,11 +95,16 @@ __all__ = [
     "MlxBufferPool",
     "MlxDevice",
     "MlxError",
+    "ModelFileError",
     "Out",
+    "Outcome",
     "Pipeline",
+    "Plan",
     "PoolStatistics",
+    "PreparedOps",
     "RecordedBinding",
     "ResidencySetError",
+    "Scalars",
     "SettingsError",
     "ShaderCompilationError",
     "Ticket",

@@ -7,6 +7,7 @@ import mmap
 import os
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .compiled import Library
     from .encoder import CommandEncoder, Submissions
     from .encoder_session import EncoderSession
+    from .graph import ComputeGraph
     from .kernel_registry import KernelRegistry
 
 __all__ = ["MlxDevice"]
@@ -232,6 +234,18 @@ class MlxDevice:
 
         self.require_open()
         return EncoderSession(self, **options)
+
+    def capture(self, **names: MlxBuffer) -> AbstractContextManager[ComputeGraph]:
+        """Records what is encoded on the graph's `encoder` inside the block; `names` are inputs and results.
+
+        >>> with device.capture(y=y) as g:
+        ...     g.encoder.dispatch(axpy, x, y, 2.0, threads=4)
+        >>> g
+        <ComputeGraph of 1 dispatch, 0 barriers>
+        """
+        from .graph import capture
+
+        return capture(self, **names)
 
     def compile(self, source: str | Path, **options: Any) -> Library:
         """The kernels of an MSL source as callables; see `mlx_native_py.kernel`."""

@@ -3,6 +3,7 @@
 MlxError
 ├── SettingsError           also ValueError       a flag or setting has a value that it cannot have
 ├── InvalidArgument         also ValueError       an argument that the call cannot take
+├── ModelFileError          also ValueError       a file is not what it should be: which field, where, and why
 ├── KernelNotFound          also LookupError      no kernel of that name is registered
 ├── ShaderCompilationError  also RuntimeError     a kernel does not compile, or its pipeline cannot be made
 ├── DeviceNotFound          also RuntimeError     the device asked for is not on this machine
@@ -19,6 +20,7 @@ MlxError
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 __all__ = [
     "BackendError",
@@ -31,6 +33,7 @@ __all__ = [
     "InvalidArgument",
     "KernelNotFound",
     "MlxError",
+    "ModelFileError",
     "ResidencySetError",
     "SettingsError",
     "ShaderCompilationError",
@@ -67,6 +70,20 @@ class InvalidArgument(MlxError, ValueError):
     Traceback (most recent call last):
     mlx_native_py.errors.InvalidArgument: axis 1 of shape (2, 0) is 0, expected at least 1
     """
+
+
+class ModelFileError(MlxError, ValueError):
+    """A file is damaged, or of a kind that is not known: the field, its offset in the file, and what is wrong.
+
+    >>> str(ModelFileError("a.gguf", "version", 4, "9, expected 2 or 3"))
+    'a.gguf: version (at byte 4): 9, expected 2 or 3'
+    """
+
+    def __init__(self, path: Path | str, field: str, offset: int, message: str) -> None:
+        super().__init__(f"{path}: {field} (at byte {offset}): {message}")
+        self.path = Path(path)
+        self.field = field
+        self.offset = offset
 
 
 class KernelNotFound(MlxError, LookupError):

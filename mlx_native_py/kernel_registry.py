@@ -22,7 +22,7 @@ from .metal import Capabilities, Door
 from .pipeline import Limits, Pipeline, reflected_bindings
 from .pipeline_archive import PipelineArchive
 
-__all__ = ["KernelLibrary", "KernelRegistry", "RegistryStats"]
+__all__ = ["KernelLibrary", "KernelRegistry", "RegistryStats", "source_digest"]
 
 V = TypeVar("V")
 # Sums may be reordered; infinities and NaNs, which masks are made of, keep their meaning.
@@ -69,6 +69,12 @@ class KernelLibrary:
     source: str
     digest: str
     names: tuple[str, ...]
+    options: CompileOptions
+
+
+def source_digest(library: KernelLibrary) -> str:
+    """Names a library's source on every device."""
+    return hashlib.sha256(library.source.encode()).hexdigest()
 
 
 class _Once(Generic[V]):
@@ -183,6 +189,11 @@ class KernelRegistry:
             found = self._families[family] = self.library(kernel_source(family), _SHIPPED, name=family)
         return found
 
+    def indirect(self, pipeline: Pipeline) -> Pipeline:
+        """The same kernel as a pipeline that indirect command buffers can run."""
+        library, constants = pipeline.origin
+        return self.get_pipeline(pipeline.name, constants, library=library, indirect=True)
+
     def warmup(self, names: Iterable[str | tuple[str, Constants]]) -> None:
         """Compiles kernels ahead of their first use, several at a time, and saves the archive if there is one."""
         wanted = [(item, None) if isinstance(item, str) else item for item in names]
@@ -228,10 +239,18 @@ class KernelRegistry:
             values = resolve_constants(name, plain, home.source, constants)
             facts = (home.digest, name, [(v.index, v.code, v.data) for v in values], indirect)
             key = hashlib.sha256(repr(facts).encode()).hexdigest()
-            return self._pipelines.get(key, lambda: self._build(home, name, plain, values, key, indirect))
+            build = self._build
+            return self._pipelines.get(key, lambda: build(home, name, plain, values, key, (home, constants), indirect))
 
     def _build(
-        self, home: KernelLibrary, name: str, function: Any, values: tuple[Any, ...], key: str, indirect: bool
+        self,
+        home: KernelLibrary,
+        name: str,
+        function: Any,
+        values: tuple[Any, ...],
+        key: str,
+        origin: tuple[KernelLibrary, Constants],
+        indirect: bool,
     ) -> Pipeline:
         metal, begin = self._door.Metal, time.perf_counter()
         label = name + "".join(value.label for value in values)
@@ -252,7 +271,14 @@ class KernelRegistry:
             raise ShaderCompilationError(name, _with_carets(str(error.localizedDescription()), home.source))
         bindings = reflected_bindings(self._door, reflection, name)
         pipeline = Pipeline(
-            mtl, device=self._mtl, name=name, label=label, key=key, bindings=bindings, limits=self._limits
+            mtl,
+            device=self._mtl,
+            name=name,
+            label=label,
+            key=key,
+            origin=origin,
+            bindings=bindings,
+            limits=self._limits,
         )
         self._count(pipelines=1, compile_seconds=time.perf_counter() - begin)
         if self._archive is not None:
@@ -275,7 +301,7 @@ class KernelRegistry:
                 raise ShaderCompilationError(name or "program_source", message)
             names = tuple(str(each) for each in mtl.functionNames())
         self._count(libraries=1, compile_seconds=time.perf_counter() - begin)
-        return KernelLibrary(mtl, source, digest, names)
+        return KernelLibrary(mtl, source, digest, names, options)
 
     def _home(self, name: str) -> KernelLibrary:
         """The library with kernel `name`: registered under that name, registered otherwise, or shipped."""

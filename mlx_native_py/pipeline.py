@@ -80,6 +80,7 @@ class Pipeline:
         "max_threads",
         "mtl",
         "name",
+        "origin",
         "shared",
         "specs",
         "static_threadgroup_bytes",
@@ -95,6 +96,7 @@ class Pipeline:
         name: str,
         label: str,
         key: str,
+        origin: tuple[Any, Any],
         bindings: tuple[Binding, ...],
         limits: Limits,
     ) -> None:
@@ -104,6 +106,8 @@ class Pipeline:
         self.name = name
         self.label = label
         self.key = key
+        self.origin = origin
+        """The library that it is from, and its function constants."""
         self.bindings = bindings
         self.limits = limits
         self.max_threads = int(mtl.maxTotalThreadsPerThreadgroup())

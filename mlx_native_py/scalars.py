@@ -65,6 +65,16 @@ class ScalarType:
             packed = b"".join(map(self._lane, values))
         return packed if len(packed) == size else packed.ljust(size, b"\0")
 
+    def unpack(self, data: bytes) -> Any:
+        """The number, or the tuple of numbers, in `data`.
+
+        >>> scalar_type(33).unpack(b"\\7\\0\\0\\0"), scalar_type(4).unpack(b"\\0" * 8)
+        (7, (0.0, 0.0))
+        """
+        kind = ml_dtypes.bfloat16 if self.scalar == "bfloat" else np.dtype(f"<{self.format}")
+        values = tuple(np.frombuffer(data, kind, self.lanes).tolist())
+        return values[0] if self.lanes == 1 else values
+
     def quick(self, size: int) -> Callable[..., bytes] | None:
         """Packs plain ints and floats (one per lane) in one call, or raises `struct.error`; None where that cannot be.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -16,7 +16,7 @@ from ..hazards import BufferRange, MemRangeRole, Span
 from ..mem_ranges import MemRanges
 from ..pipeline import BUFFER_SLOTS, Pipeline
 from .barriers import Barrier
-from .compute_pass import ComputePass
+from .compute_pass import ComputePass, Replayable
 from .launch import Launch, plan_launch
 from .nodes import CapturedBarrier, CapturedDispatch, CapturedNode, CapturedOpKind, RecordedBinding, checked_kind
 from .resolver import Resolver, Values
@@ -64,6 +64,8 @@ class CommandEncoder:
         self._resolver = Resolver(device)
         self._pending_kind = _OTHER
         self._captured: list[CapturedNode] | None = None
+        self.temporaries: list[MlxBuffer] = []
+        """What `empty` made since the capture began."""
         self._begin()
 
     def _begin(self) -> None:
@@ -126,6 +128,17 @@ class CommandEncoder:
         else:
             self._encode(pipeline, launch, values, read, written, kind)
 
+    def empty(self, shape: int | Sequence[int], dtype: Any) -> MlxBuffer:
+        """A buffer for what is computed here; a capture remembers that nothing before it could know this memory.
+
+        >>> enc.empty((2, 3), "f16")
+        MlxBuffer(f16[2, 3], 12 bytes)
+        """
+        made = self.device.empty(shape, dtype)
+        if self._captured is not None:
+            self.temporaries.append(made)
+        return made
+
     def replay_dispatch(self, node: CapturedDispatch) -> None:
         """Encodes a captured dispatch, also while capturing; it was counted when it was captured."""
         if get_ident() != self._owner:
@@ -141,6 +154,23 @@ class CommandEncoder:
         kind, self._pending_kind = self._pending_kind, _OTHER
         read, written = [each.span for each in node.reads], [each.span for each in node.writes]
         self._encode(node.pipeline, node.launch, values, read, written, node.op_kind if kind is _OTHER else kind)
+
+    def replay_plan(self, plan: Replayable) -> None:
+        """Encodes a plan; its dispatches were counted when they were captured, its barriers count now."""
+        if get_ident() != self._owner:
+            raise self._refusal("replay_plan")
+        if self._captured is not None:
+            raise EncoderStateError("a plan cannot be captured; replay it on an encoder that is not capturing")
+        if plan.device is not self.device:
+            raise InvalidArgument("this plan was made for another device")
+        ticket = self._ticket
+        conflict = self.mem_ranges.track(plan.reads, plan.writes, len(ticket.dispatches))
+        if conflict is not None:
+            self._barrier(Barrier(len(ticket.dispatches), ticket, conflict))
+        ticket.dispatches.extend(plan.pipelines)
+        self._pass.replay(plan)
+        self.tally.barriers += plan.barrier_count
+        self._mine.barriers += plan.barrier_count
 
     def memory_barrier(self) -> None:
         """Orders the dispatches before it before those after it; without an open pass there is nothing to order."""
@@ -176,6 +206,7 @@ class CommandEncoder:
         if self._captured:
             raise EncoderStateError(f"a capture of {len(self._captured)} nodes is under way; take_capture() first")
         self._captured = []
+        self.temporaries = []
         self._resolver.captured = [None] * BUFFER_SLOTS
 
     def is_capturing(self) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from operator import call
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .. import settings
 from ..buffer import MlxBuffer
 from ..errors import BackendError
+from ..hazards import Span
 from ..pipeline import BUFFER_SLOTS, Pipeline
 from .launch import Launch
 from .ticket import Ticket
@@ -17,11 +18,28 @@ from .ticket import Ticket
 if TYPE_CHECKING:
     from ..device import MlxDevice
 
-__all__ = ["ComputePass"]
+__all__ = ["ComputePass", "Replayable"]
 
 Values = list[MlxBuffer | bytes | None]
 Send = Callable[..., None]
 _SELECTORS = ("_set_pipeline", "_set_buffer", "_set_offset", "_set_bytes", "_by_threads", "_by_threadgroups")
+
+
+class Replayable(Protocol):
+    """What an encoder needs of a plan."""
+
+    device: MlxDevice
+    pipelines: list[Pipeline]
+    barrier_count: int
+
+    @property
+    def reads(self) -> Sequence[Span]: ...
+    @property
+    def writes(self) -> Sequence[Span]: ...
+    def memory(self) -> Iterable[Any]: ...
+    def send(self, mtl: Any) -> None: ...
+    def send_sampled(self, encode: Callable[..., None], barrier: Callable[[], None]) -> None: ...
+    def left(self) -> Values: ...
 
 
 class ComputePass:
@@ -109,6 +127,21 @@ class ComputePass:
             self._by_threads(launch.grid, launch.group)
         else:
             self._by_threadgroups(launch.grid, launch.group)
+
+    def replay(self, plan: Replayable) -> None:
+        """All messages of a plan; with a sample around each dispatch, they are sent one dispatch at a time."""
+        for allocation in plan.memory():
+            self.keep(allocation)
+        if self._samples is not None:
+            plan.send_sampled(self.encode, self.barrier)
+            return
+        if self._mtl is None:
+            self._open()
+        plan.send(self._mtl)
+        self._earlier = plan.left()
+        self._sent = [None] * BUFFER_SLOTS
+        self._shared = {}
+        self._pipeline = None
 
     def barrier(self) -> None:
         """Of all buffers."""

@@ -17,6 +17,7 @@ from .ticket import Ticket
 from .timing import SampleBuffers
 
 if TYPE_CHECKING:
+    from ..allocation import Allocation
     from ..device import MlxDevice
 
 __all__ = ["SLOTS", "Submissions"]
@@ -125,6 +126,13 @@ class Submissions:
             self._await(each, deadline, timeout)
         self.collect()
         self._raise(ticket)
+
+    def wait_for(self, allocation: Allocation) -> None:
+        """Returns when no command buffer of this queue uses the memory any more."""
+        with self._lock:
+            using = [each for each in self._flying if allocation in each.keep]
+        for each in using:
+            self._await(each, None, None)
 
     def wait_all(self) -> None:
         """Returns when everything that was submitted is done; raises an error that nobody has seen."""

@@ -29,7 +29,7 @@ def kernel(enc: CommandEncoder, family: str, name: str, constants: Constants | N
 def result(enc: CommandEncoder, op: str, out: MlxBuffer | None, shape: Sequence[int], dtype: DType) -> MlxBuffer:
     """`out`, if it is what the op writes, or a new buffer."""
     if out is None:
-        return enc.device.empty(tuple(shape), dtype)
+        return enc.empty(tuple(shape), dtype)
     check_dtype(op, "out", out, (dtype,))
     check_shape(op, "out", out, shape)
     return out

@@ -1,0 +1,25 @@
+"""Recorded work: graphs of dispatches, the passes that make them better, and plans that replay them."""
+
+from __future__ import annotations
+
+from .arena import Scalars
+from .compute_graph import ComputeGraph, capture
+from .executor import GraphExecutor, GraphSession, GroupStatistics, Outcome
+from .fuse import fusion
+from .order import Step
+from .plan import Plan
+from .prepared_ops import PreparedOps
+
+__all__ = [
+    "ComputeGraph",
+    "GraphExecutor",
+    "GraphSession",
+    "GroupStatistics",
+    "Outcome",
+    "Plan",
+    "PreparedOps",
+    "Scalars",
+    "Step",
+    "capture",
+    "fusion",
+]

@@ -1,0 +1,306 @@
+"""A recording of dispatches: counted, shown, made better step by step, and run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..allocation import Allocation
+from ..buffer import MlxBuffer
+from ..encoder import CapturedDispatch, CapturedNode, CommandEncoder, Ticket
+from ..errors import EncoderStateError, InvalidArgument
+from .fuse import fused
+from .memory import shared_memory, without_dead_stores
+from .moves import Moves
+from .order import Step, is_annotated, placed, reordered
+
+if TYPE_CHECKING:
+    from ..device import MlxDevice
+    from .plan import Plan
+    from .prepared_ops import PreparedOps
+
+__all__ = ["ComputeGraph", "capture"]
+
+DUAL_SHARE = 10  # the first command buffer takes a tenth of the dispatches,
+DUAL_LEAST = 64  # and at least this many
+
+
+class ComputeGraph:
+    """Dispatches and barriers in order, over buffers of one device; `device.capture()` records one.
+
+    Every pass (`fuse`, `reorder`, `drop_dead_stores`, `share_memory`) gives a new graph and leaves this one as it is;
+    `changes` counts what the passes did.
+
+    >>> with device.capture(x=x, y=y) as g:
+    ...     g.encoder.dispatch(axpy, x, y, 2.0, threads=4)
+    ...     g.encoder.dispatch(axpy, x, y, 2.0, threads=4)
+    >>> g
+    <ComputeGraph of 2 dispatches, 1 barrier>
+    >>> g.run()
+    >>> y.numpy()
+    array([ 1.,  5.,  9., 13.], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        device: MlxDevice,
+        nodes: Iterable[CapturedNode] = (),
+        *,
+        names: Mapping[str, MlxBuffer] | None = None,
+        temporaries: Iterable[Allocation] = (),
+        changes: Mapping[str, int] | None = None,
+    ) -> None:
+        self.device = device
+        self._nodes = tuple(nodes)
+        self.names = dict(names or {})
+        """Buffers that can be bound anew, or are results, by name."""
+        self._temporaries = tuple(temporaries)
+        self.changes = dict(changes or {})
+        self._encoder: CommandEncoder | None = None
+
+    @classmethod
+    def from_nodes(cls, device: MlxDevice, nodes: Iterable[CapturedNode]) -> ComputeGraph:
+        """A graph of what `take_capture()` gave."""
+        return cls(device, nodes)
+
+    # What it is
+
+    @property
+    def nodes(self) -> tuple[CapturedNode, ...]:
+        return self._nodes
+
+    @property
+    def dispatches(self) -> list[CapturedDispatch]:
+        return [node for node in self._nodes if isinstance(node, CapturedDispatch)]
+
+    @property
+    def steps(self) -> list[Step]:
+        """The dispatches with the barriers that they need."""
+        return list(placed(self._nodes))
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def dispatch_count(self) -> int:
+        return len(self.dispatches)
+
+    def barrier_count(self) -> int:
+        """How many barriers its dispatches need in this order, those placed by hand among them."""
+        return sum(step.barrier for step in self.steps[1:])
+
+    def unannotated_dispatch_count(self) -> int:
+        """How many dispatches do not say what they write; nothing moves past them."""
+        return sum(not is_annotated(node) for node in self.dispatches)
+
+    @property
+    def temporaries(self) -> tuple[Allocation, ...]:
+        """Memory that the capture made and that has no name: what is in it after a run is nobody's business."""
+        named = {buffer.allocation for buffer in self.names.values()}
+        return tuple(each for each in self._temporaries if each not in named)
+
+    def __repr__(self) -> str:
+        return f"<ComputeGraph of {counted(self.dispatch_count(), self.barrier_count())}>"
+
+    # Recording
+
+    @property
+    def encoder(self) -> CommandEncoder:
+        """What records, inside `with device.capture() as g:`."""
+        if self._encoder is None:
+            raise EncoderStateError("the capture is over; a graph records inside `with device.capture() as g:`")
+        return self._encoder
+
+    def keep(self, **names: MlxBuffer) -> None:
+        """Names buffers: results, so that no pass takes them for temporaries, or inputs, to be bound anew later."""
+        for name, buffer in names.items():
+            if not isinstance(buffer, MlxBuffer):
+                raise InvalidArgument(f"{name} is {buffer!r}, expected a buffer of this device")
+        self.names.update(names)
+
+    # Passes
+
+    def fuse(self) -> ComputeGraph:
+        """With pairs of dispatches replaced by one that does the work of both."""
+        nodes, count = fused(self._nodes, self.temporaries, self.device)
+        return self._changed("fused", nodes, count)
+
+    def reorder(self) -> ComputeGraph:
+        """In an order that needs fewer barriers."""
+        nodes = reordered(self._nodes)
+        moved = sum(old is not new for old, new in zip(self._nodes, nodes, strict=True))
+        return self._changed("moved", nodes, moved)
+
+    def drop_dead_stores(self) -> ComputeGraph:
+        """Without dispatches whose results nobody reads; needs names for those that somebody will."""
+        self._require_names("drop_dead_stores")
+        nodes = without_dead_stores(self._nodes, self.temporaries)
+        return self._changed("dropped", nodes, len(self._nodes) - len(nodes))
+
+    def share_memory(self) -> ComputeGraph:
+        """With its temporaries over each other's memory where they are never alive at once."""
+        self._require_names("share_memory")
+        nodes, saved = shared_memory(self._nodes, self.temporaries, self.device)
+        return self._changed("bytes saved", nodes, saved)
+
+    def optimise(self) -> ComputeGraph:
+        """All passes; those about temporaries only where the results have names."""
+        better = self.fuse().reorder()
+        return better.drop_dead_stores().share_memory() if self.names else better
+
+    def bind(self, **names: MlxBuffer) -> ComputeGraph:
+        """Over other buffers, by the names of those that they stand in for; type and shape must agree.
+
+        >>> with device.capture(x=x, y=y) as g:
+        ...     g.encoder.dispatch(axpy, x, y, 1.0, threads=4)
+        >>> other = device.buffer(np.zeros(4, np.float32))
+        >>> g.bind(y=other).run()
+        >>> other.numpy()
+        array([0., 1., 2., 3.], dtype=float32)
+        """
+        for name, new in names.items():
+            check_binding(self.names, name, new)
+        moves = Moves((self.names[name], new) for name, new in names.items())
+        nodes = [moves.node(node) for node in self._nodes]
+        kept = {name: names.get(name, moves.buffer(buffer)) for name, buffer in self.names.items()}
+        return ComputeGraph(self.device, nodes, names=kept, temporaries=self._temporaries, changes=self.changes)
+
+    def _changed(self, what: str, nodes: Sequence[CapturedNode], count: int) -> ComputeGraph:
+        changes = {**self.changes, what: self.changes.get(what, 0) + count}
+        return ComputeGraph(self.device, nodes, names=self.names, temporaries=self._temporaries, changes=changes)
+
+    def _require_names(self, call: str) -> None:
+        if not self.names:
+            raise InvalidArgument(
+                f"{call}: this graph has no named buffers, so every result would count as a temporary; "
+                "name what is to stay, by device.capture(x=x) or g.keep(out=out)"
+            )
+
+    # Running
+
+    def encode_sequential(self, enc: CommandEncoder) -> int:
+        """Encodes the nodes as they are, with what barriers the encoder finds; answers how many were placed by hand."""
+        by_hand = 0
+        for node in self._nodes:
+            if isinstance(node, CapturedDispatch):
+                enc.replay_dispatch(node)
+            else:
+                enc.memory_barrier()
+                by_hand += 1
+        return by_hand
+
+    def encode_with_barriers(self, enc: CommandEncoder, *, first: int = 0, last: int | None = None) -> int:
+        """Encodes dispatches `first` up to `last` with the barriers that they need; answers how many that were."""
+        before = enc.tally.barriers
+        for step in self.steps[first:last]:
+            if step.barrier:
+                enc.memory_barrier()
+            enc.replay_dispatch(step.node)
+        return enc.tally.barriers - before
+
+    def commit_chunks(self, chunks: int | None = None) -> list[Ticket]:
+        """Encodes into several command buffers, each committed while the next is encoded, so that the GPU starts early.
+
+        `None` is two: a small one first, then the rest. Each ticket has the status of its own command buffer.
+        """
+        tickets = []
+        for first, last in _chunks(self.dispatch_count(), chunks):
+            enc = self.device.command_encoder()
+            self.encode_with_barriers(enc, first=first, last=last)
+            tickets.append(enc.commit())
+        return tickets
+
+    def plan(self, **options: Any) -> Plan:
+        """Made ready to be replayed many times; see `Plan`."""
+        from .plan import Plan
+
+        return Plan(self, **options)
+
+    def prepare(self, **options: Any) -> PreparedOps:
+        """Its dispatches, ready to be encoded in any order; see `PreparedOps`."""
+        from .prepared_ops import PreparedOps
+
+        return PreparedOps(self, **options)
+
+    def run(self) -> None:
+        """Encodes, commits and waits."""
+        with self.device.command_encoder() as enc:
+            self.encode_with_barriers(enc)
+
+    # Showing and keeping
+
+    def text(self) -> str:
+        """One line for each dispatch and barrier."""
+        from .picture import as_text
+
+        return as_text(self)
+
+    def dot(self) -> str:
+        """The graph for Graphviz: dispatches, the buffers between them, barriers as groups."""
+        from .picture import as_dot
+
+        return as_dot(self)
+
+    def svg(self) -> str:
+        """A picture: dispatches in rows, a red line for each barrier, an arrow for each buffer."""
+        from .picture import as_svg
+
+        return as_svg(self)
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def save(self, path: Path | str) -> None:
+        """Writes the graph to a file; see `docs/graphs.md` for what is in it."""
+        from .saved import save
+
+        save(self, Path(path))
+
+    @classmethod
+    def load(cls, path: Path | str, device: MlxDevice) -> ComputeGraph:
+        """Reads a graph that `save` wrote; its kernels must be known to `device.kernels`."""
+        from .saved import load
+
+        return load(Path(path), device)
+
+
+def counted(dispatches: int, barriers: int) -> str:
+    """In words."""
+    return f"{dispatches} dispatch{'es' * (dispatches != 1)}, {barriers} barrier{'s' * (barriers != 1)}"
+
+
+def check_binding(names: Mapping[str, MlxBuffer], name: str, new: MlxBuffer) -> None:
+    """Raises unless `new` can stand in for the buffer called `name`."""
+    if name not in names:
+        raise InvalidArgument(f"no buffer is called {name!r}; there are: {', '.join(sorted(names)) or 'none'}")
+    old = names[name]
+    if not isinstance(new, MlxBuffer) or (new.dtype, new.shape) != (old.dtype, old.shape):
+        raise InvalidArgument(f"{name} is {new!r}, expected {old.dtype}{list(old.shape)}")
+
+
+def _chunks(count: int, chunks: int | None) -> list[tuple[int, int]]:
+    if chunks is None:
+        head = min(count, max(DUAL_LEAST, count // DUAL_SHARE))
+        return [(0, head)] if head == count else [(0, head), (head, count)]
+    if not isinstance(chunks, int) or chunks < 1:
+        raise InvalidArgument(f"chunks is {chunks!r}, expected a number from 1")
+    cuts = [count * part // chunks for part in range(chunks + 1)]
+    return [(first, last) for first, last in zip(cuts, cuts[1:], strict=False) if first < last] or [(0, 0)]
+
+
+@contextmanager
+def capture(device: MlxDevice, **names: MlxBuffer) -> Iterator[ComputeGraph]:
+    """What `device.capture()` does: dispatches on the graph's encoder are recorded, not run."""
+    graph = ComputeGraph(device)
+    graph.keep(**names)
+    enc = device.command_encoder()
+    try:
+        enc.start_capture()
+        graph._encoder = enc
+        yield graph
+        graph._nodes = tuple(enc.take_capture() or ())
+        graph._temporaries = tuple(dict.fromkeys(buffer.allocation for buffer in enc.temporaries))
+    finally:
+        graph._encoder = None
+        enc.discard()

@@ -1,0 +1,253 @@
+"""Sessions that run ops directly, or record them to be made better before they run."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from ..buffer import MlxBuffer
+from ..device import MlxDevice
+from ..encoder import CommandEncoder, Ticket
+from ..errors import EncoderStateError, InvalidArgument
+from ..hazards import HasSpan
+from ..mem_ranges import MemRanges
+from ..metal_capture import MetalCapture
+from .compute_graph import ComputeGraph
+
+__all__ = ["GraphExecutor", "GraphSession", "GroupStatistics", "Outcome"]
+
+_BINS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a finished session did: passes, command buffers, barriers, and seconds."""
+
+    fused: int = 0
+    moved: int = 0
+    barriers: int = 0
+    command_buffers: int = 1
+    encode_seconds: float = 0.0
+    wait_seconds: float = 0.0
+    gpu_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class GroupStatistics:
+    """Dispatches between barriers: how many there were, and how large the groups.
+
+    >>> stats = GroupStatistics()
+    >>> for size in (3, 3, 12):
+    ...     stats.close(size)
+    >>> print(stats)
+    18 dispatches in 3 groups, 6.0 a group; groups of 3: 2, of 8 or more: 1
+    """
+
+    dispatches: int = 0
+    groups: int = 0
+    sizes: list[int] = field(default_factory=lambda: [0] * _BINS)
+    """How many groups had 1, 2, ... 7, and 8 or more dispatches."""
+
+    def close(self, size: int) -> None:
+        """Takes in a group; an empty one is none."""
+        if size:
+            self.dispatches += size
+            self.groups += 1
+            self.sizes[min(size, _BINS) - 1] += 1
+
+    def __str__(self) -> str:
+        found = [f"of {size}{' or more' * (size == _BINS)}: {n}" for size, n in enumerate(self.sizes, 1) if n]
+        mean = self.dispatches / self.groups if self.groups else 0.0
+        return f"{self.dispatches} dispatches in {self.groups} groups, {mean:.1f} a group; groups {', '.join(found)}"
+
+
+class GraphExecutor:
+    """Begins sessions on a device.
+
+    >>> with GraphExecutor(device).begin() as session:
+    ...     session.encoder.dispatch(axpy, x, y, 2.0, threads=4)
+    >>> y.numpy()
+    array([1., 3., 5., 7.], dtype=float32)
+    """
+
+    def __init__(self, device: MlxDevice) -> None:
+        self.device = device
+
+    def begin(self) -> GraphSession:
+        """A session whose dispatches are encoded as they come."""
+        return GraphSession(self.device, recording=False)
+
+    def begin_recorded(self) -> GraphSession:
+        """A session whose dispatches are recorded, and encoded by `finish`."""
+        return GraphSession(self.device, recording=True)
+
+
+class GraphSession:
+    """One pass over a model: ops on its `encoder`, then `finish()`.
+
+    Barriers follow from the kernels. Where they are switched off (`auto_barrier`), `barrier` and `barrier_between`
+    place them by hand.
+    """
+
+    def __init__(self, device: MlxDevice, *, recording: bool) -> None:
+        self.device = device
+        self.recording = recording
+        self.encoder: CommandEncoder = device.command_encoder()
+        self.barrier_count = 0
+        """Barriers placed by this session's own methods."""
+        self._tracker = MemRanges()
+        self._tracker_seconds = 0.0
+        self._in_group = 0
+        self._statistics = GroupStatistics()
+        self._finished = False
+        self._started = time.perf_counter()
+        self._trace = MetalCapture.from_env(device)
+        if self._trace is not None:
+            self._trace.begin()
+        if recording:
+            self.encoder.start_capture()
+
+    # Barriers by hand
+
+    def barrier(self) -> None:
+        """Orders what was encoded before what follows."""
+        self._require_open("barrier")
+        self.encoder.memory_barrier()
+        self._tracker.reset()
+        self._statistics.close(self._in_group)
+        self._in_group = 0
+        self.barrier_count += 1
+
+    def barrier_between(self, reads: Iterable[HasSpan], writes: Iterable[HasSpan]) -> bool:
+        """Before a dispatch: a barrier if what it touches conflicts with those since the last one; answers whether."""
+        self._require_open("barrier_between")
+        read, written = list(reads), list(writes)
+        begin = time.perf_counter()
+        conflicts = not self._tracker.check_dispatch(read, written)
+        self._tracker_seconds += time.perf_counter() - begin
+        if conflicts:
+            self.barrier()
+        self._tracker.add_dispatch(read, written)
+        self._in_group += 1
+        return conflicts
+
+    def track_dispatch(self, reads: Iterable[HasSpan], writes: Iterable[HasSpan]) -> None:
+        """After a dispatch that is known to run beside the others: later ones are checked against it."""
+        self._require_open("track_dispatch")
+        self._tracker.add_dispatch(reads, writes)
+        self._in_group += 1
+
+    @property
+    def group_statistics(self) -> GroupStatistics:
+        """Of what went through `barrier_between` and `track_dispatch`, the open group among it."""
+        now = self._statistics
+        found = GroupStatistics(now.dispatches, now.groups, list(now.sizes))
+        found.close(self._in_group)
+        return found
+
+    def dump_group_stats(self) -> None:
+        """Prints the group statistics to stderr."""
+        print(f"{self.group_statistics}; {self.barrier_count} barriers", file=sys.stderr)
+
+    @property
+    def tracker_overhead_seconds(self) -> float:
+        """What the checks of `barrier_between` took."""
+        return self._tracker_seconds
+
+    # The end
+
+    def finish(
+        self,
+        *,
+        fuse: bool = False,
+        reorder: bool = False,
+        chunks: int | None = 1,
+        keep: dict[str, MlxBuffer] | None = None,
+    ) -> Outcome:
+        """Encodes what was recorded, commits, waits, and says what was done; raises any command buffer's error.
+
+        `chunks` is the number of command buffers; None is a small one, so that the GPU starts early, and the rest.
+        `keep` names results, which lets dead stores be dropped and temporaries share memory.
+        """
+        graph, outcome = self._taken(fuse, reorder, keep or {})
+        barriers = self.encoder.tally.barriers
+        if graph is None:
+            tickets = [self.encoder.commit()]
+            barriers = self.encoder.tally.barriers
+        elif chunks == 1:
+            graph.encode_with_barriers(self.encoder)
+            tickets = [self.encoder.commit()]
+            barriers = self.encoder.tally.barriers
+        else:
+            self.encoder.discard()
+            tickets = graph.commit_chunks(chunks)
+            barriers = graph.barrier_count()
+        return self._waited(tickets, barriers, outcome)
+
+    def commit(self) -> Ticket:
+        """Encodes what was recorded and commits without waiting."""
+        graph, _ = self._taken(False, False, {})
+        if graph is not None:
+            graph.encode_with_barriers(self.encoder)
+        ticket = self.encoder.commit()
+        self._end_trace()
+        return ticket
+
+    def _taken(
+        self, fuse: bool, reorder: bool, keep: dict[str, MlxBuffer]
+    ) -> tuple[ComputeGraph | None, dict[str, int]]:
+        self._require_open("finish")
+        self._finished = True
+        self._statistics.close(self._in_group)
+        self._in_group = 0
+        if not self.recording:
+            if fuse or reorder or keep:
+                raise InvalidArgument("only a recorded session can be optimised; begin it with begin_recorded()")
+            return None, {}
+        memory = dict.fromkeys(buffer.allocation for buffer in self.encoder.temporaries)
+        graph = ComputeGraph(self.device, self.encoder.take_capture() or (), names=keep, temporaries=memory)
+        graph = graph.fuse() if fuse else graph
+        graph = graph.reorder() if reorder else graph
+        graph = graph.drop_dead_stores().share_memory() if keep else graph
+        return graph, graph.changes
+
+    def _waited(self, tickets: list[Ticket], barriers: int, changes: dict[str, int]) -> Outcome:
+        encoded = time.perf_counter()
+        self._end_trace()
+        for ticket in tickets:
+            ticket.wait()
+        return Outcome(
+            fused=changes.get("fused", 0),
+            moved=changes.get("moved", 0),
+            barriers=barriers,
+            command_buffers=len(tickets),
+            encode_seconds=encoded - self._started,
+            wait_seconds=time.perf_counter() - encoded,
+            gpu_seconds=sum(ticket.gpu_time for ticket in tickets),
+        )
+
+    def _end_trace(self) -> None:
+        if self._trace is not None:
+            self._trace.end()
+
+    def _require_open(self, call: str) -> None:
+        if self._finished:
+            raise EncoderStateError(f"{call}: this session is finished; begin another one")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if error is not None:
+            self._finished = True
+            self.encoder.discard()
+        elif not self._finished:
+            self.finish()
+
+    def __repr__(self) -> str:
+        state = "finished" if self._finished else "recording" if self.recording else "encoding"
+        return f"<GraphSession, {state}, {self.barrier_count} barriers placed>"

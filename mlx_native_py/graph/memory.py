@@ -1,0 +1,118 @@
+"""The memory of temporaries: stores that nobody reads are dropped, and buffers that never live at once share bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from ..allocation import Allocation
+from ..buffer import MlxBuffer
+from ..device import MlxDevice
+from ..dtypes import DType
+from ..encoder import CapturedDispatch, CapturedNode
+from ..hazards import Memory, Span
+from ..spans import Spans
+from .moves import Moves
+
+__all__ = ["shared_memory", "without_dead_stores"]
+
+ALIGNMENT = 256
+
+
+def without_dead_stores(nodes: Sequence[CapturedNode], temporaries: Collection[Allocation]) -> list[CapturedNode]:
+    """Without the dispatches that write only to temporaries, and only what no later dispatch reads.
+
+    Reads of what was dropped are gone too, so one walk from the end to the start finds all.
+    """
+    hidden = {each.memory for each in temporaries}
+    wanted: dict[Memory, Spans] = {}
+    kept: list[CapturedNode] = []
+    for node in reversed(nodes):
+        if isinstance(node, CapturedDispatch):
+            if node.writes and all(_unwanted(each.span, hidden, wanted) for each in node.writes):
+                continue
+            for memory, start, end in (each.span for each in node.reads):
+                wanted.setdefault(memory, Spans()).add(start, end)
+        kept.append(node)
+    return kept[::-1]
+
+
+def _unwanted(span: Span, hidden: Collection[Memory], wanted: dict[Memory, Spans]) -> bool:
+    memory, start, end = span
+    return memory in hidden and not (memory in wanted and wanted[memory].meets(start, end))
+
+
+@dataclass(slots=True)
+class _Life:
+    """A temporary from the first dispatch that touches it to the last."""
+
+    allocation: Allocation
+    first: int
+    last: int
+    written: Spans
+    offset: int = -1
+
+    @property
+    def nbytes(self) -> int:
+        return -(-self.allocation.nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def shared_memory(
+    nodes: Sequence[CapturedNode], temporaries: Collection[Allocation], device: MlxDevice
+) -> tuple[list[CapturedNode], int]:
+    """The nodes with their temporaries in one new buffer, and the bytes that this saves.
+
+    A temporary takes part if each byte that is read of it was written before in the same run; then it does not matter
+    what else lives there in the meantime. Barriers between the tenants follow from the ranges, as all others do.
+    """
+    lives = _lives(nodes, temporaries)
+    size = _place(lives)
+    if size >= sum(life.allocation.nbytes for life in lives):
+        return list(nodes), 0
+    home = device.empty(size, DType.U8, label="temporaries")
+    moves = Moves((_whole(life.allocation), home.slice_view(life.offset, life.allocation.nbytes)) for life in lives)
+    return [moves.node(node) for node in nodes], sum(life.allocation.nbytes for life in lives) - size
+
+
+def _whole(allocation: Allocation) -> MlxBuffer:
+    return MlxBuffer(allocation, DType.U8, (allocation.nbytes,), 0, allocation.nbytes)
+
+
+def _lives(nodes: Sequence[CapturedNode], temporaries: Collection[Allocation]) -> list[_Life]:
+    hidden = {each.memory: each for each in temporaries}
+    lives: dict[Memory, _Life] = {}
+    fixed: set[Memory] = set()
+    for index, node in enumerate(nodes):
+        if not isinstance(node, CapturedDispatch):
+            continue
+        for memory, start, end in (each.span for each in node.reads):
+            life = lives.get(memory)
+            if memory in hidden and (life is None or not _covers(life.written, start, end)):
+                fixed.add(memory)
+            if life is not None:
+                life.last = index
+        for memory, start, end in (each.span for each in node.writes):
+            if memory in hidden:
+                life = lives.setdefault(memory, _Life(hidden[memory], index, index, Spans()))
+                life.written.add(start, end)
+                life.last = index
+    return [life for memory, life in lives.items() if memory not in fixed and not memory.aliases]
+
+
+def _covers(written: Spans, start: int, end: int) -> bool:
+    return any(low <= start and end <= high for low, high in written)
+
+
+def _place(lives: list[_Life]) -> int:
+    """Gives each an offset, the largest first, in the lowest gap among those that live at the same time."""
+    done: list[_Life] = []
+    for life in sorted(lives, key=lambda each: (-each.nbytes, each.first)):
+        taken = sorted((o.offset, o.offset + o.nbytes) for o in done if o.first <= life.last and life.first <= o.last)
+        offset = 0
+        for low, high in taken:
+            if low - offset >= life.nbytes:
+                break
+            offset = max(offset, high)
+        life.offset = offset
+        done.append(life)
+    return max((life.offset + life.nbytes for life in done), default=0)

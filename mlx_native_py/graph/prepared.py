@@ -1,0 +1,116 @@
+"""Dispatches reduced to the messages they take: state that is already set is not sent, numbers lie in one arena."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..buffer import MlxBuffer
+from ..encoder import CapturedDispatch
+from ..errors import InvalidArgument
+from ..pipeline import Pipeline
+from .arena import Arena
+from .bindless import ADDRESS_BYTES, bindless_source
+from .order import Step
+
+if TYPE_CHECKING:
+    from ..device import MlxDevice
+
+__all__ = ["Bound", "Message", "Prepared", "bindings", "messages", "tables"]
+
+Bound = tuple[Any, int, int]
+"""MTLBuffer (None for the arena), offset and slot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message to the compute encoder; where a buffer is None, the arena is meant."""
+
+    selector: str
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """One dispatch: its pipeline, and everything that it binds."""
+
+    step: Step
+    pipeline: Pipeline
+    bound: tuple[Bound, ...]
+
+
+def bindings(steps: Sequence[Step], arena: Arena) -> list[Prepared]:
+    """Each dispatch with its buffers at their slots, and its numbers in the arena."""
+    found = []
+    for step in steps:
+        node = step.node
+        bound = tuple(
+            (each.value.mtl, each.value.offset, each.slot)
+            if isinstance(each.value, MlxBuffer)
+            else (None, arena.number(node, each.slot, each.value), each.slot)
+            for each in node.bindings
+        )
+        found.append(Prepared(step, node.pipeline, bound))
+    arena.close()
+    return found
+
+
+def tables(device: MlxDevice, steps: Sequence[Step], arena: Arena) -> list[Prepared]:
+    """Each dispatch with one buffer, the arena, in which the addresses of all its arguments are."""
+    if not device.capabilities.gpu_address:
+        raise InvalidArgument(f"{device.name} does not tell where its buffers are, so addresses cannot be in a table")
+    found = []
+    for step in steps:
+        node = step.node
+        addresses: list[int | None] = [None] * len(node.pipeline.buffers)
+        for each in node.bindings:
+            if isinstance(each.value, MlxBuffer):
+                addresses[each.slot] = each.value.mtl.gpuAddress() + each.value.offset
+        table = arena.table(addresses)
+        for each in node.bindings:
+            if isinstance(each.value, bytes):
+                arena.point(table + ADDRESS_BYTES * each.slot, arena.number(node, each.slot, each.value))
+        found.append(Prepared(step, _bindless(device, node.pipeline), ((None, table, 0),)))
+    arena.close()
+    return found
+
+
+def _bindless(device: MlxDevice, pipeline: Pipeline) -> Pipeline:
+    library, constants = pipeline.origin
+    rewritten = device.kernels.library(bindless_source(library.source), library.options, name=pipeline.name)
+    return device.kernels.get_pipeline(pipeline.name, constants, library=rewritten)
+
+
+def messages(sequence: Sequence[Prepared], scope: int) -> list[list[Message]]:
+    """What each dispatch sends, in this order, from an encoder in which nothing is set; `scope` is that of barriers."""
+    bound: dict[int, tuple[Any, int]] = {}
+    shared: dict[int, int] = {}
+    pipeline: Pipeline | None = None
+    found: list[list[Message]] = []
+    for each in sequence:
+        sent: list[Message] = []
+        if each.step.barrier and found:
+            sent.append(Message("memoryBarrierWithScope_", (scope,)))
+        if each.pipeline is not pipeline:
+            pipeline = each.pipeline
+            sent.append(Message("setComputePipelineState_", (pipeline.mtl,)))
+        for mtl, offset, slot in each.bound:
+            now = bound.get(slot)
+            if now is None or now[0] is not mtl:
+                sent.append(Message("setBuffer_offset_atIndex_", (mtl, offset, slot)))
+            elif now[1] != offset:
+                sent.append(Message("setBufferOffset_atIndex_", (offset, slot)))
+            bound[slot] = mtl, offset
+        for index, length in each.step.node.launch.shared:
+            if shared.get(index) != length:
+                shared[index] = length
+                sent.append(Message("setThreadgroupMemoryLength_atIndex_", (length, index)))
+        found.append([*sent, _launch(each.step.node)])
+    return found
+
+
+def _launch(node: CapturedDispatch) -> Message:
+    """The one that launches it."""
+    way = "dispatchThreads" if node.launch.by_threads else "dispatchThreadgroups"
+    return Message(f"{way}_threadsPerThreadgroup_", (node.launch.grid, node.launch.group))

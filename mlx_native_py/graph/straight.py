@@ -1,0 +1,60 @@
+"""Replay as straight-line Python: a function whose every line is one message, with nothing left to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from .prepared import Message
+
+__all__ = ["Replay", "straight_line"]
+
+Replay = Callable[[Any, Any], None]
+"""Takes an MTLComputeCommandEncoder and the arena's MTLBuffer."""
+
+_LINES = 4096  # of one function; longer ones take long to compile
+_SHORT = {
+    "setComputePipelineState_": "p",
+    "setBuffer_offset_atIndex_": "b",
+    "setBufferOffset_atIndex_": "o",
+    "setThreadgroupMemoryLength_atIndex_": "m",
+    "dispatchThreads_threadsPerThreadgroup_": "t",
+    "dispatchThreadgroups_threadsPerThreadgroup_": "g",
+    "memoryBarrierWithScope_": "w",
+}
+_HEAD = f"def replay(arena, {', '.join(_SHORT.values())}):\n"
+
+
+def straight_line(messages: Iterable[Message]) -> Replay:
+    """A function that sends the messages."""
+    objects: dict[Any, str] = {}
+    lines = [_line(message, objects) for message in messages]
+    names = {name: thing for thing, name in objects.items()}
+    parts = [_compiled(lines[at : at + _LINES], names) for at in range(0, len(lines), _LINES)]
+
+    def replay(enc: Any, arena: Any) -> None:
+        # Looking a selector up costs as much as sending it, so each is looked up once.
+        selectors = [getattr(enc, name) for name in _SHORT]
+        for part in parts:
+            part(arena, *selectors)
+
+    return replay
+
+
+def _line(message: Message, objects: dict[Any, str]) -> str:
+    words = []
+    for argument in message.arguments:
+        if argument is None:
+            words.append("arena")
+        elif isinstance(argument, (int, tuple)):
+            words.append(repr(argument))
+        else:
+            words.append(objects.setdefault(argument, f"x{len(objects)}"))
+    return f" {_SHORT[message.selector]}({', '.join(words)})\n"
+
+
+def _compiled(lines: Sequence[str], names: dict[str, Any]) -> Callable[..., None]:
+    space: dict[str, Any] = dict(names)
+    exec(compile(_HEAD + "".join(lines), "<plan>", "exec"), space)
+    function: Callable[..., None] = space["replay"]
+    return function
