@@ -1,0 +1,97 @@
+"""Whatever is done to a graph, it leaves the bits that its dispatches leave one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+
+from mlx_native_py import CapturedDispatch, ComputeGraph, MlxDevice
+from mlx_native_py.mem_ranges import MemRanges
+
+from .random_graphs import Program, Recorded, programs
+
+
+def one_after_the_other(graph: ComputeGraph) -> None:
+    with graph.device.command_encoder() as enc:
+        for node in graph.dispatches:
+            enc.replay_dispatch(node)
+            enc.memory_barrier()
+
+
+def in_chunks(graph: ComputeGraph, chunks: int | None) -> None:
+    for ticket in graph.commit_chunks(chunks):
+        ticket.wait()
+
+
+def prepared(graph: ComputeGraph, *, bindless: bool) -> None:
+    with graph.device.command_encoder() as enc:
+        graph.prepare(bindless=bindless).encode(enc)
+
+
+WAYS: dict[str, Callable[[ComputeGraph], None]] = {
+    "as captured": lambda graph: graph.run(),
+    "reordered": lambda graph: graph.reorder().run(),
+    "two chunks": lambda graph: in_chunks(graph, None),
+    "five chunks": lambda graph: in_chunks(graph, 5),
+    "straight plan": lambda graph: graph.plan(indirect=False).run(),
+    "bindless plan": lambda graph: graph.plan(indirect=False, bindless=True).run(),
+    "indirect plan": lambda graph: graph.plan(indirect=True).run(),
+    "bindless indirect plan": lambda graph: graph.plan(indirect=True, bindless=True).run(),
+    "prepared": lambda graph: prepared(graph, bindless=False),
+    "prepared, bindless": lambda graph: prepared(graph, bindless=True),
+    "reordered plan": lambda graph: graph.reorder().plan().run(),
+}
+MEMORY_WAYS: dict[str, Callable[[ComputeGraph], ComputeGraph]] = {
+    "without dead stores": lambda graph: graph.drop_dead_stores(),
+    "shared memory": lambda graph: graph.share_memory(),
+    "everything": lambda graph: graph.optimise(),
+    "shared, then reordered": lambda graph: graph.share_memory().reorder(),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@given(program=programs())
+def test_every_way_to_run(device: MlxDevice, way: str, program: Program) -> None:
+    recorded = Recorded(device, program)
+    expected = recorded.result(lambda: one_after_the_other(recorded.graph))
+    assert recorded.result(lambda: WAYS[way](recorded.graph)) == expected
+
+
+@pytest.mark.parametrize("way", MEMORY_WAYS)
+@given(program=programs())
+def test_every_use_of_memory(device: MlxDevice, way: str, program: Program) -> None:
+    recorded = Recorded(device, program)
+    expected = recorded.result(lambda: one_after_the_other(recorded.graph))
+    better = MEMORY_WAYS[way](recorded.graph)
+    assert recorded.result(better.run, better.names) == expected
+
+
+@given(program=programs())
+def test_barriers_suffice_and_none_is_idle(device: MlxDevice, program: Program) -> None:
+    graph = Recorded(device, program).graph
+    steps = graph.steps
+    group = MemRanges()
+    for step in steps:
+        if step.barrier:
+            by_hand = step.conflict is None
+            assert by_hand or not group.check_dispatch(step.node.reads, step.node.writes)
+            group.reset()
+        assert group.check_and_record(step.node.reads, step.node.writes)
+
+
+@given(program=programs())
+def test_reordering_keeps_every_dependence(device: MlxDevice, program: Program) -> None:
+    graph = Recorded(device, program).graph
+    after = graph.reorder()
+    assert sorted(map(id, graph.nodes)) == sorted(map(id, after.nodes))
+    assert after.barrier_count() <= graph.barrier_count()
+    place = {id(node): index for index, node in enumerate(after.nodes)}
+    nodes = [node for node in graph.nodes if isinstance(node, CapturedDispatch)]
+    for index, later in enumerate(nodes):
+        for earlier in nodes[:index]:
+            ranges = MemRanges()
+            ranges.add_dispatch(earlier.reads, earlier.writes)
+            if not ranges.check_dispatch(later.reads, later.writes):
+                assert place[id(earlier)] < place[id(later)]
