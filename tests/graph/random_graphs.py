@@ -53,26 +53,23 @@ class Program:
 
 @st.composite
 def programs(draw: Any, longest: int = 24) -> Program:
-    externals, temporaries = draw(st.integers(1, 3)), draw(st.integers(1, 5))
-    place = st.integers(0, externals + temporaries - 1)
+    """Mostly of the kind that ops record: temporaries are written whole before they are read."""
+    externals, temporaries = draw(st.integers(1, 3)), draw(st.integers(2, 6))
+    every = list(range(externals + temporaries))
+    written = list(range(externals))
     calls = []
     for _ in range(draw(st.integers(1, longest))):
-        kernel = draw(st.sampled_from(["mix", "mix", "bump", "spread"]))
-        count = {"mix": 3, "bump": 1, "spread": 2}[kernel]
-        part = draw(st.sampled_from([0, 0, 0, 1, 2]))
-        halves = tuple(part if part == 0 else draw(st.sampled_from([1, 2])) for _ in range(count))
-        places = tuple(draw(place) for _ in range(count))
-        calls.append(
-            Call(
-                kernel,
-                places,
-                halves,
-                draw(st.integers(0, 9)),
-                draw(st.sampled_from(KINDS)),
-                draw(st.integers(0, 9)) == 0,
-            )
-        )
-    results = draw(st.sets(st.integers(externals, externals + temporaries - 1)))
+        tidy = draw(st.integers(0, 9)) > 0
+        read = st.sampled_from(written if tidy else every)
+        kernel = draw(st.sampled_from(["mix", "mix", "spread", "bump"]))
+        target = draw(read if kernel == "bump" else st.sampled_from(every))
+        places = (*(draw(read) for _ in range({"mix": 2, "bump": 0, "spread": 1}[kernel])), target)
+        whole = tidy and target not in written or draw(st.booleans())
+        halves = tuple(0 if whole else draw(st.sampled_from([1, 2])) for _ in places)
+        kind, barrier = draw(st.sampled_from(KINDS)), draw(st.integers(0, 9)) == 0
+        calls.append(Call(kernel, places, halves, draw(st.integers(0, 9)), kind, barrier))
+        written = sorted({*written, target})
+    results = draw(st.sets(st.sampled_from(every[externals:]), max_size=2))
     return Program(externals, temporaries, tuple(calls), tuple(sorted(results)))
 
 

@@ -1,0 +1,181 @@
+"""`mlx-native bench encode`: messages and microseconds of each way to encode a decode token, beside other libraries."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from ..device import MlxDevice
+from ..encoder import CommandEncoder
+from ..graph import ComputeGraph
+from ..hazards import Memory
+from ..mem_ranges import MemRanges
+from . import peers, trace
+from .null import counting_device, free_device
+
+__all__ = ["Level", "main", "measure"]
+
+LEVELS = ("eager", "prepared", "prepared_bindless", "replay", "replay_bindless", "icb")
+GROWTH = (100, 1_000, 10_000, 100_000)
+RANGES = (10, 100, 1_000, 10_000)
+
+
+@dataclass(frozen=True)
+class Level:
+    """One way to encode the trace: its messages, and Python's time for each dispatch."""
+
+    messages_per_dispatch: float
+    messages_per_token: int
+    barriers: int
+    bookkeeping_us: float
+    """With messages that cost next to nothing."""
+    soft_us: float
+    """With the messages of the software device; what they ask for is not run."""
+
+
+Encode = Callable[[CommandEncoder], None]
+Workload = Callable[[MlxDevice], tuple[Encode, ComputeGraph]]
+
+
+def _trace(dispatches: int) -> Workload:
+    def make(device: MlxDevice) -> tuple[Encode, ComputeGraph]:
+        calls = trace.calls(device, dispatches)
+        return (lambda enc: trace.encode(enc, calls)), trace.captured(device, calls)
+
+    return make
+
+
+def _way(level: str, device: MlxDevice, work: Workload) -> Encode:
+    eager, graph = work(device)
+    if level == "eager":
+        return eager
+    if level.startswith("prepared"):
+        return graph.prepare(bindless=level.endswith("bindless")).encode
+    return graph.plan(indirect=level == "icb", bindless=level.endswith("bindless")).encode
+
+
+def _seconds(device: MlxDevice, encode: Encode, rounds: int) -> float:
+    """The median time of encoding, without opening and closing the command buffer."""
+    times = []
+    for _ in range(rounds):
+        enc = device.command_encoder()
+        begin = time.perf_counter()
+        encode(enc)
+        times.append(time.perf_counter() - begin)
+        enc.discard()
+    return median(times)
+
+
+def _level(level: str, soft: MlxDevice, free: MlxDevice, work: Workload, rounds: int) -> Level:
+    counting, counts = counting_device(soft)
+    encode = _way(level, counting, work)
+    counts.clear()
+    with counting.command_encoder() as enc:
+        encode(enc)
+    dispatches = work(soft)[1].dispatch_count()
+    return Level(
+        counts.total() / dispatches,
+        counts.total(),
+        enc.tally.barriers,
+        _seconds(free, _way(level, free, work), rounds) / dispatches * 1e6,
+        _seconds(soft, _way(level, soft, work), rounds) / dispatches * 1e6,
+    )
+
+
+def _floor(rounds: int, dispatches: int = trace.DISPATCHES) -> float:
+    """Microseconds of three no-op calls of C in a loop: what a dispatch takes at the very least."""
+    one, two, three = {}.get, {}.get, {}.get  # type: ignore[var-annotated]
+    times = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        for index in range(dispatches):
+            one(index)
+            two(index, index)
+            three(index, index)
+        times.append(time.perf_counter() - begin)
+    return median(times) / dispatches * 1e6
+
+
+def _growth(free: MlxDevice, rounds: int, sizes: Sequence[int]) -> dict[str, dict[str, float]]:
+    """Microseconds a dispatch of longer and longer traces."""
+    found: dict[str, dict[str, float]] = {"replay": {}, "icb": {}}
+    for size in sizes:
+        for level, row in found.items():
+            encode = _way(level, free, _trace(size))
+            row[str(size)] = _seconds(free, encode, max(3, rounds // (1 + size // 10_000))) / size * 1e6
+    return found
+
+
+def _tracker(rounds: int, sizes: Sequence[int] = RANGES) -> dict[str, float]:
+    """Microseconds of checking and recording a dispatch among many live ranges of one buffer."""
+    found = {}
+    for size in sizes:
+        memory = Memory(1 << 20, 1 << 30, known=False)
+        times = []
+        for _ in range(rounds):
+            ranges = MemRanges()
+            for index in range(size):
+                ranges.track([], [(memory, (1 << 20) + 64 * index, (1 << 20) + 64 * index + 32)])
+            at = (1 << 20) + 64 * (size // 2) + 40
+            begin = time.perf_counter()
+            for _ in range(100):
+                ranges.track([(memory, at, at + 8)], [(memory, at + 8, at + 16)])
+            times.append((time.perf_counter() - begin) / 100)
+        found[str(size)] = median(times) * 1e6
+    return found
+
+
+def measure(rounds: int, *, dispatches: int = trace.DISPATCHES, growth: Sequence[int] = GROWTH) -> dict[str, Any]:
+    """Everything, in one run."""
+    with MlxDevice("soft") as soft:
+        free = free_device(soft)
+        work = _trace(dispatches)
+        graph = work(soft)[1]
+        levels = {level: asdict(_level(level, soft, free, work, rounds)) for level in LEVELS}
+        return {
+            "trace": {"dispatches": graph.dispatch_count(), "barriers": graph.barrier_count()},
+            "levels": levels,
+            "floor_us": _floor(rounds),
+            "peers": peers.encode_times(),
+            "growth": _growth(free, rounds, growth),
+            "tracker": _tracker(rounds),
+        }
+
+
+def _print(found: dict[str, Any]) -> None:
+    print(f"measured on this CPU ({platform.machine()}), medians of one run; says nothing about Apple hardware")
+    print(f"trace: {found['trace']['dispatches']} dispatches, {found['trace']['barriers']} barriers")
+    print(f"{'level':20}{'messages/dispatch':>19}{'messages/token':>16}{'us, free':>10}{'us, soft':>10}")
+    for name, level in found["levels"].items():
+        cells = f"{level['messages_per_dispatch']:>19.3f}{level['messages_per_token']:>16}"
+        print(f"{name:20}{cells}{level['bookkeeping_us']:>10.3f}{level['soft_us']:>10.3f}")
+    print(f"{'three no-op calls':55}{found['floor_us']:>10.3f}")
+    for name, us in found["peers"].items():
+        print(f"{name:55}" + (f"{us:>10.3f}" if us is not None else "  not installed"))
+    for level, row in found["growth"].items():
+        print(f"{level}, us a dispatch: " + ", ".join(f"{size}: {us:.4f}" for size, us in row.items()))
+    print(
+        "tracker, us a step by live ranges: " + ", ".join(f"{size}: {us:.2f}" for size, us in found["tracker"].items())
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the table, or JSON."""
+    parser = argparse.ArgumentParser(prog="mlx-native bench encode", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--rounds", type=int, default=15, help="runs behind each median (default: 15)")
+    chosen = parser.parse_args(argv)
+    found = measure(chosen.rounds)
+    if chosen.json:
+        json.dump(found, sys.stdout, indent=1)
+        print()
+    else:
+        _print(found)
+    return 0

@@ -1,0 +1,458 @@
+"""What graphs, passes, plans, sessions and files promise, case by case."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mlx_native_py import (
+    CapturedOpKind,
+    ComputeGraph,
+    EncoderStateError,
+    GraphExecutor,
+    InvalidArgument,
+    MlxBuffer,
+    MlxDevice,
+    ModelFileError,
+    Out,
+    counters,
+    kernel_profile,
+    settings,
+)
+
+from .random_graphs import SIZE, SOURCE
+
+
+def kernel(device: MlxDevice, name: str) -> Any:
+    return device.kernels.get_pipeline(name, library=device.kernels.library(SOURCE))
+
+
+def numbers(device: MlxDevice, value: int) -> MlxBuffer:
+    return device.buffer(np.full(SIZE, value, np.uint32))
+
+
+def mix(
+    g: ComputeGraph, a: MlxBuffer, b: MlxBuffer, out: MlxBuffer | None = None, k: int = 0, **options: Any
+) -> MlxBuffer:
+    out = g.encoder.empty(a.shape, "u32") if out is None else out
+    g.encoder.dispatch(kernel(g.device, "mix"), a, b, Out(out), k, threads=a.size, **options)
+    return out
+
+
+def value(buffer: MlxBuffer) -> int:
+    found = np.unique(buffer.numpy())
+    assert found.size == 1
+    return int(found[0])
+
+
+class TestCapture:
+    def test_counts_and_barriers(self, device: MlxDevice) -> None:
+        x = numbers(device, 1)
+        with counters.scope() as counted, device.capture(x=x) as g:
+            a, b = mix(g, x, x), mix(g, x, x)
+            mix(g, a, b)
+        assert (len(g), g.dispatch_count(), g.barrier_count(), g.unannotated_dispatch_count()) == (3, 3, 1, 0)
+        assert counted.dispatches == 3 and counted.syncs == 0
+        assert len(g.temporaries) == 3
+
+    def test_nothing_runs_while_capturing(self, device: MlxDevice) -> None:
+        x = numbers(device, 1)
+        with device.capture() as g:
+            mix(g, x, x, x)
+        assert value(x) == 1
+        g.run()
+        assert value(x) == 8
+
+    def test_an_error_in_the_block_leaves_the_device_usable(self, device: MlxDevice) -> None:
+        x = numbers(device, 1)
+        with pytest.raises(InvalidArgument), device.capture() as g:
+            g.encoder.dispatch(kernel(device, "mix"), x, threads=4)
+        with pytest.raises(EncoderStateError, match="capture is over"):
+            g.encoder.memory_barrier()
+        with device.capture() as g:
+            mix(g, x, x)
+        g.run()
+
+    def test_replay_counts_no_dispatch(self, device: MlxDevice) -> None:
+        x = numbers(device, 1)
+        with device.capture() as g:
+            mix(g, x, x)
+        with counters.scope() as counted:
+            g.run()
+            g.plan().run()
+        assert (counted.dispatches, counted.cmd_bufs) == (0, 2)
+
+
+class TestOrder:
+    def test_independent_chains_are_interleaved(self, device: MlxDevice) -> None:
+        x = numbers(device, 1)
+        with device.capture(x=x) as g:
+            for _ in range(2):
+                mix(g, mix(g, mix(g, x, x), x), x)
+        assert (g.barrier_count(), g.reorder().barrier_count()) == (4, 2)
+        assert g.reorder().changes["moved"] > 0
+
+    def test_nothing_passes_a_kind_that_stays(self, device: MlxDevice) -> None:
+        x = numbers(device, 1)
+        with device.capture(x=x) as g:
+            mix(g, mix(g, x, x), x, kind=CapturedOpKind.Sdpa)
+            mix(g, x, x)
+        assert g.reorder().nodes == g.nodes
+
+    def test_nothing_passes_a_dispatch_without_ranges(self, device: MlxDevice) -> None:
+        x, y = numbers(device, 1), numbers(device, 2)
+        with device.capture(x=x) as g:
+            mix(g, x, x)
+            g.encoder.dispatch(kernel(device, "bump"), y, 1, threads=SIZE, reads=(), writes=())
+            mix(g, x, x)
+        assert g.unannotated_dispatch_count() == 1
+        assert g.reorder().nodes == g.nodes
+        assert [step.barrier for step in g.steps] == [False, True, True]
+
+    def test_nothing_passes_a_barrier_by_hand(self, device: MlxDevice) -> None:
+        x = numbers(device, 1)
+        with device.capture(x=x) as g:
+            a = mix(g, x, x)
+            mix(g, a, x)
+            g.encoder.memory_barrier()
+            mix(g, x, x)
+        assert [step.barrier for step in g.reorder().steps] == [False, True, True]
+
+    def test_looks_at_64_dispatches(self, device: MlxDevice) -> None:
+        x, y, z = (numbers(device, n) for n in (1, 2, 3))
+        with device.capture(x=x) as g:
+            mix(g, y, y, x)
+            for _ in range(70):
+                g.encoder.dispatch(kernel(device, "bump"), x, 1, threads=SIZE)
+            mix(g, y, y, z)
+        assert g.reorder().nodes.index(g.nodes[-1]) > 1
+
+
+class TestMemory:
+    def test_dead_stores_go_with_what_fed_them(self, device: MlxDevice) -> None:
+        x = numbers(device, 1)
+        with device.capture(x=x) as g:
+            mix(g, mix(g, x, x), x)
+            g.keep(out=mix(g, x, x))
+        assert g.drop_dead_stores().dispatch_count() == 1
+
+    def test_without_names_every_result_would_be_lost(self, device: MlxDevice) -> None:
+        x = numbers(device, 1)
+        with device.capture() as g:
+            mix(g, x, x)
+        for unsafe in (g.drop_dead_stores, g.share_memory):
+            with pytest.raises(InvalidArgument, match="no named buffers"):
+                unsafe()
+        assert g.optimise().dispatch_count() == 1
+
+    def test_a_chain_lives_in_two_buffers(self, device: MlxDevice) -> None:
+        x = numbers(device, 1)
+        with device.capture(x=x) as g:
+            t = x
+            for _ in range(10):
+                t = mix(g, t, x)
+            g.keep(out=t)
+        shared = g.share_memory()
+        assert shared.changes["bytes saved"] == (9 - 2) * SIZE * 4
+        shared.run()
+        g_out, s_out = g.names["out"], shared.names["out"]
+        g.run()
+        assert g_out.to_bytes() == s_out.to_bytes()
+
+    def test_what_is_read_before_it_is_all_written_stays_where_it_is(self, device: MlxDevice) -> None:
+        x, half = numbers(device, 1), SIZE // 2
+        with device.capture(x=x) as g:
+            first = mix(g, x, x)
+            mix(g, first, x, x)
+            part = g.encoder.empty(SIZE, "u32")
+            g.encoder.dispatch(kernel(device, "mix"), x[:half], x[:half], Out(part[:half]), 0, threads=half)
+            g.keep(out=mix(g, part, part))
+        shared = g.share_memory()
+        x.fill(1)
+        shared.run()
+        assert (shared.names["out"].numpy()[half:] == 0).all()
+
+    def test_x_in_place_of_x(self, device: MlxDevice) -> None:
+        x, other = numbers(device, 1), numbers(device, 2)
+        with device.capture(x=x) as g:
+            out = mix(g, x, x)
+            g.keep(out=out)
+        g.bind(x=other).run()
+        assert value(out) == 16
+
+    def test_bind_refuses_other_shapes_and_names(self, device: MlxDevice) -> None:
+        x = numbers(device, 1)
+        with device.capture(x=x) as g:
+            mix(g, x, x)
+        with pytest.raises(InvalidArgument, match=r"expected u32\[64\]"):
+            g.bind(x=device.empty(3, "u32"))
+        with pytest.raises(InvalidArgument, match="no buffer is called 'y'; there are: x"):
+            g.bind(y=x)
+
+    def test_bind_refuses_to_tear_a_buffer_apart(self, device: MlxDevice) -> None:
+        x = numbers(device, 1)
+        with device.capture(x=x[:8]) as g:
+            mix(g, x, x)
+        with pytest.raises(InvalidArgument, match="only 0..32 are to be replaced"):
+            g.bind(x=device.empty(8, "u32"))
+
+
+@pytest.mark.parametrize("bindless", [False, True])
+@pytest.mark.parametrize("indirect", [False, True])
+class TestPlan:
+    def test_numbers_can_be_set(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
+        x = numbers(device, 0)
+        with device.capture(x=x) as g:
+            outs = [mix(g, x, x, k=k) for k in (1, 1, 2)]
+        plan = g.plan(scalars=["k"], indirect=indirect, bindless=bindless)
+        assert plan.is_indirect == indirect and (plan.declined == "") == indirect
+        k = plan.scalars("k")
+        assert k.get().tolist() == [1, 1, 2]
+        k.set([5, 6, 7])
+        plan.run()
+        assert [value(out) for out in outs] == [5, 6, 7]
+        k.set(9)
+        plan.run()
+        assert [value(out) for out in outs] == [9, 9, 9]
+
+    def test_numbers_of_a_replay_on_its_way_stay(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
+        x, out = numbers(device, 0), device.empty(SIZE, "u32")
+        with device.capture(x=x) as g:
+            mix(g, x, x, out, k=0)
+        plan = g.plan(scalars=["k"], indirect=indirect, bindless=bindless)
+        seen = []
+        for k in range(5):
+            plan.scalars("k").set(k)
+            enc = device.command_encoder()
+            plan.encode(enc)
+            copy = device.empty(SIZE, "u32")
+            enc.dispatch(kernel(device, "mix"), x, out, Out(copy), 0, threads=SIZE)
+            seen.append((enc.commit(), copy))
+        for ticket, _ in seen:
+            ticket.wait()
+        assert [value(copy) for _, copy in seen] == [0, 5, 10, 15, 20]
+
+    def test_buffers_can_be_bound_anew(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
+        x = numbers(device, 1)
+        with device.capture(x=x) as g:
+            out = mix(g, x, x, k=1)
+        plan = g.plan(scalars=["k"], indirect=indirect, bindless=bindless)
+        plan.scalars("k").set(3)
+        plan.bind(x=numbers(device, 2))
+        plan.run()
+        assert value(out) == 19
+
+    def test_goes_with_other_dispatches(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
+        x, y = numbers(device, 1), numbers(device, 0)
+        with device.capture(x=x) as g:
+            mix(g, x, x, y)
+        plan = g.plan(indirect=indirect, bindless=bindless)
+        with device.command_encoder() as enc:
+            enc.dispatch(kernel(device, "bump"), x, 1, threads=SIZE)
+            plan.encode(enc)
+            plan.encode(enc)
+            enc.dispatch(kernel(device, "bump"), y, 1, threads=SIZE)
+            assert enc.tally.barriers == 3
+        assert value(y) == 8 * 8 * 7 + 1
+
+    def test_is_measured_dispatch_by_dispatch(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
+        x = numbers(device, 1)
+        with device.capture(x=x) as g:
+            out = mix(g, mix(g, x, x, k=1), x, k=2)
+        plan = g.plan(scalars=["k"], indirect=indirect, bindless=bindless)
+        plan.scalars("k").set(0)
+        kernel_profile.reset()
+        with settings.override(profile_dispatch=True):
+            plan.run()
+        [(_, entries)] = kernel_profile.dump_dispatches()
+        assert len(entries) == 2 and value(out) == 29
+        kernel_profile.reset()
+
+    def test_a_failed_kernel_is_reported(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
+        plan = self._plan(device, indirect, bindless)
+        enc = device.command_encoder()
+        plan.encode(enc)
+        assert [pipeline.name for pipeline in enc.ticket.dispatches] == ["mix"]
+        enc.discard()
+
+    def test_refuses_another_device_and_a_capture(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
+        plan = self._plan(device, indirect, bindless)
+        with pytest.raises(EncoderStateError, match="cannot be captured"), device.capture() as g:
+            plan.encode(g.encoder)
+        with MlxDevice(door=device.door) as other, pytest.raises(InvalidArgument, match="another device"):
+            plan.encode(other.command_encoder())
+
+    @staticmethod
+    def _plan(device: MlxDevice, indirect: bool, bindless: bool) -> Any:
+        x = numbers(device, 1)
+        with device.capture(x=x) as g:
+            mix(g, x, x)
+        return g.plan(indirect=indirect, bindless=bindless)
+
+
+class TestIndirect:
+    def test_a_token_is_a_handful_of_messages(self, device: MlxDevice) -> None:
+        x = numbers(device, 1)
+        for count in (10, 500):
+            with device.capture(x=x) as g:
+                for _ in range(count):
+                    mix(g, x, x, k=count)
+            plan = g.plan(indirect=True)
+            assert plan.message_count <= 3 and len(plan.steps) == count
+
+    def test_far_offsets_are_declined(self, device: MlxDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+        x = numbers(device, 1)
+        with device.capture(x=x) as g:
+            mix(g, x[1:], x[1:])
+        monkeypatch.setattr("mlx_native_py.graph.indirect._OFFSETS", 4)
+        assert "2**32" in g.plan().declined
+        with pytest.raises(InvalidArgument, match=r"2\*\*32"):
+            g.plan(indirect=True)
+
+
+class TestScalars:
+    def test_unknown_names_and_mixed_kinds(self, device: MlxDevice) -> None:
+        x = numbers(device, 1)
+        with device.capture(x=x) as g:
+            mix(g, x, x)
+        plan = g.plan(scalars=["k"])
+        with pytest.raises(InvalidArgument, match="there are: k"):
+            plan.scalars("n")
+        with pytest.raises(InvalidArgument, match="list of names"):
+            g.plan(scalars="k")
+
+
+class TestPrepared:
+    def test_any_order_and_any_part(self, device: MlxDevice) -> None:
+        x = numbers(device, 1)
+        with device.capture(x=x) as g:
+            for k in (1, 2, 3):
+                g.encoder.dispatch(kernel(device, "bump"), x, k, threads=SIZE)
+        prepared = g.prepare()
+        with device.command_encoder() as enc:
+            prepared.pick(2, 0, 2).encode(enc)
+        assert value(x) == ((1 * 7 + 3) * 7 + 1) * 7 + 3
+        assert (len(prepared), len(prepared[1:]), enc.tally.barriers) == (3, 2, 2)
+        with pytest.raises(InvalidArgument, match="take a slice"):
+            prepared[0]  # type: ignore[index]
+
+
+class TestShow:
+    def test_text_dot_and_svg_name_everything(self, device: MlxDevice) -> None:
+        x = numbers(device, 1)
+        with device.capture(x=x) as g:
+            g.keep(out=mix(g, mix(g, x, x), x))
+        assert "-- barrier: RAW on t0" in g.text() and "writes out" in g.text()
+        assert g.dot().startswith("digraph {") and "n0 -> n1" in g.dot() and g.dot().count("{") == g.dot().count("}")
+        root = ET.fromstring(g.svg())
+        assert root.tag.endswith("svg") and len(root.findall(".//{*}line")) == 1
+        assert len(root.findall(".//{*}rect[@class='box']")) == 2
+
+
+class TestSession:
+    def test_direct_and_recorded_agree(self, device: MlxDevice) -> None:
+        for begin in (GraphExecutor(device).begin, GraphExecutor(device).begin_recorded):
+            x, out = numbers(device, 1), device.empty(SIZE, "u32")
+            with begin() as session:
+                for target in (x, out):
+                    session.encoder.dispatch(kernel(device, "mix"), x, x, target, 0, threads=SIZE)
+            assert value(out) == 64
+
+    def test_finish_says_what_it_did(self, device: MlxDevice) -> None:
+        x = numbers(device, 1)
+        session = GraphExecutor(device).begin_recorded()
+        enc, outs = session.encoder, []
+        for _ in range(2):
+            t = enc.empty(SIZE, "u32")
+            enc.dispatch(kernel(device, "mix"), x, x, Out(t), 0, threads=SIZE)
+            outs.append(enc.empty(SIZE, "u32"))
+            enc.dispatch(kernel(device, "mix"), t, t, Out(outs[-1]), 0, threads=SIZE)
+        outcome = session.finish(reorder=True, chunks=3, keep={"a": outs[0], "b": outs[1]})
+        assert (outcome.moved > 0, outcome.barriers, outcome.command_buffers) == (True, 1, 3)
+        assert outcome.encode_seconds > 0 and outcome.wait_seconds > 0
+        assert [value(out) for out in outs] == [64, 64]
+        with pytest.raises(EncoderStateError, match="finished"):
+            session.finish()
+
+    def test_barriers_between_and_groups(self, device: MlxDevice) -> None:
+        x, y = numbers(device, 1), numbers(device, 2)
+        session = GraphExecutor(device).begin()
+        assert [
+            session.barrier_between([x], [y]),
+            session.barrier_between([x], []),
+            session.barrier_between([y], [x]),
+        ] == [
+            False,
+            False,
+            True,
+        ]
+        session.track_dispatch([y], [])
+        assert session.group_statistics.sizes[:2] == [0, 2] and session.group_statistics.dispatches == 4
+        assert session.barrier_count == 1 and session.tracker_overhead_seconds > 0
+        session.finish()
+
+    def test_optimising_a_direct_session_is_refused(self, device: MlxDevice) -> None:
+        with pytest.raises(InvalidArgument, match="begin_recorded"):
+            GraphExecutor(device).begin().finish(fuse=True)
+
+
+class TestFiles:
+    def test_round_trip(self, device: MlxDevice, tmp_path: Path) -> None:
+        x, weight = numbers(device, 1), numbers(device, 5)
+        with device.capture(x=x) as g:
+            t = mix(g, x, weight, k=2)
+            g.encoder.dispatch(
+                kernel(device, "spread"),
+                t,
+                Out(t2 := g.encoder.empty(SIZE, "u32")),
+                SIZE,
+                threadgroups=1,
+                group=SIZE,
+                shared=SIZE * 4,
+            )
+            g.encoder.memory_barrier()
+            g.keep(out=mix(g, t2, weight[:], kind=CapturedOpKind.ElemAdd))
+        g.run()
+        g.save(tmp_path / "g")
+        device.kernels.register_source("random_graphs", SOURCE)
+        loaded = ComputeGraph.load(tmp_path / "g", device)
+        assert loaded.text() == g.text()
+        loaded.names["x"].copy_from(x.numpy())
+        loaded.optimise().run()
+        again = loaded.optimise()
+        again.run()
+        assert again.names["out"].to_bytes() == g.names["out"].to_bytes()
+
+    def test_a_kernel_from_another_source_is_refused(self, device: MlxDevice, tmp_path: Path) -> None:
+        x = numbers(device, 1)
+        with device.capture(x=x) as g:
+            mix(g, x, x)
+        g.save(tmp_path / "g")
+        with MlxDevice(door=device.door) as other:
+            with pytest.raises(ModelFileError, match="Kernel not found: 'mix'"):
+                ComputeGraph.load(tmp_path / "g", other)
+            other.kernels.register_source("mix", SOURCE + "\n")
+            with pytest.raises(ModelFileError, match="another source"):
+                ComputeGraph.load(tmp_path / "g", other)
+
+    def test_damaged_files(self, device: MlxDevice, tmp_path: Path) -> None:
+        x = numbers(device, 1)
+        device.kernels.register_source("random_graphs", SOURCE)
+        with device.capture(x=x) as g:
+            mix(g, mix(g, x, numbers(device, 3)), x)
+        path = tmp_path / "g"
+        g.save(path)
+        whole, rng = path.read_bytes(), np.random.default_rng(0)
+        for _ in range(200):
+            data = bytearray(whole)
+            for at in rng.integers(0, len(data), rng.integers(1, 5)):
+                data[at] = rng.integers(256)
+            path.write_bytes(data[: int(rng.choice([len(data), rng.integers(len(data))]))])
+            try:
+                ComputeGraph.load(path, device)
+            except ModelFileError as error:
+                assert error.field and error.offset >= 0
