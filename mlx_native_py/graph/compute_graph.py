@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import settings
 from ..allocation import Allocation
 from ..buffer import MlxBuffer
 from ..encoder import CapturedDispatch, CapturedNode, CommandEncoder, Ticket
@@ -59,6 +60,7 @@ class ComputeGraph:
         self._temporaries = tuple(temporaries)
         self.changes = dict(changes or {})
         self._encoder: CommandEncoder | None = None
+        self._steps: list[Step] | None = None
 
     @classmethod
     def from_nodes(cls, device: MlxDevice, nodes: Iterable[CapturedNode]) -> ComputeGraph:
@@ -78,7 +80,9 @@ class ComputeGraph:
     @property
     def steps(self) -> list[Step]:
         """The dispatches with the barriers that they need."""
-        return list(placed(self._nodes))
+        if self._steps is None:
+            self._steps = list(placed(self._nodes))
+        return self._steps
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -204,11 +208,23 @@ class ComputeGraph:
 
         `None` is two: a small one first, then the rest. Each ticket has the status of its own command buffer.
         """
+        parts = _chunks(self.dispatch_count(), chunks)
+        if settings.current().encoder_session:
+            return self._commit_stages(parts)
         tickets = []
-        for first, last in _chunks(self.dispatch_count(), chunks):
+        for first, last in parts:
             enc = self.device.command_encoder()
             self.encode_with_barriers(enc, first=first, last=last)
             tickets.append(enc.commit())
+        return tickets
+
+    def _commit_stages(self, parts: list[tuple[int, int]]) -> list[Ticket]:
+        """The same through an encoder session: each command buffer begins behind the fence of the one before."""
+        session, tickets = self.device.encoder_session(), []
+        for first, last in parts:
+            session.reset_for_next_stage()
+            self.encode_with_barriers(session.encoder(), first=first, last=last)
+            tickets.append(session.fence_stage())
         return tickets
 
     def plan(self, **options: Any) -> Plan:
@@ -299,7 +315,7 @@ def capture(device: MlxDevice, **names: MlxBuffer) -> Iterator[ComputeGraph]:
         enc.start_capture()
         graph._encoder = enc
         yield graph
-        graph._nodes = tuple(enc.take_capture() or ())
+        graph._nodes, graph._steps = tuple(enc.take_capture() or ()), None
         graph._temporaries = tuple(dict.fromkeys(buffer.allocation for buffer in enc.temporaries))
     finally:
         graph._encoder = None

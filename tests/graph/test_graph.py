@@ -400,6 +400,23 @@ class TestSession:
             GraphExecutor(device).begin().finish(fuse=True)
 
 
+class TestStages:
+    def test_chunks_go_through_an_encoder_session(self, device: MlxDevice) -> None:
+        x = numbers(device, 1)
+        with device.capture(x=x) as g:
+            for k in range(6):
+                g.encoder.dispatch(kernel(device, "bump"), x, k, threads=SIZE)
+        plain = [ticket.wait() for ticket in g.commit_chunks(3)]
+        expected = value(x)
+        x.fill(1)
+        with settings.override(encoder_session=True):
+            tickets = g.commit_chunks(3)
+        for ticket in tickets:
+            ticket.wait()
+        assert len(plain) == len(tickets) == 3 and value(x) == expected
+        assert all(ticket.fence is not None for ticket in tickets)
+
+
 class TestFiles:
     def test_round_trip(self, device: MlxDevice, tmp_path: Path) -> None:
         x, weight = numbers(device, 1), numbers(device, 5)
