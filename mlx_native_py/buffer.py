@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -130,8 +131,13 @@ class MlxBuffer:
         return index % self.shape[0]
 
     def reshape(self, *shape: int | Sequence[int]) -> MlxBuffer:
-        """The same elements under another shape."""
-        axes, count = as_shape(shape[0] if len(shape) == 1 else shape)  # type: ignore[arg-type]
+        """The same elements under another shape; one axis may be -1, for whatever is left.
+
+        >>> device.empty((4, 6)).reshape(-1, 8)
+        MlxBuffer(f32[3, 8], 96 bytes)
+        """
+        given = shape[0] if len(shape) == 1 else shape
+        axes, count = as_shape(_filled(given, self.size))  # type: ignore[arg-type]
         if count != self.size:
             raise InvalidArgument(f"shape {axes} has {count} elements, and {self!r} has {self.size}")
         return MlxBuffer(self.allocation, self.dtype, axes, self.offset, self.nbytes)
@@ -223,6 +229,15 @@ class MlxBuffer:
         copy: bool | None = None,
     ) -> Any:
         return dlpack.to_capsule(self.numpy(), stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+
+def _filled(shape: Any, size: int) -> Any:
+    """A shape with its one -1 replaced; anything else as it is."""
+    if not isinstance(shape, (list, tuple)) or shape.count(-1) != 1:
+        return size if shape == -1 else shape
+    others = [axis for axis in shape if axis != -1]
+    known = math.prod(others) if all(isinstance(axis, int) for axis in others) else 0
+    return [size // known if axis == -1 else axis for axis in shape] if known > 0 and size % known == 0 else shape
 
 
 def as_array(source: Any) -> Array:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from .arena import Scalars
 from .compute_graph import ComputeGraph, capture
 from .executor import GraphExecutor, GraphSession, GroupStatistics, Outcome
-from .fuse import fusion
+from .fuse import Arguments, fusion
 from .order import Step
 from .plan import Plan
 from .prepared_ops import PreparedOps
 
 __all__ = [
+    "Arguments",
     "ComputeGraph",
     "GraphExecutor",
     "GraphSession",

@@ -41,7 +41,7 @@ class _Parameter:
 
     @property
     def local(self) -> str:
-        return f"{self.bare} = {'*' * ('&' in self.bare)}table.{self.name};"
+        return f"{self.bare} = {'*' * ('&' in self.bare)}bindless.{self.name};"
 
 
 def bindless_source(source: str) -> str:
@@ -115,8 +115,8 @@ def _opening(match: re.Match[str], parameters: list[_Parameter]) -> str:
     by_slot = {each.slot: each for each in parameters if each.slot is not None}
     slots = range(max(by_slot, default=-1) + 1)
     members = [by_slot[slot].member if slot in by_slot else f"ulong unused_{slot};" for slot in slots]
-    table = f"constant {name}_table{arguments} &table [[buffer(0)]]"
+    table = f"constant bindless_{name}{arguments} &bindless [[buffer(0)]]"
     kept = ", ".join([table, *(each.text for each in parameters if each.slot is None)])
     locals_ = " ".join(each.local for each in by_slot.values())
     before = f"{template}{match['limits'] or ''}kernel {match['after'] or ''}void"
-    return f"{template}struct {name}_table {{ {' '.join(members)} }};\n{before} {name}({kept}) {{ {locals_}\n"
+    return f"{template}struct bindless_{name} {{ {' '.join(members)} }};\n{before} {name}({kept}) {{ {locals_}\n"

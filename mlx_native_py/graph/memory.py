@@ -13,6 +13,7 @@ from ..encoder import CapturedDispatch, CapturedNode
 from ..hazards import Memory, Span
 from ..spans import Spans
 from .moves import Moves
+from .order import placed
 
 __all__ = ["shared_memory", "without_dead_stores"]
 
@@ -44,7 +45,7 @@ def _unwanted(span: Span, hidden: Collection[Memory], wanted: dict[Memory, Spans
 
 @dataclass(slots=True)
 class _Life:
-    """A temporary from the first dispatch that touches it to the last."""
+    """A temporary from the first group of dispatches between two barriers that touches it to the last."""
 
     allocation: Allocation
     first: int
@@ -63,7 +64,7 @@ def shared_memory(
     """The nodes with their temporaries in one new buffer, and the bytes that this saves.
 
     A temporary takes part if each byte that is read of it was written before in the same run; then it does not matter
-    what else lives there in the meantime. Barriers between the tenants follow from the ranges, as all others do.
+    what else lives there in the meantime. Tenants follow each other behind barriers that are there anyway.
     """
     lives = _lives(nodes, temporaries)
     size = _place(lives)
@@ -82,20 +83,21 @@ def _lives(nodes: Sequence[CapturedNode], temporaries: Collection[Allocation]) -
     hidden = {each.memory: each for each in temporaries}
     lives: dict[Memory, _Life] = {}
     fixed: set[Memory] = set()
-    for index, node in enumerate(nodes):
-        if not isinstance(node, CapturedDispatch):
-            continue
+    group = 0
+    for step in placed(nodes):
+        node = step.node
+        group += step.barrier
         for memory, start, end in (each.span for each in node.reads):
             life = lives.get(memory)
             if memory in hidden and (life is None or not _covers(life.written, start, end)):
                 fixed.add(memory)
             if life is not None:
-                life.last = index
+                life.last = group
         for memory, start, end in (each.span for each in node.writes):
             if memory in hidden:
-                life = lives.setdefault(memory, _Life(hidden[memory], index, index, Spans()))
+                life = lives.setdefault(memory, _Life(hidden[memory], group, group, Spans()))
                 life.written.add(start, end)
-                life.last = index
+                life.last = group
     return [life for memory, life in lives.items() if memory not in fixed and not memory.aliases]
 
 

@@ -1,0 +1,126 @@
+"""Pairs that become one dispatch, bit for bit, and pairs that must not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mlx_native_py import CommandEncoder, ComputeGraph, MlxBuffer, MlxDevice, ops
+
+ROWS, WIDTH = 3, 37
+
+
+@pytest.fixture
+def data(device: MlxDevice) -> dict[str, MlxBuffer]:
+    rng = np.random.default_rng(3)
+    shapes = {"x": (ROWS, WIDTH), "y": (ROWS, WIDTH), "z": (ROWS, WIDTH), "w": (WIDTH,)}
+    return {name: device.buffer(rng.normal(size=shape).astype(np.float32)) for name, shape in shapes.items()}
+
+
+Record = Callable[[CommandEncoder, Any], MlxBuffer]
+PAIRS: dict[str, Record] = {
+    "norm times": lambda enc, d: ops.mul(enc, ops.rms_norm(enc, d["x"], d["w"]), d["y"]),
+    "times norm, without weight": lambda enc, d: ops.mul(enc, d["y"], ops.rms_norm(enc, d["x"])),
+    "norm plus": lambda enc, d: ops.add(enc, ops.rms_norm(enc, d["x"], d["w"], eps=0.1), d["y"]),
+    "sum, then norm": lambda enc, d: ops.rms_norm(enc, ops.add(enc, d["x"], d["y"]), d["w"]),
+    "silu times up": lambda enc, d: ops.mul(enc, ops.silu(enc, d["x"]), d["y"]),
+    "up times gelu": lambda enc, d: ops.mul(enc, d["y"], ops.gelu_approx(enc, d["x"])),
+    "sigmoid gate": lambda enc, d: ops.mul(enc, ops.sigmoid(enc, d["x"]), d["y"]),
+    "mask, then softmax": lambda enc, d: ops.softmax(enc, ops.add(enc, d["x"], d["y"])),
+}
+
+
+def recorded(device: MlxDevice, record: Record, data: dict[str, MlxBuffer]) -> ComputeGraph:
+    with device.capture(**data) as graph:
+        graph.keep(out=record(graph.encoder, data))
+    return graph
+
+
+def bits(graph: ComputeGraph) -> bytes:
+    graph.names["out"].fill(0)
+    graph.run()
+    return graph.names["out"].to_bytes()
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_pair_becomes_one(device: MlxDevice, data: dict[str, MlxBuffer], name: str) -> None:
+    graph = recorded(device, PAIRS[name], data)
+    fused = graph.fuse()
+    assert (graph.dispatch_count(), fused.dispatch_count(), fused.changes["fused"]) == (2, 1, 1)
+    assert bits(fused) == bits(graph)
+
+
+def test_three_become_one(device: MlxDevice, data: dict[str, MlxBuffer]) -> None:
+    graph = recorded(
+        device,
+        lambda enc, d: ops.softmax(enc, ops.add(enc, ops.scalar_mul(enc, d["x"], 0.3), d["y"])),
+        data,
+    )
+    fused = graph.fuse()
+    assert (graph.dispatch_count(), fused.dispatch_count()) == (3, 1)
+    assert bits(fused) == bits(graph)
+
+
+def test_a_sum_that_others_read_is_still_written(device: MlxDevice, data: dict[str, MlxBuffer]) -> None:
+    def record(enc: CommandEncoder, d: dict[str, MlxBuffer]) -> MlxBuffer:
+        total = ops.add(enc, d["x"], d["y"])
+        return ops.add(enc, ops.scalar_mul(enc, ops.rms_norm(enc, total, d["w"]), 2.0), total)
+
+    graph = recorded(device, record, data)
+    assert graph.fuse().changes["fused"] == 1
+    assert bits(graph.fuse()) == bits(graph)
+
+
+def two_readers(enc: CommandEncoder, d: dict[str, MlxBuffer]) -> MlxBuffer:
+    norm = ops.rms_norm(enc, d["x"], d["w"])
+    return ops.mul(enc, ops.mul(enc, norm, d["y"]), norm)
+
+
+def overwritten_between(enc: CommandEncoder, d: dict[str, MlxBuffer]) -> MlxBuffer:
+    norm = ops.rms_norm(enc, d["x"], d["w"])
+    ops.scalar_mul(enc, d["y"], 2.0, out=d["x"])
+    return ops.mul(enc, norm, d["y"])
+
+
+def behind_a_barrier(enc: CommandEncoder, d: dict[str, MlxBuffer]) -> MlxBuffer:
+    norm = ops.rms_norm(enc, d["x"], d["w"])
+    enc.memory_barrier()
+    return ops.mul(enc, norm, d["y"])
+
+
+def half_of_it(enc: CommandEncoder, d: dict[str, MlxBuffer]) -> MlxBuffer:
+    norm = ops.rms_norm(enc, d["x"], d["w"])
+    return ops.mul(enc, norm[1:], d["y"][1:])
+
+
+SEPARATE: dict[str, Record] = {
+    "two readers": two_readers,
+    "input overwritten": overwritten_between,
+    "a barrier by hand": behind_a_barrier,
+    "a part of it": half_of_it,
+    "x times x": lambda enc, d: ops.mul(enc, *[ops.rms_norm(enc, d["x"], d["w"])] * 2),
+    "another norm": lambda enc, d: ops.mul(enc, ops.l2_norm(enc, d["x"]), d["y"]),
+    "result over the input": lambda enc, d: ops.mul(enc, ops.rms_norm(enc, d["x"], d["w"]), d["y"], out=d["x"]),
+}
+
+
+@pytest.mark.parametrize("name", SEPARATE)
+def test_these_stay_apart(device: MlxDevice, data: dict[str, MlxBuffer], name: str) -> None:
+    graph = recorded(device, SEPARATE[name], data)
+    assert graph.fuse().changes["fused"] == 0
+
+
+def test_a_named_value_between_them_stays(device: MlxDevice, data: dict[str, MlxBuffer]) -> None:
+    with device.capture(**data) as graph:
+        norm = ops.rms_norm(graph.encoder, data["x"], data["w"])
+        graph.keep(norm=norm, out=ops.mul(graph.encoder, norm, data["y"]))
+    assert graph.fuse().changes["fused"] == 0
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_small_types_would_be_rounded_between(device: MlxDevice, data: dict[str, MlxBuffer], dtype: str) -> None:
+    small = {name: device.buffer(buffer.numpy(), dtype) for name, buffer in data.items()}
+    assert recorded(device, PAIRS["norm times"], small).fuse().changes["fused"] == 0
