@@ -1,0 +1,140 @@
+"""Safetensors files, single and sharded; the header is checked before anything is allocated by its word."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import ModelFileError
+from .tensors import MappedFile, Tensor, TensorFile, check_layout
+
+__all__ = ["SafetensorsFile", "open_safetensors"]
+
+MOST_HEADER = 100 << 20
+MOST_AXES = 8
+_DTYPES = {
+    "F32": ("f32", 4),
+    "F16": ("f16", 2),
+    "BF16": ("bf16", 2),
+    "U8": ("u8", 1),
+    "U16": ("u16", 2),
+    "U32": ("u32", 4),
+    "U64": ("u64", 8),
+    "I8": ("i8", 1),
+    "I16": ("i16", 2),
+    "I32": ("i32", 4),
+    "I64": ("i64", 8),
+    "BOOL": ("bool", 1),
+}
+
+
+class SafetensorsFile(TensorFile):
+    """A model in safetensors: its tensors by name, and its metadata.
+
+    >>> from safetensors.numpy import save_file
+    >>> save_file({"w": np.ones((2, 3), np.float16)}, folder / "w.safetensors", {"format": "mlx"})
+    >>> file = open_safetensors(folder / "w.safetensors")
+    >>> file["w"], file.metadata["format"], file["w"].buffer(device)
+    (<Tensor 'w', f16[2, 3], 12 bytes>, 'mlx', MlxBuffer('w.safetensors', f16[2, 3], 12 bytes at 104 of 116...))
+    """
+
+
+def open_safetensors(path: Path | str) -> SafetensorsFile:
+    """Opens a file, or all shards of a model: give the folder, its `model.safetensors.index.json`, or one file."""
+    given = Path(path)
+    tensors: dict[str, Tensor] = {}
+    metadata: dict[str, Any] = {}
+    for each in _files(given):
+        more, about = _read(each)
+        for name, tensor in more.items():
+            if name in tensors:
+                raise ModelFileError(each, name, tensor.offset, f"is in {tensors[name].file.path.name}, too")
+            tensors[name] = tensor
+        metadata.update(about)
+    return SafetensorsFile(given, tensors, metadata)
+
+
+def _files(given: Path) -> list[Path]:
+    if given.is_dir():
+        index = given / "model.safetensors.index.json"
+        if index.is_file():
+            return _files(index)
+        found = sorted(given.glob("*.safetensors"))
+        if not found:
+            raise FileNotFoundError(f"there is no .safetensors file in {given}")
+        return found
+    if given.suffix != ".json":
+        return [given]
+    whole = _table(given, _parsed(given, given.read_bytes(), 0), "index", 0)
+    places = _table(given, whole.get("weight_map"), "weight_map", 0)
+    names = dict.fromkeys(places.values())
+    if bad := [name for name in names if not isinstance(name, str) or Path(name).name != name]:
+        raise ModelFileError(given, "weight_map", 0, f"{bad[0]!r} is not the name of a file in the same folder")
+    return [given.with_name(name) for name in names]
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    file = MappedFile(path)
+    if file.size < 8:
+        raise ModelFileError(path, "header length", 0, f"takes 8 bytes, and the file has {file.size}")
+    (length,) = struct.unpack_from("<Q", file.data)
+    if length > min(file.size - 8, MOST_HEADER):
+        raise ModelFileError(path, "header length", 0, f"{length} bytes, and the file has {file.size}")
+    header = _table(path, _parsed(path, file.data[8 : 8 + length], 8), "header", 8)
+    about = _table(path, header.pop("__metadata__", {}), "__metadata__", 8)
+    first = 8 + length
+    tensors = {name: _tensor(file, name, fields, first) for name, fields in header.items()}
+    check_layout(file, tensors, first)
+    return tensors, {key: str(value) for key, value in about.items()}
+
+
+def _parsed(path: Path, text: bytes, at: int) -> Any:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a name is there twice")
+        return found
+
+    try:
+        return json.loads(text, object_pairs_hook=unique)
+    except (ValueError, RecursionError) as reason:
+        raise ModelFileError(path, "header", at, f"no JSON: {reason}") from None
+
+
+def _table(path: Path, value: Any, field: str, at: int) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ModelFileError(path, field, at, f"{value!r:.60}, expected a table")
+    return value
+
+
+def _tensor(file: MappedFile, name: str, fields: Any, first: int) -> Tensor:
+    table = _table(file.path, fields, name, 8)
+    shape, offsets = (_numbers(file.path, name, table, key) for key in ("shape", "data_offsets"))
+    kind = table.get("dtype")
+    if len(offsets) != 2 or len(shape) > MOST_AXES or not offsets[0] <= offsets[1] <= file.size - first:
+        message = f"shape {list(shape)} at {list(offsets)}, expected an end in the {file.size - first} bytes of data"
+        raise ModelFileError(file.path, name, 8, message)
+    offset, nbytes = first + offsets[0], offsets[1] - offsets[0]
+    if kind not in _DTYPES:
+        problem = f"type {kind!r} is not supported; there are: {', '.join(_DTYPES)}"
+        return Tensor(name, shape, str(kind), file, offset, nbytes, packed=True, problem=problem)
+    own, width = _DTYPES[kind]
+    size = width
+    for axis in shape:
+        size *= axis
+        if size > file.size:
+            break
+    if size != nbytes:
+        raise ModelFileError(file.path, name, 8, f"{kind}{list(shape)} does not take {nbytes} bytes")
+    problem = "" if nbytes else "it has no elements"
+    return Tensor(name, shape, own, file, offset, nbytes, packed=False, problem=problem)
+
+
+def _numbers(path: Path, name: str, table: Mapping[str, Any], key: str) -> tuple[int, ...]:
+    values = table.get(key)
+    if not isinstance(values, list) or not all(type(value) is int and 0 <= value < 1 << 63 for value in values):
+        raise ModelFileError(path, f"{name}.{key}", 8, f"{values!r:.60}, expected a list of whole numbers")
+    return tuple(values)

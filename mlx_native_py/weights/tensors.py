@@ -1,0 +1,145 @@
+"""Tensors of a mapped file: what they are, their bytes, and buffers over them."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from ..buffer import Array, MlxBuffer
+from ..device import MlxDevice
+from ..dtypes import DType
+from ..errors import InvalidArgument, ModelFileError
+
+__all__ = ["MappedFile", "Tensor", "TensorFile", "check_layout"]
+
+
+class MappedFile:
+    """A file in memory, read-only; pages come in as they are touched."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with path.open("rb") as file:
+            self.size = os.fstat(file.fileno()).st_size
+            if not self.size:
+                raise ModelFileError(path, "file", 0, "is empty")
+            self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._buffers: dict[MlxDevice, MlxBuffer] = {}
+
+    def buffer(self, device: MlxDevice) -> MlxBuffer | None:
+        """One buffer over the whole file, of which tensors are views; None where the device has none so large."""
+        if self.size > device.capabilities.max_buffer_length:
+            return None
+        if device not in self._buffers:
+            whole = np.frombuffer(self.data, np.uint8)
+            self._buffers[device] = device.buffer(whole, copy=None, label=self.path.name)
+        return self._buffers[device]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tensor:
+    """One tensor of a file. `format` is a DType's name, or that of a block format, whose rows are packed bytes."""
+
+    name: str
+    shape: tuple[int, ...]
+    """Row-major: the last axis is contiguous."""
+    format: str
+    file: MappedFile
+    offset: int
+    """From the start of the file."""
+    nbytes: int
+    packed: bool
+    problem: str = ""
+    """Why it cannot be read, where it cannot."""
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def bytes(self) -> memoryview:
+        """Its bytes in the file, without a copy."""
+        self._require()
+        return memoryview(self.file.data)[self.offset : self.offset + self.nbytes]
+
+    def numpy(self) -> Array:
+        """An array over the file; of packed formats, rows of bytes."""
+        dtype, shape = self._memory()
+        return np.frombuffer(self.bytes(), dtype.numpy).reshape(shape)
+
+    def buffer(self, device: MlxDevice, *, copy: bool = False) -> MlxBuffer:
+        """A buffer with the tensor: a view of the mapped file where it can be, and with `copy` memory of its own."""
+        dtype, shape = self._memory()
+        whole = None if copy else self.file.buffer(device)
+        if whole is None or self.offset % dtype.size:
+            return device.buffer(self.numpy(), copy=True, label=self.name)
+        return whole.slice_view(self.offset, self.nbytes).view(dtype).reshape(shape)
+
+    def _memory(self) -> tuple[DType, tuple[int, ...]]:
+        self._require()
+        if not self.packed:
+            return DType.of(self.format), self.shape
+        rows = math.prod(self.shape[:-1])
+        return DType.U8, (*self.shape[:-1], self.nbytes // rows)
+
+    def _require(self) -> None:
+        if self.problem:
+            raise InvalidArgument(f"tensor {self.name!r} of {self.file.path.name}: {self.problem}")
+
+    def __repr__(self) -> str:
+        note = f", not readable: {self.problem}" if self.problem else ""
+        return f"<Tensor {self.name!r}, {self.format}{list(self.shape)}, {self.nbytes} bytes{note}>"
+
+
+class TensorFile(Mapping[str, Tensor]):
+    """Tensors by name, in the order of the file, and the file's metadata."""
+
+    def __init__(self, path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
+        self.path = path
+        self.metadata = metadata
+        self._tensors = dict(tensors)
+
+    def __getitem__(self, name: str) -> Tensor:
+        try:
+            return self._tensors[name]
+        except KeyError:
+            raise KeyError(f"{self.path.name} has no tensor {name!r}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tensors."""
+        return sum(tensor.nbytes for tensor in self._tensors.values())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Memory stays mapped for as long as an array or a buffer shows it."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path.name}, {len(self)} tensors, {self.nbytes:,} bytes>"
+
+
+def check_layout(file: MappedFile, tensors: Mapping[str, Tensor], first: int) -> None:
+    """Refuses tensors that reach into what comes before the data, beyond the file, or into each other."""
+    end, previous = first, ""
+    for tensor in sorted(tensors.values(), key=lambda each: (each.offset, each.nbytes)):
+        if tensor.offset < end:
+            what = f"tensor {previous!r}" if previous else "the description of the file"
+            raise ModelFileError(file.path, tensor.name, tensor.offset, f"begins inside of {what}, which ends at {end}")
+        if tensor.offset + tensor.nbytes > file.size:
+            message = f"{tensor.nbytes} bytes end beyond the file's {file.size}"
+            raise ModelFileError(file.path, tensor.name, tensor.offset, message)
+        end, previous = tensor.offset + tensor.nbytes, tensor.name
