@@ -1,7 +1,4 @@
-"""Records a gated layer, makes it better, and writes a picture of the graph before and after.
-
-    python examples/graph_pictures.py [FOLDER]
-"""
+"""Records a gated layer, makes it better, and writes a picture of the graph before and after into a folder."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ class MlxBuffer:
         MlxBuffer(f32[3, 8], 96 bytes)
         """
         given = shape[0] if len(shape) == 1 else shape
-        axes, count = as_shape(_filled(given, self.size))  # type: ignore[arg-type]
+        axes, count = as_shape(_filled(given, self.size))
         if count != self.size:
             raise InvalidArgument(f"shape {axes} has {count} elements, and {self!r} has {self.size}")
         return MlxBuffer(self.allocation, self.dtype, axes, self.offset, self.nbytes)

@@ -1,8 +1,9 @@
-"""The command `mlx-native`: what the device is, whether all is well, and how fast it runs."""
+"""The command `mlx-native`: what the device is, whether all is well, which ops there are, and how fast they run."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
@@ -12,12 +13,14 @@ from .metal import open_metal
 
 __all__ = ["main"]
 
+_BENCHES = ("soft", "ops", "encode")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:2] == ["bench", "soft"]:
-        return _bench_soft(arguments[2:])
+    if arguments[:1] == ["bench"] and arguments[1:2] and arguments[1] in _BENCHES:
+        return _bench(arguments[1], arguments[2:])
     parser = argparse.ArgumentParser(prog="mlx-native", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, purpose in (
@@ -27,9 +30,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         command = commands.add_parser(name, help=purpose, description=purpose)
         command.add_argument("--device", choices=("auto", "metal", "soft"), help="instead of MLX_NATIVE_DEVICE")
     bench = commands.add_parser("bench", help="measure the device", description="measure the device")
-    bench.add_argument("subject", choices=("soft",))
+    bench.add_argument("subject", choices=_BENCHES)
+    listing = commands.add_parser("ops", help="list the ops", description="list the ops")
+    listing.add_argument("--markdown", action="store_true", help="as the page docs/ops.md")
     chosen = parser.parse_args(arguments)
     try:
+        if chosen.command == "ops":
+            return _ops(chosen.markdown)
         return _info(chosen.device) if chosen.command == "info" else _doctor(chosen.device)
     except MlxError as error:
         print(f"mlx-native: {error}", file=sys.stderr)
@@ -56,10 +63,19 @@ def _doctor(device: str | None) -> int:
     return 0 if all(f.good for f in findings) else 1
 
 
-def _bench_soft(arguments: Sequence[str]) -> int:
-    from .bench import soft
+def _ops(markdown: bool) -> int:
+    from .report import ops_table
 
-    return int(soft.main(arguments) or 0)
+    if markdown:
+        print(ops_table.markdown(), end="")
+    else:
+        _print_table(("family", "op", "types", "formula"), ops_table.rows())
+    return 0
+
+
+def _bench(subject: str, arguments: Sequence[str]) -> int:
+    module = importlib.import_module(f".bench.{subject}", __package__)
+    return int(module.main(arguments))
 
 
 def _text(value: object) -> str:

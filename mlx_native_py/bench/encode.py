@@ -7,8 +7,10 @@ import json
 import platform
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from statistics import median
 from typing import Any
 
@@ -18,6 +20,7 @@ from ..graph import ComputeGraph
 from ..hazards import Memory
 from ..mem_ranges import MemRanges
 from . import peers, trace
+from .decode_step import DecodeStep
 from .null import counting_device, free_device
 
 __all__ = ["Level", "main", "measure"]
@@ -49,7 +52,19 @@ def _trace(dispatches: int) -> Workload:
         calls = trace.calls(device, dispatches)
         return (lambda enc: trace.encode(enc, calls)), trace.captured(device, calls)
 
-    return make
+    return cache(make)
+
+
+def _model(device: MlxDevice) -> tuple[Encode, ComputeGraph]:
+    """A decode step of Llama's shape through our ops, with 30 layers."""
+    step = DecodeStep(device)
+    with device.capture(token=step.token) as graph:
+        graph.keep(logits=step.encode(graph.encoder))
+
+    def eager(enc: CommandEncoder) -> None:
+        step.encode(enc)
+
+    return eager, graph
 
 
 def _way(level: str, device: MlxDevice, work: Workload) -> Encode:
@@ -73,20 +88,35 @@ def _seconds(device: MlxDevice, encode: Encode, rounds: int) -> float:
     return median(times)
 
 
-def _level(level: str, soft: MlxDevice, free: MlxDevice, work: Workload, rounds: int) -> Level:
-    counting, counts = counting_device(soft)
-    encode = _way(level, counting, work)
-    counts.clear()
-    with counting.command_encoder() as enc:
-        encode(enc)
-    dispatches = work(soft)[1].dispatch_count()
-    return Level(
-        counts.total() / dispatches,
-        counts.total(),
-        enc.tally.barriers,
-        _seconds(free, _way(level, free, work), rounds) / dispatches * 1e6,
-        _seconds(soft, _way(level, soft, work), rounds) / dispatches * 1e6,
-    )
+@dataclass(frozen=True)
+class _Devices:
+    """The software device, one whose messages are free, and one that counts them."""
+
+    soft: MlxDevice
+    free: MlxDevice
+    counting: MlxDevice
+    counts: Counter[str]
+
+    @classmethod
+    def on(cls, soft: MlxDevice) -> _Devices:
+        return cls(soft, free_device(soft), *counting_device(soft))
+
+    def level(self, level: str, work: Workload, rounds: int) -> Level:
+        encode = _way(level, self.counting, work)
+        self.counts.clear()
+        with self.counting.command_encoder() as enc:
+            encode(enc)
+        messages, dispatches = self.counts.total(), work(self.soft)[1].dispatch_count()
+        times = [_seconds(device, _way(level, device, work), rounds) for device in (self.free, self.soft)]
+        free, soft = (seconds / dispatches * 1e6 for seconds in times)
+        return Level(messages / dispatches, messages, enc.tally.barriers, free, soft)
+
+    def levels(self, work: Workload, rounds: int) -> dict[str, dict[str, float]]:
+        return {level: asdict(self.level(level, work, rounds)) for level in LEVELS}
+
+
+def _counts(graph: ComputeGraph) -> dict[str, int]:
+    return {"dispatches": graph.dispatch_count(), "barriers": graph.barrier_count()}
 
 
 def _floor(rounds: int, dispatches: int = trace.DISPATCHES) -> float:
@@ -135,27 +165,33 @@ def _tracker(rounds: int, sizes: Sequence[int] = RANGES) -> dict[str, float]:
 def measure(rounds: int, *, dispatches: int = trace.DISPATCHES, growth: Sequence[int] = GROWTH) -> dict[str, Any]:
     """Everything, in one run."""
     with MlxDevice("soft") as soft:
-        free = free_device(soft)
-        work = _trace(dispatches)
-        graph = work(soft)[1]
-        levels = {level: asdict(_level(level, soft, free, work, rounds)) for level in LEVELS}
+        devices, work, model = _Devices.on(soft), _trace(dispatches), cache(_model)
         return {
-            "trace": {"dispatches": graph.dispatch_count(), "barriers": graph.barrier_count()},
-            "levels": levels,
+            "trace": _counts(work(soft)[1]),
+            "levels": devices.levels(work, rounds),
+            "model": {**_counts(model(soft)[1]), "levels": devices.levels(model, rounds)},
             "floor_us": _floor(rounds),
             "peers": peers.encode_times(),
-            "growth": _growth(free, rounds, growth),
+            "growth": _growth(devices.free, rounds, growth),
             "tracker": _tracker(rounds),
         }
 
 
-def _print(found: dict[str, Any]) -> None:
-    print(f"measured on this CPU ({platform.machine()}), medians of one run; says nothing about Apple hardware")
-    print(f"trace: {found['trace']['dispatches']} dispatches, {found['trace']['barriers']} barriers")
+def _print_levels(levels: dict[str, dict[str, float]]) -> None:
     print(f"{'level':20}{'messages/dispatch':>19}{'messages/token':>16}{'us, free':>10}{'us, soft':>10}")
-    for name, level in found["levels"].items():
+    for name, level in levels.items():
         cells = f"{level['messages_per_dispatch']:>19.3f}{level['messages_per_token']:>16}"
         print(f"{name:20}{cells}{level['bookkeeping_us']:>10.3f}{level['soft_us']:>10.3f}")
+
+
+def _print(found: dict[str, Any]) -> None:
+    print(f"measured on this CPU ({platform.machine()}), medians of one run; says nothing about Apple hardware")
+    for name, counts, levels in (
+        ("trace", found["trace"], found["levels"]),
+        ("decode step through ops", found["model"], found["model"]["levels"]),
+    ):
+        print(f"{name}: {counts['dispatches']} dispatches, {counts['barriers']} barriers")
+        _print_levels(levels)
     print(f"{'three no-op calls':55}{found['floor_us']:>10.3f}")
     for name, us in found["peers"].items():
         print(f"{name:55}" + (f"{us:>10.3f}" if us is not None else "  not installed"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..buffer import Array, MlxBuffer
+from ..buffer import Array, MlxBuffer, exactly
 from ..dtypes import DType
 from ..encoder import CapturedDispatch
 from ..errors import InvalidArgument
@@ -36,18 +36,23 @@ class Scalars:
     array([3., 3.], dtype=float32)
     """
 
-    __slots__ = ("_arena", "_at", "_values")
+    __slots__ = ("_arena", "_at", "_dtype", "_values")
 
-    def __init__(self, arena: Arena, values: Array, at: Array) -> None:
+    def __init__(self, arena: Arena, dtype: DType, offsets: Array) -> None:
         self._arena = arena
-        self._values = values
-        self._at = at
+        self._dtype = dtype
+        self._values = arena.values.view(dtype.numpy)
+        self._at = offsets // dtype.size
 
     def __len__(self) -> int:
         return len(self._at)
 
     def set(self, value: Any) -> None:
-        """One value for all, or one for each."""
+        """One value for all, or one for each; what the kernel's type cannot hold is refused."""
+        if not isinstance(value, np.ndarray) or value.dtype != self._values.dtype:
+            value = exactly(value, self._dtype)
+        if value.shape not in ((), self._at.shape):
+            raise InvalidArgument(f"{value.shape} values for {len(self)} numbers; give one, or one for each")
         self._values[self._at] = value
         self._arena.changed = True
 
@@ -86,6 +91,11 @@ class Arena:
         self._places[binding.name].append((offset, binding))
         return offset
 
+    def can_be_set(self, node: CapturedDispatch, slot: int) -> bool:
+        """Whether the number at `slot` was named, so that it has a cell of its own."""
+        binding = node.pipeline.buffers[slot]
+        return binding is not None and binding.name in self._own
+
     def table(self, addresses: Iterable[int | None]) -> int:
         """The offset of a row of addresses; None is filled in by `point`."""
         return self._add(b"".join((each or 0).to_bytes(8, "little") for each in addresses))
@@ -118,7 +128,11 @@ class Arena:
         if scalar is None or scalar.lanes != 1 or any(binding.scalar != scalar for _, binding in places):
             raise InvalidArgument(f"the arguments called {name!r} are not all one kind of number")
         dtype = next(each for each in DType if each.mtl == scalar.scalar)
-        return Scalars(self, self.values.view(dtype.numpy), np.array([offset for offset, _ in places]) // dtype.size)
+        return Scalars(self, dtype, np.array([offset for offset, _ in places]))
+
+    def number_at(self, offset: int, like: Any) -> bytes:
+        """The present value of a number, as many bytes as `like` has."""
+        return self.values[offset : offset + len(like)].tobytes()
 
     def take_over(self, earlier: Arena) -> None:
         """The numbers that were set in another arena of the same dispatches."""
@@ -126,14 +140,19 @@ class Arena:
             if self._places[name]:
                 self.scalars(name).set(earlier.scalars(name).get())
 
-    def current(self, *, fixed: bool = False) -> MlxBuffer:
+    def become(self, later: Arena) -> None:
+        """Takes over from another arena of the same dispatches; whoever holds numbers of this one goes on to set them."""
+        self.values[:] = later.values
+        self._addresses, self._buffers, self.changed = later._addresses, later._buffers, later.changed
+
+    def current(self, wanted: MlxBuffer | None = None) -> MlxBuffer:
         """A buffer with the present values; none that an earlier replay may still read in another state.
 
-        `fixed` waits for such a replay and takes the same buffer again.
+        `wanted` is waited for, and another one is taken only while replays that read it are not yet committed.
         """
-        if not self.changed:
+        if not self.changed and (wanted is None or wanted is self._buffers[0] or wanted.allocation.is_busy()):
             return self._buffers[0]
-        chosen = self._reusable(fixed) or self._device.empty(len(self.values), DType.U8, label="scalars")
+        chosen = self._reusable(wanted) or self._device.empty(len(self.values), DType.U8, label="scalars")
         self._buffers = [chosen, *(each for each in self._buffers if each is not chosen)]
         chosen.copy_from(self.values)
         if self._addresses:
@@ -141,8 +160,9 @@ class Arena:
         self.changed = False
         return chosen
 
-    def _reusable(self, fixed: bool) -> MlxBuffer | None:
-        if fixed and self._buffers:
-            self._device.submissions.wait_for(self._buffers[0].allocation)
-            return self._buffers[0]
+    def _reusable(self, wanted: MlxBuffer | None) -> MlxBuffer | None:
+        if wanted is not None:
+            self._device.submissions.wait_for(wanted.allocation)
+            if not wanted.allocation.is_busy():
+                return wanted
         return next((each for each in self._buffers if not each.allocation.is_busy()), None)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .prepared_ops import PreparedOps
 
-__all__ = ["ComputeGraph", "capture"]
+__all__ = ["ComputeGraph", "capture", "check_binding", "counted"]
 
 DUAL_SHARE = 10  # the first command buffer takes a tenth of the dispatches,
 DUAL_LEAST = 64  # and at least this many

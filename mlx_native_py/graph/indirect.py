@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..buffer import MlxBuffer
 from ..errors import MlxError
 from ..pipeline import BUFFER_SLOTS
-from .prepared import Prepared
+from .prepared import Prepared, declare
 
 if TYPE_CHECKING:
     from ..device import MlxDevice
@@ -22,24 +22,25 @@ _OFFSETS = 1 << 32
 class Indirect:
     """An encoded MTLIndirectCommandBuffer and what has to be said each time before it runs."""
 
-    def __init__(self, device: MlxDevice, mtl: Any, count: int, pipelines: Sequence[Any]) -> None:
-        metal = device.door.Metal
+    def __init__(self, device: MlxDevice, mtl: Any, count: int, pipelines: Sequence[Any], arena: MlxBuffer) -> None:
+        self._device = device
         self._mtl = mtl
         self._range = (0, count)
-        self._usage = metal.MTLResourceUsageRead | metal.MTLResourceUsageWrite
-        self._declares = not device.residency_sets_enabled
+        self.arena = arena
+        """The only one that the commands know."""
         # Below Apple's ninth family the commands' pipelines have to be made resident by being set.
         self._pipelines = () if device.capabilities.indirect_pipelines_stay_resident else tuple(pipelines)
 
     @property
     def message_count(self) -> int:
-        return 1 + self._declares + 2 * len(self._pipelines)
+        return 2 + 2 * len(self._pipelines)
 
-    def send(self, enc: Any, allocations: Sequence[Any]) -> None:
+    def hold(self, _: object) -> None:
+        """For the encoder, which keeps this like memory until the GPU is done: a command buffer may not."""
+
+    def send(self, enc: Any, resources: Sequence[Any]) -> None:
         """Runs the commands on an MTLComputeCommandEncoder."""
-        if self._declares:
-            resources = [each.mtl for each in allocations]
-            enc.useResources_count_usage_(resources, len(resources), self._usage)
+        declare(self._device, enc, [*resources, self.arena.mtl])
         for pipeline in self._pipelines:
             enc.setComputePipelineState_(pipeline)
             enc.dispatchThreadgroups_threadsPerThreadgroup_((0, 0, 0), (1, 1, 1))
@@ -48,6 +49,8 @@ class Indirect:
 
 def indirect(device: MlxDevice, sequence: Sequence[Prepared], arena: MlxBuffer) -> Indirect | str:
     """The commands of a prepared sequence, or why the device cannot have them."""
+    if not sequence:
+        return "there is nothing to run"
     if not device.capabilities.indirect_command_buffers:
         return f"{device.name} has no indirect command buffers that work"
     if far := next((node for node in (each.step.node for each in sequence) if _reaches_far(node)), None):
@@ -62,7 +65,7 @@ def indirect(device: MlxDevice, sequence: Sequence[Prepared], arena: MlxBuffer) 
             return f"{device.name} gives no indirect command buffer"
         for index, each in enumerate(sequence):
             _encode(mtl.indirectComputeCommandAtIndex_(index), each, pipelines[each.pipeline], arena)
-    return Indirect(device, mtl, len(sequence), list(dict.fromkeys(pipelines.values())))
+    return Indirect(device, mtl, len(sequence), list(dict.fromkeys(pipelines.values())), arena)
 
 
 def _reaches_far(node: Any) -> bool:

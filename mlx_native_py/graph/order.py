@@ -13,7 +13,7 @@ from ..encoder import CapturedDispatch, CapturedNode
 from ..hazards import Conflict, Span
 from ..mem_ranges import MemRanges
 
-__all__ = ["Step", "is_annotated", "placed", "reordered"]
+__all__ = ["Step", "is_annotated", "placed", "reordered", "spans"]
 
 LOOK_AHEAD = 64
 """Dispatches that are looked at for one that can go first, the one that waits among them."""

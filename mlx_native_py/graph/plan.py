@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from ..buffer import MlxBuffer
 from ..encoder import CommandEncoder
-from ..errors import InvalidArgument
+from ..encoder.resolver import Values
+from ..errors import EncoderStateError, InvalidArgument
 from ..hazards import Span
-from ..pipeline import BUFFER_SLOTS
 from .arena import Arena, Scalars
 from .compute_graph import check_binding, counted
 from .indirect import Indirect, indirect
-from .order import Step
-from .prepared import bindings, messages, tables
-from .straight import straight_line
+from .order import Step, ends_fenced
+from .prepared import Left, Message, Prepared, bindings, check, declare, messages, tables
+from .straight import Replay, straight_line
 
 if TYPE_CHECKING:
     from .compute_graph import ComputeGraph
 
 __all__ = ["Plan"]
-
-Values = list[MlxBuffer | bytes | None]
 
 
 class Plan:
@@ -36,7 +34,7 @@ class Plan:
     ...     g.encoder.dispatch(axpy, x, y, 2.0, threads=4)
     >>> plan = g.plan(scalars=["a"])
     >>> plan
-    <Plan of 1 dispatch, 0 barriers, indirect, 1 message a replay>
+    <Plan of 1 dispatch, 0 barriers, indirect, 2 messages a replay>
     >>> plan.scalars("a").set(3.0)
     >>> plan.run()
     >>> y.numpy()
@@ -59,40 +57,56 @@ class Plan:
         self._wanted = indirect
         self._build(graph)
 
-    def _build(self, graph: ComputeGraph) -> None:
+    def _build(self, graph: ComputeGraph, earlier: Arena | None = None) -> None:
+        """Everything that can be refused comes first, so that a plan is rebuilt as a whole or not at all."""
+        check(self.device, graph.steps)
+        arena = Arena(self.device, self._own)
+        prepared = (tables if self._bindless else bindings)(self.device, graph.steps, arena)
+        if earlier is not None:
+            arena.take_over(earlier)
+        made = self._indirect_or_reason(prepared, arena)
+        if earlier is not None:
+            earlier.become(arena)
+            arena = earlier
         self.graph = graph
         self.steps = graph.steps
         self.pipelines = [step.node.pipeline for step in self.steps]
-        self.barrier_count = sum(step.barrier for step in self.steps[1:])
+        self._closes = ends_fenced(graph.nodes)
+        self.barrier_count = sum(step.barrier for step in self.steps) + self._closes
         self.reads, self.writes = _touched(self.steps)
         buffers = [each.value for step in self.steps for each in step.node.bindings]
         self._allocations = list(dict.fromkeys(each.allocation for each in buffers if isinstance(each, MlxBuffer)))
-        self._left: Values = [None] * BUFFER_SLOTS
-        for step in self.steps:
-            for binding in step.node.bindings:
-                self._left[binding.slot] = binding.value
-        self._arena = Arena(self.device, self._own)
-        prepare = (lambda *given: tables(self.device, *given)) if self._bindless else bindings
-        self._prepared = prepare(self.steps, self._arena)
-        self._indirect: Indirect | None = None
-        self.declined = ""
+        self._resources = [each.mtl for each in self._allocations]
+        self._prepared, self._arena = prepared, arena
+        self._left = Left(prepared, arena)
+        self._indirect = made if isinstance(made, Indirect) else None
+        self.declined = made if isinstance(made, str) else ""
         """Why it is no indirect command buffer, where it is none."""
-        if self._wanted is False:
-            self.declined = "the caller asked for plain messages"
-        else:
-            self._try_indirect()
-        sent = messages(self._prepared, self.device.door.Metal.MTLBarrierScopeBuffers)
-        self._messages = sum(map(len, sent))
-        self._replay = straight_line(message for each in sent for message in each)
+        self._numbers: MlxBuffer | None = None
+        """The arena's buffer that the replay which is being encoded reads."""
+        self._replay: Replay | None = None
+        self._messages = 0
+        if self._indirect is None:
+            self._straight()
 
-    def _try_indirect(self) -> None:
-        made = indirect(self.device, self._prepared, self._arena.current())
-        if isinstance(made, Indirect):
-            self._indirect = made
-            return
-        self.declined = made
-        if self._wanted:
+    def _indirect_or_reason(self, prepared: Sequence[Prepared], arena: Arena) -> Indirect | str:
+        if self._wanted is False:
+            return "the caller asked for plain messages"
+        made = indirect(self.device, prepared, arena.current())
+        if self._wanted and isinstance(made, str):
             raise InvalidArgument(f"this plan cannot be an indirect command buffer: {made}")
+        return made
+
+    def _straight(self) -> Replay:
+        """The replay line by line; one that is indirect needs it only where its arena is not free."""
+        if self._replay is None:
+            scope = self.device.door.Metal.MTLBarrierScopeBuffers
+            sent = [message for each in messages(self._prepared, scope) for message in each]
+            if self._closes:
+                sent.append(Message("memoryBarrierWithScope_", (scope,)))
+            self._messages = len(sent) + self._bindless
+            self._replay = straight_line(sent)
+        return self._replay
 
     @property
     def is_indirect(self) -> bool:
@@ -102,7 +116,9 @@ class Plan:
     @property
     def message_count(self) -> int:
         """Messages of one replay to the compute encoder."""
-        return self._messages if self._indirect is None else self._indirect.message_count
+        if self._indirect is None:
+            return self._messages
+        return self._indirect.message_count + self._closes + (bool(self.steps) and self.steps[0].barrier)
 
     def scalars(self, name: str) -> Scalars:
         """The numbers of all arguments called `name`, to be set before a replay."""
@@ -112,9 +128,7 @@ class Plan:
         """Replaces buffers by name for the replays to come; numbers that were set stay."""
         for name, new in names.items():
             check_binding(self.graph.names, name, new)
-        earlier = self._arena
-        self._build(self.graph.bind(**names))
-        self._arena.take_over(earlier)
+        self._build(self.graph.bind(**names), self._arena)
 
     def encode(self, enc: CommandEncoder) -> None:
         """Encodes one replay; it goes with other dispatches of the encoder, and waits for them where it must."""
@@ -128,40 +142,41 @@ class Plan:
     # For the encoder
 
     def memory(self) -> Iterable[Any]:
-        """Every allocation that a replay touches, the arena among them."""
-        return (*self._allocations, self._current().allocation)
+        """Everything that a replay touches, the arena and the commands among it; the arena is chosen here."""
+        for each in self._allocations:
+            each.require_live()
+        commands = self._indirect
+        self._numbers = self._arena.current(None if commands is None else commands.arena)
+        held = (*self._allocations, self._numbers.allocation)
+        return held if commands is None else (*held, commands)
 
     def send(self, mtl: Any) -> None:
-        """All messages of a replay."""
-        if self._indirect is not None:
-            self._indirect.send(mtl, (*self._allocations, self._current().allocation))
+        """All messages of a replay, behind `memory`."""
+        commands, numbers = self._indirect, self._numbers
+        if numbers is None:
+            raise EncoderStateError("a plan is replayed by an encoder, which asks for its memory first")
+        if commands is None or numbers is not commands.arena:
+            if self._bindless:
+                declare(self.device, mtl, self._resources)
+            self._straight()(mtl, numbers.mtl)
             return
-        if self._bindless and not self.device.residency_sets_enabled:
-            resources = [each.mtl for each in self._allocations]
-            metal = self.device.door.Metal
-            mtl.useResources_count_usage_(
-                resources, len(resources), metal.MTLResourceUsageRead | metal.MTLResourceUsageWrite
-            )
-        self._replay(mtl, self._current().mtl)
+        scope = self.device.door.Metal.MTLBarrierScopeBuffers
+        if self.steps[0].barrier:
+            mtl.memoryBarrierWithScope_(scope)
+        commands.send(mtl, self._resources)
+        if self._closes:
+            mtl.memoryBarrierWithScope_(scope)
 
     def send_sampled(self, encode: Callable[..., None], barrier: Callable[[], None]) -> None:
         """The same dispatches one by one, for an encoder that measures each."""
-        arena = self._current()
         for index, each in enumerate(self._prepared):
             if each.step.barrier and index:
                 barrier()
-            values: Values = [None] * len(each.pipeline.buffers)
-            whole = {buffer.slot: buffer.value for buffer in each.step.node.bindings}
-            for mtl, offset, slot in each.bound:
-                values[slot] = arena.slice_view(offset, arena.nbytes - offset) if mtl is None else whole[slot]
-            encode(each.pipeline, each.step.node.launch, values)
+            encode(each.step.node.pipeline, each.step.node.launch, each.values(self._arena))
 
     def left(self) -> Values:
         """What is bound at each slot after a replay."""
-        return self._left
-
-    def _current(self) -> MlxBuffer:
-        return self._arena.current(fixed=self._indirect is not None)
+        return self._left.values()
 
     def __repr__(self) -> str:
         number = f"{self.message_count} message{'s' * (self.message_count != 1)} a replay"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..buffer import MlxBuffer
 from ..encoder import CapturedDispatch
+from ..encoder.resolver import Resolver, Values
 from ..errors import InvalidArgument
-from ..pipeline import Pipeline
+from ..pipeline import BUFFER_SLOTS, Pipeline
 from .arena import Arena
 from .bindless import ADDRESS_BYTES, bindless_source
 from .order import Step
@@ -17,7 +18,7 @@ from .order import Step
 if TYPE_CHECKING:
     from ..device import MlxDevice
 
-__all__ = ["Bound", "Message", "Prepared", "bindings", "messages", "tables"]
+__all__ = ["Bound", "Left", "Message", "Prepared", "bindings", "check", "declare", "messages", "tables"]
 
 Bound = tuple[Any, int, int]
 """MTLBuffer (None for the arena), offset and slot."""
@@ -38,9 +39,61 @@ class Prepared:
     step: Step
     pipeline: Pipeline
     bound: tuple[Bound, ...]
+    numbers: tuple[tuple[int, int], ...] = ()
+    """Slot and offset in the arena of each number that can be set."""
+
+    def values(self, arena: Arena) -> Values:
+        """What the kernel itself takes at each slot, for an encoder that is told one dispatch at a time."""
+        found: Values = [None] * len(self.step.node.pipeline.buffers)
+        for each in self.step.node.bindings:
+            found[each.slot] = each.value
+        for slot, offset in self.numbers:
+            found[slot] = arena.number_at(offset, found[slot])
+        return found
 
 
-def bindings(steps: Sequence[Step], arena: Arena) -> list[Prepared]:
+class Left:
+    """What is bound at each slot after a sequence, with the numbers that were set last."""
+
+    def __init__(self, sequence: Iterable[Prepared], arena: Arena) -> None:
+        self._arena = arena
+        self._values: Values = [None] * BUFFER_SLOTS
+        self._cells: dict[int, int] = {}
+        for each in sequence:
+            for binding in each.step.node.bindings:
+                self._values[binding.slot] = binding.value
+                self._cells.pop(binding.slot, None)
+            self._cells.update(each.numbers)
+
+    def values(self) -> Values:
+        found = list(self._values)
+        for slot, offset in self._cells.items():
+            found[slot] = self._arena.number_at(offset, found[slot])
+        return found
+
+
+def check(device: MlxDevice, steps: Iterable[Step]) -> None:
+    """Refuses what an encoder would refuse: replays send these dispatches without another look."""
+    resolver = Resolver(device)
+    seen: set[tuple[Pipeline, int, MlxBuffer]] = set()
+    for step in steps:
+        pipeline = step.node.pipeline
+        resolver.own(pipeline)
+        for each in step.node.bindings:
+            if isinstance(each.value, MlxBuffer) and (key := (pipeline, each.slot, each.value)) not in seen:
+                seen.add(key)
+                resolver.check(*key)
+
+
+def declare(device: MlxDevice, enc: Any, resources: Sequence[Any]) -> None:
+    """Says what commands and tables reach, which Metal cannot see: it orders passes by that, resident or not."""
+    metal = device.door.Metal
+    enc.useResources_count_usage_(
+        resources, len(resources), metal.MTLResourceUsageRead | metal.MTLResourceUsageWrite
+    )
+
+
+def bindings(_: MlxDevice, steps: Sequence[Step], arena: Arena) -> list[Prepared]:
     """Each dispatch with its buffers at their slots, and its numbers in the arena."""
     found = []
     for step in steps:
@@ -51,7 +104,8 @@ def bindings(steps: Sequence[Step], arena: Arena) -> list[Prepared]:
             else (None, arena.number(node, each.slot, each.value), each.slot)
             for each in node.bindings
         )
-        found.append(Prepared(step, node.pipeline, bound))
+        numbers = tuple((slot, offset) for mtl, offset, slot in bound if mtl is None and arena.can_be_set(node, slot))
+        found.append(Prepared(step, node.pipeline, bound, numbers))
     arena.close()
     return found
 
@@ -67,11 +121,14 @@ def tables(device: MlxDevice, steps: Sequence[Step], arena: Arena) -> list[Prepa
         for each in node.bindings:
             if isinstance(each.value, MlxBuffer):
                 addresses[each.slot] = each.value.mtl.gpuAddress() + each.value.offset
-        table = arena.table(addresses)
+        table, numbers = arena.table(addresses), []
         for each in node.bindings:
             if isinstance(each.value, bytes):
-                arena.point(table + ADDRESS_BYTES * each.slot, arena.number(node, each.slot, each.value))
-        found.append(Prepared(step, _bindless(device, node.pipeline), ((None, table, 0),)))
+                offset = arena.number(node, each.slot, each.value)
+                arena.point(table + ADDRESS_BYTES * each.slot, offset)
+                if arena.can_be_set(node, each.slot):
+                    numbers.append((each.slot, offset))
+        found.append(Prepared(step, _bindless(device, node.pipeline), ((None, table, 0),), tuple(numbers)))
     arena.close()
     return found
 
@@ -90,7 +147,7 @@ def messages(sequence: Sequence[Prepared], scope: int) -> list[list[Message]]:
     found: list[list[Message]] = []
     for each in sequence:
         sent: list[Message] = []
-        if each.step.barrier and found:
+        if each.step.barrier:
             sent.append(Message("memoryBarrierWithScope_", (scope,)))
         if each.pipeline is not pipeline:
             pipeline = each.pipeline

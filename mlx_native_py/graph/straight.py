@@ -56,5 +56,6 @@ def _line(message: Message, objects: dict[Any, str]) -> str:
 def _compiled(lines: Sequence[str], names: dict[str, Any]) -> Callable[..., None]:
     space: dict[str, Any] = dict(names)
     exec(compile(_HEAD + "".join(lines), "<plan>", "exec"), space)
-    function: Callable[..., None] = space["replay"]
+    # Taken out, since a function that its own names lead back to is freed late, and the buffers with it.
+    function: Callable[..., None] = space.pop("replay")
     return function

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,38 +14,15 @@ from mlx_native_py import (
     EncoderStateError,
     GraphExecutor,
     InvalidArgument,
-    MlxBuffer,
     MlxDevice,
     ModelFileError,
     Out,
     counters,
-    kernel_profile,
     settings,
 )
 
+from .graph_kit import kernel, mix, numbers, value
 from .random_graphs import SIZE, SOURCE
-
-
-def kernel(device: MlxDevice, name: str) -> Any:
-    return device.kernels.get_pipeline(name, library=device.kernels.library(SOURCE))
-
-
-def numbers(device: MlxDevice, value: int) -> MlxBuffer:
-    return device.buffer(np.full(SIZE, value, np.uint32))
-
-
-def mix(
-    g: ComputeGraph, a: MlxBuffer, b: MlxBuffer, out: MlxBuffer | None = None, k: int = 0, **options: Any
-) -> MlxBuffer:
-    out = g.encoder.empty(a.shape, "u32") if out is None else out
-    g.encoder.dispatch(kernel(g.device, "mix"), a, b, Out(out), k, threads=a.size, **options)
-    return out
-
-
-def value(buffer: MlxBuffer) -> int:
-    found = np.unique(buffer.numpy())
-    assert found.size == 1
-    return int(found[0])
 
 
 class TestCapture:
@@ -199,146 +175,6 @@ class TestMemory:
             mix(g, x, x)
         with pytest.raises(InvalidArgument, match="only 0..32 are to be replaced"):
             g.bind(x=device.empty(8, "u32"))
-
-
-@pytest.mark.parametrize("bindless", [False, True])
-@pytest.mark.parametrize("indirect", [False, True])
-class TestPlan:
-    def test_numbers_can_be_set(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
-        x = numbers(device, 0)
-        with device.capture(x=x) as g:
-            outs = [mix(g, x, x, k=k) for k in (1, 1, 2)]
-        plan = g.plan(scalars=["k"], indirect=indirect, bindless=bindless)
-        assert plan.is_indirect == indirect and (plan.declined == "") == indirect
-        k = plan.scalars("k")
-        assert k.get().tolist() == [1, 1, 2]
-        k.set([5, 6, 7])
-        plan.run()
-        assert [value(out) for out in outs] == [5, 6, 7]
-        k.set(9)
-        plan.run()
-        assert [value(out) for out in outs] == [9, 9, 9]
-
-    def test_numbers_of_a_replay_on_its_way_stay(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
-        x, out = numbers(device, 0), device.empty(SIZE, "u32")
-        with device.capture(x=x) as g:
-            mix(g, x, x, out, k=0)
-        plan = g.plan(scalars=["k"], indirect=indirect, bindless=bindless)
-        seen = []
-        for k in range(5):
-            plan.scalars("k").set(k)
-            enc = device.command_encoder()
-            plan.encode(enc)
-            copy = device.empty(SIZE, "u32")
-            enc.dispatch(kernel(device, "mix"), x, out, Out(copy), 0, threads=SIZE)
-            seen.append((enc.commit(), copy))
-        for ticket, _ in seen:
-            ticket.wait()
-        assert [value(copy) for _, copy in seen] == [0, 5, 10, 15, 20]
-
-    def test_buffers_can_be_bound_anew(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
-        x = numbers(device, 1)
-        with device.capture(x=x) as g:
-            out = mix(g, x, x, k=1)
-        plan = g.plan(scalars=["k"], indirect=indirect, bindless=bindless)
-        plan.scalars("k").set(3)
-        plan.bind(x=numbers(device, 2))
-        plan.run()
-        assert value(out) == 19
-
-    def test_goes_with_other_dispatches(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
-        x, y = numbers(device, 1), numbers(device, 0)
-        with device.capture(x=x) as g:
-            mix(g, x, x, y)
-        plan = g.plan(indirect=indirect, bindless=bindless)
-        with device.command_encoder() as enc:
-            enc.dispatch(kernel(device, "bump"), x, 1, threads=SIZE)
-            plan.encode(enc)
-            plan.encode(enc)
-            enc.dispatch(kernel(device, "bump"), y, 1, threads=SIZE)
-            assert enc.tally.barriers == 3
-        assert value(y) == 8 * 8 * 7 + 1
-
-    def test_is_measured_dispatch_by_dispatch(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
-        x = numbers(device, 1)
-        with device.capture(x=x) as g:
-            out = mix(g, mix(g, x, x, k=1), x, k=2)
-        plan = g.plan(scalars=["k"], indirect=indirect, bindless=bindless)
-        plan.scalars("k").set(0)
-        kernel_profile.reset()
-        with settings.override(profile_dispatch=True):
-            plan.run()
-        [(_, entries)] = kernel_profile.dump_dispatches()
-        assert len(entries) == 2 and value(out) == 29
-        kernel_profile.reset()
-
-    def test_a_failed_kernel_is_reported(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
-        plan = self._plan(device, indirect, bindless)
-        enc = device.command_encoder()
-        plan.encode(enc)
-        assert [pipeline.name for pipeline in enc.ticket.dispatches] == ["mix"]
-        enc.discard()
-
-    def test_refuses_another_device_and_a_capture(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
-        plan = self._plan(device, indirect, bindless)
-        with pytest.raises(EncoderStateError, match="cannot be captured"), device.capture() as g:
-            plan.encode(g.encoder)
-        with MlxDevice(door=device.door) as other, pytest.raises(InvalidArgument, match="another device"):
-            plan.encode(other.command_encoder())
-
-    @staticmethod
-    def _plan(device: MlxDevice, indirect: bool, bindless: bool) -> Any:
-        x = numbers(device, 1)
-        with device.capture(x=x) as g:
-            mix(g, x, x)
-        return g.plan(indirect=indirect, bindless=bindless)
-
-
-class TestIndirect:
-    def test_a_token_is_a_handful_of_messages(self, device: MlxDevice) -> None:
-        x = numbers(device, 1)
-        for count in (10, 500):
-            with device.capture(x=x) as g:
-                for _ in range(count):
-                    mix(g, x, x, k=count)
-            plan = g.plan(indirect=True)
-            assert plan.message_count <= 3 and len(plan.steps) == count
-
-    def test_far_offsets_are_declined(self, device: MlxDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-        x = numbers(device, 1)
-        with device.capture(x=x) as g:
-            mix(g, x[1:], x[1:])
-        monkeypatch.setattr("mlx_native_py.graph.indirect._OFFSETS", 4)
-        assert "2**32" in g.plan().declined
-        with pytest.raises(InvalidArgument, match=r"2\*\*32"):
-            g.plan(indirect=True)
-
-
-class TestScalars:
-    def test_unknown_names_and_mixed_kinds(self, device: MlxDevice) -> None:
-        x = numbers(device, 1)
-        with device.capture(x=x) as g:
-            mix(g, x, x)
-        plan = g.plan(scalars=["k"])
-        with pytest.raises(InvalidArgument, match="there are: k"):
-            plan.scalars("n")
-        with pytest.raises(InvalidArgument, match="list of names"):
-            g.plan(scalars="k")
-
-
-class TestPrepared:
-    def test_any_order_and_any_part(self, device: MlxDevice) -> None:
-        x = numbers(device, 1)
-        with device.capture(x=x) as g:
-            for k in (1, 2, 3):
-                g.encoder.dispatch(kernel(device, "bump"), x, k, threads=SIZE)
-        prepared = g.prepare()
-        with device.command_encoder() as enc:
-            prepared.pick(2, 0, 2).encode(enc)
-        assert value(x) == ((1 * 7 + 3) * 7 + 1) * 7 + 3
-        assert (len(prepared), len(prepared[1:]), enc.tally.barriers) == (3, 2, 2)
-        with pytest.raises(InvalidArgument, match="take a slice"):
-            prepared[0]  # type: ignore[index]
 
 
 class TestShow:

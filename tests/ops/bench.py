@@ -117,8 +117,9 @@ class Bench:
         assert got.shape == expected.shape, f"{got.shape}, expected {expected.shape}"
         exact = got.astype(np.float64)
         with np.errstate(over="ignore"):
-            finite = np.isfinite(expected.astype(got.dtype).astype(np.float64))
-        np.testing.assert_array_equal(exact[~finite], expected.astype(got.dtype).astype(np.float64)[~finite])
+            rounded = expected.astype(got.dtype).astype(np.float64)
+        finite = np.isfinite(rounded)
+        np.testing.assert_array_equal(exact[~finite], rounded[~finite])
         scale = np.mean(np.square(expected[finite])) if finite.any() else 0.0
         error = np.mean(np.square(exact[finite] - expected[finite])) if finite.any() else 0.0
         assert error <= limit * max(scale, np.finfo(np.float64).tiny), (

@@ -7,6 +7,7 @@ A row is a function `check(bench, **variant)`; `@row` names the op and lists the
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,8 @@ class Case:
 
 
 CASES: list[Case] = []
+COUNT: Counter[str] = Counter()
+"""What became of the cases in this session: how many were `run`, `passed` and `skipped`."""
 
 
 def row(

@@ -12,15 +12,15 @@ import pytest
 from mlx_native_py import MlxDevice, ops
 
 from .bench import Bench
-from .table import CASES, Case
+from .table import CASES, COUNT, Case
 
 for _module in pkgutil.iter_modules([str(Path(__file__).parent)]):
     if _module.name.startswith("rows_"):
         importlib.import_module(f"ops.{_module.name}")
 
-LEAST = 800
+LEAST = 1500
 """Cases of the normal run; fewer fail it."""
-LEAST_FULL = 5000
+LEAST_FULL = 10_000
 
 
 @pytest.fixture(scope="module", params=["soft", pytest.param("metal", marks=pytest.mark.metal)])
@@ -29,9 +29,16 @@ def device(request: pytest.FixtureRequest) -> Iterator[MlxDevice]:
         yield opened
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, id=case.id, marks=[pytest.mark.full] * case.long) for case in CASES]
-)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The long cases become tests in the long run only: thousands of them would slow down every other run."""
+    if "case" in metafunc.fixturenames:
+        full = metafunc.config.getoption("--full")
+        chosen = [case for case in CASES if full or not case.long]
+        COUNT["skipped"] += len(CASES) - len(chosen)
+        marks = {True: [pytest.mark.full], False: []}
+        metafunc.parametrize("case", [pytest.param(case, id=case.id, marks=marks[case.long]) for case in chosen])
+
+
 def test_case(device: MlxDevice, case: Case) -> None:
     case.run(Bench(device, case.number))
 

@@ -45,3 +45,42 @@ def test_modes(mode: int, rounds: bool) -> None:
         assert (fused, reordered) == (0, 0)
     else:
         assert reordered in (0, 3)  # allowed, not required
+
+
+PRAGMAS = {
+    "": False,
+    "#pragma METAL fp contract(off)": True,
+    "#pragma METAL fp math_mode(safe)\n#pragma METAL fp contract(off)": True,
+    "#pragma METAL fp contract(off)\n#pragma METAL fp contract(fast)": False,
+}
+
+
+@pytest.mark.parametrize("pragmas", PRAGMAS, ids=lambda text: " ".join(text.replace("#pragma METAL fp", "").split()))
+def test_a_source_can_say_that_products_are_rounded(pragmas: str) -> None:
+    source = f"""{pragmas}
+    kernel void k(device const float *a, device const float *b, device float *out,
+                  uint i [[thread_position_in_grid]]) {{
+      float product = a[i] * a[i];
+      out[i] = product - b[i];
+    }}"""
+    device: Any = default_device()
+    library, error = device.newLibraryWithSource_options_error_(source, None, None)
+    assert library is not None, error
+    state, error = device.newComputePipelineStateWithFunction_error_(library.newFunctionWithName_("k"), None)
+    a = np.linspace(1, 2, 64, dtype=np.float32)
+    buffers = [buffer(values) for values in (a, a * a, a)]
+    command_buffer = device.newCommandQueue().commandBuffer()
+    encoder = command_buffer.computeCommandEncoder()
+    encoder.setComputePipelineState_(state)
+    for slot, each in enumerate(buffers):
+        encoder.setBuffer_offset_atIndex_(each, 0, slot)
+    encoder.dispatchThreads_threadsPerThreadgroup_((64, 1, 1), (64, 1, 1))
+    encoder.endEncoding()
+    finish(command_buffer)
+    assert (array(buffers[2]) == 0).all() == PRAGMAS[pragmas]
+
+
+def test_an_unknown_option_is_refused() -> None:
+    device: Any = default_device()
+    library, error = device.newLibraryWithSource_options_error_("#pragma METAL fp contract(maybe)\n", None, None)
+    assert library is None and "unknown floating-point option" in str(error.localizedDescription())

@@ -37,6 +37,15 @@ _TYPES = re.compile(
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F']+|0[bB][01']+|[1-9][0-9']*)[uUlL]*")
 _PRAGMA = re.compile(r"#\s*pragma\s+(.*)")
 _LOOP_PRAGMA = re.compile(r"(unroll|nounroll|clang\s+loop)\b")
+_MATH_PRAGMA = re.compile(r"METAL\s+fp\s+(math_mode|contract)\s*\(\s*(\w+)\s*\)\s*$")
+_MATH = {
+    ("math_mode", "safe"): "reassociate(off) contract(on)",
+    ("math_mode", "relaxed"): "reassociate(on) contract(fast)",
+    ("math_mode", "fast"): "reassociate(on) contract(fast)",
+    ("contract", "off"): "contract(off)",
+    ("contract", "on"): "contract(on)",
+    ("contract", "fast"): "contract(fast)",
+}
 _SILENT_PRAGMA = re.compile(
     r"(METAL\b|once\b|unused\b|mark\b|clang\s+diagnostic|GCC\s+diagnostic|message\b|region\b|endregion\b)"
 )
@@ -95,6 +104,11 @@ def _pragma(unit: Unit, index: int) -> None:
     found = _PRAGMA.match(unit.tokens.text[index])
     if found is None:
         unit.error(index, f"unexpected preprocessor directive '{unit.tokens.text[index]}'")
+    elif math := _MATH_PRAGMA.match(found[1]):
+        meaning = _MATH.get((math[1], math[2]))
+        unit.out[index] = f"#pragma clang fp {meaning}"
+        if meaning is None:
+            unit.error(index, f"unknown floating-point option '{math[0].strip()}'")
     elif not _LOOP_PRAGMA.match(found[1]):
         unit.out[index] = ""
         if not _SILENT_PRAGMA.match(found[1]):

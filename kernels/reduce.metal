@@ -1,0 +1,98 @@
+// Row by row: row_sum  y = sum(x),  cumsum  y[i] = x[0] + ... + x[i],  argmax and argmin.
+#include <metal_stdlib>
+#include "shared/order.h"
+#include "shared/reduce.h"
+using namespace metal;
+
+template <typename T>
+kernel void row_sum(device const T *x [[buffer(0)]],
+                    device T *out [[buffer(1)]],
+                    constant uint &n [[buffer(2)]],
+                    uint row [[threadgroup_position_in_grid]],
+                    TEAM_ARGUMENTS) {
+  threadgroup float scratch[32];
+  Team team = {lane, simdgroup, simdgroups};
+  x += ulong(row) * n;
+  float sum = 0;
+  for (uint i = team.thread_number(); i < n; i += team.threads()) {
+    sum += float(x[i]);
+  }
+  sum = team_sum(sum, team, scratch);
+  if (team.thread_number() == 0) {
+    out[row] = T(sum);
+  }
+}
+
+// Each thread adds up four neighbours at a time; the sum of all before is carried from one round to the next.
+template <typename T>
+kernel void cumsum(device const T *x [[buffer(0)]],
+                   device T *out [[buffer(1)]],
+                   constant uint &n [[buffer(2)]],
+                   constant bool &reverse [[buffer(3)]],
+                   constant bool &inclusive [[buffer(4)]],
+                   uint row [[threadgroup_position_in_grid]],
+                   TEAM_ARGUMENTS) {
+  threadgroup float scratch[2][32];
+  Team team = {lane, simdgroup, simdgroups};
+  x += ulong(row) * n;
+  out += ulong(row) * n;
+  float carried = 0;
+  uint round = 0;
+  for (uint first = 0; first < n; first += 4 * team.threads(), ++round) {
+    uint mine = first + 4 * team.thread_number();
+    float value[4], sum = 0;
+    for (uint k = 0; k < 4; ++k) {
+      uint i = mine + k;
+      value[k] = i < n ? float(x[reverse ? n - 1 - i : i]) : 0.0f;
+      sum += value[k];
+    }
+    float total;
+    float so_far = carried + team_sum_before(sum, team, scratch[round & 1], total);
+    for (uint k = 0; k < 4; ++k) {
+      uint i = mine + k;
+      float with = so_far + value[k];
+      if (i < n) {
+        out[reverse ? n - 1 - i : i] = T(inclusive ? with : so_far);
+      }
+      so_far = with;
+    }
+    carried += total;
+  }
+}
+
+// The first of the largest, or smallest; a NaN counts as beyond all others.
+template <typename T>
+kernel void arg_extreme(device const T *x [[buffer(0)]],
+                        device uint *index [[buffer(1)]],
+                        device T *value [[buffer(2)]],
+                        constant uint &n [[buffer(3)]],
+                        constant bool &smallest [[buffer(4)]],
+                        uint row [[threadgroup_position_in_grid]],
+                        TEAM_ARGUMENTS) {
+  threadgroup uint scratch[2][32];
+  Team team = {lane, simdgroup, simdgroups};
+  x += ulong(row) * n;
+  uint best = 0, where = 0xFFFFFFFF;
+  for (uint i = team.thread_number(); i < n; i += team.threads()) {
+    float v = float(x[i]);
+    uint key = smallest ? reverse_order_key(v) : order_key(v);
+    if (key > best) {
+      best = key;
+      where = i;
+    }
+  }
+  uint most = team_max(best, team, scratch[0]);
+  where = team_min(best == most ? where : 0xFFFFFFFFu, team, scratch[1]);
+  if (team.thread_number() == 0) {
+    index[row] = where;
+    value[row] = x[where];
+  }
+}
+
+#define FOR_TYPE(name, T) \
+  template [[host_name("row_sum_" #name)]] kernel decltype(row_sum<T>) row_sum<T>; \
+  template [[host_name("cumsum_" #name)]] kernel decltype(cumsum<T>) cumsum<T>; \
+  template [[host_name("arg_extreme_" #name)]] kernel decltype(arg_extreme<T>) arg_extreme<T>;
+FOR_TYPE(f32, float)
+FOR_TYPE(f16, half)
+FOR_TYPE(bf16, bfloat)

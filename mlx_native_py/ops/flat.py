@@ -1,0 +1,35 @@
+"""Launches of kernels that give each element a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..buffer import MlxBuffer
+from ..encoder import CapturedOpKind, CommandEncoder, Out
+from ..pipeline import Pipeline
+
+__all__ = ["for_each"]
+
+MOST = 1 << 31
+"""Elements of one launch; larger buffers take several."""
+
+
+def for_each(
+    enc: CommandEncoder,
+    pipeline: Pipeline,
+    inputs: Sequence[MlxBuffer],
+    out: MlxBuffer,
+    *scalars: Any,
+    counted: bool = False,
+    kind: CapturedOpKind = CapturedOpKind.Other,
+) -> MlxBuffer:
+    """Runs a kernel of (inputs, out, scalars) for each element of `out`; `counted` kernels take their number last."""
+    for first in range(0, out.size, MOST):
+        count = min(MOST, out.size - first)
+        parts = (*inputs, out)
+        if count < out.size:
+            parts = tuple(part.slice_view(first * part.dtype.size, count) for part in parts)
+        tail = (*scalars, count) if counted else scalars
+        enc.dispatch(pipeline, *parts[:-1], Out(parts[-1]), *tail, threads=count, kind=kind)
+    return out

@@ -1,0 +1,56 @@
+"""The constants of a rope: how fast each of its pairs turns, and which axis of the positions turns it."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from ..errors import InvalidArgument
+
+__all__ = ["frequencies", "section_axes", "turn_table", "vision_frequencies"]
+
+_DIVIDED_BITS = 8  # that a fraction gives up where factors divide it, so that it may be more than a turn
+
+
+def frequencies(pairs: int, base: float) -> tuple[float, ...]:
+    """Radians that each pair turns per position."""
+    return tuple(math.exp(-math.log(base) * pair / pairs) for pair in range(pairs))
+
+
+def vision_frequencies(first: int, pairs: int, base: float) -> tuple[float, ...]:
+    """Those of two sections, each counted from its own beginning; a full count would be half as many pairs."""
+    steps = [pair if pair < first else pair - first for pair in range(pairs)]
+    return tuple(math.exp(-math.log(base) * 2 * step / pairs) for step in steps)
+
+
+@lru_cache(maxsize=64)
+def turn_table(steps: tuple[float, ...], scale: float = 1.0, divided: bool = False) -> bytes:
+    """Radians per position as the kernels take them: 64-bit fractions of a turn."""
+    bits = 64 - (_DIVIDED_BITS if divided else 0)
+    fractions = [round(math.ldexp(step * scale / (2 * math.pi), bits)) for step in steps]
+    if divided and max(map(abs, fractions)) >= 1 << 63:
+        raise InvalidArgument(f"rope: scale is {scale}, expected less than 800")
+    return b"".join((fraction % (1 << 64)).to_bytes(8, "little") for fraction in fractions)
+
+
+def section_axes(mode: str, sections: tuple[int, ...], pairs: int, width: int) -> bytes:
+    """Which axis of the positions each pair goes by."""
+    if mode not in ("mrope", "imrope", "vision"):
+        raise InvalidArgument(f"rope_multi: mode is {mode!r}, expected 'mrope', 'imrope' or 'vision'")
+    if not 1 <= len(sections) <= 4 or min(sections) < 0 or sum(sections) < 1:
+        raise InvalidArgument(f"rope_multi: sections is {sections}, expected one to four counts of pairs")
+    if mode == "vision" and not (2 * pairs == width and sum(sections[:2]) == sum(sections) == pairs):
+        raise InvalidArgument(
+            f"rope_multi: sections is {sections} for {pairs} of {width // 2} pairs; vision has two that fill the head"
+        )
+    axis = _turn_by_turn if mode == "imrope" else _in_a_row
+    return bytes(axis(pair % sum(sections), sections) for pair in range(pairs))
+
+
+def _in_a_row(sector: int, sections: tuple[int, ...]) -> int:
+    return next(axis for axis in range(len(sections)) if sector < sum(sections[: axis + 1]))
+
+
+def _turn_by_turn(sector: int, sections: tuple[int, ...]) -> int:
+    axis = sector % 3
+    return axis if axis < len(sections) and sector < 3 * sections[axis] else 3

@@ -1,0 +1,21 @@
+"""The launch shape of kernels that give each row a threadgroup."""
+
+from __future__ import annotations
+
+from ..pipeline import Pipeline
+from .support import SIMD
+
+__all__ = ["row_threads"]
+
+_MANY_ROWS = 256
+
+
+def row_threads(pipeline: Pipeline, length: int, rows: int) -> int:
+    """Threads of the group that takes a row: a power of two of simdgroups, more for longer rows.
+
+    Many rows fill the device by themselves, and fewer threads have less to wait for; a few rows need every thread.
+    """
+    each = 128 if rows >= _MANY_ROWS else 16
+    simdgroups = -(-length // (each * SIMD))
+    most = pipeline.max_threads // SIMD
+    return SIMD << min((simdgroups - 1).bit_length(), most.bit_length() - 1)

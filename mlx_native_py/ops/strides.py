@@ -1,0 +1,83 @@
+"""Shapes and strides, and the strided copy that layouts come down to."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+
+from ..buffer import MlxBuffer
+from ..dtypes import DType
+from ..encoder import CommandEncoder, Out
+from ..errors import InvalidArgument
+from .support import kernel, shown
+
+__all__ = ["as_bits", "axis_of", "contiguous", "strided_copy"]
+
+_BITS = {1: DType.U8, 2: DType.U16, 4: DType.U32, 8: DType.U64}
+_AXES = 4  # of the kernel
+_LONGEST = 1 << 31  # that joined axes become
+
+Axis = tuple[int, int, int]
+"""Elements, stride on the way in, stride on the way out."""
+
+
+def as_bits(buffer: MlxBuffer) -> MlxBuffer:
+    """The same elements as whole numbers of their size; copies need no other type."""
+    bits = _BITS[buffer.dtype.size]
+    return buffer if buffer.dtype is bits else buffer.view(bits)
+
+
+def axis_of(op: str, buffer: MlxBuffer, axis: int) -> int:
+    """An axis, counted from the front."""
+    if not -buffer.ndim <= axis < buffer.ndim:
+        raise InvalidArgument(f"{op}: axis is {axis}, expected one of the {buffer.ndim} axes of {shown(buffer)}")
+    return axis % buffer.ndim
+
+
+def contiguous(shape: Sequence[int]) -> list[int]:
+    """The strides of row-major order, in elements."""
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def strided_copy(
+    enc: CommandEncoder, x: MlxBuffer, out: MlxBuffer, axes: Sequence[Axis], starts: tuple[int, int] = (0, 0)
+) -> MlxBuffer:
+    """Copies the elements of `axes`, the last one innermost, from places in `x` to places in `out`.
+
+    Where `out` has more elements than the axes, those that are not among them stay.
+    """
+    pipeline = kernel(enc, "layout", f"strided_copy_{8 * x.dtype.size}")
+    source, target = as_bits(x), as_bits(out)
+    written = Out(target) if math.prod(count for count, _, _ in axes) >= out.size else target
+    outer, inner = _joined(axes)
+    for start_in, start_out in _places(outer, starts):
+        counts, strides_in, strides_out = zip(*inner, strict=True)
+        place = struct.pack("4I10q", *counts, *strides_in, *strides_out, start_in, start_out)
+        enc.dispatch(pipeline, source, written, place, threads=(counts[3], counts[2], counts[1] * counts[0]))
+    return out
+
+
+def _joined(axes: Sequence[Axis]) -> tuple[list[Axis], list[Axis]]:
+    """The same elements with as few axes as can be: those that take a launch for each step, and the kernel's four."""
+    found: list[Axis] = []
+    for count, step_in, step_out in axes:
+        if count == 1:
+            continue
+        if found:
+            above, above_in, above_out = found[-1]
+            follows = (above_in, above_out) == (count * step_in, count * step_out)
+            if follows and above * count < _LONGEST:
+                found[-1] = (above * count, step_in, step_out)
+                continue
+        found.append((count, step_in, step_out))
+    missing = max(0, _AXES - len(found))
+    found = [(1, 0, 0)] * missing + found
+    return found[:-_AXES], found[-_AXES:]
+
+
+def _places(outer: Sequence[Axis], starts: tuple[int, int]) -> list[tuple[int, int]]:
+    places = [starts]
+    for count, step_in, step_out in outer:
+        places = [(a + step * step_in, b + step * step_out) for a, b in places for step in range(count)]
+    return places

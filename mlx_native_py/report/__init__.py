@@ -1,0 +1,1 @@
+"""What there is and what was measured, as tables and pages."""

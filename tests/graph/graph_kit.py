@@ -1,0 +1,33 @@
+"""Small graphs on whole numbers for the tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlx_native_py import ComputeGraph, MlxBuffer, MlxDevice, Out
+
+from .random_graphs import SIZE, SOURCE
+
+
+def kernel(device: MlxDevice, name: str) -> Any:
+    return device.kernels.get_pipeline(name, library=device.kernels.library(SOURCE))
+
+
+def numbers(device: MlxDevice, value: int) -> MlxBuffer:
+    return device.buffer(np.full(SIZE, value, np.uint32))
+
+
+def mix(
+    g: ComputeGraph, a: MlxBuffer, b: MlxBuffer, out: MlxBuffer | None = None, k: int = 0, **options: Any
+) -> MlxBuffer:
+    out = g.encoder.empty(a.shape, "u32") if out is None else out
+    g.encoder.dispatch(kernel(g.device, "mix"), a, b, Out(out), k, threads=a.size, **options)
+    return out
+
+
+def value(buffer: MlxBuffer) -> int:
+    found = np.unique(buffer.numpy())
+    assert found.size == 1
+    return int(found[0])

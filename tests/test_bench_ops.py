@@ -1,0 +1,56 @@
+"""The bench of ops: its works are ops, right before they are timed, and the table says what it is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mlx_native_py import MlxDevice, cli, ops
+from mlx_native_py.bench import ops as bench
+from mlx_native_py.bench.ops_works import WORKS, Work
+
+pytestmark = pytest.mark.soft
+SMALL = Work("small", "add", lambda: [np.ones(64, np.float32)] * 2, np.add, lambda mx, a, b: a + b, flops=64, bar=True)
+
+
+@pytest.fixture(scope="module")
+def device() -> Any:
+    with MlxDevice("soft") as opened:
+        yield opened
+
+
+def test_works_are_ops_and_have_names_of_their_own() -> None:
+    assert len({work.name for work in WORKS}) == len(WORKS)
+    assert {work.op for work in WORKS} <= ops.table().keys()
+    assert sum(work.bar for work in WORKS) == 5
+
+
+def test_one_work(device: MlxDevice, capsys: pytest.CaptureFixture[str]) -> None:
+    row = bench._measure(SMALL, device, bench._peers(), rounds=2)
+    assert row.ms >= row.gpu_ms > 0 and row.numpy_ms and row.gflop_per_s
+    assert row.passed is None or row.passed == (row.ms < (row.mlx_ms or 0))
+    bench._print(device, [row, replace(row, mlx_ms=None, passed=False)])
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith(f"measured on {device.name}") and told[3].endswith("NOT MET")
+
+
+def test_a_wrong_result_has_no_speed(device: MlxDevice) -> None:
+    with pytest.raises(SystemExit, match="small: wrong result"):
+        bench._measure(replace(SMALL, numpy=np.subtract), device, {}, rounds=1)
+
+
+def test_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "WORKS", [SMALL])
+    assert cli.main(["bench", "ops", "--json", "--rounds", "1", "--only", "add"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["how"] == "measured" and [row["work"] for row in told["rows"]] == ["small"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("work", WORKS, ids=lambda work: work.name)
+def test_every_work_is_right(device: MlxDevice, work: Work) -> None:
+    assert bench._measure(replace(work, timed=False), device, {}, rounds=1).ms > 0
