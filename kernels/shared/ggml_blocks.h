@@ -171,10 +171,10 @@ struct Q6_K {
 
 // The code's entry in a table of 16 signed bytes: -127 -104 -83 -65, -49 -35 -22 -10, 1 13 25 38, 53 69 89 113.
 METAL_FUNC int4 iq4_nl_value(int4 code) {
-  const bool4 odd = (code & 4) != 0, upper = (code & 8) != 0;
-  const int4 low = select(int4(0xBFAD9881), int4(0xF6EADDCF), odd);
-  const int4 high = select(int4(0x26190D01), int4(0x71594535), odd);
-  return select(low, high, upper) << (24 - (code & 3) * 8) >> 24;
+  const int first = 0xBFAD9881, second = 0xF6EADDCF, third = 0x26190D01, fourth = 0x71594535;
+  const int4 odd = -(code >> 2 & 1), upper = -(code >> 3);  // all bits or none
+  const int4 low = odd & (first ^ second) ^ first, high = odd & (third ^ fourth) ^ third;
+  return (upper & (low ^ high) ^ low) << (24 - (code & 3) * 8) >> 24;
 }
 
 struct IQ4_NL {

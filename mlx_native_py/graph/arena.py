@@ -141,7 +141,7 @@ class Arena:
                 self.scalars(name).set(earlier.scalars(name).get())
 
     def become(self, later: Arena) -> None:
-        """Takes over from another arena of the same dispatches; whoever holds numbers of this one goes on to set them."""
+        """Takes on the contents of another arena of the same dispatches, so that `Scalars` of this one stay good."""
         self.values[:] = later.values
         self._addresses, self._buffers, self.changed = later._addresses, later._buffers, later.changed
 

@@ -14,8 +14,8 @@ from ..encoder import CapturedDispatch, CapturedNode, CommandEncoder, Ticket
 from ..errors import EncoderStateError, InvalidArgument
 from .fuse import fused
 from .memory import shared_memory, without_dead_stores
-from .moves import Moves
-from .order import Step, is_annotated, placed, reordered
+from .moves import Moves, check_apart
+from .order import Step, ends_fenced, is_annotated, placed, reordered
 
 if TYPE_CHECKING:
     from ..device import MlxDevice
@@ -119,7 +119,7 @@ class ComputeGraph:
     def keep(self, **names: MlxBuffer) -> None:
         """Names buffers: results, so that no pass takes them for temporaries, or inputs, to be bound anew later."""
         for name, buffer in names.items():
-            if not isinstance(buffer, MlxBuffer):
+            if not isinstance(buffer, MlxBuffer) or buffer.allocation.residency is not self.device.residency:
                 raise InvalidArgument(f"{name} is {buffer!r}, expected a buffer of this device")
         self.names.update(names)
 
@@ -156,6 +156,8 @@ class ComputeGraph:
     def bind(self, **names: MlxBuffer) -> ComputeGraph:
         """Over other buffers, by the names of those that they stand in for; type and shape must agree.
 
+        An optimised graph refuses one buffer for two that it holds apart, since its order may depend on that.
+
         >>> with device.capture(x=x, y=y) as g:
         ...     g.encoder.dispatch(axpy, x, y, 1.0, threads=4)
         >>> other = device.buffer(np.zeros(4, np.float32))
@@ -167,6 +169,8 @@ class ComputeGraph:
             check_binding(self.names, name, new)
         moves = Moves((self.names[name], new) for name, new in names.items())
         nodes = [moves.node(node) for node in self._nodes]
+        if any(self.changes.values()):
+            check_apart(self._nodes, nodes)
         kept = {name: names.get(name, moves.buffer(buffer)) for name, buffer in self.names.items()}
         return ComputeGraph(self.device, nodes, names=kept, temporaries=self._temporaries, changes=self.changes)
 
@@ -201,6 +205,8 @@ class ComputeGraph:
             if step.barrier:
                 enc.memory_barrier()
             enc.replay_dispatch(step.node)
+        if last is None and ends_fenced(self._nodes):
+            enc.memory_barrier()
         return enc.tally.barriers - before
 
     def commit_chunks(self, chunks: int | None = None) -> list[Ticket]:

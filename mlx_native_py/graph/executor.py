@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from .. import counters
 from ..buffer import MlxBuffer
 from ..device import MlxDevice
 from ..encoder import CommandEncoder, Ticket
@@ -201,12 +202,12 @@ class GraphSession:
         self, fuse: bool, reorder: bool, keep: dict[str, MlxBuffer]
     ) -> tuple[ComputeGraph | None, dict[str, int]]:
         self._require_open("finish")
+        if not self.recording and (fuse or reorder or keep):
+            raise InvalidArgument("only a recorded session can be optimised; begin it with begin_recorded()")
         self._finished = True
         self._statistics.close(self._in_group)
         self._in_group = 0
         if not self.recording:
-            if fuse or reorder or keep:
-                raise InvalidArgument("only a recorded session can be optimised; begin it with begin_recorded()")
             return None, {}
         memory = dict.fromkeys(buffer.allocation for buffer in self.encoder.temporaries)
         graph = ComputeGraph(self.device, self.encoder.take_capture() or (), names=keep, temporaries=memory)
@@ -218,8 +219,9 @@ class GraphSession:
     def _waited(self, tickets: list[Ticket], barriers: int, changes: dict[str, int]) -> Outcome:
         encoded = time.perf_counter()
         self._end_trace()
-        for ticket in tickets:
-            ticket.wait()
+        counters.add(syncs=1)
+        # The last one waits for all before it, and raises whatever went wrong in any of them.
+        tickets[-1].wait()
         return Outcome(
             fused=changes.get("fused", 0),
             moved=changes.get("moved", 0),
@@ -245,6 +247,7 @@ class GraphSession:
         if error is not None:
             self._finished = True
             self.encoder.discard()
+            self._end_trace()
         elif not self._finished:
             self.finish()
 

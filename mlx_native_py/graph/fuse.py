@@ -10,11 +10,16 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .. import counters
 from ..allocation import Allocation
 from ..buffer import MlxBuffer
 from ..encoder import CapturedDispatch, CapturedNode, CommandEncoder
+from ..errors import InvalidArgument
 from ..hazards import BufferRange, Span
+from ..kernel_sources import kernel_families, kernel_source
 from ..mem_ranges import MemRanges
+from ..pipeline import Pipeline
+from .order import is_annotated
 
 if TYPE_CHECKING:
     from ..device import MlxDevice
@@ -34,20 +39,23 @@ class _Fusion:
     second: str
     rule: Rule
     writes_between: bool
+    shipped: bool
 
 
 _RULES: list[_Fusion] = []
 
 
-def fusion(first: str, second: str, *, writes_between: bool = False) -> Callable[[Rule], Rule]:
-    """Marks a rule: how a kernel whose name begins with `first`, and one with `second` that reads its result, are one.
+def fusion(first: str, second: str, *, writes_between: bool = False, shipped: bool = True) -> Callable[[Rule], Rule]:
+    """Marks a rule: how the kernel `first`, and the kernel `second` that reads its result, are one.
 
     The rule gets both kernels' arguments and the buffer between them. It encodes the op that stands for both and
-    answers True, or encodes nothing and answers False. `writes_between` says that the op writes that buffer as well.
+    answers True, or encodes nothing and answers False; an op that refuses its arguments says the same.
+    `writes_between` says that the op writes that buffer as well. The kernels are those that come with this package,
+    since others may have the same names; a rule with `shipped=False` is for kernels of your own.
     """
 
     def mark(rule: Rule) -> Rule:
-        _RULES.append(_Fusion(first, second, rule, writes_between))
+        _RULES.append(_Fusion(first, second, rule, writes_between, shipped))
         return rule
 
     return mark
@@ -59,7 +67,7 @@ def fused(
     """The nodes with every pair replaced that a rule knows, and how many pairs that were."""
     found = list(nodes)
     count = at = 0
-    hidden = {each.memory for each in temporaries}
+    hidden = {each.memory for each in temporaries if not each.memory.aliases}
     with _Recorder(device) as recorder:
         while at < len(found):
             match = _match(found, at, hidden, recorder)
@@ -76,10 +84,15 @@ def fused(
 
 
 class _Recorder:
-    """An encoder on which rules encode; `take` gives the single dispatch that one of them made."""
+    """An encoder on which rules encode; `take` gives the single dispatch that one of them made.
+
+    Nothing of this counts: the dispatches that are replaced were counted when they were captured.
+    """
 
     def __init__(self, device: MlxDevice) -> None:
         self._enc = device.command_encoder()
+        counters.add(cmd_bufs=-1)
+        self._sources = {kernel_source(family) for family in kernel_families()}
 
     def __enter__(self) -> _Recorder:
         return self
@@ -89,13 +102,22 @@ class _Recorder:
 
     def take(self, rule: Rule, first: Arguments, second: Arguments, between: MlxBuffer) -> CapturedDispatch | None:
         self._enc.start_capture()
+        before = self._enc.tally.dispatches
         try:
             done = rule(self._enc, first, second, between)
+        except InvalidArgument:
+            done = False
         finally:
             nodes = self._enc.take_capture() or []
+            counters.add(dispatches=before - self._enc.tally.dispatches)
         if not done or len(nodes) != 1:
             return None
         return nodes[0] if isinstance(nodes[0], CapturedDispatch) else None
+
+    def serves(self, rule: _Fusion, first: Pipeline, second: Pipeline) -> bool:
+        """Whether the rule is about these very kernels."""
+        ours = not rule.shipped or all(each.origin[0].source in self._sources for each in (first, second))
+        return ours and (first.name, second.name) == (rule.first, rule.second)
 
 
 def _match(
@@ -104,7 +126,7 @@ def _match(
     first = nodes[at]
     if not isinstance(first, CapturedDispatch):
         return None
-    rules = [rule for rule in _RULES if first.pipeline.name.startswith(rule.first)]
+    rules = [rule for rule in _RULES if first.pipeline.name == rule.first]
     if not rules or len(first.writes) != 1:
         return None
     second = _next_reader(nodes, at, first.writes[0].span)
@@ -115,7 +137,8 @@ def _match(
     own = first.writes[0].allocation in hidden and not _read_later(nodes, second, first.writes[0])
     between = _buffer_at(first, first.writes[0])
     for rule in rules:
-        if between is not None and other.pipeline.name.startswith(rule.second) and (own or rule.writes_between):
+        known = recorder.serves(rule, first.pipeline, other.pipeline)
+        if between is not None and known and (own or rule.writes_between):
             made = recorder.take(rule.rule, _arguments(first), _arguments(other), between)
             if made is not None:
                 return second, made
@@ -128,7 +151,7 @@ def _next_reader(nodes: list[CapturedNode], at: int, span: Span) -> int | None:
     tracker.record([], [span])
     for index in range(at + 1, min(at + LOOK_AHEAD, len(nodes))):
         node = nodes[index]
-        if not isinstance(node, CapturedDispatch):
+        if not isinstance(node, CapturedDispatch) or not is_annotated(node):
             return None
         reads, writes = [each.span for each in node.reads], [each.span for each in node.writes]
         if tracker.find(reads, writes) is not None:
@@ -152,7 +175,7 @@ def _read_later(nodes: list[CapturedNode], second: int, written: BufferRange) ->
     tracker.record([], [written.span])
     for node in nodes[second + 1 :]:
         if isinstance(node, CapturedDispatch):
-            if tracker.find([each.span for each in node.reads], []) is not None:
+            if not is_annotated(node) or tracker.find([each.span for each in node.reads], []) is not None:
                 return True
             if written.span in [each.span for each in node.writes]:
                 return False

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from ..encoder import CapturedDispatch
 from ..hazards import Memory, Span
+from .order import is_annotated
 
-__all__ = ["hazard_masks"]
+__all__ = ["Masks", "hazard_masks"]
 
 
-def hazard_masks(nodes: Sequence[CapturedDispatch]) -> list[tuple[int, int]]:
+@dataclass(frozen=True, slots=True)
+class Masks:
     """For each dispatch, the bits that it sets, and the bits of others that it must not run beside.
 
-    Bit 2n says that range n is read, bit 2n + 1 that it is written.
+    Bit 2n says that range n is read, bit 2n + 1 that it is written. Of the last two, `before` stands for whatever was
+    encoded earlier, and `unknown` for a dispatch that does not say what it writes, which runs beside nothing.
     """
+
+    each: list[tuple[int, int]]
+    before: int
+    unknown: int
+
+
+def hazard_masks(nodes: Sequence[CapturedDispatch]) -> Masks:
+    """Bits for all ranges of the dispatches."""
     numbers: dict[Span, int] = {}
     for node in nodes:
         for each in (*node.reads, *node.writes):
             numbers.setdefault(each.span, len(numbers))
     read_bits, written_bits = _overlapping(numbers)
+    before, unknown = 1 << 2 * len(numbers), 2 << 2 * len(numbers)
     found = []
     for node in nodes:
         reads, writes = ([numbers[each.span] for each in ranges] for ranges in (node.reads, node.writes))
         add = _union(1 << 2 * n for n in reads) | _union(2 << 2 * n for n in writes)
         conflict = _union(written_bits[n] for n in (*reads, *writes)) | _union(read_bits[n] for n in writes)
-        found.append((add, conflict))
-    return found
+        found.append((add, conflict | unknown) if is_annotated(node) else (add | unknown, -1))
+    return Masks(found, before, unknown)
 
 
 def _union(masks: Iterable[int]) -> int:
@@ -56,7 +69,12 @@ def _by_place(spans: Iterable[Span]) -> Iterator[list[Span]]:
     homes: dict[Memory, list[Span]] = {}
     for span in spans:
         memory = span[0]
-        known = next((homes[other] for alias in memory.aliases if (other := alias()) in homes), None)
-        homes.setdefault(memory, known if known is not None else []).append(span)
+        if memory in homes:
+            homes[memory].append(span)
+            continue
+        # One that lies over several others joins all of them.
+        near = [homes[other] for alias in memory.aliases if (other := alias()) in homes]
+        joined = [span, *(each for home in {id(home): home for home in near}.values() for each in home)]
+        homes |= {each[0]: joined for each in joined}
     for stretch in {id(found): found for found in homes.values()}.values():
         yield sorted(stretch, key=lambda span: span[1])

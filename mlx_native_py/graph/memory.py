@@ -13,7 +13,7 @@ from ..encoder import CapturedDispatch, CapturedNode
 from ..hazards import Memory, Span
 from ..spans import Spans
 from .moves import Moves
-from .order import placed
+from .order import is_annotated, placed
 
 __all__ = ["shared_memory", "without_dead_stores"]
 
@@ -23,14 +23,17 @@ ALIGNMENT = 256
 def without_dead_stores(nodes: Sequence[CapturedNode], temporaries: Collection[Allocation]) -> list[CapturedNode]:
     """Without the dispatches that write only to temporaries, and only what no later dispatch reads.
 
-    Reads of what was dropped are gone too, so one walk from the end to the start finds all.
+    Reads of what was dropped are gone too, so one walk from the end to the start finds all. A dispatch that does not
+    say what it writes may read anything, so everything before it stays.
     """
-    hidden = {each.memory for each in temporaries}
+    hidden = {each.memory for each in temporaries if not each.memory.aliases}
     wanted: dict[Memory, Spans] = {}
     kept: list[CapturedNode] = []
     for node in reversed(nodes):
         if isinstance(node, CapturedDispatch):
-            if node.writes and all(_unwanted(each.span, hidden, wanted) for each in node.writes):
+            if not is_annotated(node):
+                hidden = set()
+            elif all(_unwanted(each.span, hidden, wanted) for each in node.writes):
                 continue
             for memory, start, end in (each.span for each in node.reads):
                 wanted.setdefault(memory, Spans()).add(start, end)
@@ -64,8 +67,11 @@ def shared_memory(
     """The nodes with their temporaries in one new buffer, and the bytes that this saves.
 
     A temporary takes part if each byte that is read of it was written before in the same run; then it does not matter
-    what else lives there in the meantime. Tenants follow each other behind barriers that are there anyway.
+    what else lives there in the meantime. Tenants follow each other behind barriers that are there anyway. Nothing
+    moves where a dispatch does not say what it writes, for it may touch any of them.
     """
+    if not all(is_annotated(node) for node in nodes if isinstance(node, CapturedDispatch)):
+        return list(nodes), 0
     lives = _lives(nodes, temporaries)
     size = _place(lives)
     if size >= sum(life.allocation.nbytes for life in lives):
@@ -87,6 +93,9 @@ def _lives(nodes: Sequence[CapturedNode], temporaries: Collection[Allocation]) -
     for step in placed(nodes):
         node = step.node
         group += step.barrier
+        bound = {each.value.span[0] for each in node.bindings if isinstance(each.value, MlxBuffer)}
+        # What a dispatch touches without binding it, it finds by an address, which would not move along.
+        fixed |= {each.allocation for each in (*node.reads, *node.writes)} - bound
         for memory, start, end in (each.span for each in node.reads):
             life = lives.get(memory)
             if memory in hidden and (life is None or not _covers(life.written, start, end)):

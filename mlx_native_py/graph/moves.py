@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ..buffer import MlxBuffer
@@ -10,7 +10,7 @@ from ..encoder import CapturedDispatch, CapturedNode, RecordedBinding
 from ..errors import InvalidArgument
 from ..hazards import BufferRange, Memory
 
-__all__ = ["Moves"]
+__all__ = ["Moves", "check_apart"]
 
 
 class Moves:
@@ -31,6 +31,12 @@ class Moves:
             for each in node.bindings
         )
         reads, writes = tuple(map(self._range, node.reads)), tuple(map(self._range, node.writes))
+        bound = {each.value.allocation.memory for each in node.bindings if isinstance(each.value, MlxBuffer)}
+        for old, new in zip((*node.reads, *node.writes), (*reads, *writes), strict=True):
+            if old is not new and old.allocation not in bound:
+                raise InvalidArgument(
+                    f"kernel {node.pipeline.label!r} finds {old.allocation} by an address, which cannot be replaced"
+                )
         return replace(node, bindings=bindings, reads=reads, writes=writes)
 
     def buffer(self, buffer: MlxBuffer) -> MlxBuffer:
@@ -60,3 +66,22 @@ class Moves:
                     f"{first - memory.address}..{last - memory.address} are to be replaced"
                 )
         return None
+
+
+def check_apart(before: Sequence[CapturedNode], after: Sequence[CapturedNode]) -> None:
+    """Raises where ranges that were apart now share bytes and one is written: the order was made for the old."""
+    pairs = dict.fromkeys(
+        pair for nodes in zip(before, after, strict=True) for pair in zip(*map(_ranges, nodes), strict=True)
+    )
+    moved = [pair for pair in pairs if pair[0] != pair[1]]
+    for old, new in moved:
+        for other_old, other_new in pairs:
+            if new.conflicts_with(other_new) and not old.conflicts_with(other_old):
+                raise InvalidArgument(
+                    f"{new.allocation} would stand in for two buffers that this graph was optimised to keep apart; "
+                    "bind first, then optimise"
+                )
+
+
+def _ranges(node: CapturedNode) -> tuple[BufferRange, ...]:
+    return (*node.reads, *node.writes) if isinstance(node, CapturedDispatch) else ()

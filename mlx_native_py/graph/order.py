@@ -13,7 +13,7 @@ from ..encoder import CapturedDispatch, CapturedNode
 from ..hazards import Conflict, Span
 from ..mem_ranges import MemRanges
 
-__all__ = ["Step", "is_annotated", "placed", "reordered", "spans"]
+__all__ = ["Step", "ends_fenced", "is_annotated", "placed", "reordered", "spans"]
 
 LOOK_AHEAD = 64
 """Dispatches that are looked at for one that can go first, the one that waits among them."""
@@ -31,6 +31,12 @@ class Step:
 def is_annotated(node: CapturedDispatch) -> bool:
     """Whether its ranges can be complete: a dispatch that writes nothing would be for nothing."""
     return bool(node.writes)
+
+
+def ends_fenced(nodes: Sequence[CapturedNode]) -> bool:
+    """Whether what follows has to wait for all of this: it ends with a barrier by hand, or with unknown ranges."""
+    last = nodes[-1] if nodes else None
+    return last is not None and not (isinstance(last, CapturedDispatch) and is_annotated(last))
 
 
 def spans(node: CapturedDispatch) -> tuple[list[Span], list[Span]]:

@@ -87,10 +87,10 @@ def check(device: MlxDevice, steps: Iterable[Step]) -> None:
 
 def declare(device: MlxDevice, enc: Any, resources: Sequence[Any]) -> None:
     """Says what commands and tables reach, which Metal cannot see: it orders passes by that, resident or not."""
+    if not resources:
+        return
     metal = device.door.Metal
-    enc.useResources_count_usage_(
-        resources, len(resources), metal.MTLResourceUsageRead | metal.MTLResourceUsageWrite
-    )
+    enc.useResources_count_usage_(resources, len(resources), metal.MTLResourceUsageRead | metal.MTLResourceUsageWrite)
 
 
 def bindings(_: MlxDevice, steps: Sequence[Step], arena: Arena) -> list[Prepared]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..buffer import MlxBuffer
 from ..encoder import CommandEncoder
+from ..encoder.resolver import Values
 from ..errors import InvalidArgument
 from ..hazards import Span
 from ..pipeline import BUFFER_SLOTS
@@ -14,21 +15,19 @@ from .arena import Arena, Scalars
 from .compute_graph import counted
 from .masks import hazard_masks
 from .order import Step
-from .prepared import bindings, tables
+from .prepared import Left, bindings, check, declare, tables
 
 if TYPE_CHECKING:
     from .compute_graph import ComputeGraph
 
 __all__ = ["PreparedOps"]
 
-Values = list[MlxBuffer | bytes | None]
-
 
 class PreparedOps:
     """The dispatches of a graph with everything looked up; `ops[a:b]` and `ops.pick(...)` are some of them.
 
     Encoding them checks nothing but hazards, by bits. Between plans, whose order is fixed, and `dispatch`, which takes
-    anything, they are for steps that are put together anew each time.
+    anything, they are for steps that are put together anew each time. Barriers placed by hand are not among them.
 
     >>> with device.capture() as g:
     ...     for a in (1.0, 10.0):
@@ -46,7 +45,9 @@ class PreparedOps:
         self._scope = self.device.door.Metal.MTLBarrierScopeBuffers
         steps = [Step(node) for node in graph.dispatches]
         self._arena = Arena(self.device, scalars)
-        prepared = tables(self.device, steps, self._arena) if bindless else bindings(steps, self._arena)
+        check(self.device, steps)
+        prepared = (tables if bindless else bindings)(self.device, steps, self._arena)
+        self._masks = hazard_masks(graph.dispatches)
         interned: dict[Any, Any] = {}
         self._ops: list[tuple[Any, ...]] = [
             (
@@ -58,7 +59,7 @@ class PreparedOps:
                 each.step.node.launch.group,
                 *mask,
             )
-            for each, mask in zip(prepared, hazard_masks(graph.dispatches), strict=True)
+            for each, mask in zip(prepared, self._masks.each, strict=True)
         ]
         self._prepared = prepared
         self._choose(range(len(prepared)))
@@ -75,10 +76,8 @@ class PreparedOps:
         self.writes: list[Span] = list(dict.fromkeys(each.span for node in nodes for each in node.writes))
         values = [each.value for node in nodes for each in node.bindings]
         self._allocations = list(dict.fromkeys(each.allocation for each in values if isinstance(each, MlxBuffer)))
-        self._left: Values = [None] * BUFFER_SLOTS
-        for node in nodes:
-            for binding in node.bindings:
-                self._left[binding.slot] = binding.value
+        self._resources = [each.mtl for each in self._allocations]
+        self._left = Left((self._prepared[index] for index in self._order), self._arena)
 
     def __len__(self) -> int:
         return len(self._order)
@@ -91,7 +90,7 @@ class PreparedOps:
     def pick(self, *which: int) -> PreparedOps:
         """Some of the dispatches, by number, in the order given; numbers that are set count for all of them."""
         chosen = PreparedOps.__new__(PreparedOps)
-        for name in ("device", "_bindless", "_scope", "_arena", "_ops", "_prepared"):
+        for name in ("device", "_bindless", "_scope", "_arena", "_masks", "_ops", "_prepared"):
             setattr(chosen, name, getattr(self, name))
         chosen._choose(self._order[index] for index in which)
         return chosen
@@ -107,10 +106,12 @@ class PreparedOps:
     # For the encoder
 
     def memory(self) -> Iterable[Any]:
+        for each in self._allocations:
+            each.require_live()
         return (*self._allocations, self._arena.current().allocation)
 
     def left(self) -> Values:
-        return self._left
+        return self._left.values()
 
     def send(self, mtl: Any) -> None:
         """All messages, and as many barriers as it takes."""
@@ -118,10 +119,7 @@ class PreparedOps:
         if not self._bindless:
             self._send_bindings(mtl, arena.mtl)
             return
-        if not self.device.residency_sets_enabled:
-            metal, resources = self.device.door.Metal, [each.mtl for each in self._allocations]
-            usage = metal.MTLResourceUsageRead | metal.MTLResourceUsageWrite
-            mtl.useResources_count_usage_(resources, len(resources), usage)
+        declare(self.device, mtl, self._resources)
         mtl.setBuffer_offset_atIndex_(arena.mtl, 0, 0)
         self._send_tables(mtl)
 
@@ -130,7 +128,7 @@ class PreparedOps:
         set_pipeline, set_offset = mtl.setComputePipelineState_, mtl.setBufferOffset_atIndex_
         threads, groups = mtl.dispatchThreads_threadsPerThreadgroup_, mtl.dispatchThreadgroups_threadsPerThreadgroup_
         barrier, scope = mtl.memoryBarrierWithScope_, self._scope
-        live = barriers = 0
+        live, barriers = self._masks.before, 0
         pipeline = None
         for wanted, offset, shared, by_threads, grid, group, add, conflict in self._chosen:
             if live & conflict:
@@ -148,13 +146,16 @@ class PreparedOps:
                 threads(grid, group)
             else:
                 groups(grid, group)
+        if live & self._masks.unknown:
+            barrier(scope)
+            barriers += 1
         self.barrier_count = barriers
 
     def _send_bindings(self, mtl: Any, arena: Any) -> None:
         set_pipeline, set_offset = mtl.setComputePipelineState_, mtl.setBufferOffset_atIndex_
         set_buffer, barrier, scope = mtl.setBuffer_offset_atIndex_, mtl.memoryBarrierWithScope_, self._scope
         threads, groups = mtl.dispatchThreads_threadsPerThreadgroup_, mtl.dispatchThreadgroups_threadsPerThreadgroup_
-        live = barriers = 0
+        live, barriers = self._masks.before, 0
         pipeline = None
         last: list[Any] = [None] * BUFFER_SLOTS
         for wanted, bound, shared, by_threads, grid, group, add, conflict in self._chosen:
@@ -182,11 +183,13 @@ class PreparedOps:
                 threads(grid, group)
             else:
                 groups(grid, group)
+        if live & self._masks.unknown:
+            barrier(scope)
+            barriers += 1
         self.barrier_count = barriers
 
     def send_sampled(self, encode: Callable[..., None], barrier: Callable[[], None]) -> None:
         """The same dispatches one by one, for an encoder that measures each."""
-        arena = self._arena.current()
         live = barriers = 0
         for index in self._order:
             each, (add, conflict) = self._prepared[index], self._ops[index][-2:]
@@ -195,11 +198,7 @@ class PreparedOps:
                 barriers += 1
                 live = 0
             live |= add
-            values: Values = [None] * len(each.pipeline.buffers)
-            whole = {binding.slot: binding.value for binding in each.step.node.bindings}
-            for mtl, offset, slot in each.bound:
-                values[slot] = arena.slice_view(offset, arena.nbytes - offset) if mtl is None else whole[slot]
-            encode(each.pipeline, each.step.node.launch, values)
+            encode(each.step.node.pipeline, each.step.node.launch, each.values(self._arena))
         self.barrier_count = barriers
 
     def __repr__(self) -> str:

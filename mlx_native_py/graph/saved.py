@@ -23,7 +23,9 @@ from ..allocation import Allocation
 from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CapturedBarrier, CapturedDispatch, CapturedNode, CapturedOpKind, Launch, RecordedBinding
-from ..errors import MlxError, ModelFileError
+from ..encoder.arguments import INLINE_LIMIT, argument
+from ..encoder.launch import plan_launch
+from ..errors import InvalidArgument, MlxError, ModelFileError
 from ..hazards import BufferRange, MemRangeRole
 from ..kernel_registry import source_digest
 from ..shapes import as_shape
@@ -227,10 +229,8 @@ class _Loader:
 
     @staticmethod
     def _launch(fields: Fields, pipeline: Any, by_threads: bool) -> Launch:
-        from ..encoder.launch import plan_launch
-
         shared = {each.at(0).number(""): each.at(1).number("") for each in fields.list("shared")}
-        lengths = tuple(shared.get(slot, 0) for slot in range(len(pipeline.shared)))
+        lengths = tuple(shared.get(slot) for slot in range(len(pipeline.shared)))
         grid = fields.numbers("threads" if by_threads else "threadgroups")
         threads, threadgroups = (grid, None) if by_threads else (None, grid)
         return plan_launch(pipeline, threads, threadgroups, fields.numbers("group"), lengths)
@@ -239,10 +239,8 @@ class _Loader:
         slot = fields.at(0).number("", 0, len(pipeline.buffers))
         value = fields.at(1)
         found = self.view(value) if value.is_table() else value.checked(lambda: bytes.fromhex(value.text("")))
-        binding = pipeline.buffers[slot]
-        size = found.nbytes if isinstance(found, MlxBuffer) else len(found)
-        if binding is None or size < binding.size:
-            raise fields.fault("", f"kernel {pipeline.label!r} has no use for {size} bytes at slot {slot}")
+        # As an encoder checks it: slot, size, alignment, and that numbers are only read.
+        value.checked(lambda: argument(pipeline, slot, found, None, _refuse_long))
         return RecordedBinding(slot, found)
 
     def _range(self, fields: Fields, role: MemRangeRole) -> BufferRange:
@@ -251,6 +249,10 @@ class _Loader:
         if not start < end <= allocation.nbytes:
             raise fields.fault("", f"bytes {start}..{end} are not in the {allocation.nbytes} there are")
         return BufferRange(allocation.memory, allocation.address + start, allocation.address + end, role)
+
+
+def _refuse_long(data: bytes) -> MlxBuffer:
+    raise InvalidArgument(f"{len(data)} bytes inline, expected at most {INLINE_LIMIT}")
 
 
 def _read_constant(fields: Fields) -> tuple[Any, Any]:
