@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-PRINTED = {
+PRINTED: dict[str, tuple[list[str], list[str]]] = {
+    "graph_pictures": (
+        ["{folder}"],
+        [r"graph-before\.svg: <ComputeGraph of 6 dispatches", r"changes: \{'fused': [1-9]"],
+    ),
     "hello_kernel": ([], [r"result .*\(right\)", r"device ", r"GPU time +\d+ us"]),
     "dispatch_cost_calibration": (
         ["--quick"],
@@ -32,9 +36,11 @@ PRINTED = {
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
-def test_example(path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_example(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     arguments, expected = PRINTED[path.stem]
-    monkeypatch.setattr(sys, "argv", [str(path), *arguments])
+    monkeypatch.setattr(sys, "argv", [str(path), *(each.format(folder=tmp_path) for each in arguments)])
     try:
         runpy.run_path(str(path), run_name="__main__")
     except SystemExit as left:

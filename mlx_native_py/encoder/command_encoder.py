@@ -53,7 +53,7 @@ class CommandEncoder:
         self.mem_ranges = MemRanges()
         """What the dispatches since the last barrier touch."""
         self.barriers: list[Barrier] = []
-        """Every barrier of the pass, and why it is there."""
+        """The barriers that were placed here, and why; those inside of a plan are the plan's."""
         self._auto_barrier = now.auto_barrier if auto_barrier is None else auto_barrier
         self._unretained = now.unretained_refs if unretained_refs is None else unretained_refs
         self._profile_cb, self._profile_dispatch = now.profile_cb, now.profile_dispatch
@@ -115,16 +115,18 @@ class CommandEncoder:
         except (KeyError, TypeError, AttributeError):
             launch = plan_launch(pipeline, threads, threadgroups, group, shared)
         values, read, written = self._resolver.resolve(pipeline, args)
+        declared: tuple[MlxBuffer, ...] = ()
         if reads is not None:
-            read = self._resolver.spans(reads)
+            read, declared = self._resolver.spans(reads)
         if writes is not None:
-            written = self._resolver.spans(writes)
+            written, more = self._resolver.spans(writes)
+            declared += more
         if kind is not _OTHER or self._pending_kind is not _OTHER:
             kind, self._pending_kind = checked_kind(self._pending_kind if kind is _OTHER else kind), _OTHER
         self.tally.dispatches += 1
         self._mine.dispatches += 1
         if self._captured is not None:
-            self._capture(pipeline, launch, values, read, written, kind)
+            self._capture(pipeline, launch, values, read, written, kind, declared)
         else:
             self._encode(pipeline, launch, values, read, written, kind)
 
@@ -151,6 +153,8 @@ class CommandEncoder:
             if isinstance(binding.value, MlxBuffer):
                 self._resolver.check(node.pipeline, binding.slot, binding.value)
             values[binding.slot] = binding.value
+        for buffer in node.declared:
+            self._pass.keep(buffer.allocation)
         kind, self._pending_kind = self._pending_kind, _OTHER
         read, written = [each.span for each in node.reads], [each.span for each in node.writes]
         self._encode(node.pipeline, node.launch, values, read, written, node.op_kind if kind is _OTHER else kind)
@@ -164,6 +168,9 @@ class CommandEncoder:
         if plan.device is not self.device:
             raise InvalidArgument("this plan was made for another device")
         ticket = self._ticket
+        # Whatever can be refused comes before anything is recorded.
+        for each in plan.lend(ticket):
+            self._pass.keep(each)
         conflict = self.mem_ranges.track(plan.reads, plan.writes, len(ticket.dispatches))
         if conflict is not None:
             self._barrier(Barrier(len(ticket.dispatches), ticket, conflict))
@@ -290,8 +297,6 @@ class CommandEncoder:
         state = "recording" if self.is_recording else "committed" if self._ticket.is_submitted else "discarded"
         return f"<CommandEncoder, {state}, {len(self._ticket.dispatches)} dispatches, {len(self.barriers)} barriers>"
 
-    # Inside
-
     def _encode(
         self, pipeline: Pipeline, launch: Launch, values: Values, read: list[Span], written: list[Span], kind: Any
     ) -> None:
@@ -323,14 +328,21 @@ class CommandEncoder:
         self.barriers.append(barrier)
 
     def _capture(
-        self, pipeline: Pipeline, launch: Launch, values: Values, read: list[Span], written: list[Span], kind: Any
+        self,
+        pipeline: Pipeline,
+        launch: Launch,
+        values: Values,
+        read: list[Span],
+        written: list[Span],
+        kind: Any,
+        declared: tuple[MlxBuffer, ...],
     ) -> None:
         bindings = tuple(RecordedBinding(slot, value) for slot, value in enumerate(values) if value is not None)
         reads = tuple(BufferRange(*span, MemRangeRole.Src) for span in read)
         writes = tuple(BufferRange(*span, MemRangeRole.Dst) for span in written)
         self._resolver.note(bindings)
         if self._captured is not None:
-            self._captured.append(CapturedDispatch(pipeline, bindings, launch, kind, reads, writes))
+            self._captured.append(CapturedDispatch(pipeline, bindings, launch, kind, reads, writes, declared))
 
     def _apply_label(self, label: str | None) -> None:
         if label is None:

@@ -36,7 +36,7 @@ class Replayable(Protocol):
     def reads(self) -> Sequence[Span]: ...
     @property
     def writes(self) -> Sequence[Span]: ...
-    def memory(self) -> Iterable[Any]: ...
+    def lend(self, ticket: Ticket) -> Iterable[Any]: ...
     def send(self, mtl: Any) -> None: ...
     def send_sampled(self, encode: Callable[..., None], barrier: Callable[[], None]) -> None: ...
     def left(self) -> Values: ...
@@ -130,18 +130,17 @@ class ComputePass:
 
     def replay(self, plan: Replayable) -> None:
         """All messages of a plan; with a sample around each dispatch, they are sent one dispatch at a time."""
-        for allocation in plan.memory():
-            self.keep(allocation)
         if self._samples is not None:
             plan.send_sampled(self.encode, self.barrier)
             return
         if self._mtl is None:
             self._open()
-        plan.send(self._mtl)
+        # Forgotten before the first message, since a plan that breaks off has set whatever it had come to.
         self._earlier = plan.left()
         self._sent = [None] * BUFFER_SLOTS
         self._shared = {}
         self._pipeline = None
+        plan.send(self._mtl)
 
     def barrier(self) -> None:
         """Of all buffers."""
@@ -164,8 +163,8 @@ class ComputePass:
         """Holds on to memory until the GPU is done."""
         kept = self._ticket.keep
         if allocation not in kept:
-            kept.add(allocation)
             self._ticket.hold(allocation)
+            kept.add(allocation)
 
     def _open(self) -> None:
         metal, commands = self._door.Metal, self._ticket.mtl

@@ -129,6 +129,13 @@ class CapturedDispatch(CapturedNode):
     op_kind: CapturedOpKind
     reads: tuple[BufferRange, ...]
     writes: tuple[BufferRange, ...]
+    declared: tuple[MlxBuffer, ...] = ()
+    """Buffers that were named as read or written, bound or not."""
+
+    @property
+    def buffers(self) -> list[MlxBuffer]:
+        """All buffers that it needs."""
+        return [*(each.value for each in self.bindings if isinstance(each.value, MlxBuffer)), *self.declared]
 
     @property
     def dispatch_kind(self) -> DispatchKind:

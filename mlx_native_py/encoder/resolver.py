@@ -81,8 +81,8 @@ class Resolver:
         if value.allocation.residency is not self._residency:
             raise foreign(pipeline, value)
 
-    def spans(self, buffers: Iterable[MlxBuffer]) -> list[Span]:
-        """Of what the caller says is touched; it need not be bound, so it is kept alive here."""
+    def spans(self, buffers: Iterable[MlxBuffer]) -> tuple[list[Span], tuple[MlxBuffer, ...]]:
+        """Of what the caller says is touched, with the buffers; they need not be bound, so they are kept alive here."""
         found = []
         if not isinstance(buffers, Iterable):
             raise InvalidArgument(f"reads= and writes= take buffers and views, not {buffers!r}")
@@ -91,8 +91,8 @@ class Resolver:
                 raise InvalidArgument(f"reads= and writes= take buffers and views, not {each!r}")
             each.allocation.require_live()
             self.opened.keep(each.allocation)
-            found.append(each.span)
-        return found
+            found.append(each)
+        return [each.span for each in found], tuple(found)
 
     def note(self, bindings: Iterable[RecordedBinding]) -> None:
         """What a captured dispatch leaves behind."""

@@ -18,7 +18,7 @@ ADDRESS_BYTES = 8
 
 _KERNEL = re.compile(
     r"(?P<template>template\s*<(?P<parameters>[^{}();]*?)>\s*)?"
-    r"(?P<limits>\[\[[^\]]*\]\]\s*)?\bkernel\s+(?P<after>\[\[[^\]]*\]\]\s*)?void\s+(?P<name>\w+)\s*\("
+    r"(?P<limits>\[\[\s*max_[^\]]*\]\]\s*)?\bkernel\s+(?P<after>\[\[[^\]]*\]\]\s*)?void\s+(?P<name>\w+)\s*\("
 )
 _ATTRIBUTE = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
 _NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..buffer import MlxBuffer
+from ..dtypes import DType
 from ..errors import MlxError
 from ..pipeline import BUFFER_SLOTS
 from .prepared import Prepared, declare
@@ -22,18 +23,17 @@ _OFFSETS = 1 << 32
 class Indirect:
     """An encoded MTLIndirectCommandBuffer and what has to be said each time before it runs."""
 
-    def __init__(self, device: MlxDevice, mtl: Any, count: int, pipelines: Sequence[Any], arena: MlxBuffer) -> None:
+    def __init__(self, device: MlxDevice, mtl: Any, sequence: Sequence[Prepared], arena: MlxBuffer) -> None:
         self._device = device
         self._mtl = mtl
-        self._range = (0, count)
+        self._range = (0, len(sequence))
         self.arena = arena
         """The only one that the commands know."""
-        # Below Apple's ninth family the commands' pipelines have to be made resident by being set.
-        self._pipelines = () if device.capabilities.indirect_pipelines_stay_resident else tuple(pipelines)
+        self._help = None if device.capabilities.indirect_pipelines_stay_resident else _Help(device, sequence)
 
     @property
     def message_count(self) -> int:
-        return 2 + 2 * len(self._pipelines)
+        return 2 + (0 if self._help is None else self._help.message_count)
 
     def hold(self, _: object) -> None:
         """For the encoder, which keeps this like memory until the GPU is done: a command buffer may not."""
@@ -41,10 +41,41 @@ class Indirect:
     def send(self, enc: Any, resources: Sequence[Any]) -> None:
         """Runs the commands on an MTLComputeCommandEncoder."""
         declare(self._device, enc, [*resources, self.arena.mtl])
-        for pipeline in self._pipelines:
-            enc.setComputePipelineState_(pipeline)
-            enc.dispatchThreadgroups_threadsPerThreadgroup_((0, 0, 0), (1, 1, 1))
+        if self._help is not None:
+            self._help.send(enc)
         enc.executeCommandsInBuffer_withRange_(self._mtl, self._range)
+
+
+class _Help:
+    """Below Apple's ninth family, commands do not make their pipelines resident, so each is launched once outside.
+
+    It is launched with as many threadgroups as a buffer of zeros says: a direct launch of none is an error to Metal's
+    validation, as is one with nothing bound.
+    """
+
+    def __init__(self, device: MlxDevice, sequence: Sequence[Prepared]) -> None:
+        first = {each.pipeline: each.step.node.launch for each in reversed(sequence)}
+        self._launches = [(device.kernels.indirect(pipeline).mtl, launch) for pipeline, launch in first.items()]
+        bindings = [binding for pipeline in first for binding in pipeline.buffers if binding is not None]
+        words = max([3, *(-(-binding.size // 4) for binding in bindings)])
+        self._none = device.empty(words, DType.U32).fill(0)
+        slots = max(len(pipeline.buffers) for pipeline in first)
+        self._bound = [self._none.mtl] * slots, [0] * slots, (0, slots)
+
+    @property
+    def message_count(self) -> int:
+        return bool(self._bound[0]) + sum(2 + len(launch.shared) for _, launch in self._launches)
+
+    def send(self, enc: Any) -> None:
+        if self._bound[0]:
+            enc.setBuffers_offsets_withRange_(*self._bound)
+        for pipeline, launch in self._launches:
+            enc.setComputePipelineState_(pipeline)
+            for index, length in launch.shared:
+                enc.setThreadgroupMemoryLength_atIndex_(length, index)
+            enc.dispatchThreadgroupsWithIndirectBuffer_indirectBufferOffset_threadsPerThreadgroup_(
+                self._none.mtl, 0, launch.group
+            )
 
 
 def indirect(device: MlxDevice, sequence: Sequence[Prepared], arena: MlxBuffer) -> Indirect | str:
@@ -65,7 +96,7 @@ def indirect(device: MlxDevice, sequence: Sequence[Prepared], arena: MlxBuffer) 
             return f"{device.name} gives no indirect command buffer"
         for index, each in enumerate(sequence):
             _encode(mtl.indirectComputeCommandAtIndex_(index), each, pipelines[each.pipeline], arena)
-    return Indirect(device, mtl, len(sequence), list(dict.fromkeys(pipelines.values())), arena)
+    return Indirect(device, mtl, sequence, arena)
 
 
 def _reaches_far(node: Any) -> bool:

@@ -37,7 +37,8 @@ class Moves:
                 raise InvalidArgument(
                     f"kernel {node.pipeline.label!r} finds {old.allocation} by an address, which cannot be replaced"
                 )
-        return replace(node, bindings=bindings, reads=reads, writes=writes)
+        declared = tuple(map(self.buffer, node.declared))
+        return replace(node, bindings=bindings, reads=reads, writes=writes, declared=declared)
 
     def buffer(self, buffer: MlxBuffer) -> MlxBuffer:
         """A buffer or view in its new place."""

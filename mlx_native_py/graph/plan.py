@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..buffer import MlxBuffer
-from ..encoder import CommandEncoder
+from ..encoder import CommandEncoder, Ticket
 from ..encoder.resolver import Values
 from ..errors import EncoderStateError, InvalidArgument
 from ..hazards import Span
 from .arena import Arena, Scalars
 from .compute_graph import check_binding, counted
 from .indirect import Indirect, indirect
+from .lease import Lease
 from .order import Step, ends_fenced
-from .prepared import Left, Message, Prepared, bindings, check, declare, messages, tables
+from .prepared import Left, Message, Prepared, allocations, bindings, check, declare, messages, tables
 from .straight import Replay, straight_line
 
 if TYPE_CHECKING:
@@ -74,9 +75,9 @@ class Plan:
         self._closes = ends_fenced(graph.nodes)
         self.barrier_count = sum(step.barrier for step in self.steps) + self._closes
         self.reads, self.writes = _touched(self.steps)
-        buffers = [each.value for step in self.steps for each in step.node.bindings]
-        self._allocations = list(dict.fromkeys(each.allocation for each in buffers if isinstance(each, MlxBuffer)))
+        self._allocations = allocations(step.node for step in self.steps)
         self._resources = [each.mtl for each in self._allocations]
+        self._lease = Lease(self._allocations)
         self._prepared, self._arena = prepared, arena
         self._left = Left(prepared, arena)
         self._indirect = made if isinstance(made, Indirect) else None
@@ -141,17 +142,15 @@ class Plan:
 
     # For the encoder
 
-    def memory(self) -> Iterable[Any]:
-        """Everything that a replay touches, the arena and the commands among it; the arena is chosen here."""
-        for each in self._allocations:
-            each.require_live()
+    def lend(self, ticket: Ticket) -> Iterable[Any]:
+        """Its memory to a command buffer; what changes from replay to replay, arena and commands, is answered."""
+        self._lease.use(ticket)
         commands = self._indirect
         self._numbers = self._arena.current(None if commands is None else commands.arena)
-        held = (*self._allocations, self._numbers.allocation)
-        return held if commands is None else (*held, commands)
+        return (self._numbers.allocation,) if commands is None else (self._numbers.allocation, commands)
 
     def send(self, mtl: Any) -> None:
-        """All messages of a replay, behind `memory`."""
+        """All messages of a replay, behind `lend`."""
         commands, numbers = self._indirect, self._numbers
         if numbers is None:
             raise EncoderStateError("a plan is replayed by an encoder, which asks for its memory first")

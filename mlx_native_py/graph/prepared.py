@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..allocation import Allocation
 from ..buffer import MlxBuffer
 from ..encoder import CapturedDispatch
 from ..encoder.resolver import Resolver, Values
@@ -18,7 +19,7 @@ from .order import Step
 if TYPE_CHECKING:
     from ..device import MlxDevice
 
-__all__ = ["Bound", "Left", "Message", "Prepared", "bindings", "check", "declare", "messages", "tables"]
+__all__ = ["Bound", "Left", "Message", "Prepared", "allocations", "bindings", "check", "declare", "messages", "tables"]
 
 Bound = tuple[Any, int, int]
 """MTLBuffer (None for the arena), offset and slot."""
@@ -91,6 +92,12 @@ def declare(device: MlxDevice, enc: Any, resources: Sequence[Any]) -> None:
         return
     metal = device.door.Metal
     enc.useResources_count_usage_(resources, len(resources), metal.MTLResourceUsageRead | metal.MTLResourceUsageWrite)
+
+
+def allocations(nodes: Iterable[CapturedDispatch]) -> list[Allocation]:
+    """All memory that the dispatches bind, or say that they use."""
+    buffers = [buffer for node in nodes for buffer in node.buffers]
+    return list(dict.fromkeys(buffer.allocation for buffer in buffers))
 
 
 def bindings(_: MlxDevice, steps: Sequence[Step], arena: Arena) -> list[Prepared]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..buffer import MlxBuffer
-from ..encoder import CommandEncoder
+from ..encoder import CommandEncoder, Ticket
 from ..encoder.resolver import Values
 from ..errors import InvalidArgument
 from ..hazards import Span
 from ..pipeline import BUFFER_SLOTS
 from .arena import Arena, Scalars
 from .compute_graph import counted
+from .lease import Lease
 from .masks import hazard_masks
 from .order import Step
-from .prepared import Left, bindings, check, declare, tables
+from .prepared import Left, allocations, bindings, check, declare, tables
 
 if TYPE_CHECKING:
     from .compute_graph import ComputeGraph
@@ -74,9 +74,9 @@ class PreparedOps:
         """Barriers of the last time that they were encoded."""
         self.reads: list[Span] = list(dict.fromkeys(each.span for node in nodes for each in node.reads))
         self.writes: list[Span] = list(dict.fromkeys(each.span for node in nodes for each in node.writes))
-        values = [each.value for node in nodes for each in node.bindings]
-        self._allocations = list(dict.fromkeys(each.allocation for each in values if isinstance(each, MlxBuffer)))
-        self._resources = [each.mtl for each in self._allocations]
+        used = allocations(nodes)
+        self._resources = [each.mtl for each in used]
+        self._lease = Lease(used)
         self._left = Left((self._prepared[index] for index in self._order), self._arena)
 
     def __len__(self) -> int:
@@ -105,10 +105,9 @@ class PreparedOps:
 
     # For the encoder
 
-    def memory(self) -> Iterable[Any]:
-        for each in self._allocations:
-            each.require_live()
-        return (*self._allocations, self._arena.current().allocation)
+    def lend(self, ticket: Ticket) -> Iterable[Any]:
+        self._lease.use(ticket)
+        return (self._arena.current().allocation,)
 
     def left(self) -> Values:
         return self._left.values()

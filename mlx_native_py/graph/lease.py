@@ -1,0 +1,45 @@
+"""A plan's claim on its memory, made once and not for each replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from weakref import ReferenceType, ref
+
+from ..allocation import Allocation
+from ..encoder import Ticket
+
+__all__ = ["Lease"]
+
+
+class _Claim:
+    """What an allocation remembers: it is free when the lease is gone and its last replay is done."""
+
+    __slots__ = ("lease", "tickets")
+
+    def __init__(self, lease: Lease) -> None:
+        self.lease: ReferenceType[Lease] = ref(lease)
+        self.tickets: list[Ticket] = []
+
+    def done(self) -> bool:
+        return self.lease() is None and all(ticket.done() for ticket in self.tickets)
+
+
+class Lease:
+    """Keeps memory from being lent to others while it lives, and until the replays that it was told of are done."""
+
+    __slots__ = ("_allocations", "_claim", "__weakref__")
+
+    def __init__(self, allocations: Iterable[Allocation]) -> None:
+        self._allocations = tuple(allocations)
+        self._claim = _Claim(self)
+        for each in self._allocations:
+            each.hold(self._claim)
+
+    def use(self, ticket: Ticket) -> None:
+        """A replay in this command buffer uses the memory; refuses where some of it went back to its pool."""
+        for each in self._allocations:
+            if each.released:
+                each.require_live()
+        ticket.keep.update(self._allocations)
+        claim = self._claim
+        claim.tickets = [*(each for each in claim.tickets if not each.is_closed), ticket]
