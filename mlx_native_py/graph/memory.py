@@ -76,7 +76,7 @@ def shared_memory(
     size = _place(lives)
     if size >= sum(life.allocation.nbytes for life in lives):
         return list(nodes), 0
-    home = device.empty(size, DType.U8, label="temporaries")
+    home = device.empty(size, DType.U8, label="t")
     moves = Moves((_whole(life.allocation), home.slice_view(life.offset, life.allocation.nbytes)) for life in lives)
     return [moves.node(node) for node in nodes], sum(life.allocation.nbytes for life in lives) - size
 

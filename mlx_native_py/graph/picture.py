@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from ..hazards import Memory
+from ..hazards import BufferRange, Memory
 from .order import Step
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["as_dot", "as_svg", "as_text"]
 
-WIDTH, HEIGHT, GAP, RISE, MARGIN = 190, 44, 26, 64, 20
+WIDTH, HEIGHT, GAP, RISE, MARGIN = 200, 58, 26, 64, 20
 _STYLE = """<style>
 text { font: 12px ui-monospace, monospace; fill: #222 } .small { font-size: 10px; fill: #666 }
 .box { fill: #eef3fb; stroke: #4a6fa5 } .edge { stroke: #4a6fa5; fill: none; marker-end: url(#tip) }
@@ -45,7 +45,7 @@ def as_dot(graph: ComputeGraph) -> str:
         lines.append(
             f"  subgraph cluster_{row} {{ style=dashed; color=red; label={_quoted(_heading(steps, group, names))};"
         )
-        lines += [f"    n{index} [label={_quoted(steps[index].node.pipeline.label)}];" for index in group]
+        lines += [f"    n{index} [label={_quoted(_title(steps[index], names))}];" for index in group]
         lines.append("  }")
     lines += [f"  n{a} -> n{b} [label={_quoted(name)}];" for a, b, name in _edges(steps, names)]
     return "\n".join([*lines, "}"])
@@ -64,8 +64,8 @@ def as_svg(graph: ComputeGraph) -> str:
     body = [f'<rect class="page" width="{width}" height="{height}"/>']
     for group in groups[1:]:
         body.append(_barrier_line(place[group[0]][1] - RISE // 2, width, _reason(steps[group[0]], names)))
-    body += [_arrow(place[a], place[b], name) for a, b, name in _edges(steps, names)]
-    body += [_box(place[index], steps[index]) for index in place]
+    body += _arrows(place, _edges(steps, names))
+    body += [_box(place[index], steps[index], names) for index in place]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">\n'
         + "\n".join([_STYLE, *body])
@@ -73,18 +73,35 @@ def as_svg(graph: ComputeGraph) -> str:
     )
 
 
-def _box(at: tuple[int, int], step: Step) -> str:
+def _box(at: tuple[int, int], step: Step, names: dict[Memory, str]) -> str:
     (x, y), node = at, step.node
     launch = f"{'x'.join(map(str, node.launch.grid))} {node.dispatch_kind.value}"
     return (
         f'<rect class="box" x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="6"/>'
         f'<text x="{x + 10}" y="{y + 19}">{escape(_short(node.pipeline.label, 24))}</text>'
-        f'<text class="small" x="{x + 10}" y="{y + 35}">{escape(launch)}</text>'
+        f'<text class="small" x="{x + 10}" y="{y + 34}">{escape(_short(_flow(step, names), 31))}</text>'
+        f'<text class="small" x="{x + 10}" y="{y + 49}">{escape(launch)}</text>'
     )
 
 
+def _flow(step: Step, names: dict[Memory, str]) -> str:
+    (_, reads), (_, writes) = _touched(step)
+    return f"{', '.join(_labels(reads, names))} \u2192 {', '.join(_labels(writes, names))}"
+
+
+def _arrows(place: dict[int, tuple[int, int]], edges: Sequence[tuple[int, int, str]]) -> list[str]:
+    """Those that end at one box come in side by side."""
+    found = []
+    for target in dict.fromkeys(end for _, end, _ in edges):
+        arriving = sorted((place[start], name) for start, end, name in edges if end == target)
+        for number, (start, name) in enumerate(arriving, 1):
+            x = place[target][0] + WIDTH * number // (len(arriving) + 1)
+            found.append(_arrow(start, (x, place[target][1]), name))
+    return found
+
+
 def _arrow(start: tuple[int, int], end: tuple[int, int], name: str) -> str:
-    x1, y1, x2, y2 = start[0] + WIDTH // 2, start[1] + HEIGHT, end[0] + WIDTH // 2, end[1]
+    x1, y1, (x2, y2) = start[0] + WIDTH // 2, start[1] + HEIGHT, end
     middle = (y1 + y2) // 2
     return (
         f'<path class="edge" d="M{x1} {y1} C{x1} {middle} {x2} {middle} {x2} {y2}"/>'
@@ -104,7 +121,7 @@ def _short(text: str, most: int) -> str:
 
 
 def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
 def _groups(steps: Sequence[Step]) -> list[list[int]]:
@@ -117,6 +134,10 @@ def _groups(steps: Sequence[Step]) -> list[list[int]]:
     return groups
 
 
+def _title(step: Step, names: dict[Memory, str]) -> str:
+    return f"{step.node.pipeline.label}\n{_flow(step, names)}"
+
+
 def _heading(steps: Sequence[Step], group: Sequence[int], names: dict[Memory, str]) -> str:
     return f"barrier: {_reason(steps[group[0]], names)}" if group[0] else ""
 
@@ -125,7 +146,7 @@ def _reason(step: Step, names: dict[Memory, str]) -> str:
     if step.conflict is None:
         return "placed by hand"
     hazard = step.conflict.hazard
-    return f"{hazard.kind.name} on {names[hazard.allocation]}"
+    return f"{hazard.kind.name} on {_label(hazard.allocation, hazard.start, names)}"
 
 
 def _names(graph: ComputeGraph) -> dict[Memory, str]:
@@ -145,13 +166,18 @@ def _names(graph: ComputeGraph) -> dict[Memory, str]:
     return names
 
 
-def _touched(step: Step) -> tuple[tuple[str, Sequence[Memory]], ...]:
-    reads = [each.allocation for each in step.node.reads]
-    return ("reads", reads), ("writes", [each.allocation for each in step.node.writes])
+def _touched(step: Step) -> tuple[tuple[str, Sequence[BufferRange]], ...]:
+    return ("reads", step.node.reads), ("writes", step.node.writes)
 
 
-def _labels(memories: Sequence[Memory], names: dict[Memory, str]) -> list[str]:
-    return list(dict.fromkeys(names[memory] for memory in memories))
+def _labels(ranges: Sequence[BufferRange], names: dict[Memory, str]) -> list[str]:
+    return list(dict.fromkeys(_label(each.allocation, each.start, names) for each in ranges))
+
+
+def _label(memory: Memory, start: int, names: dict[Memory, str]) -> str:
+    """The name of a memory, and where in it the bytes begin."""
+    offset = start - memory.address
+    return f"{names[memory]}+{offset}" if offset else names[memory]
 
 
 def _edges(steps: Sequence[Step], names: dict[Memory, str]) -> list[tuple[int, int, str]]:
@@ -161,6 +187,6 @@ def _edges(steps: Sequence[Step], names: dict[Memory, str]) -> list[tuple[int, i
         for wanted in step.node.reads:
             for earlier in range(index - 1, -1, -1):
                 if any(wanted.conflicts_with(each) for each in steps[earlier].node.writes):
-                    found[earlier, index, names[wanted.allocation]] = None
+                    found[earlier, index, _label(wanted.allocation, wanted.start, names)] = None
                     break
     return list(found)
