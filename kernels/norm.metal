@@ -1,9 +1,9 @@
 // Row by row: rms_norm  y = x / sqrt(mean(x^2) + eps) * w,  l2_norm  y = x / sqrt(sum(x^2) + eps),
 // layer_norm  y = (x - mean(x)) / sqrt(var(x) + eps) * w + b, and rms_norm with a residual, a factor or RoPE around it.
 #include <metal_stdlib>
+using namespace metal;
 #include "shared/reduce.h"
 #include "shared/turns.h"
-using namespace metal;
 // Every operation rounds by itself, so that a fused kernel leaves the bits of the two that it stands for.
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)

@@ -1,8 +1,8 @@
 // Row by row: row_sum  y = sum(x),  cumsum  y[i] = x[0] + ... + x[i],  argmax and argmin.
 #include <metal_stdlib>
+using namespace metal;
 #include "shared/order.h"
 #include "shared/reduce.h"
-using namespace metal;
 
 template <typename T>
 kernel void row_sum(device const T *x [[buffer(0)]],

@@ -1,8 +1,8 @@
 // RoPE: each pair (a, b) of a head turns by its angle, (a cos - b sin, a sin + b cos); the angle is that of the pair
 // for one step times the position on the pair's axis.
 #include <metal_stdlib>
-#include "shared/turns.h"
 using namespace metal;
+#include "shared/turns.h"
 
 struct Layout {
   ulong batch, head, token;  // elements from one to the next

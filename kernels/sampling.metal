@@ -1,10 +1,10 @@
 // Sampling from softmax(logits / temperature), in whole numbers. A token weighs 2^31 exp((logit - max) / temperature),
 // rounded; all sums are exact, so the draw depends on nothing but the weights, the seed and the step.
 #include <metal_stdlib>
+using namespace metal;
 #include "shared/order.h"
 #include "shared/random.h"
 #include "shared/reduce.h"
-using namespace metal;
 
 constant constexpr uint BUCKETS = 1024;
 constant constexpr float ONE = 2147483648.0f;

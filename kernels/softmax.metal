@@ -1,8 +1,8 @@
 // Row by row: softmax  y = exp(x - max(x)) / sum(exp(x - max(x))), also of x * scale + mask, and
 // logsumexp  y = max(x) + log(sum(exp(x - max(x)))).
 #include <metal_stdlib>
-#include "shared/reduce.h"
 using namespace metal;
+#include "shared/reduce.h"
 // Every operation rounds by itself, so that a fused kernel leaves the bits of the two that it stands for.
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)

@@ -1,8 +1,8 @@
 // Sorting of rows: each value becomes an item, its order above its index in 64 bits, so that no two items are equal and
 // any sort of items is a stable sort of values. Blocks are sorted in threadgroup memory, then merged two by two.
 #include <metal_stdlib>
-#include "shared/order.h"
 using namespace metal;
+#include "shared/order.h"
 
 constant constexpr uint LARGEST_BLOCK = 1024;
 constant constexpr uint MERGED_EACH = 8;

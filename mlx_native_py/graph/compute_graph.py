@@ -145,8 +145,10 @@ class ComputeGraph:
     def share_memory(self) -> ComputeGraph:
         """With its temporaries over each other's memory where they are never alive at once."""
         self._require_names("share_memory")
-        nodes, saved = shared_memory(self._nodes, self.temporaries, self.device)
-        return self._changed("bytes saved", nodes, saved)
+        nodes, saved, home = shared_memory(self._nodes, self.temporaries, self.device)
+        better = self._changed("bytes saved", nodes, saved)
+        better._temporaries += () if home is None else (home,)
+        return better
 
     def optimise(self) -> ComputeGraph:
         """All passes; those about temporaries only where the results have names."""

@@ -63,22 +63,23 @@ class _Life:
 
 def shared_memory(
     nodes: Sequence[CapturedNode], temporaries: Collection[Allocation], device: MlxDevice
-) -> tuple[list[CapturedNode], int]:
-    """The nodes with their temporaries in one new buffer, and the bytes that this saves.
+) -> tuple[list[CapturedNode], int, Allocation | None]:
+    """The nodes with their temporaries in new memory, the bytes that this saves, and that memory.
 
     A temporary takes part if each byte that is read of it was written before in the same run; then it does not matter
     what else lives there in the meantime. Tenants follow each other behind barriers that are there anyway. Nothing
     moves where a dispatch does not say what it writes, for it may touch any of them.
     """
     if not all(is_annotated(node) for node in nodes if isinstance(node, CapturedDispatch)):
-        return list(nodes), 0
+        return list(nodes), 0, None
     lives = _lives(nodes, temporaries)
     size = _place(lives)
     if size >= sum(life.allocation.nbytes for life in lives):
-        return list(nodes), 0
+        return list(nodes), 0, None
     home = device.empty(size, DType.U8, label="t")
     moves = Moves((_whole(life.allocation), home.slice_view(life.offset, life.allocation.nbytes)) for life in lives)
-    return [moves.node(node) for node in nodes], sum(life.allocation.nbytes for life in lives) - size
+    saved = sum(life.allocation.nbytes for life in lives) - size
+    return [moves.node(node) for node in nodes], saved, home.allocation
 
 
 def _whole(allocation: Allocation) -> MlxBuffer:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mlx_native_py import CommandEncoder, ComputeGraph, MlxBuffer, MlxDevice, ops
 
@@ -124,3 +126,26 @@ def test_a_named_value_between_them_stays(device: MlxDevice, data: dict[str, Mlx
 def test_small_types_would_be_rounded_between(device: MlxDevice, data: dict[str, MlxBuffer], dtype: str) -> None:
     small = {name: device.buffer(buffer.numpy(), dtype) for name, buffer in data.items()}
     assert recorded(device, PAIRS["norm times"], small).fuse().changes["fused"] == 0
+
+
+STEPS = ("rms_norm", "add", "mul", "silu", "gelu_approx", "sigmoid", "softmax", "scalar_mul")
+
+
+@given(
+    chain=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=14),
+    kept=st.integers(0, 9),
+)
+def test_random_chains_keep_their_bits(device: MlxDevice, chain: list[tuple[str, int, int]], kept: int) -> None:
+    rng = np.random.default_rng(5)
+    values = [device.buffer(rng.normal(size=(2, 40)).astype(np.float32)) for _ in range(2)]
+    weight = device.buffer(rng.normal(size=40).astype(np.float32))
+    with device.capture(a=values[0], b=values[1]) as graph:
+        for name, first, second in chain:
+            # Mostly the newest value, as in models, now and then an older one.
+            one, other = (values[-1 - place % min(3, len(values)) if place < 8 else 0] for place in (first, second))
+            more = {"rms_norm": (weight,), "add": (other,), "mul": (other,), "scalar_mul": (0.5,)}.get(name, ())
+            values.append(getattr(ops, name)(graph.encoder, one, *more))
+        graph.keep(out=values[-1], other=values[kept % len(values)])
+    expected = bits(graph), graph.names["other"].to_bytes()
+    for better in (graph.fuse(), graph.optimise()):
+        assert (bits(better), better.names["other"].to_bytes()) == expected

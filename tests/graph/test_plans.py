@@ -90,7 +90,7 @@ class TestPlan:
         assert len(entries) == 2 and value(out) == 29
         kernel_profile.reset()
 
-    def test_a_failed_kernel_is_reported(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
+    def test_its_dispatches_are_known(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
         plan = self._plan(device, indirect, bindless)
         enc = device.command_encoder()
         plan.encode(enc)

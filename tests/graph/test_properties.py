@@ -30,6 +30,18 @@ def prepared(graph: ComputeGraph, *, bindless: bool) -> None:
         graph.prepare(bindless=bindless).encode(enc)
 
 
+def half_by_hand(graph: ComputeGraph, *, plan_first: bool) -> None:
+    """A plan beside dispatches that are encoded one by one, in one command buffer."""
+    middle = len(graph.nodes) // 2
+    halves = [ComputeGraph.from_nodes(graph.device, part) for part in (graph.nodes[:middle], graph.nodes[middle:])]
+    with graph.device.command_encoder() as enc:
+        for part, planned in zip(halves, (plan_first, not plan_first), strict=True):
+            if planned:
+                part.plan().encode(enc)
+            else:
+                part.encode_sequential(enc)
+
+
 WAYS: dict[str, Callable[[ComputeGraph], None]] = {
     "as captured": lambda graph: graph.run(),
     "reordered": lambda graph: graph.reorder().run(),
@@ -42,6 +54,8 @@ WAYS: dict[str, Callable[[ComputeGraph], None]] = {
     "prepared": lambda graph: prepared(graph, bindless=False),
     "prepared, bindless": lambda graph: prepared(graph, bindless=True),
     "reordered plan": lambda graph: graph.reorder().plan().run(),
+    "plan, then by hand": lambda graph: half_by_hand(graph, plan_first=True),
+    "by hand, then plan": lambda graph: half_by_hand(graph, plan_first=False),
 }
 MEMORY_WAYS: dict[str, Callable[[ComputeGraph], ComputeGraph]] = {
     "without dead stores": lambda graph: graph.drop_dead_stores(),
