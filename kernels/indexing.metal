@@ -56,6 +56,7 @@ kernel void quantized_embedding(device const uint *w [[buffer(0)]],
   const long row = row_of(ids[at.y], p.rows, p.is_signed);
   T value = T(0.0f);
   if (row != NO_ROW) {
+#pragma METAL fp contract(off)
     device const uint *words = w + row * (p.width / 32 * p.bits);
     const uint bit = at.x * p.bits, shift = bit % 32;
     uint q = words[bit / 32] >> shift;
@@ -64,8 +65,7 @@ kernel void quantized_embedding(device const uint *w [[buffer(0)]],
     }
     q &= (1u << p.bits) - 1;
     const long group = row * (p.width / p.group_size) + at.x / p.group_size;
-    // Through memory, so that the compiler cannot fuse the two steps.
-    volatile float product = float(T(float(scales[group]) * float(q)));
+    float product = float(T(float(scales[group]) * float(q)));
     value = T(product + float(biases[group]));
   }
   out[ulong(at.y) * p.width + at.x] = T(float(value) * p.scale);

@@ -57,9 +57,9 @@ struct Rounded {
   device T *to;
   float2 factors;
   void operator()(uint i, float4 q) thread {
+#pragma METAL fp contract(off)
     for (uint j = 0; j < 4; ++j) {
-      // Through memory, so that the compiler cannot fuse the two steps.
-      volatile float product = float(T(factors.x * q[j]));
+      float product = float(T(factors.x * q[j]));
       to[4 * i + j] = T(MXFP4 ? product : product + factors.y);
     }
   }

@@ -3,6 +3,7 @@
 #include <metal_stdlib>
 using namespace metal;
 #include "shared/reduce.h"
+
 // Every operation rounds by itself, so that a fused kernel leaves the bits of the two that it stands for.
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
