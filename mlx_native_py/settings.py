@@ -8,6 +8,7 @@ also those started inside the block, keep the environment's values.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,7 +22,7 @@ from .errors import SettingsError
 __all__ = ["DeviceChoice", "EngineChoice", "Settings", "current", "override"]
 
 DeviceChoice = Literal["auto", "metal", "soft"]
-EngineChoice = Literal["auto", "flat", "fibers"]
+EngineChoice = Literal["auto", "flat", "lanes", "fibers"]
 
 _SCHEDULES = "ordered, reversed or shuffled:SEED with a whole number SEED"
 
@@ -64,6 +65,12 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _processor(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._+-]*", text):
+        raise ValueError("native, or a processor by clang's name such as x86-64-v3")
+    return text
+
+
 def _path(text: str) -> Path | None:
     return Path(text).expanduser() if text else None
 
@@ -91,7 +98,8 @@ class Settings:
 
     soft_schedule: str = _flag("MLX_SOFT_SCHEDULE", "ordered", _schedule)
     soft_checked: bool = _flag("MLX_SOFT_CHECKED", False)
-    soft_engine: EngineChoice = _flag("MLX_SOFT_ENGINE", "auto", _choice("auto", "flat", "fibers"))
+    soft_engine: EngineChoice = _flag("MLX_SOFT_ENGINE", "auto", _choice("auto", "flat", "lanes", "fibers"))
+    soft_cpu: str = _flag("MLX_SOFT_CPU", "native", _processor)
     soft_threads: int | None = _flag("MLX_SOFT_THREADS", None, _count)
     soft_timeout: float = _flag("MLX_SOFT_TIMEOUT", 10.0, _seconds)
     soft_cache_dir: Path | None = _flag("MLX_SOFT_CACHE_DIR", None, _path)

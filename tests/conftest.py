@@ -12,11 +12,14 @@ from typing import Any
 import hypothesis
 import pytest
 
-from mlx_native_py import softmetal
+from mlx_native_py import settings, softmetal
 from mlx_native_py.errors import DeviceNotFound
 from mlx_native_py.metal import Door, open_metal
 
+from .lanes_report import LanesReport
+
 NOT_RUN = pytest.StashKey[dict[str, tuple[int, str]]]()
+LANES = pytest.StashKey[LanesReport]()
 
 hypothesis.settings.register_profile("default", max_examples=50, deadline=None, derandomize=True, database=None)
 hypothesis.settings.register_profile("full", max_examples=1000, deadline=None)
@@ -36,6 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell starts its background jobs with Ctrl-C ignored, and Python then leaves it so.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[NOT_RUN] = {}
+    if settings.current().soft_engine == "lanes":
+        config.stash[LANES] = LanesReport()
     hypothesis.settings.load_profile("full" if config.getoption("--full") else "default")
 
 
@@ -82,6 +87,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     for mark, (count, reason) in config.stash[NOT_RUN].items():
         why = f": {reason}" if count else ""
         terminalreporter.write_line(f"{mark}: {count} tests not run{why}")
+    if LANES in config.stash:
+        for line in config.stash[LANES].lines():
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(params=["soft", pytest.param("metal", marks=pytest.mark.metal)])

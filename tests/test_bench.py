@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from importlib import resources
-
 import numpy as np
 import pytest
 
-from mlx_native_py import settings
-from mlx_native_py.bench import soft
-from mlx_native_py.bench.rig import Rig
-from mlx_native_py.metal import open_metal
+from mlx_native_py.bench import soft, works
 
 pytestmark = pytest.mark.soft
 
 
+SMALL = (
+    works.add(1 << 12),
+    works.rms_norm(3, 256),
+    works.softmax(3, 256),
+    works.matmul(64),
+    works.tiled_matmul(64),
+    works.q4_matvec(256),
+)
+
+
 @pytest.fixture(params=[False, True], ids=["plain", "checked"])
-def rig(request: pytest.FixtureRequest) -> Rig:
-    with settings.override(soft_checked=request.param):
-        door = open_metal("soft")
-    return Rig(door, resources.files(soft.__package__).joinpath("soft.metal").read_text())
+def bench(request: pytest.FixtureRequest) -> soft._Bench:
+    return soft._Bench(1, peers=False, checked=request.param)
 
 
-def test_kernels_are_right(rig: Rig) -> None:
+@pytest.mark.parametrize("work", SMALL, ids=lambda work: work.kernel)
+def test_kernels_are_right(bench: soft._Bench, work: works.Work, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each bench compares its result with numpy before it tells a time."""
-    rows = [
-        soft._bench_add(rig, None, 1, n=1 << 12),
-        soft._bench_rms_norm(rig, None, 1, rows=3),
-        soft._bench_matmul(rig, None, 1, n=64),
-        soft._bench_q4(rig, None, 1, n=256),
-    ]
-    assert all(row.soft > 0 and row.numpy is not None and row.mlx is None for row in rows)
+    monkeypatch.setattr(soft, "_WARM_SECONDS", 0.0)
+    row = bench.row(work)
+    assert row.soft and row.lanes and row.fibers and row.numpy and row.mlx is None
 
 
-def test_waits_are_counted(rig: Rig) -> None:
+def test_waits_are_counted(bench: soft._Bench) -> None:
+    rig = bench.rigs["auto"]
     out = rig.buffer(np.zeros(64, np.float32))
     rig.run("rendezvous", [out, np.uint32(3)], (64, 1, 1), (64, 1, 1))
     assert rig.read(out, np.float32).tolist() == [15.5] * 64
@@ -47,6 +48,6 @@ def test_a_wrong_result_has_no_speed() -> None:
 
 
 def test_table(capsys: pytest.CaptureFixture[str]) -> None:
-    soft._print([soft.Row("work", "ms", 1.0, 2.0, bar="<= 1", passed=False)])
+    soft._print([soft.Row("work", "ms", 1.0, numpy=2.0, bar="<= 1", passed=False)])
     told = capsys.readouterr().out
     assert "says nothing about Apple hardware" in told and "NOT MET" in told

@@ -55,6 +55,11 @@ class Rig:
             self._pipelines[name] = _value(self.device.newComputePipelineStateWithFunction_error_(function, None))
         return self._pipelines[name]
 
+    def settled(self, name: str) -> bool:
+        """Whether the software device will run kernel `name` as it does now; other devices never change."""
+        answer = getattr(self.pipeline(name), "soft_settled", None)
+        return answer is None or bool(answer())
+
     def run(self, name: str, arguments: Sequence[Any], threads: Size, group: Size) -> float:
         """Runs kernel `name` once and returns its GPU time in seconds."""
         commands = self.queue.commandBuffer()

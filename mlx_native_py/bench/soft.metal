@@ -46,6 +46,49 @@ kernel void rms_norm(device const float *x, device const float *w, device float 
   for (uint i = t; i < width; i += n) out[ulong(row) * width + i] = in[i] * scale * w[i];
 }
 
+// out = exp(x - max(x)) / sum(exp(x - max(x))), a row per threadgroup
+kernel void softmax(device const float *x, device float *out, constant uint &width,
+                    uint row [[threadgroup_position_in_grid]], uint t [[thread_index_in_threadgroup]],
+                    uint n [[threads_per_threadgroup]], uint lane [[thread_index_in_simdgroup]],
+                    uint simd [[simdgroup_index_in_threadgroup]], uint simds [[simdgroups_per_threadgroup]]) {
+  threadgroup float partial[32];
+  device const float *in = x + ulong(row) * width;
+  device float *to = out + ulong(row) * width;
+  float top = -INFINITY;
+  for (uint i = t; i < width; i += n) top = max(top, in[i]);
+  top = simd_max(top);
+  if (lane == 0) partial[simd] = top;
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  top = simd_max(lane < simds ? partial[lane] : -INFINITY);
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  float sum = 0.0f;
+  for (uint i = t; i < width; i += n) {
+    const float e = exp(in[i] - top);
+    to[i] = e;
+    sum += e;
+  }
+  sum = simd_sum(sum);
+  if (lane == 0) partial[simd] = sum;
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  const float scale = 1.0f / simd_sum(lane < simds ? partial[lane] : 0.0f);
+  for (uint i = t; i < width; i += n) to[i] *= scale;
+}
+
+// C = A B for square matrices, by 32x32 tiles in threadgroup memory; a thread per element.
+kernel void tiled_matmul(device const float *A, device const float *B, device float *C, constant uint &n,
+                         uint2 at [[thread_position_in_grid]], uint2 t [[thread_position_in_threadgroup]]) {
+  threadgroup float a[32][32], b[32][32];
+  float sum = 0.0f;
+  for (uint k = 0; k < n; k += 32) {
+    a[t.y][t.x] = A[at.y * n + k + t.x];
+    b[t.y][t.x] = B[(k + t.y) * n + at.x];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    for (uint i = 0; i < 32; ++i) sum = fma(a[t.y][i], b[i][t.x], sum);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+  }
+  C[at.y * n + at.x] = sum;
+}
+
 // C = A B for square matrices; a simdgroup owns a 32x32 tile, kept as 4x4 simdgroup matrices.
 kernel void matmul(device const float *A, device const float *B, device float *C, constant uint &n,
                    uint2 tile [[threadgroup_position_in_grid]], uint simd [[simdgroup_index_in_threadgroup]]) {

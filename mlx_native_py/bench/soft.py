@@ -1,4 +1,4 @@
-"""`mlx-native bench soft`: what the software device costs, beside numpy and MLX's CPU in the same run."""
+"""`mlx-native bench soft`: what the software device costs on each engine, beside numpy, MLX's CPU and PoCL."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import argparse
 import json
 import platform
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,28 +18,32 @@ from numpy.typing import NDArray
 
 from .. import settings
 from ..metal import open_metal
+from . import pocl, works
 from .rig import Rig, median_seconds
+from .works import Work
 
 __all__ = ["Row", "main", "measure"]
 
 _F32 = NDArray[np.float32]
+_WARM_SECONDS = 5.0  # for the device to settle on an engine
+_COLUMNS = {"soft": "soft", "lanes": "lanes", "fibers": "fibers", "numpy": "numpy", "mlx": "MLX CPU", "pocl": "PoCL"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measured work: our figure, the bar it should pass, and peers in the same unit."""
+    """One measured work: the device as it chooses, each engine by itself, peers in the same unit, and the bar."""
 
     work: str
     unit: str
-    soft: float
+    soft: float | None
+    lanes: float | None = None
+    fibers: float | None = None
     numpy: float | None = None
     mlx: float | None = None
+    pocl: float | None = None
+    gflops: float | None = None  # of the device as it chooses
     bar: str = ""
     passed: bool | None = None
-
-
-def _random(*shape: int) -> _F32:
-    return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
 
 
 def _close(name: str, found: _F32, expected: _F32, tolerance: float = 1e-4) -> None:
@@ -55,102 +61,151 @@ def _mlx() -> Any:
     return mx
 
 
-def _peer(mx: Any, work: Callable[[Any], Any], rounds: int) -> float | None:
-    return None if mx is None else median_seconds(lambda: mx.eval(work(mx)), rounds) * 1e3
+class _Bench:
+    """The engines and peers of one run."""
+
+    def __init__(self, rounds: int, *, peers: bool = True, checked: bool = False) -> None:
+        self.rounds = rounds
+        self.mlx: Any = _mlx() if peers else None
+        self.pocl = pocl.open_pocl() if peers else None
+        self.source = resources.files(__package__).joinpath("soft.metal").read_text()
+        engines = ("auto", "lanes", "fibers")
+        self.rigs = {engine: self.rig(soft_engine=engine, soft_checked=checked) for engine in engines}
+
+    def rig(self, **changes: Any) -> Rig:
+        with settings.override(**changes):
+            return Rig(open_metal("soft"), self.source)
+
+    def soft(self, work: Work, engine: str) -> float:
+        """Milliseconds on an engine, after a look at the result."""
+        rig = self.rigs[engine]
+        buffers = [rig.buffer(a) if isinstance(a, np.ndarray) else a for a in work.arguments]
+        run: Callable[[], float] = lambda: rig.run(work.kernel, buffers, work.threads, work.group)  # noqa: E731
+        run()
+        expected = work.numpy()
+        found = rig.read(buffers[work.output], np.float32).reshape(expected.shape)
+        _close(f"{work.kernel} on {engine}", found, expected)
+        if engine == "auto":
+            _warm(rig, work, run)
+        return rig.median(work.kernel, buffers, work.threads, work.group, self.rounds) * 1e3
+
+    def peer(self, work: Work) -> float | None:
+        """Milliseconds on PoCL, after a look at the result."""
+        found = self.pocl.run(work, self.rounds) if self.pocl is not None else None
+        if found is None:
+            return None
+        expected = work.numpy()
+        _close(f"{work.kernel} on PoCL", found[1].reshape(expected.shape), expected)
+        return found[0]
+
+    def row(self, work: Work, bar: str = "", passed: Callable[[Row], bool | None] | None = None) -> Row:
+        times = {engine: self.soft(work, engine) for engine in self.rigs}
+        evaluate = work.mlx(self.mlx) if self.mlx is not None else None
+        row = Row(
+            work.title,
+            "ms",
+            times["auto"],
+            times["lanes"],
+            times["fibers"],
+            median_seconds(work.numpy, self.rounds) * 1e3,
+            median_seconds(lambda: self.mlx.eval(evaluate()), self.rounds) * 1e3 if evaluate else None,
+            self.peer(work),
+            work.flops / times["auto"] / 1e6 if work.flops else None,
+            bar,
+        )
+        return Row(**{**asdict(row), "passed": passed(row) if passed else None})
 
 
-def _twice(soft: float, peer: float | None) -> bool | None:
-    return None if peer is None else soft * 2 <= peer
+def _warm(rig: Rig, work: Work, run: Callable[[], float]) -> None:
+    """Until nothing changes any more: compiled in the background, tried, and settled."""
+    end = time.monotonic() + _WARM_SECONDS
+    while time.monotonic() < end and not rig.settled(work.kernel):
+        run()
 
 
-def _bench_add(rig: Rig, mx: Any, rounds: int, n: int = 1 << 24) -> Row:
-    a, b = _random(n), _random(n)
-    out = np.empty_like(a)
-    buffers = [rig.buffer(a), rig.buffer(b), rig.buffer(out)]
-    soft = rig.median("add", buffers, (a.size, 1, 1), (256, 1, 1), rounds) * 1e3
-    _close("add", rig.read(buffers[2], np.float32), a + b)
-    peer = median_seconds(lambda: np.add(a, b, out=out), rounds) * 1e3
-    mx_a, mx_b = (mx.array(a), mx.array(b)) if mx is not None else (None, None)
-    other = _peer(mx, lambda m: m.add(mx_a, mx_b), rounds)
-    return Row(f"add f32, {n >> 20} M", "ms", soft, peer, other, "at least numpy's speed", soft <= peer)
+def _beats(*peers: str, times: float = 1.0) -> Callable[[Row], bool | None]:
+    """Whether the device is so many times as fast as each of these; None where one is missing."""
+
+    def passed(row: Row) -> bool | None:
+        found = [getattr(row, peer) for peer in peers]
+        if row.soft is None or None in found:
+            return None
+        return all(row.soft * times <= value for value in found)
+
+    return passed
 
 
-def _bench_waits(rig: Rig, rounds: int) -> list[Row]:
+def _rate(least: float, *, only: bool = True) -> Callable[[Row], bool | None]:
+    return lambda row: row.gflops >= least if only and row.gflops is not None else None
+
+
+def _all(*rules: Callable[[Row], bool | None]) -> Callable[[Row], bool | None]:
+    def passed(row: Row) -> bool | None:
+        found = [rule(row) for rule in rules]
+        return False if False in found else None if None in found else True
+
+    return passed
+
+
+def _has_avx512() -> bool:
+    try:
+        return " avx512f " in Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+
+
+def _bench_works(bench: _Bench) -> list[Row]:
+    norm = "8 x fibers, faster than numpy and MLX"
+    fast = _all(_beats("fibers", times=8.0), _beats("numpy", "mlx"))
+    quick = ">= 2 x MLX CPU, >= 15 GFLOP/s on AVX-512" if _has_avx512() else ">= 2 x MLX CPU"
+    return [
+        bench.row(works.add(), "at least numpy's speed", _beats("numpy")),
+        bench.row(works.rms_norm(), norm, fast),
+        bench.row(works.softmax(), norm, fast),
+        bench.row(works.matmul(), ">= 2 x MLX CPU, >= 20 GFLOP/s", _all(_beats("mlx", times=2.0), _rate(20.0))),
+        bench.row(works.tiled_matmul(), ">= 20 GFLOP/s", _rate(20.0)),
+        bench.row(works.q4_matvec(), quick, _all(_beats("mlx", times=2.0), *([_rate(15.0)] if _has_avx512() else []))),
+    ]
+
+
+def _bench_waits(bench: _Bench) -> list[Row]:
     """The price of one wait for each thread, all threads of a core's threadgroups counted."""
-    out = rig.buffer(np.zeros(4096, np.float32))
     rows = []
+    rigs = {engine: bench.rig(soft_threads=1, soft_engine=engine) for engine in ("fibers", "lanes")}
     for name, work, limit in (("rendezvous", "simd rendezvous", 12.0), ("barrier", "threadgroup barrier", 20.0)):
-        ns = rig.per_thread_ns(name, out, 4096, 256, rounds)
-        rows.append(Row(work, "ns/lane", ns, bar=f"<= {limit:g} ns", passed=ns <= limit))
+        found = {}
+        for engine, rig in rigs.items():
+            out = rig.buffer(np.zeros(4096, np.float32))
+            found[engine] = rig.per_thread_ns(name, out, 4096, 256, bench.rounds)
+        ns = found["fibers"]
+        bar = f"fibers <= {limit:g} ns"
+        rows.append(Row(work, "ns/lane", None, lanes=found["lanes"], fibers=ns, bar=bar, passed=ns <= limit))
     return rows
 
 
-def _bench_rms_norm(rig: Rig, mx: Any, rounds: int, rows: int = 4096) -> Row:
-    x, w = _random(rows, 2048), _random(2048)
-    buffers = [rig.buffer(x), rig.buffer(w), rig.buffer(x), np.uint32(2048)]
-    soft = rig.median("rms_norm", buffers, (rows * 256, 1, 1), (256, 1, 1), rounds) * 1e3
-
-    def reference() -> _F32:
-        return np.asarray(x / np.sqrt(np.mean(x * x, axis=1, keepdims=True) + np.float32(1e-5)) * w)
-
-    _close("rms_norm", rig.read(buffers[2], np.float32).reshape(x.shape), reference())
-    mx_x, mx_w = (mx.array(x), mx.array(w)) if mx is not None else (None, None)
-    peer = _peer(mx, lambda m: m.fast.rms_norm(mx_x, mx_w, 1e-5), rounds)
-    return Row(f"rms_norm {rows} x 2048", "ms", soft, median_seconds(reference, rounds) * 1e3, peer)
-
-
-def _bench_matmul(rig: Rig, mx: Any, rounds: int, n: int = 512) -> Row:
-    a, b = _random(n, n), _random(n, n)
-    buffers = [rig.buffer(a), rig.buffer(b), rig.buffer(a), np.uint32(n)]
-    soft = rig.median("matmul", buffers, (n // 64 * 128, n // 64, 1), (128, 1, 1), rounds) * 1e3
-    _close("matmul", rig.read(buffers[2], np.float32).reshape(n, n), a @ b)
-    mx_a, mx_b = (mx.array(a), mx.array(b)) if mx is not None else (None, None)
-    peer = _peer(mx, lambda m: m.matmul(mx_a, mx_b), rounds)
-    numpy = median_seconds(lambda: a @ b, rounds) * 1e3
-    return Row(f"simdgroup matmul {n}^3", "ms", soft, numpy, peer, ">= 2 x MLX CPU", _twice(soft, peer))
-
-
-def _bench_q4(rig: Rig, mx: Any, rounds: int, n: int = 4096) -> Row:
-    rng = np.random.default_rng(0)
-    words = rng.integers(0, 1 << 32, (n, n // 8), dtype=np.uint32)
-    scales, biases, x = _random(n, n // 64), _random(n, n // 64), _random(n)
-    y = np.zeros(n, np.float32)
-    buffers = [rig.buffer(v) for v in (words, scales, biases, x, y)]
-    soft = rig.median("q4_matvec", [*buffers, np.uint32(n)], (n // 4 * 128, 1, 1), (128, 1, 1), rounds) * 1e3
-    quants = (words[:, :, None] >> (4 * np.arange(8, dtype=np.uint32)) & 15).reshape(n, n).astype(np.float32)
-    dense = (quants * scales.repeat(64, axis=1) + biases.repeat(64, axis=1)).astype(np.float32)
-    _close("q4_matvec", rig.read(buffers[4], np.float32), dense @ x)
-    peer = None
-    if mx is not None:
-        packed = [mx.array(v) for v in (words, scales, biases)]
-        vector = mx.array(x[None])
-        peer = _peer(mx, lambda m: m.quantized_matmul(vector, *packed, group_size=64, bits=4), rounds)
-    numpy = median_seconds(lambda: dense @ x, rounds) * 1e3
-    return Row(f"q4 matvec {n}^2", "ms", soft, numpy, peer, ">= 2 x MLX CPU", _twice(soft, peer))
-
-
-def _bench_scaling(source: str, rounds: int) -> Row:
+def _bench_scaling(bench: _Bench) -> list[Row]:
     """Time on one core over time on two, for arithmetic that memory does not limit."""
-    times = []
-    for threads in (1, 2):
-        with settings.override(soft_threads=threads):
-            rig = Rig(open_metal("soft"), source)
-        x = rig.buffer(_random(1 << 18))
-        times.append(rig.median("polynomial", [x, x, np.uint32(400)], (1 << 18, 1, 1), (256, 1, 1), rounds))
-    gain = times[0] / times[1]
-    return Row("1 to 2 cores", "x", gain, bar=">= 1.6", passed=gain >= 1.6)
+    rows = []
+    x = np.random.default_rng(0).standard_normal(1 << 18, dtype=np.float32)
+    for engine, bar in (("flat", 1.6), ("lanes", 1.7)):
+        times = []
+        for threads in (1, 2):
+            rig = bench.rig(soft_threads=threads, soft_engine=engine)
+            arguments = [rig.buffer(x), rig.buffer(x), np.uint32(400)]
+            times.append(rig.median("polynomial", arguments, (x.size, 1, 1), (256, 1, 1), bench.rounds))
+        gain = times[0] / times[1]
+        rows.append(Row(f"1 to 2 cores, {engine}", "x", gain, bar=f">= {bar}", passed=gain >= bar))
+    return rows
 
 
 def measure(rounds: int) -> list[Row]:
     """All rows, in one run."""
-    source = resources.files(__package__).joinpath("soft.metal").read_text()
-    mx = _mlx()
-    with settings.override(soft_threads=1):
-        waits = _bench_waits(Rig(open_metal("soft"), source), rounds)
-    scaling = _bench_scaling(source, rounds)
-    rig = Rig(open_metal("soft"), source)
-    works = [bench(rig, mx, rounds) for bench in (_bench_add, _bench_rms_norm, _bench_matmul, _bench_q4)]
-    return [*works, *waits, scaling]
+    bench = _Bench(rounds)
+    rows = _bench_works(bench)
+    slower = [row.work for row in rows if row.soft and row.fibers and row.soft > 1.1 * row.fibers]
+    worst = max(row.soft / row.fibers for row in rows if row.soft and row.fibers)
+    honest = Row("slowest against fibers", "x", worst, bar="<= 1.1", passed=not slower)
+    return [*rows, honest, *_bench_waits(bench), *_bench_scaling(bench)]
 
 
 def _print(rows: Sequence[Row]) -> None:
@@ -158,11 +213,11 @@ def _print(rows: Sequence[Row]) -> None:
         return "-" if value is None else f"{value:.2f}"
 
     print(f"measured on this CPU ({platform.machine()}), medians of one run; says nothing about Apple hardware")
-    print(f"{'work':24}{'unit':>9}{'soft':>10}{'numpy':>10}{'MLX CPU':>10}  bar")
+    print(f"{'work':24}{'unit':>8}{''.join(f'{title:>9}' for title in _COLUMNS.values())}{'GFLOP/s':>9}  bar")
     for row in rows:
         verdict = "" if row.passed is None else ("  met" if row.passed else "  NOT MET")
-        cells = "".join(f"{cell(v):>10}" for v in (row.soft, row.numpy, row.mlx))
-        print(f"{row.work:24}{row.unit:>9}{cells}  {row.bar}{verdict}")
+        cells = "".join(f"{cell(getattr(row, name)):>9}" for name in (*_COLUMNS, "gflops"))
+        print(f"{row.work:24}{row.unit:>8}{cells}  {row.bar}{verdict}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

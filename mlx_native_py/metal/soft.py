@@ -44,6 +44,7 @@ def namespace(now: Settings) -> SoftNamespace:
         watchdog_seconds=now.soft_timeout,
         capture_enabled=now.metal_capture is not None,
         engine=now.soft_engine,
+        cpu=now.soft_cpu,
         cache_directory=now.kernel_cache,
         compiler=now.soft_clang,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 Size = tuple[int, int, int]
+EngineChoice = Literal["auto", "flat", "lanes", "fibers"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,40 @@ class Kernel:
 
 
 @dataclass(frozen=True)
+class Specialised:
+    """A kernel compiled for the lanes engine and one shape of threadgroup."""
+
+    entry: int  # address of its soft_lanes_entry, or of a soft_entry for whole threadgroups
+    engine: Literal["lanes", "flat"]  # how the runtime calls it; flat where simdgroups never wait for each other
+    stack_bytes: int
+    image: object  # keeps the shared object loaded
+
+
+class Tiers(Protocol):
+    """The faster code of a kernel, shape by shape, as it becomes available."""
+
+    def choose(self, shape: Size) -> Specialised | None:
+        """The code for the next launch; None for the executable's own."""
+        ...
+
+    def listens(self, shape: Size) -> bool:
+        """Whether the time of a launch matters to it."""
+        ...
+
+    def ran(self, shape: Size, code: Specialised | None, threads: int, nanoseconds: int) -> None:
+        """Tells how long a launch took with the code that `choose` answered."""
+        ...
+
+    def settled(self) -> bool:
+        """Whether the answers of `choose` will not change any more."""
+        ...
+
+    def declined(self) -> Mapping[str, str]:
+        """Why lanes were not taken, for each shape."""
+        ...
+
+
+@dataclass(frozen=True)
 class Executable:
     """A kernel compiled for one set of constants, ready to run."""
 
@@ -93,6 +128,7 @@ class Executable:
     max_total_threads: int
     declined: Mapping[str, str]  # engine -> why it was not taken
     image: object  # keeps the shared object loaded
+    tiers: Tiers | None = None
 
 
 class Library(Protocol):

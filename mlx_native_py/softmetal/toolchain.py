@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +22,8 @@ PATIENCE_S = 600
 # The compiler sees no environment of the user's: results do not depend on it, and messages are in English.
 ENVIRONMENT = {"LC_ALL": "C"}
 
-Engine = Literal["flat", "fibers"]
+Engine = Literal["flat", "fibers", "lanes"]
+ENGINE_NUMBERS: dict[Engine, int] = {"flat": 0, "fibers": 1, "lanes": 2}
 MathMode = Literal["safe", "relaxed", "fast"]
 
 DIALECT = (
@@ -39,7 +40,7 @@ DIALECT = (
 )
 # relaxed and fast: sums may be reordered and products fused, as Metal allows; infinities and NaNs keep their meaning in
 # both, which Metal promises for relaxed only. safe: every operation rounds by itself, in the order written.
-REORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-ffp-contract=fast")
+REORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-ffp-contract=fast-honor-pragmas")
 MATH: dict[MathMode, tuple[str, ...]] = {"safe": ("-ffp-contract=off",), "relaxed": REORDER, "fast": REORDER}
 # Accesses wider than 16 bytes get no callback, so the vectorisers are held to that.
 CHECKED = (
@@ -48,6 +49,14 @@ CHECKED = (
     *("-mllvm", "-tsan-instrument-func-entry-exit=0"),
     "-mprefer-vector-width=128",
     "-fno-slp-vectorize",
+)
+# The lanes engine wants scalar code in one function, with the loops that the source has.
+SCALAR = (
+    "-fno-vectorize",
+    "-fno-slp-vectorize",
+    *("-mllvm", "-inline-threshold=10000000"),
+    *("-mllvm", "-unroll-runtime=false"),
+    *("-mllvm", "-disable-loop-idiom-all"),
 )
 RECURSION_BYTES = 128 << 10  # what a thread may use up by recursion
 _CALL = re.compile(r"'(\S+)' not inlined into '(\S+)'")
@@ -85,17 +94,18 @@ class Toolchain:
     linker: tuple[str, ...]
     version: str
     headers: tuple[Path, ...] = ()  # of libc, where the compiler has none of its own
+    cpu: str = "native"  # what kernels are compiled for
 
     @property
     def target(self) -> tuple[str, ...]:
         machine = platform.machine()
-        native = "-mcpu=native" if machine == "aarch64" else "-march=native"
-        return ("-target", f"{machine}-linux-gnu", native)
+        flag = "-mcpu" if machine == "aarch64" else "-march"
+        return ("-target", f"{machine}-linux-gnu", f"{flag}={self.cpu}")
 
     @cached_property
     def fingerprint(self) -> str:
         """Changes with the compiler, the processor, the headers and the runtime."""
-        digest = hashlib.sha256(f"{self.version}\n{' '.join(self.compiler)}\n{processor()}".encode())
+        digest = hashlib.sha256(f"{self.version}\n{' '.join(self.compiler)}\n{self.cpu}\n{processor()}".encode())
         for folder in (INCLUDE, RUNTIME_SOURCES):
             for path in sorted(p for p in folder.rglob("*") if p.is_file()):
                 digest.update(str(path.relative_to(HERE)).encode() + b"\0" + path.read_bytes())
@@ -115,18 +125,16 @@ class Toolchain:
 
     def dialect(self, math: MathMode = "fast") -> list[str]:
         """What every compilation of kernels shares, whether from a header or from a source."""
-        libmvec = platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc"
-        vectors = ["-fveclib=libmvec"] if libmvec else []
         # Only the x86 target has the language's extensions on by itself.
         extensions = [] if platform.machine() == "x86_64" else ["-Xclang", "-cl-ext=+all"]
-        return [*DIALECT, *self.target, *extensions, *MATH[math], *vectors, "-I", str(INCLUDE)]
+        return [*DIALECT, *self.target, *extensions, *MATH[math], *_vector_math(), "-I", str(INCLUDE)]
 
     def engine_flags(
         self, engine: Engine, *, checked: bool = False, parallel: bool = True, elements: bool = True
     ) -> list[str]:
         return [
             "-O2",
-            f"-DSOFT_ENGINE={0 if engine == 'flat' else 1}",
+            f"-DSOFT_ENGINE={ENGINE_NUMBERS[engine]}",
             f"-DSOFT_PARALLEL={int(parallel and not checked)}",
             f"-DSOFT_ELEMENTS={int(elements)}",
             *(CHECKED if checked else ()),
@@ -147,6 +155,20 @@ class Toolchain:
     def compile(self, source: Path, output: Path, options: Sequence[str]) -> list[str]:
         remarks = ["-fstack-usage", "-Rpass-analysis=stack-frame-layout", "-Rpass-missed=inline$"]
         return [*self.compiler, *options, *remarks, "-x", "clcpp", "-c", str(source), "-o", str(output)]
+
+    def to_ir(self, source: Path, output: Path, options: Sequence[str]) -> list[str]:
+        """LLVM's intermediate representation as text, for the lanes engine."""
+        return [*self.compiler, *options, *SCALAR, "-x", "clcpp", "-S", "-emit-llvm", str(source), "-o", str(output)]
+
+    def assemble(self, source: Path, output: Path) -> list[str]:
+        """An object file from that representation, which is verified first."""
+        # Each instruction says whether it may be fused, whatever the math mode was.
+        fusing = "-ffp-contract=fast-honor-pragmas"
+        flags = [*self.target, "-O2", "-fPIC", "-fno-plt", fusing, *_vector_math(), "-Wno-everything"]
+        # The second scheduler takes most of the time on blocks as long as vectorised kernels have, and gains nothing.
+        quick = ["-mllvm", "-disable-post-ra"]
+        outcome = ["-fverify-intermediate-code", "-fstack-usage", "-c", str(source), "-o", str(output)]
+        return [*self.compiler, *flags, *quick, "-x", "ir", *outcome]
 
     def link(self, objects: Sequence[Path], output: Path) -> list[str]:
         """A shared object; the runtime and the math library are found in the process that loads it."""
@@ -179,7 +201,7 @@ class Toolchain:
 
         Lanes of a flat kernel share their private arrays, so a loop with any runs in order.
         """
-        elements = _uses_elements(source.read_bytes())
+        elements = uses_elements(source.read_bytes())
         for parallel in (True, False):
             engine_flags = self.engine_flags(engine, checked=checked, parallel=parallel, elements=elements)
             flags = [*self.dialect(math), *engine_flags]
@@ -188,13 +210,17 @@ class Toolchain:
             if not parallel or checked or engine != "flat" or not _has_private_memory(remarks):
                 break
         waits = engine == "flat" and WAITS in output.read_bytes()
-        stack = _stack_bytes(output.with_suffix(".su")) + (RECURSION_BYTES if _recurses(remarks) else 0)
+        stack = stack_bytes(output.with_suffix(".su")) + (RECURSION_BYTES if _recurses(remarks) else 0)
         return CompiledKernel(output, stack, parallel, waits)
 
 
 @cache
-def find_toolchain(clang: str | None = None) -> Toolchain:
+def find_toolchain(clang: str | None = None, cpu: str = "native") -> Toolchain:
     """The compiler asked for, else ziglang's, else a recent clang of the system."""
+    return replace(_find_toolchain(clang), cpu=cpu)
+
+
+def _find_toolchain(clang: str | None) -> Toolchain:
     if clang:
         return _system_toolchain(clang)
     if importlib.util.find_spec("ziglang"):
@@ -260,7 +286,12 @@ def processor() -> str:
     return "\n".join(sorted({line for line in lines if line.startswith(wanted)}))
 
 
-def _uses_elements(source: bytes) -> bool:
+def _vector_math() -> list[str]:
+    libmvec = platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc"
+    return ["-fveclib=libmvec"] if libmvec else []
+
+
+def uses_elements(source: bytes) -> bool:
     """Whether simdgroup matrices must be spread over their threads; kept whole they are many times faster."""
     return b"simdgroup_multiply" not in source or b"thread_elements" in source
 
@@ -280,6 +311,6 @@ def _recurses(remarks: str) -> bool:
     return bool(callers)
 
 
-def _stack_bytes(report: Path) -> int:
+def stack_bytes(report: Path) -> int:
     """All frames of the file together: without recursion no chain of calls takes more."""
     return sum(int(line.split("\t")[1]) for line in report.read_text().splitlines())

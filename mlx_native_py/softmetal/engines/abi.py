@@ -8,6 +8,7 @@ SLOTS = 31
 WIDTH = 32
 FLAT = 0
 FIBERS = 1
+LANES = 2
 MAX_THREADS = 1024
 MAX_THREADGROUP_BYTES = 32768
 
@@ -36,6 +37,8 @@ class Launch(ctypes.Structure):
         ("engine", ctypes.c_uint32),
         ("stack_bytes", ctypes.c_uint32),
         ("entry", ctypes.c_void_p),
+        ("edge_entry", ctypes.c_void_p),
+        ("edge_engine", ctypes.c_uint32),
         ("check", ctypes.c_void_p),
     ]
 

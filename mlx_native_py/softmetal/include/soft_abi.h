@@ -9,7 +9,7 @@ typedef unsigned long soft_u64;
 #define SOFT_WAITING __attribute__((convergent, noinline, nomerge, preserve_none))
 
 enum { SOFT_SLOTS = 31, SOFT_WIDTH = 32 };
-enum { SOFT_FLAT = 0, SOFT_FIBERS = 1 };
+enum { SOFT_FLAT = 0, SOFT_FIBERS = 1, SOFT_LANES = 2 };
 enum { SOFT_SLOT_BYTES = 64, SOFT_OUTBOX = 4096 };  // what the last thread made of the inbox lies that far from it
 enum { SOFT_KIND_BUFFER = 0, SOFT_KIND_THREADGROUP = 1 };
 enum {
@@ -27,8 +27,9 @@ struct soft_group;
 struct soft_lane;
 struct soft_check;
 
-// Flat: runs a whole threadgroup. Fibers: runs one thread.
+// Flat: runs a whole threadgroup. Fibers: runs one thread. Lanes: runs one simdgroup, for which `lane` stands.
 typedef void (*soft_entry)(struct soft_group *group, struct soft_lane *lane);
+typedef void (*soft_simdgroup_entry)(struct soft_group *group, struct soft_lane *lane, soft_u32 simdgroup);
 
 // One dispatch. Filled by Python (engines/abi.py mirrors it), read by everybody.
 struct soft_launch {
@@ -39,9 +40,11 @@ struct soft_launch {
   soft_u32 threads[3];                // threads per grid
   soft_u32 groups[3];                 // threadgroups per grid
   soft_u32 group[3];                  // threads per threadgroup as asked; edge groups may be smaller
-  soft_u32 engine;                    // SOFT_FLAT or SOFT_FIBERS
-  soft_u32 stack_bytes;               // a thread's stack, fibers only
+  soft_u32 engine;                    // SOFT_FLAT, SOFT_FIBERS or SOFT_LANES
+  soft_u32 stack_bytes;               // a fiber's stack, of either entry
   soft_entry entry;
+  soft_entry edge_entry;              // for groups that the grid's edge cuts; null where `entry` serves them too
+  soft_u32 edge_engine;               // SOFT_FLAT or SOFT_FIBERS
   struct soft_check *check;           // null unless checked
 };
 
@@ -75,6 +78,9 @@ struct soft_lane {
 
 // Run once for a simdgroup, by the last of its threads to arrive; `active` has a bit for each thread that takes part.
 typedef void (*soft_combine)(const char *inbox, char *outbox, soft_u32 active);
+
+// Run once for a simdgroup, with the arguments of the first of its threads.
+typedef void (*soft_once)(void *, void *, void *, void *, soft_u64);
 
 // One bindable argument as the compiler saw it; a pointer's or reference's element, not the pointer itself.
 struct soft_argument {

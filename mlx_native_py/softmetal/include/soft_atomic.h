@@ -55,6 +55,10 @@ struct shared_access {
   }
 };
 
+#if SOFT_ENGINE == 2
+// All lanes come here at once.
+typedef shared_access private_access;
+#else
 // Threadgroup memory: no other thread runs before this one waits.
 struct private_access {
   template <class P> static auto load(P p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
@@ -72,31 +76,44 @@ struct private_access {
     return same;
   }
 };
+#endif
 
 struct atomic_add {
   template <class T> static T of(T a, T b) { return a + b; }
+  template <class P, class T> static T at(P p, T b) { return __atomic_fetch_add(p, b, __ATOMIC_RELAXED); }
 };
 struct atomic_sub {
   template <class T> static T of(T a, T b) { return a - b; }
+  template <class P, class T> static T at(P p, T b) { return __atomic_fetch_sub(p, b, __ATOMIC_RELAXED); }
 };
 struct atomic_and {
   template <class T> static T of(T a, T b) { return a & b; }
+  template <class P, class T> static T at(P p, T b) { return __atomic_fetch_and(p, b, __ATOMIC_RELAXED); }
 };
 struct atomic_or {
   template <class T> static T of(T a, T b) { return a | b; }
+  template <class P, class T> static T at(P p, T b) { return __atomic_fetch_or(p, b, __ATOMIC_RELAXED); }
 };
 struct atomic_xor {
   template <class T> static T of(T a, T b) { return a ^ b; }
+  template <class P, class T> static T at(P p, T b) { return __atomic_fetch_xor(p, b, __ATOMIC_RELAXED); }
 };
 struct atomic_min {
   template <class T> static T of(T a, T b) { return b < a ? b : a; }
+  template <class P, class T> static T at(P p, T b) { return __atomic_fetch_min(p, b, __ATOMIC_RELAXED); }
 };
 struct atomic_max {
   template <class T> static T of(T a, T b) { return a < b ? b : a; }
+  template <class P, class T> static T at(P p, T b) { return __atomic_fetch_max(p, b, __ATOMIC_RELAXED); }
 };
 
 template <class Access, class Op, class T, class P> SOFT_LANE_FN T update(P place, T operand) {
   typedef bits_of<T> bits;
+#if SOFT_ENGINE == 2 && !__has_feature(thread_sanitizer)
+  // One instruction for each lane, where a loop would go round until the last of them had its turn.
+  if constexpr (!__is_same(T, float) || __is_same(Op, atomic_add) || __is_same(Op, atomic_sub))
+    return Op::at((volatile T *)place, operand);
+#endif
   if constexpr (__is_same(Access, shared_access) && __is_same(Op, atomic_add) && !__is_same(T, float))
     return __builtin_bit_cast(T, __atomic_fetch_add(place, __builtin_bit_cast(bits, operand), __ATOMIC_RELAXED));
   bits seen = Access::load(place);

@@ -4,9 +4,6 @@
 #include "soft_lane.h"
 #include "soft_reflect.h"
 
-#ifndef SOFT_ENGINE
-#define SOFT_ENGINE 1
-#endif
 #ifndef SOFT_PARALLEL
 #define SOFT_PARALLEL 0
 #endif
@@ -18,16 +15,34 @@ struct place {
   const soft_group *group;
   uint x, y, z;
   uint index;
+#if SOFT_ENGINE == 2
+  uint shape[3];  // of the threadgroup, known when the kernel is compiled
+#endif
 };
 
 struct triple {
   uint x, y, z;
 };
 
-static uint asked(const place &p) {
+static uint count(triple threads) { return threads.x * threads.y * threads.z; }
+
+// Threads per threadgroup, as there are and as were asked for; compiled for one shape there is no difference.
+#if SOFT_ENGINE == 2
+static triple size(const place &p) { return {p.shape[0], p.shape[1], p.shape[2]}; }
+static triple asked(const place &p) { return size(p); }
+static uint total(const place &p) { return count(size(p)); }
+static uint simdgroup(const place &) { return __lane_simdgroup(); }
+static uint in_simdgroup(const place &) { return __lane_number(); }
+#else
+static triple size(const place &p) { return {p.group->size[0], p.group->size[1], p.group->size[2]}; }
+static triple asked(const place &p) {
   const soft_u32 *group = p.group->launch->group;
-  return group[0] * group[1] * group[2];
+  return {group[0], group[1], group[2]};
 }
+static uint total(const place &p) { return p.group->count; }
+static uint simdgroup(const place &p) { return p.index / SOFT_WIDTH; }
+static uint in_simdgroup(const place &p) { return p.index % SOFT_WIDTH; }
+#endif
 
 // Built-in values, by Metal's names. Each answers a number or a triple.
 namespace values {
@@ -36,14 +51,12 @@ namespace values {
     static type of(const place &p) { return __VA_ARGS__; }               \
   };
 SOFT_VALUE(thread_position_in_grid, triple,
-           {p.group->position[0] * p.group->launch->group[0] + p.x,
-            p.group->position[1] * p.group->launch->group[1] + p.y,
-            p.group->position[2] * p.group->launch->group[2] + p.z})
+           {p.group->position[0] * asked(p).x + p.x, p.group->position[1] * asked(p).y + p.y,
+            p.group->position[2] * asked(p).z + p.z})
 SOFT_VALUE(thread_position_in_threadgroup, triple, {p.x, p.y, p.z})
 SOFT_VALUE(threadgroup_position_in_grid, triple, {p.group->position[0], p.group->position[1], p.group->position[2]})
-SOFT_VALUE(threads_per_threadgroup, triple, {p.group->size[0], p.group->size[1], p.group->size[2]})
-SOFT_VALUE(dispatch_threads_per_threadgroup, triple,
-           {p.group->launch->group[0], p.group->launch->group[1], p.group->launch->group[2]})
+SOFT_VALUE(threads_per_threadgroup, triple, size(p))
+SOFT_VALUE(dispatch_threads_per_threadgroup, triple, asked(p))
 SOFT_VALUE(threads_per_grid, triple,
            {p.group->launch->threads[0], p.group->launch->threads[1], p.group->launch->threads[2]})
 SOFT_VALUE(grid_size, triple, {p.group->launch->threads[0], p.group->launch->threads[1], p.group->launch->threads[2]})
@@ -51,14 +64,14 @@ SOFT_VALUE(grid_origin, triple, {0, 0, 0})
 SOFT_VALUE(threadgroups_per_grid, triple,
            {p.group->launch->groups[0], p.group->launch->groups[1], p.group->launch->groups[2]})
 SOFT_VALUE(thread_index_in_threadgroup, uint, p.index)
-SOFT_VALUE(thread_index_in_simdgroup, uint, p.index % SOFT_WIDTH)
-SOFT_VALUE(thread_index_in_quadgroup, uint, p.index % 4)
-SOFT_VALUE(simdgroup_index_in_threadgroup, uint, p.index / SOFT_WIDTH)
-SOFT_VALUE(quadgroup_index_in_threadgroup, uint, p.index / 4)
-SOFT_VALUE(simdgroups_per_threadgroup, uint, (p.group->count + SOFT_WIDTH - 1) / SOFT_WIDTH)
-SOFT_VALUE(quadgroups_per_threadgroup, uint, (p.group->count + 3) / 4)
-SOFT_VALUE(dispatch_simdgroups_per_threadgroup, uint, (asked(p) + SOFT_WIDTH - 1) / SOFT_WIDTH)
-SOFT_VALUE(dispatch_quadgroups_per_threadgroup, uint, (asked(p) + 3) / 4)
+SOFT_VALUE(thread_index_in_simdgroup, uint, in_simdgroup(p))
+SOFT_VALUE(thread_index_in_quadgroup, uint, in_simdgroup(p) % 4)
+SOFT_VALUE(simdgroup_index_in_threadgroup, uint, simdgroup(p))
+SOFT_VALUE(quadgroup_index_in_threadgroup, uint, simdgroup(p) * (SOFT_WIDTH / 4) + in_simdgroup(p) / 4)
+SOFT_VALUE(simdgroups_per_threadgroup, uint, (total(p) + SOFT_WIDTH - 1) / SOFT_WIDTH)
+SOFT_VALUE(quadgroups_per_threadgroup, uint, (total(p) + 3) / 4)
+SOFT_VALUE(dispatch_simdgroups_per_threadgroup, uint, (count(asked(p)) + SOFT_WIDTH - 1) / SOFT_WIDTH)
+SOFT_VALUE(dispatch_quadgroups_per_threadgroup, uint, (count(asked(p)) + 3) / 4)
 SOFT_VALUE(threads_per_simdgroup, uint, SOFT_WIDTH)
 SOFT_VALUE(thread_execution_width, uint, SOFT_WIDTH)
 #undef SOFT_VALUE
@@ -163,6 +176,16 @@ template <auto F, class... Items> struct fiber_entry {
   }
 };
 
+#if SOFT_ENGINE == 2
+template <uint X, uint Y, uint Z> struct shape {
+  template <auto F, class... Items> static __attribute__((always_inline)) void run(const soft_group *group) {
+    uint index = __lane_simdgroup() * SOFT_WIDTH + __lane_number();
+    place p = {group, __lane_x(), __lane_y(), __lane_z(), index, {X, Y, Z}};
+    decltype(signature_of(F))::template call<F, Items...>(p);
+  }
+};
+#endif
+
 }  // namespace soft
 
 #undef SOFT_THREADGROUP
@@ -173,6 +196,9 @@ template <auto F, class... Items> struct fiber_entry {
 
 #if SOFT_ENGINE == 0
 #define SOFT_RUN(f, ...) soft::flat_entry<f __VA_OPT__(, ) __VA_ARGS__>::run(group)
+#elif SOFT_ENGINE == 2
+// SOFT_SHAPE: the threads per threadgroup, as three numbers.
+#define SOFT_RUN(f, ...) soft::shape<SOFT_SHAPE>::run<f __VA_OPT__(, ) __VA_ARGS__>(group)
 #else
 #define SOFT_RUN(f, ...) soft::fiber_entry<f __VA_OPT__(, ) __VA_ARGS__>::run(group, lane)
 #endif

@@ -100,10 +100,53 @@ template <class Op, class T, uint Width> void fold(const char *inbox, char *outb
     fold_some<Op, T, Width>(values, results + first / Width, first, active);
 }
 
+#if SOFT_ENGINE == 2
+// The reductions that the engine makes itself, of floats and of integers up to 32 bits.
+template <class Op> struct lanes_fold_real {
+  static constexpr bool known = false;
+};
+template <class Op> struct lanes_fold_whole {
+  static constexpr bool known = false;
+};
+#define SOFT_REAL(name)                                                                                      \
+  template <> struct lanes_fold_real<fold_##name> {                                                          \
+    static constexpr bool known = true;                                                                      \
+    static __attribute__((always_inline)) float of(float value) { return __lane_##name##_f32(value); }       \
+  };
+#define SOFT_WHOLE(name, signed_name, unsigned_name)                                                         \
+  template <> struct lanes_fold_whole<fold_##name> {                                                         \
+    static constexpr bool known = true;                                                                      \
+    static __attribute__((always_inline)) int of(int value) { return __lane_##signed_name##_i32(value); }    \
+    static __attribute__((always_inline)) uint of(uint value) { return __lane_##unsigned_name##_i32(value); } \
+  };
+SOFT_REAL(sum)
+SOFT_REAL(min)
+SOFT_REAL(max)
+SOFT_WHOLE(sum, sum, sum)
+SOFT_WHOLE(min, min, umin)
+SOFT_WHOLE(max, max, umax)
+SOFT_WHOLE(and, and, and)
+SOFT_WHOLE(or, or, or)
+SOFT_WHOLE(xor, xor, xor)
+#undef SOFT_REAL
+#undef SOFT_WHOLE
+template <class T> constexpr bool is_short_integer = metal::is_integral<T>::value && sizeof(T) <= 4;
+#endif
+
 template <class Op, uint Width, class T> SOFT_LANE_FN T reduce(T value, mark at) {
-  soft_lane *lane = self();
+#if SOFT_ENGINE == 2
+  if constexpr (Width == SOFT_WIDTH && __is_same(folded_t<T>, float) && lanes_fold_real<Op>::known) {
+    SOFT_LANES_MEET(0);
+    return T(lanes_fold_real<Op>::of(float(value)));
+  } else if constexpr (Width == SOFT_WIDTH && is_short_integer<T> && lanes_fold_whole<Op>::known) {
+    typedef metal::conditional_t<metal::is_signed<T>::value, int, uint> word;
+    SOFT_LANES_MEET(0);
+    return T(lanes_fold_whole<Op>::of(word(value)));
+  }
+#endif
+  lane_t lane = self();
   const char *outbox = exchange(lane, value, fold<Op, T, Width>, at);
-  return ((const T *)outbox)[lane_number(lane) / Width];
+  return take<T>((const T *)outbox + lane_number(lane) / Width);
 }
 
 // Running totals over the lanes that take part; exclusive ones begin with `Start`.
@@ -126,9 +169,9 @@ void scan(const char *inbox, char *outbox, uint active) {
 }
 
 template <class Op, uint Width, bool Inclusive, int Start, class T> SOFT_LANE_FN T prefix(T value, mark at) {
-  soft_lane *lane = self();
+  lane_t lane = self();
   const char *outbox = exchange(lane, value, scan<Op, T, Width, Inclusive, Start>, at);
-  return ((const T *)outbox)[lane_number(lane)];
+  return take<T>((const T *)outbox + lane_number(lane));
 }
 
 // One bit for each lane that takes part and says true.
@@ -143,6 +186,13 @@ SOFT_LANE_FN void gather_bits(const char *inbox, char *outbox, uint active) {
 struct votes {
   uint said, active;
 };
+#if SOFT_ENGINE == 2
+SOFT_LANE_FN votes vote(bool value, mark) {
+  SOFT_LANES_MEET(0);
+  return {__lane_ballot(value), __lane_active()};
+}
+#else
 SOFT_LANE_FN votes vote(bool value, mark at) { return *(const votes *)exchange(self(), value, gather_bits, at); }
+#endif
 
 }  // namespace soft

@@ -3,17 +3,29 @@
 #include "soft_abi.h"
 #include "soft_types.h"
 
+#ifndef SOFT_ENGINE
+#define SOFT_ENGINE 1
+#endif
+
 // Distance of the thread's lane pointer from the thread pointer; the runtime knows it.
 extern "C" const __global long soft_lane_offset;
 // Exist only in kernels with threadgroup variables.
 extern "C" __attribute__((weak, visibility("hidden"))) __global char __start_soft_tg[];
 extern "C" __attribute__((weak, visibility("hidden"))) __global char __stop_soft_tg[];
 
+#if SOFT_ENGINE == 2
+#include "soft_lanes.h"
+#endif
+
 namespace soft {
+
+#if SOFT_ENGINE != 2
+typedef soft_lane *lane_t;
 
 static __attribute__((always_inline)) soft_lane *self() {
   return *(soft_lane **)((char *)__builtin_thread_pointer() + soft_lane_offset);
 }
+#endif
 
 static __attribute__((always_inline)) uint static_threadgroup_bytes() {
   return __stop_soft_tg - __start_soft_tg;

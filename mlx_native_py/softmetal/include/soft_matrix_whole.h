@@ -4,6 +4,72 @@
 // Not defined anywhere: a kernel that looks at its threads' elements needs the other form.
 extern "C" void *soft_whole_matrices_have_no_elements();
 
+namespace soft {
+
+// Done once for a simdgroup.
+SOFT_LANE_FN void once(soft_once work, ulong n, const void *a, const void *b = nullptr, const void *c = nullptr,
+                       const void *d = nullptr) {
+#if SOFT_ENGINE == 2
+  SOFT_LANES_AS(0, __lane_once(work, (void *)a, (void *)b, (void *)c, (void *)d, n));
+#else
+  if (self()->index % SOFT_WIDTH == 0) work((void *)a, (void *)b, (void *)c, (void *)d, n);
+#endif
+}
+
+template <class T> using bits_in_tile = metal::conditional_t<sizeof(T) == 2, ushort, uint>;
+
+template <class T> SOFT_LANE_FN void fill_tile(void *to, void *, void *, void *, ulong what) {
+  T value = __builtin_bit_cast(T, bits_in_tile<T>(what));
+  for (uint i = 0; i < 8; i++)
+    for (uint j = 0; j < 8; j++) ((tile<T> *)to)->at(i, j) = !(what >> 63) || i == j ? value : T(0.0f);
+}
+
+template <class T> SOFT_LANE_FN void load_tile(void *to, void *from, void *, void *, ulong packed) {
+  typedef loose_eight<typename store<T>::type> loose;
+  tile<T> &mine = *(tile<T> *)to;
+  const T *first = (const T *)from;
+  layout layout(packed);
+  if (!layout.transposed)
+    for (uint i = 0; i < 8; i++) {
+      const loose &row = *(const loose *)(first + layout.at(i, 0));
+      SOFT_WILL_READ(row);
+      mine.rows[i] = row.values;
+    }
+  else
+    for (uint i = 0; i < 8; i++)
+      for (uint j = 0; j < 8; j++) mine.at(i, j) = first[layout.at(i, j)];
+}
+
+template <class T> SOFT_LANE_FN void store_tile(void *from, void *to, void *, void *, ulong packed) {
+  typedef loose_eight<typename store<T>::type> loose;
+  tile<T> mine = *(const tile<T> *)from;
+  T *first = (T *)to;
+  layout layout(packed);
+  if (!layout.transposed)
+    for (uint i = 0; i < 8; i++) {
+      loose &row = *(loose *)(first + layout.at(i, 0));
+      SOFT_WILL_WRITE(row);
+      row.values = mine.rows[i];
+    }
+  else
+    for (uint i = 0; i < 8; i++)
+      for (uint j = 0; j < 8; j++) first[layout.at(i, j)] = mine.at(i, j);
+}
+
+template <class D, class A, class B, class C>
+SOFT_LANE_FN void multiply_whole(void *d, void *a, void *b, void *c, ulong) {
+  tile<D> sum;
+  const tile<C> &start = *(const tile<C> *)c;
+  if constexpr (__is_same(D, C))
+    sum = start;
+  else
+    for (uint i = 0; i < 8; i++) sum.close(i, start.open(i));
+  multiply_tiles(sum, *(const tile<A> *)a, *(const tile<B> *)b);
+  *(tile<D> *)d = sum;
+}
+
+}  // namespace soft
+
 namespace metal {
 
 template <class T, int Columns = 8, int Rows = 8> struct simdgroup_matrix {
@@ -20,49 +86,20 @@ template <class T, int Columns = 8, int Rows = 8> struct simdgroup_matrix {
   }
 
   __attribute__((always_inline)) void soft_fill(T value, bool diagonal) {
-    if (!soft::is_keeper()) return;
-    for (uint i = 0; i < 8; i++)
-      for (uint j = 0; j < 8; j++) soft_tile.at(i, j) = !diagonal || i == j ? value : T(0.0f);
+    ulong what = ulong(__builtin_bit_cast(soft::bits_in_tile<T>, value)) | ulong(diagonal) << 63;
+    soft::once(soft::fill_tile<T>, what, &soft_tile);
   }
   __attribute__((always_inline)) void soft_load(const T *from, const soft::layout &layout) {
-    if (!soft::is_keeper()) return;
-    typedef soft::loose_eight<typename soft::store<T>::type> loose;
-    if (!layout.transposed)
-      for (uint i = 0; i < 8; i++) {
-        const loose &row = *(const loose *)(from + layout.at(i, 0));
-        SOFT_WILL_READ(row);
-        soft_tile.rows[i] = row.values;
-      }
-    else
-      for (uint i = 0; i < 8; i++)
-        for (uint j = 0; j < 8; j++) soft_tile.at(i, j) = from[layout.at(i, j)];
+    soft::once(soft::load_tile<T>, layout.packed(), &soft_tile, from + layout.start);
   }
   __attribute__((always_inline)) void soft_store(T *to, const soft::layout &layout) const {
-    if (!soft::is_keeper()) return;
-    typedef soft::loose_eight<typename soft::store<T>::type> loose;
-    soft::tile<T> mine = soft_tile;
-    if (!layout.transposed)
-      for (uint i = 0; i < 8; i++) {
-        loose &row = *(loose *)(to + layout.at(i, 0));
-        SOFT_WILL_WRITE(row);
-        row.values = mine.rows[i];
-      }
-    else
-      for (uint i = 0; i < 8; i++)
-        for (uint j = 0; j < 8; j++) to[layout.at(i, j)] = mine.at(i, j);
+    soft::once(soft::store_tile<T>, layout.packed(), &soft_tile, to + layout.start);
   }
   template <class A, class B, class C>
   static __attribute__((always_inline)) void soft_multiply(simdgroup_matrix &d, const simdgroup_matrix<A, 8, 8> &a,
                                                            const simdgroup_matrix<B, 8, 8> &b,
                                                            const simdgroup_matrix<C, 8, 8> &c) {
-    if (!soft::is_keeper()) return;
-    soft::tile<T> sum;
-    if constexpr (__is_same(T, C))
-      sum = c.soft_tile;
-    else
-      for (uint i = 0; i < 8; i++) sum.close(i, c.soft_tile.open(i));
-    soft::multiply_tiles(sum, a.soft_tile, b.soft_tile);
-    d.soft_tile = sum;
+    soft::once(soft::multiply_whole<T, A, B, C>, 0, &d.soft_tile, &a.soft_tile, &b.soft_tile, &c.soft_tile);
   }
 
   soft::tile<T> soft_tile;

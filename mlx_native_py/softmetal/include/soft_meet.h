@@ -4,9 +4,6 @@
 #include "soft_traits.h"
 #include "soft_bfloat.h"
 
-#ifndef SOFT_ENGINE
-#define SOFT_ENGINE 1
-#endif
 #define SOFT_LANE_FN static __attribute__((always_inline))
 
 #if SOFT_ENGINE == 0
@@ -15,7 +12,7 @@ extern "C" __attribute__((convergent)) soft_u32 soft_flat_kernels_cannot_wait(so
                                                                               soft_u64 = 0);
 #define soft_meet soft_flat_kernels_cannot_wait
 #define soft_barrier(lane, flags) soft_flat_kernels_cannot_wait(lane, nullptr, flags)
-#else
+#elif SOFT_ENGINE == 1
 // Comes back when all threads of the simdgroup that are at this call have arrived; answers which they are. The upper
 // half of `flags` is the call's position in `function`.
 extern "C" SOFT_WAITING soft_u32 soft_meet(soft_lane *, soft_combine, soft_u64 flags, soft_u64 function = 0);
@@ -33,7 +30,7 @@ struct mark {
       : function(name), position(line << 12 | (column < 4095 ? column : 4095)) {}
 };
 
-SOFT_LANE_FN uint meet(soft_lane *lane, soft_combine combine, mark at, uint flags = 0) {
+SOFT_LANE_FN uint meet(lane_t lane, soft_combine combine, mark at, uint flags = 0) {
   return soft_meet(lane, combine, (ulong)at.position << 32 | flags, (ulong)at.function);
 }
 
@@ -51,16 +48,19 @@ template <class T> SOFT_LANE_FN const T &read_slot(const char *box, uint lane) {
 }
 template <class T> SOFT_LANE_FN T &write_slot(char *box, uint lane) { return *(T *)(box + lane * slot_of<T>); }
 
+#if SOFT_ENGINE != 2
 SOFT_LANE_FN uint lane_number(const soft_lane *lane) { return lane->index % SOFT_WIDTH; }
+#endif
 
 // Leaves a value, meets the others, answers the outbox. It holds until this thread's next meeting.
-template <class T> SOFT_LANE_FN const char *exchange(soft_lane *lane, T value, soft_combine combine, mark at) {
+template <class T> SOFT_LANE_FN const char *exchange(lane_t lane, T value, soft_combine combine, mark at) {
   static_assert(slot_of<T> <= SOFT_SLOT_BYTES, "exchanged in pieces");
   write_slot<T>(lane->inbox + inbox_of<T>, lane_number(lane)) = value;
   meet(lane, combine, at);
   return lane->inbox + SOFT_OUTBOX;
 }
 
+#if SOFT_ENGINE == 1
 // A loop in which threads wait for each other. Threads in different rounds of it do not meet.
 struct loop : soft_loop {
   soft_lane *lane;
@@ -82,6 +82,7 @@ struct loop : soft_loop {
     lane->path = path;
   }
 };
+#endif
 
 // Every thread's value as it is.
 template <uint Slot> void copy_all(const char *inbox, char *outbox, uint) {
@@ -101,8 +102,53 @@ template <class T> struct pieces {
   piece part[(sizeof(T) + sizeof(piece) - 1) / sizeof(piece)];
 };
 
+#if SOFT_ENGINE == 2
+template <class T> struct words {
+  uint word[(sizeof(T) + 3) / 4];
+};
+// A value in the outbox.
+template <class T> SOFT_LANE_FN T take(const T *place) {
+  if constexpr (sizeof(T) == 1) {
+    return __builtin_bit_cast(T, __lane_take_i8(place));
+  } else if constexpr (sizeof(T) == 2) {
+    return __builtin_bit_cast(T, __lane_take_i16(place));
+  } else if constexpr (sizeof(T) == 4) {
+    return __builtin_bit_cast(T, __lane_take_i32(place));
+  } else if constexpr (sizeof(T) == 8 && metal::is_integral<T>::value) {
+    return __builtin_bit_cast(T, __lane_take_i64(place));
+  } else {
+    words<T> whole;
+    T value;
+#pragma unroll
+    for (uint i = 0; i < sizeof(whole) / 4; i++) whole.word[i] = __lane_take_i32((const uint *)place + i);
+    __builtin_memcpy(&value, &whole, sizeof(T));
+    return value;
+  }
+}
+template <class T> SOFT_LANE_FN T from_lane(T value, uint source, mark) {
+  SOFT_LANES_MEET(0);
+  source %= SOFT_WIDTH;
+  if constexpr (sizeof(T) == 1) {
+    return __builtin_bit_cast(T, __lane_shuffle_i8(__builtin_bit_cast(uchar, value), source));
+  } else if constexpr (sizeof(T) == 2) {
+    return __builtin_bit_cast(T, __lane_shuffle_i16(__builtin_bit_cast(ushort, value), source));
+  } else if constexpr (sizeof(T) == 4) {
+    return __builtin_bit_cast(T, __lane_shuffle_i32(__builtin_bit_cast(uint, value), source));
+  } else if constexpr (sizeof(T) == 8 && metal::is_integral<T>::value) {
+    return __builtin_bit_cast(T, __lane_shuffle_i64(__builtin_bit_cast(ulong, value), source));
+  } else {
+    words<T> whole;
+    __builtin_memcpy(&whole, &value, sizeof(T));
+#pragma unroll
+    for (uint i = 0; i < sizeof(whole) / 4; i++) whole.word[i] = __lane_shuffle_i32(whole.word[i], source);
+    __builtin_memcpy(&value, &whole, sizeof(T));
+    return value;
+  }
+}
+#else
+template <class T> SOFT_LANE_FN T take(const T *place) { return *place; }
 template <class T> SOFT_LANE_FN T from_lane(T value, uint source, mark at) {
-  soft_lane *lane = self();
+  lane_t lane = self();
   if constexpr (slot_of<T> <= SOFT_SLOT_BYTES) {
     return read_slot<T>(exchange(lane, value, copy_all<slot_of<T>>, at), source % SOFT_WIDTH);
   } else {
@@ -113,6 +159,7 @@ template <class T> SOFT_LANE_FN T from_lane(T value, uint source, mark at) {
     return value;
   }
 }
+#endif
 
 template <class T> struct two {
   T data, filling;
@@ -128,7 +175,7 @@ SOFT_LANE_FN uint own_lane() { return lane_number(self()); }
 
 // Around a loop: SOFT_LOOP for (...) SOFT_ROUND body, SOFT_LOOP while (...) SOFT_ROUND body,
 // SOFT_LOOP do SOFT_ROUND body while (...);
-#if SOFT_ENGINE == 0
+#if SOFT_ENGINE != 1
 #define SOFT_LOOP
 #define SOFT_ROUND
 #else

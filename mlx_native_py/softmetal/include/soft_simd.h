@@ -154,7 +154,7 @@ SOFT_LANE_FN bool simd_any(bool expression, soft::mark at = soft::mark()) {
   return soft::vote(expression, at).said != 0;
 }
 SOFT_LANE_FN bool simd_is_first(soft::mark at = soft::mark()) {
-  soft_lane *lane = soft::self();
+  soft::lane_t lane = soft::self();
   return uint(__builtin_ctz(soft::meet(lane, nullptr, at))) == soft::lane_number(lane);
 }
 SOFT_LANE_FN bool simd_is_helper_thread() { return false; }
@@ -178,7 +178,7 @@ SOFT_LANE_FN bool quad_any(bool expression, soft::mark at = soft::mark()) {
   return soft_own_quad(soft::vote(expression, at).said) != 0;
 }
 SOFT_LANE_FN bool quad_is_first(soft::mark at = soft::mark()) {
-  soft_lane *lane = soft::self();
+  soft::lane_t lane = soft::self();
   return uint(__builtin_ctz(soft_own_quad(soft::meet(lane, nullptr, at)))) == lane->index % 4;
 }
 SOFT_LANE_FN bool quad_is_helper_thread() { return false; }

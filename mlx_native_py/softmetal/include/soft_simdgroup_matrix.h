@@ -53,12 +53,13 @@ struct layout {
   bool transposed;
   layout(ulong elements_per_row, metal::vec<ulong, 2> origin, bool transpose)
       : pitch(elements_per_row), start(origin.y * elements_per_row + origin.x), transposed(transpose) {}
+  // Without the start, as one number.
+  explicit layout(ulong packed) : pitch(packed & ~0ul >> 1), start(0), transposed(packed >> 63) {}
+  ulong packed() const { return pitch | ulong(transposed) << 63; }
   ulong at(uint row, uint column) const { return start + (transposed ? column * pitch + row : row * pitch + column); }
 };
 
 template <class T, class P> constexpr bool points_to = metal::is_same<bare<decltype(*P())>, T>::value;
-
-SOFT_LANE_FN bool is_keeper() { return self()->index % SOFT_WIDTH == 0; }
 
 // A thread's own two elements, side by side.
 struct element_place {

@@ -127,7 +127,7 @@ def check_defines(record: Record) -> str:
 
 
 def compile_order(order: Order, workshop: Workshop) -> bytes:
-    """Compiles and links; the answer is the record of the build, which names the artefact."""
+    """Compiles and links for flat or fibers; the answer is the record of the build, which names the artefact."""
     text = order.text()
     waits = order.waits()
     declined: dict[str, str] = {}

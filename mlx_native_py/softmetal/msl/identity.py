@@ -19,7 +19,7 @@ def identity(store: Store, toolchain: Toolchain) -> str:
     The files are read only when their dates say that they may have changed; the store remembers the answer.
     """
     states = [f"{path} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns} {s.st_ino}" for path, s in _files()]
-    key = digest("identity", toolchain.version, *toolchain.compiler, processor(), *states)
+    key = digest("identity", toolchain.version, *toolchain.compiler, toolchain.cpu, processor(), *states)
     known = store.record(key)
     if known is not None:
         own, found = known.decode().split()

@@ -14,6 +14,7 @@ from ..toolchain import CompilerFailed
 from . import diagnostics
 from .build import SOURCE_NAME, MissingConstant, Order, check_defines, compile_order, load
 from .emit import Piece, Segment, assemble, locate
+from .lanes import with_tiers
 from .positions import Positions
 from .preprocess import closure_state, file_digest, preprocess
 from .record import Record, make_record
@@ -64,10 +65,11 @@ class SourceLibrary:
     def build(self, name: str, constants: Mapping[int, bytes], *, checked: bool = False) -> Executable:
         """Compiles kernel `name` with constant values by index; raises CompileError, or KeyError for no such kernel."""
         order = Order(self._record, name, constants, checked, self._options.math_mode)
-        key = order.key(self._key, self._shop.engine)
+        key = order.key(self._key, self._shop.base_engine)
         with self._lock:
             if key not in self._built:
-                self._built[key] = self._stored(order, key) or self._make(order, key)
+                made = self._stored(order, key) or self._make(order, key)
+                self._built[key] = with_tiers(made, order, self._shop, key)
             return self._built[key]
 
     def _stored(self, order: Order, key: str) -> Executable | None:
@@ -177,7 +179,7 @@ def _compile_at_once(order: Order, translation: Translation, shop: Workshop, key
         raise CompileError((_at_constant(missing, translation),)) from None
     except CompilerFailed as failure:
         raise _refusal(failure, translation, order.defines().count("\n") + 1, order.wanted) from None
-    shop.store.put_record(order.key(_version(key, order.record), shop.engine), body)
+    shop.store.put_record(order.key(_version(key, order.record), shop.base_engine), body)
 
 
 def _check_syntax(record: Record, translation: Translation, options: CompileOptions, shop: Workshop) -> None:

@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from .. import engines
 from ..cache import Store, default_directory, digest
 from ..engines.runtime import build_runtime
+from ..program import EngineChoice
 from ..toolchain import INCLUDE, MATH, Engine, MathMode, Toolchain, find_toolchain
 from .identity import identity
 
@@ -32,13 +32,18 @@ class Workshop:
     store: Store
     toolchain: Toolchain
     announce: Callable[[str], None] = _announce
-    engine: Literal["auto", "flat", "fibers"] = "auto"
+    engine: EngineChoice = "auto"
     clang: str | None = None
     identity: str = field(init=False)
     _headers: dict[tuple[str, ...], Path] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.identity = identity(self.store, self.toolchain)
+
+    @property
+    def base_engine(self) -> EngineChoice:
+        """What kernels are compiled for at first; lanes come on top."""
+        return "auto" if self.engine == "lanes" else self.engine
 
     def flags(
         self, math: MathMode, engine: Engine = "fibers", *, checked: bool = False, parallel: bool = True
@@ -114,7 +119,8 @@ class Workshop:
 def workshop(
     directory: Path | None = None,
     clang: str | None = None,
-    engine: Literal["auto", "flat", "fibers"] = "auto",
+    engine: EngineChoice = "auto",
+    cpu: str = "native",
 ) -> Workshop:
     """The process's workshop for a cache directory and a compiler."""
-    return Workshop(Store(directory or default_directory()), find_toolchain(clang), engine=engine, clang=clang)
+    return Workshop(Store(directory or default_directory()), find_toolchain(clang, cpu), engine=engine, clang=clang)

@@ -177,7 +177,8 @@ class Bindings:
                 f"from 1 to {_UINT32_END - 1}"
             )
         _pack_dimensions(self._dimensions, 0, a, b, c, *groups, x, y, z)
-        return Dispatch(pipeline, _copy(self._state), tuple(self.allocations), resident, label, indirect)
+        launch = _copy(self._state)
+        return Dispatch(pipeline, launch, (x, y, z), tuple(self.allocations), resident, label, indirect)
 
     def _put(self, address: int, length: int, index: int) -> None:
         self._addresses[index] = address

@@ -6,10 +6,11 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from .. import constants as c
+from ..program import EngineChoice
 
+_CPU_NAME = r"[a-z0-9][a-z0-9._+-]*"
 _RESIDENCY = frozenset(
     {
         "newResidencySetWithDescriptor_error_",
@@ -34,13 +35,16 @@ class SoftOptions:
     queue_patience_seconds: float = 5.0  # how long commandBuffer() waits on a full queue where nothing moves
     capture_enabled: bool = False
     capture_buffers: bool = False  # whether a capture also dumps the bound buffers
-    engine: Literal["auto", "flat", "fibers"] = "auto"
+    engine: EngineChoice = "auto"
+    cpu: str = "native"  # the processor that kernels are compiled for, by clang's name
     cache_directory: Path | None = None  # of compiled kernels
     compiler: Path | None = None  # a clang or zig of the caller
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"ordered|reversed|shuffled:\d+", self.schedule):
             raise ValueError(f"schedule is {self.schedule!r}, expected ordered, reversed or shuffled:SEED")
+        if not re.fullmatch(_CPU_NAME, self.cpu):
+            raise ValueError(f"cpu is {self.cpu!r}, expected a processor by clang's name, such as x86-64-v3")
         if self.threads is not None and self.threads < 1:
             raise ValueError(f"threads is {self.threads}, expected at least 1")
         if self.watchdog_seconds <= 0 or self.queue_patience_seconds <= 0:

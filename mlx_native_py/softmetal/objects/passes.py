@@ -22,12 +22,13 @@ Resident = Mapping[Allocation, int]
 class Dispatch:
     """One dispatch with everything it was bound to, as of the moment it was encoded."""
 
-    __slots__ = ("pipeline", "launch", "allocations", "resident", "group", "indirect")
+    __slots__ = ("pipeline", "launch", "shape", "allocations", "resident", "group", "indirect")
 
     def __init__(
         self,
         pipeline: MTLComputePipelineState,
         launch: Any,
+        shape: tuple[int, int, int],
         allocations: tuple[Allocation | None, ...],
         resident: Resident,
         group: str,
@@ -35,6 +36,7 @@ class Dispatch:
     ) -> None:
         self.pipeline = pipeline
         self.launch = launch
+        self.shape = shape  # threads per threadgroup
         self.allocations = allocations  # by slot; None where inline bytes or nothing is bound
         self.resident = resident
         self.group = group  # debug groups around it, outermost first

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import constants as c
 from ..misuse import InvalidValue
-from ..program import Argument, CompileError, Executable
+from ..program import Argument, CompileError, Executable, Size
 from .archive import MTLBinaryArchive
 from .base import Descriptor, NSObject, attribute
 from .foundation import NSArray, NSError
@@ -169,6 +169,8 @@ class MTLComputePipelineState(NSObject):
         self._threadgroup_slots = tuple(sorted(a.index for a in code.kernel.arguments if a.kind == "threadgroup"))
         self._own_threadgroup_bytes = -(-code.static_threadgroup_bytes // 16) * 16
         self._engine = 0 if code.engine == "flat" else 1
+        self._last_engine: str = code.engine
+        self._ran: dict[Size, str] = {}  # the engine of the last launch, by threads per threadgroup
 
     def label(self) -> str | None:
         return self._label
@@ -198,12 +200,20 @@ class MTLComputePipelineState(NSObject):
         return MTLComputePipelineReflection(self._code.kernel.arguments)
 
     def soft_engine(self) -> str:
-        """Which engine runs this kernel: flat or fibers."""
-        return self._code.engine
+        """Which engine ran this kernel last, or would run it first: flat, lanes or fibers."""
+        return self._last_engine
+
+    def soft_engines(self) -> dict[Size, str]:
+        """The same for each shape of threadgroup that was launched."""
+        return dict(self._ran)
+
+    def soft_settled(self) -> bool:
+        """Whether the choice of engine is made for every shape that was launched."""
+        return self._code.tiers is None or self._code.tiers.settled()
 
     def soft_declined(self) -> dict[str, str]:
-        """Why the other engines were not taken."""
-        return dict(self._code.declined)
+        """Why other engines were not taken; for lanes, shape by shape."""
+        return {**self._code.declined, **(self._code.tiers.declined() if self._code.tiers else {})}
 
     def _argument_name(self, index: int, kind: str = "buffer") -> str:
         names = [a.name for a in self._code.kernel.arguments if a.index == index and a.kind == kind]

@@ -61,7 +61,8 @@ static void forget_slices(Worker &w) {
     free(w.spare[i]->atomics);
     free(w.spare[i]);
   }
-  w.spare_count = w.slice = 0;
+  w.spare_count = w.slice = w.newest = 0;
+  __builtin_memset(w.own, 0, sizeof w.own);
 }
 
 void check_group_begin(soft_group &group) {
@@ -72,16 +73,18 @@ void check_group_begin(soft_group &group) {
   w.stacks = (u64)current_context->stacks;
   w.stack_bytes = current_context->stacks_bytes;
   group.tg = w.tg;
-  if (w.slice > LAST_SLICE) forget_slices(w);
+  if (w.newest > LAST_SLICE) forget_slices(w);
   if (w.check_serial != w.check->serial || w.block_count > KEPT_BLOCKS) reset_blocks(w);
-  if (w.check_serial != w.check->serial) image_around((const void *)group.launch->entry, w.image_start, w.image_end);
+  const void *entry = (const void *)current_context->entry;
+  if (w.entry != entry) image_around(entry, w.image_start, w.image_end);
+  w.entry = entry;
   w.check_serial = w.check->serial;
   for (u32 i = 0; i < TG_BLOCKS; i++) {
     u32 left = group.launch->tg_bytes > i * BLOCK ? group.launch->tg_bytes - i * BLOCK : 0;
     w.tg_blocks[i].high = left < BLOCK ? left : BLOCK;
   }
   w.serial++;
-  w.first = w.base[0] = w.base[1] = w.slice + 1;
+  w.first = w.base[0] = w.base[1] = w.newest + 1;
   __builtin_memset(w.simd_epoch, 0, sizeof w.simd_epoch);
   w.lane = nullptr;
   w.touched_count = 0;
@@ -91,7 +94,7 @@ void check_group_begin(soft_group &group) {
 // What all of them asked for; the flags of one that ended are not its last word on anything.
 static unsigned common_flags(const Context &context) {
   unsigned flags = 3;
-  for (u32 i = 0; i < context.group.count; i++) {
+  for (u32 i = 0; i < context.fibers; i++) {
     if (context.simdgroups[i / SOFT_WIDTH].live >> (i % SOFT_WIDTH) & 1) flags &= context.lanes[i].flags;
   }
   return flags;
@@ -100,8 +103,8 @@ static unsigned common_flags(const Context &context) {
 void check_barrier(const Context &context) {
   Worker &w = *check_worker;
   unsigned flags = common_flags(context);
-  if (flags & 1) w.base[SOFT_DEVICE] = w.slice + 1;
-  if (flags & 2) w.base[SOFT_THREADGROUP] = w.slice + 1;
+  if (flags & 1) w.base[SOFT_DEVICE] = w.newest + 1;
+  if (flags & 2) w.base[SOFT_THREADGROUP] = w.newest + 1;
   w.lane = nullptr;
 }
 
@@ -140,7 +143,7 @@ static u32 lane_of(const Worker &w, const Block &block, unsigned offset, unsigne
   u32 slice = 0;
   if (access & SOFT_ATOMIC) slice = access & SOFT_WRITE ? block.atomics->cells[offset].writer : block.atomics->cells[offset].reader;
   else slice = access & SOFT_WRITE ? block.cells[offset >> block.shift].writer : block.cells[offset >> block.shift].reader;
-  return slice >= w.first && slice <= w.slice ? w.slices[slice - w.first].lane : 0;
+  return slice >= w.first && slice <= w.newest ? w.slices[slice - w.first].lane : 0;
 }
 
 static void report_clash(Worker &w, const Block &block, unsigned word, u64 clash, const Touched &mine, const Touched &theirs) {

@@ -3,16 +3,26 @@
 
 namespace soft {
 
+// Whether nothing has been ordered after the slice since it began.
+static bool goes_on(const Worker &w, const u32 *epoch) {
+  if (w.slice < w.base[SOFT_DEVICE] || w.slice < w.base[SOFT_THREADGROUP]) return false;
+  const Slice &slice = w.slices[w.slice - w.first];
+  return slice.epoch[0] == epoch[0] && slice.epoch[1] == epoch[1];
+}
+
 void begin_slice(Worker &w) {
   w.lane = current_lane;
-  u32 index = ++w.slice - w.first;
+  const u32 *epoch = w.simd_epoch[simdgroup_of(w.lane->index)];
+  w.slice = w.own[w.lane->index];
+  if (goes_on(w, epoch)) return;
+  w.slice = w.own[w.lane->index] = ++w.newest;
+  u32 index = w.slice - w.first;
   if (index >= w.slice_capacity) {
     Undisturbed hold;
     w.slice_capacity = 2 * w.slice_capacity + 4096;
     w.slices = (Slice *)realloc(w.slices, w.slice_capacity * sizeof(Slice));
     if (!w.slices) __builtin_trap();
   }
-  const u32 *epoch = w.simd_epoch[simdgroup_of(w.lane->index)];
   w.slices[index] = {w.lane->index, {epoch[0], epoch[1]}};
 }
 

@@ -1,6 +1,7 @@
 // What one worker remembers of the group it runs: who touched which byte, and when.
 //
-// A slice is a stretch in which one thread runs without meeting others; slices are numbered in the order they run.
+// A slice is a stretch in which one thread runs without meeting others; slices are numbered in the order they begin.
+// On lanes the threads of a simdgroup take turns at every access, and each goes on with its slice.
 // Each cell holds slice numbers. Numbers below `base` come from before the last barrier (or from another group), so a
 // cell needs no clearing. Two readers are kept, of different simdgroups if possible: whoever writes later without
 // order conflicts with one of them if it conflicts with any.
@@ -55,6 +56,8 @@ struct Slice {
 struct Worker {
   const soft_lane *lane;   // whose slice is running; null asks for a new one
   u32 slice;               // its number
+  u32 newest;              // the highest number so far
+  u32 own[MAX_THREADS];    // each thread's last slice
   u32 base[2];             // first slice after the last barrier, for each memory space
   u32 first;               // slice number of slices[0]
   u32 serial;              // of the group
@@ -66,6 +69,7 @@ struct Worker {
   soft_check *check;
   u64 stacks, stack_bytes; // of the fibers
   u64 check_serial;        // dispatch that the blocks belong to
+  const void *entry;       // of the running group
   u64 image_start, image_end;  // the kernel's shared object, whose constants may be read
   char *tg;                // start of threadgroup memory, inside a reserved range
   Block tg_blocks[TG_BLOCKS];

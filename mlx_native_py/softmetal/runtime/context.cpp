@@ -135,9 +135,16 @@ void return_context(Context *context) {
 
 void forget_contexts_in_use() { free_lock.word = 0; }
 
+static uint32_t fibers_of(const soft_launch &launch) {
+  uint32_t threads = launch.group[0] * launch.group[1] * launch.group[2];
+  return launch.engine == SOFT_FIBERS || has_edge_fibers(launch) ? threads : simdgroups_of(threads);
+}
+
 bool prepare_fibers(Context &context, const soft_launch &launch) {
-  uint64_t stride = round_up(launch.stack_bytes + STACK_MARGIN, PAGE) + STACK_SKEW;
-  uint32_t count = launch.group[0] * launch.group[1] * launch.group[2];
+  uint64_t wanted = launch.stack_bytes + STACK_MARGIN;
+  uint64_t guard = wanted > LARGE_STACK - PAGE ? LANE_GUARD + PAGE : 0;
+  uint64_t stride = round_up(wanted + guard, PAGE) + STACK_SKEW;
+  uint32_t count = fibers_of(launch);
   if (count > MAX_THREADS) return false;
   bool moved = context.stacks_bytes < stride * count;
   if (!map_stacks(context, stride * count)) return false;

@@ -82,8 +82,8 @@ void handle(int number, siginfo_t *info, void *machine) {
   uint64_t address = number == SIGSEGV || number == SIGBUS ? reinterpret_cast<uint64_t>(info->si_addr) : 0;
   context->fault = kind_of(number, *context, address, *static_cast<ucontext_t *>(machine));
   context->fault_address = address;
-  bool flat = current_lane == &context->flat.thread;
-  context->fault_lane = flat ? nullptr : reinterpret_cast<Lane *>(current_lane);
+  bool known = context->engine == SOFT_FIBERS || context->one_lane;
+  context->fault_lane = known ? reinterpret_cast<Lane *>(current_lane) : nullptr;
   context->in_kernel = 0;
   divert(*static_cast<ucontext_t *>(machine), *context);
 }

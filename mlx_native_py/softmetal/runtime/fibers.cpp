@@ -71,9 +71,9 @@ Lane *find_next(Lane *lane) {
   return &context.way_out;
 }
 
-soft_lane *begin_fibers(Context &context) {
-  uint32_t count = context.group.count;
-  context.simdgroup_count = (count + SOFT_WIDTH - 1) / SOFT_WIDTH;
+soft_lane *begin_fibers(Context &context, uint32_t count) {
+  context.fibers = count;
+  context.simdgroup_count = simdgroups_of(count);
   for (uint32_t i = 0; i < context.simdgroup_count; i++) {
     uint32_t here = count - i * SOFT_WIDTH;
     Simdgroup &simdgroup = context.simdgroups[i];
@@ -88,11 +88,14 @@ void enter_fibers(soft_group *, soft_lane *first) { soft_enter(lane_of(first)); 
 
 }  // namespace soft
 
-// A fiber outlives its thread: once the group has ended it waits here to become a thread of the next one.
+// A fiber outlives its thread: once the group has ended it waits here to become a thread, or a simdgroup, of the next.
 void soft_fiber_main(soft::Lane *lane) {
+  const soft::Context &context = *soft::simdgroup_of(lane)->context;
   for (;;) {
-    soft_group *group = lane->thread.group;
-    group->launch->entry(group, &lane->thread);
+    if (context.engine == SOFT_LANES)
+      reinterpret_cast<soft_simdgroup_entry>(context.entry)(lane->thread.group, &lane->thread, lane->thread.index);
+    else
+      context.entry(lane->thread.group, &lane->thread);
     soft_end(&lane->thread);
   }
 }

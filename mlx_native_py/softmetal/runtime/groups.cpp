@@ -52,7 +52,31 @@ void record(Context &context, Run &run) {
   }
 }
 
+// Chooses the entry; positions of threads are needed where one thread can be told from another.
+soft_lane *begin(Context &context, const soft_launch &launch) {
+  const uint32_t *size = context.group.size;
+  bool edge = launch.edge_entry &&
+              (size[0] != launch.group[0] || size[1] != launch.group[1] || size[2] != launch.group[2]);
+  context.engine = edge ? launch.edge_engine : launch.engine;
+  context.entry = edge ? launch.edge_entry : launch.entry;
+  context.one_lane = false;
+  if (context.engine == SOFT_FLAT) return &context.flat.thread;
+  if (context.engine == SOFT_FIBERS || launch.check) place_lanes(context);
+  uint32_t threads = context.group.count;
+  return begin_fibers(context, context.engine == SOFT_LANES ? simdgroups_of(threads) : threads);
+}
+
 }  // namespace
+
+// Whether some groups run on fibers only because the grid's edge cuts them.
+bool has_edge_fibers(const soft_launch &launch) {
+  if (!launch.edge_entry || launch.edge_engine != SOFT_FIBERS) return false;
+  for (int i = 0; i < 3; i++)
+    if (launch.threads[i] % launch.group[i]) return true;
+  return false;
+}
+
+bool has_fibers(const soft_launch &launch) { return launch.engine != SOFT_FLAT || has_edge_fibers(launch); }
 
 // False when the group was abandoned.
 bool run_group(Context &context, Run &run, uint64_t number) {
@@ -62,15 +86,11 @@ bool run_group(Context &context, Run &run, uint64_t number) {
   context.barriers = 0;
   context.run = &run;
   context.escape.stack = nullptr;
+  soft_lane *first = begin(context, launch);
+  current_lane = first;
   if (launch.check) check_group_begin(context.group);
   context.in_kernel = IN_KERNEL;
-  soft_lane *first = &context.flat.thread;
-  if (launch.engine == SOFT_FIBERS) {
-    place_lanes(context);
-    first = begin_fibers(context);
-  }
-  current_lane = first;
-  soft_entry entry = launch.engine == SOFT_FIBERS ? enter_fibers : launch.entry;
+  soft_entry entry = context.engine == SOFT_FLAT ? context.entry : enter_fibers;
   soft_call_escapable(entry, &context.group, first, &context.escape.stack);
   context.in_kernel = 0;
   if (launch.check) check_group_end(context.group);

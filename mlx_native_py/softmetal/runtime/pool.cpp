@@ -71,11 +71,11 @@ struct Working {
     }
     current_context = context;
     enter_signal_stack(*context);
-    if (run.launch->engine == SOFT_FIBERS && !prepare_fibers(*context, *run.launch)) fail(run, SOFT_FAULT_RUNTIME);
+    if (has_fibers(*run.launch) && !prepare_fibers(*context, *run.launch)) fail(run, SOFT_FAULT_RUNTIME);
   }
   void finish(Run &run) {
     if (!context) return;
-    if (run.launch->engine == SOFT_FIBERS && !stacks_intact(*context)) {
+    if (has_fibers(*run.launch) && !stacks_intact(*context)) {
       context->lanes_ready = 0;
       fail(run, SOFT_FAULT_STACK);
     }

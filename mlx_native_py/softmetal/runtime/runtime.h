@@ -83,7 +83,11 @@ struct Context {
   Lane way_out;                       // stands for the caller of the group
 
   soft_group group;
-  uint32_t simdgroup_count;
+  uint32_t engine;                    // of the group; edge groups may differ from the others
+  soft_entry entry;
+  uint32_t fibers;                    // that the group has: its threads, or its simdgroups
+  uint32_t simdgroup_count;           // of those fibers
+  bool one_lane;                      // whether current_lane is one thread of the simdgroup that runs on lanes
   uint32_t barriers;                  // threadgroup barriers that the group has passed
   Escape escape;
   volatile uint32_t in_kernel;        // IN_KERNEL, or IN_LIBRARY where only a fault may end it
@@ -124,10 +128,15 @@ SOFT_HIDDEN void forget_contexts_in_use();
 SOFT_HIDDEN uint32_t choose_lanes(Simdgroup &, uint32_t waiting);
 
 // fibers.cpp
-SOFT_HIDDEN soft_lane *begin_fibers(Context &);
+SOFT_HIDDEN soft_lane *begin_fibers(Context &, uint32_t count);
 SOFT_HIDDEN void enter_fibers(soft_group *, soft_lane *first);
 
+// lanes.cpp
+inline uint32_t simdgroups_of(uint32_t threads) { return (threads + SOFT_WIDTH - 1) / SOFT_WIDTH; }
+
 // groups.cpp
+SOFT_HIDDEN bool has_edge_fibers(const soft_launch &);
+SOFT_HIDDEN bool has_fibers(const soft_launch &);
 SOFT_HIDDEN bool run_group(Context &, Run &, uint64_t number);
 
 // pool.cpp

@@ -1,0 +1,61 @@
+"""The same works on PoCL, another device of the CPU, where pyopencl and pocl-binary-distribution are installed."""
+
+from __future__ import annotations
+
+import importlib
+import statistics
+import time
+from importlib import resources
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .works import Work
+
+__all__ = ["Pocl", "open_pocl"]
+
+
+class Pocl:
+    """A PoCL device with the works' kernels in OpenCL C."""
+
+    def __init__(self, cl: Any, device: Any) -> None:
+        self._cl = cl
+        self._context = cl.Context([device])
+        self._queue = cl.CommandQueue(self._context)
+        self._program = cl.Program(self._context, resources.files(__package__).joinpath("pocl.cl").read_text()).build()
+        self._kernels = {kernel.function_name for kernel in self._program.all_kernels()}
+
+    def run(self, work: Work, rounds: int) -> tuple[float, NDArray[np.float32]] | None:
+        """Milliseconds, the median after one round that is not counted, and the result; None without such a kernel."""
+        if work.kernel not in self._kernels:
+            return None
+        flags = self._cl.mem_flags.READ_WRITE | self._cl.mem_flags.COPY_HOST_PTR
+        arguments = [
+            self._cl.Buffer(self._context, flags, hostbuf=np.ascontiguousarray(a)) if isinstance(a, np.ndarray) else a
+            for a in work.arguments
+        ]
+        kernel = self._cl.Kernel(self._program, work.kernel)
+        kernel.set_args(*arguments)
+        times = [self._time(kernel, work) for _ in range(rounds + 1)]
+        result = np.empty_like(work.arguments[work.output])
+        self._cl.enqueue_copy(self._queue, result, arguments[work.output])
+        return statistics.median(times[1:]) * 1e3, result
+
+    def _time(self, kernel: Any, work: Work) -> float:
+        start = time.perf_counter()
+        self._cl.enqueue_nd_range_kernel(self._queue, kernel, work.threads, work.group).wait()
+        return time.perf_counter() - start
+
+
+def open_pocl() -> Pocl | None:
+    """The device, or None where there is none."""
+    try:
+        cl: Any = importlib.import_module("pyopencl")
+        platforms = cl.get_platforms()
+    except Exception:  # without a driver the loader raises errors of its own
+        return None
+    for platform in platforms:
+        if "Portable Computing Language" in platform.name:
+            return Pocl(cl, platform.get_devices()[0])
+    return None

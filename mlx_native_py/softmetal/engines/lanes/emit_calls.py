@@ -1,0 +1,59 @@
+"""Chooses how a call is written."""
+
+from __future__ import annotations
+
+import re
+
+from .emit_lanes import lane_call
+from .emit_math import pure_call
+from .emit_serial import serial
+from .frame import Frame
+from .intrinsics import PREFIX, is_pure
+from .model import POINTER, Declined, Instruction
+from .shape import UNIFORM, WIDTH
+from .text import render
+
+_WATCHED = re.compile(r"__tsan_(?:unaligned_)?(?:volatile_)?(read_write|read|write)(\d+)$")
+_HINTS = ("llvm.lifetime.", "llvm.assume", "llvm.prefetch", "llvm.dbg.", "llvm.experimental.noalias")
+_TRAPS = ("llvm.trap", "llvm.debugtrap", "llvm.ubsantrap")
+_MEMORY = ("llvm.memcpy.", "llvm.memmove.", "llvm.memset.")
+
+
+def call(frame: Frame, made: Instruction) -> None:
+    """Writes a call, whatever it calls."""
+    name = made.callee
+    if not name:
+        raise Declined("calls a function that only the running kernel knows")
+    if name.startswith(_HINTS):
+        return
+    watched = _WATCHED.match(name)
+    if name.startswith(PREFIX):
+        lane_call(frame, made)
+    elif name.startswith(_TRAPS):
+        frame.emit("call void @llvm.trap()")
+    elif name.startswith(_MEMORY):
+        _memory(frame, made)
+    elif watched:
+        _watch(frame, made, watched[1], watched[2])
+    elif is_pure(name):
+        pure_call(frame, made)
+    else:
+        serial(frame, made)
+
+
+def _memory(frame: Frame, made: Instruction) -> None:
+    if all(frame.shape(operand).uniform for operand in made.operands):
+        frame.emit(render(made, frame.scalar))
+    else:
+        serial(frame, made)
+
+
+def _watch(frame: Frame, made: Instruction, access: str, size: str) -> None:
+    """One call for the accesses of all lanes."""
+    pointer = made.operands[0]
+    shape = frame.shape(pointer)
+    vector = frame.spread(frame.scalar(pointer), POINTER, UNIFORM) if shape.uniform else frame.vector(pointer)
+    slot = frame.writer.fixed(f"[{WIDTH} x ptr]", "addresses")
+    frame.emit(f"store <{WIDTH} x ptr> {vector}, ptr {slot}, align 64")
+    frame.declare(f"declare void @soft_lanes_{access}(ptr, ptr, i32, i32)")
+    frame.emit(f"call void @soft_lanes_{access}(ptr %fiber, ptr {slot}, i32 {frame.mask}, i32 {size})")

@@ -1,0 +1,74 @@
+"""Writes loads and stores: once where all lanes mean one place, else for all lanes together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .access import address_of, read, write
+from .emit_rows import load_group, store_group
+from .emit_serial import serial
+from .frame import Frame, lanes_type
+from .groups import accessed, pointer_of
+from .model import Declined, Instruction, IntType, VectorType
+from .shape import WIDTH
+from .text import render
+
+
+def load(frame: Frame, made: Instruction) -> None:
+    """A load; its result is uniform or varying as the analysis says."""
+    if frame.shape(pointer_of(made)).uniform:
+        _load_once(frame, made)
+        return
+    _check(made)
+    if made.flags:
+        serial(frame, made)
+    elif made in frame.groups:
+        load_group(frame, made, frame.groups[made])
+    else:
+        frame.define(made, read(frame, made.type, address_of(frame, pointer_of(made)), made.align))
+
+
+def store(frame: Frame, made: Instruction) -> None:
+    """A store; where lanes write to one place, the highest of them has the last word."""
+    if frame.shape(pointer_of(made)).uniform:
+        _store_once(frame, made)
+        return
+    _check(made)
+    value = accessed(made)
+    if made.flags:
+        serial(frame, made)
+    elif made not in frame.groups:
+        write(frame, value.type, frame.vector(value), address_of(frame, pointer_of(made)), made.align)
+    elif frame.groups[made].last is made:
+        store_group(frame, made, frame.groups[made])
+
+
+def _check(made: Instruction) -> None:
+    kind = accessed(made).type
+    odd = isinstance(kind, IntType) and kind.bits not in (8, 16, 32, 64)
+    if odd or isinstance(kind, VectorType) or not hasattr(kind, "bits"):
+        raise Declined(f"{made.opcode} of {kind} at addresses that differ between lanes")
+
+
+def _load_once(frame: Frame, made: Instruction) -> None:
+    scalar = frame.let(made.name, render(replace(made, name=""), frame.scalar))
+    if frame.shape(made).varying:
+        whole = lanes_type(made.type)
+        one = frame.let("one", f"insertelement {whole} poison, {made.type} {scalar}, i64 0")
+        alike = f"shufflevector {whole} {one}, {whole} poison, <{WIDTH} x i32> zeroinitializer"
+        scalar = frame.let("alike", alike)
+    frame.define(made, scalar)
+
+
+def _store_once(frame: Frame, made: Instruction) -> None:
+    value = accessed(made)
+    if frame.shape(value).uniform:
+        frame.emit(render(made, frame.scalar))
+        return
+    lane = str(WIDTH - 1)
+    if not frame.full:
+        frame.declare("declare i32 @llvm.ctlz.i32(i32, i1)")
+        above = frame.let("above", f"call i32 @llvm.ctlz.i32(i32 {frame.bits()}, i1 true)")
+        lane = frame.let("highest", f"xor i32 {above}, {WIDTH - 1}")
+    chosen = frame.let("chosen", f"extractelement {lanes_type(value.type)} {frame.vector(value)}, i32 {lane}")
+    frame.emit(render(made, lambda operand: chosen if operand is value else frame.scalar(operand)))

@@ -1,0 +1,201 @@
+"""Finds accesses that lie side by side in each lane, such as the parts of a `float4`: they are better made together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import cache
+
+from .layout import stored_bytes, terms
+from .maker import scalar_of
+from .model import I64, Constant, Function, Instruction, IntType, PointerType, Value
+from .shape import Shape
+
+FEW = 8  # accesses that one access of all lanes may become
+_ROW = 16  # bytes that one lane reads or writes at once
+_SILENT = frozenset(("load", "store", "call", "atomicrmw", "cmpxchg", "fence", "alloca"))
+
+
+@dataclass(eq=False)
+class Group:
+    """Loads, or stores, of neighbouring elements of one type, in the order of their addresses."""
+
+    members: list[Instruction]
+    last: Instruction  # in the order of the program
+
+    @property
+    def size(self) -> int:
+        return stored_bytes(accessed(self.members[0]).type)
+
+    def distance(self, member: Instruction) -> int:
+        """Bytes from the first element."""
+        return self.members.index(member) * self.size
+
+
+def accessed(made: Instruction) -> Value:
+    """The value that a load makes or a store writes."""
+    return made if made.opcode == "load" else made.operands[0]
+
+
+def pointer_of(made: Instruction) -> Value:
+    return made.operands[0 if made.opcode == "load" else 1]
+
+
+def find_groups(function: Function, shape_of: Callable[[Value], Shape]) -> dict[Instruction, Group]:
+    """The group of each access that is in one."""
+    found: dict[Instruction, Group] = {}
+    for block in function.blocks:
+        for run in _runs(block.instructions, shape_of):
+            for group in _groups(run):
+                found.update(dict.fromkeys(group.members, group))
+    return found
+
+
+Placed = tuple[int, Instruction]
+
+
+@dataclass(eq=False)
+class _Open:
+    """Runs of a block that may still grow: by opcode and memory, and there by what their addresses depend on."""
+
+    done: list[list[Placed]] = field(default_factory=list)
+    runs: dict[tuple[str, Value | None], dict[Hashable, list[Placed]]] = field(default_factory=dict)
+
+    def close(self, opcode: str, memory: Value | None) -> None:
+        self.done += self.runs.pop((opcode, memory), {}).values()
+
+    def close_all(self) -> list[list[Placed]]:
+        for opcode, memory in list(self.runs):
+            self.close(opcode, memory)
+        return self.done
+
+    def add(self, made: Instruction, memory: Value | None) -> None:
+        address, place = _place(pointer_of(made))
+        key = (address, accessed(made).type)
+        if made.opcode == "store" and key not in self.runs.get(("store", memory), ()):
+            self.close("store", memory)
+        self.runs.setdefault((made.opcode, memory), {}).setdefault(key, []).append((place, made))
+
+
+def _runs(instructions: list[Instruction], shape_of: Callable[[Value], Shape]) -> list[list[Placed]]:
+    """Accesses at constant distances with nothing in between that could tell in which order they are made."""
+    opened = _Open()
+    for made in instructions:
+        if made.opcode not in ("load", "store") or made.flags:
+            if made.opcode in _SILENT and not _is_arithmetic(made):
+                opened.close_all()
+            continue
+        memory = _memory(pointer_of(made))
+        opened.close("store" if made.opcode == "load" else "load", memory)
+        if _fits(made, shape_of):
+            opened.add(made, memory)
+        elif made.opcode == "store":
+            opened.close("store", memory)
+    return opened.close_all()
+
+
+def _memory(pointer: Value) -> Value | None:
+    """The array of their own that lanes reach here, which no other address leads to; None for all other memory."""
+    while isinstance(pointer, Instruction) and pointer.opcode == "getelementptr":
+        pointer = pointer.operands[0]
+    return pointer if isinstance(pointer, Instruction) and "shared" in pointer.flags else None
+
+
+def _is_arithmetic(made: Instruction) -> bool:
+    return made.opcode == "alloca" or (
+        made.callee.startswith("llvm.") and bool(made.name) or made.callee in ("__lane_number", "__lane_group")
+    )
+
+
+def _fits(made: Instruction, shape_of: Callable[[Value], Shape]) -> bool:
+    kind = accessed(made).type
+    if not isinstance(kind, (IntType, PointerType)) and not hasattr(kind, "bits"):
+        return False
+    size = stored_bytes(kind)
+    shape = shape_of(pointer_of(made))
+    if shape.uniform or size > 4 or scalar_of(kind).bits != size * 8 or made.align < size:
+        return False
+    # Where lanes lie side by side, one element of all of them already is a few accesses.
+    return shape.offsets is None or len(segments(shape.offsets, size)) > FEW
+
+
+@cache
+def segments(offsets: tuple[int, ...], size: int) -> list[tuple[int, int]]:
+    """The elements that lanes touch as (offset, number of elements) without gaps."""
+    found: list[tuple[int, int]] = []
+    for offset in sorted(set(offsets)):
+        if found and offset == found[-1][0] + found[-1][1] * size:
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        else:
+            found.append((offset, 1))
+    return found
+
+
+def _groups(run: list[Placed]) -> list[Group]:
+    """Cuts a run into rows of 2, 4, 8 or 16 bytes without gaps."""
+    order = {made: i for i, (_, made) in enumerate(run)}
+    unique = dict(run)
+    if len(unique) != len(run):
+        if run[0][1].opcode == "store":
+            return []
+        run = [(place, made) for place, made in run if unique[place] is made]
+    run.sort(key=lambda placed: placed[0])
+    size = stored_bytes(accessed(run[0][1]).type)
+    found: list[Group] = []
+    start = 0
+    while start < len(run):
+        length = 1
+        while start + length < len(run) and run[start + length][0] == run[start][0] + length * size:
+            length += 1
+        count = min(1 << length.bit_length() - 1, _ROW // size)
+        if count > 1:
+            members = [made for _, made in run[start : start + count]]
+            found.append(Group(members, max(members, key=order.__getitem__)))
+        start += count
+    return found
+
+
+def _place(pointer: Value) -> tuple[Hashable, int]:
+    """An address as what it depends on and a constant number of bytes."""
+    constant = 0
+    parts: dict[Hashable, int] = {}
+    while isinstance(pointer, Instruction) and pointer.opcode == "getelementptr":
+        here, indices = terms(pointer)
+        constant += here
+        for index, scale in indices:
+            key, more = _linear(index)
+            constant += more * scale
+            parts[key] = parts.get(key, 0) + scale
+        pointer = pointer.operands[0]
+    return (pointer, frozenset(parts.items())), constant
+
+
+def _linear(index: Value) -> tuple[Hashable, int]:
+    """An index as a value and a constant that is added to it."""
+    if index.type != I64:
+        return (index, ""), 0
+    total, cast = 0, ""
+    while isinstance(index, Instruction):
+        if index.opcode in ("zext", "sext") and not cast:
+            cast, index = index.opcode, index.operands[0]
+            continue
+        added = _added(index, cast)
+        if added is None:
+            break
+        total, index = total + added, index.operands[0]
+    return (index, cast), total
+
+
+def _added(made: Instruction, cast: str) -> int | None:
+    """The constant that is added here, if adding it to the address is the same.
+
+    Where bits are added after, the sum must not wrap.
+    """
+    if made.opcode not in ("add", "or"):
+        return None
+    right = made.operands[1]
+    if not isinstance(right, Constant) or right.value is None or cast and right.value < 0:
+        return None
+    if made.opcode == "or":
+        return right.value if "disjoint" in made.flags else None
+    return right.value if not cast or {"zext": "nuw", "sext": "nsw"}[cast] in made.flags else None

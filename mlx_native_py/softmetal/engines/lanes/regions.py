@@ -1,0 +1,62 @@
+"""The order in which blocks run while lanes are apart: a chain of blocks, each with lanes waiting for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .analysis import Analysis
+from .divergence import region
+from .flow import Loop
+from .model import Block
+from .shape import WIDTH
+
+
+@dataclass(frozen=True, eq=False)
+class Stop:
+    """A place in the chain: a block that may have lanes waiting, or the end of a loop that some may be going round."""
+
+    block: Block
+    loop: Loop | None = None
+
+    @property
+    def again(self) -> bool:
+        return self.loop is not None
+
+
+@dataclass(eq=False)
+class Chain:
+    """`apart` are the blocks that some lanes run without the others; `landings` those where all are together again."""
+
+    apart: set[Block]
+    landings: set[Block]
+    stops: list[Stop]
+    after: dict[Block, int]  # of each block of the function: the first stop behind it
+    begins_apart: bool  # some simdgroup has fewer than 32 lanes
+    ever_full: bool  # some simdgroup has 32
+
+    def __contains__(self, block: Block) -> bool:
+        return block in self.apart or block in self.landings
+
+
+def plan(analysis: Analysis) -> Chain:
+    """What follows from the branches at which lanes may part, and from the size of the threadgroup."""
+    flow = analysis.flow
+    threads = analysis.size[0] * analysis.size[1] * analysis.size[2]
+    begins_apart = threads % WIDTH != 0
+    apart: set[Block] = set(flow.order) if begins_apart else set()
+    for block in analysis.parting:
+        apart |= region(flow, block)
+    reached = {after for block in apart | analysis.parting for after in block.successors}
+    landings = reached - apart
+    ends: dict[Block, list[Loop]] = {}
+    for loop in reversed(flow.loops):  # inner ones first
+        if loop.header in apart or loop.header in landings:
+            ends.setdefault(max(loop.blocks, key=flow.index.__getitem__), []).append(loop)
+    stops: list[Stop] = []
+    after: dict[Block, int] = {}
+    for block in flow.order:
+        if block in apart or block in landings:
+            stops.append(Stop(block))
+        after[block] = len(stops)
+        stops += [Stop(loop.header, loop) for loop in ends.get(block, ())]
+    return Chain(apart, landings, stops, after, begins_apart, threads >= WIDTH)

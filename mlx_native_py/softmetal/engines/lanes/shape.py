@@ -1,0 +1,146 @@
+"""What is known about a value in the lanes of a simdgroup: the same in all, known offsets from one, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+WIDTH = 32
+LANES = tuple(range(WIDTH))
+_EXACT = 1 << 64  # a known number is that number modulo anything
+Offsets = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Lane i has what lane 0 has plus `offsets[i]`, modulo the type's size; without offsets it varies freely.
+
+    Lane 0's value is `residue` modulo `multiple`, a power of two. Offsets of pointers count bytes.
+    """
+
+    offsets: Offsets | None
+    base: int | None = None  # lane 0's value where it is known; all lanes are, then
+    multiple: int = 1
+    residue: int = 0
+
+    @property
+    def varying(self) -> bool:
+        return self.offsets is None
+
+    @property
+    def uniform(self) -> bool:
+        return self.offsets is not None and not any(self.offsets)
+
+    @property
+    def known(self) -> bool:
+        return self.base is not None
+
+    def low_bits(self) -> list[int] | None:
+        """The lanes' values below `multiple`, if they share the bits above."""
+        if self.offsets is None:
+            return None
+        low = [self.residue + offset for offset in self.offsets]
+        return low if min(low) >= 0 and max(low) < self.multiple else None
+
+    @property
+    def spread(self) -> int:
+        """From the least lane to the greatest, if nothing wraps around."""
+        return max(self.offsets) - min(self.offsets) if self.offsets else 0
+
+    def values(self, bits: int) -> list[int]:
+        """The lanes of a known value, as unsigned integers."""
+        assert self.offsets is not None and self.base is not None
+        return [(self.base + offset) % (1 << bits) for offset in self.offsets]
+
+
+ALIKE: Offsets = (0,) * WIDTH
+VARYING = Shape(None)
+UNIFORM = Shape(ALIKE)
+
+
+def constant(value: int, bits: int) -> Shape:
+    return Shape(ALIKE, value % (1 << bits), _EXACT, value % (1 << bits))
+
+
+def known(values: Sequence[int], bits: int) -> Shape:
+    """The shape of 32 known integers."""
+    size, half = 1 << bits, 1 << bits >> 1
+    offsets = tuple((v - values[0] + half) % size - half for v in values)
+    return Shape(offsets, values[0] % size, _EXACT, values[0] % size)
+
+
+def unknown(offsets: Sequence[int], multiple: int, residue: int, bits: int = 63) -> Shape:
+    """Offsets from a scalar of which only the residue is known."""
+    multiple = min(multiple, 1 << min(bits, 63))
+    half = 1 << bits >> 1
+    near = tuple((offset + half) % (2 * half) - half for offset in offsets)
+    return Shape(near, None, multiple, residue % multiple)
+
+
+def add(left: Shape, right: Shape, bits: int, sign: int = 1) -> Shape:
+    if left.offsets is None or right.offsets is None:
+        return VARYING
+    if left.known and right.known:
+        return lanewise([left, right], bits, bits, lambda a, b: a + sign * b)
+    offsets = [a + sign * b for a, b in zip(left.offsets, right.offsets, strict=True)]
+    return unknown(offsets, min(left.multiple, right.multiple), left.residue + sign * right.residue, bits)
+
+
+def scale(shape: Shape, factor: int, bits: int) -> Shape:
+    """Times a number that is known."""
+    if shape.offsets is None:
+        return VARYING
+    if shape.known:
+        return lanewise([shape], bits, bits, lambda a: a * factor)
+    if factor == 0:
+        return constant(0, bits)
+    multiple = shape.multiple * (factor & -factor)
+    return unknown([offset * factor for offset in shape.offsets], multiple, shape.residue * factor, bits)
+
+
+def lanewise(shapes: Sequence[Shape], bits: int, result_bits: int, work: Callable[..., int]) -> Shape:
+    """The shape of an operation on integers that are all known."""
+    lanes = zip(*(shape.values(bits) for shape in shapes), strict=True)
+    return known([work(*lane) % (1 << result_bits) for lane in lanes], result_bits)
+
+
+def bitwise(work: Callable[[int, int], int], shape: Shape, number: int) -> Shape:
+    """and, or, xor with a known number: bits that lanes share stay shared."""
+    low = shape.low_bits()
+    if low is None:
+        return VARYING
+    made = [work(bits, number & (shape.multiple - 1)) for bits in low]
+    return unknown([bits - made[0] for bits in made], shape.multiple, made[0])
+
+
+def shift_right(shape: Shape, count: int) -> Shape:
+    """Nothing is carried from the bits that lanes have of their own."""
+    low = shape.low_bits()
+    if low is None or shape.multiple >> count == 0:
+        return VARYING
+    made = [bits >> count for bits in low]
+    return unknown([bits - made[0] for bits in made], shape.multiple >> count, made[0])
+
+
+def narrow(shape: Shape, bits: int) -> Shape:
+    """Cut to fewer bits."""
+    if shape.offsets is None:
+        return VARYING
+    if shape.base is not None:
+        return known([shape.base + offset for offset in shape.offsets], bits)
+    size = 1 << bits
+    if all(offset % size == 0 for offset in shape.offsets):
+        return unknown(ALIKE, shape.multiple, shape.residue, bits)
+    return unknown(shape.offsets, shape.multiple, shape.residue, bits)
+
+
+def merge(left: Shape, right: Shape) -> Shape:
+    """What covers both, where all lanes come from one side or all from the other."""
+    if left == right:
+        return left
+    if left.offsets is None or left.offsets != right.offsets:
+        return VARYING
+    multiple = min(left.multiple, right.multiple, _EXACT >> 1)
+    while (left.residue - right.residue) % multiple:
+        multiple >>= 1
+    return unknown(left.offsets, multiple, left.residue)

@@ -1,0 +1,46 @@
+"""Finds private memory of which a simdgroup needs one copy only: it holds what all lanes do as one."""
+
+from __future__ import annotations
+
+from .intrinsics import lane_function
+from .model import Function, Instruction, Value, uses
+
+_COPY, _HINT = "llvm.memcpy.", "llvm.lifetime."
+
+
+def shared_allocas(function: Function) -> set[Instruction]:
+    """Allocas of simdgroup matrices, which are only handed to functions run once or copied to each other."""
+    users = uses(function)
+    allocas = [made for made in function.instructions() if made.opcode == "alloca"]
+    found = {made for made in allocas if all(_as_one(user) for user in _final_users(made, users))}
+    while wrong := {made for made in found if not _copied_within(made, users, found)}:
+        found -= wrong
+    return found | {made for made in allocas if "shared" in made.flags}
+
+
+def _final_users(place: Value, users: dict[Value, list[Instruction]]) -> list[Instruction]:
+    """What is done with an address, and with addresses computed from it."""
+    done = []
+    for user in users.get(place, ()):
+        if user.opcode == "getelementptr" and user.operands[0] is place:
+            done += _final_users(user, users)
+        else:
+            done.append(user)
+    return done
+
+
+def _as_one(user: Instruction) -> bool:
+    if user.opcode != "call":
+        return False
+    return lane_function(user.callee) == "once" or user.callee.startswith((_COPY, _HINT))
+
+
+def _copied_within(made: Instruction, users: dict[Value, list[Instruction]], found: set[Instruction]) -> bool:
+    copies = [user for user in _final_users(made, users) if user.callee.startswith(_COPY)]
+    return all(_origin(place) in found for user in copies for place in user.operands[:2])
+
+
+def _origin(place: Value) -> Value:
+    while isinstance(place, Instruction) and place.opcode == "getelementptr":
+        place = place.operands[0]
+    return place

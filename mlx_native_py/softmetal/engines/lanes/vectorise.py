@@ -1,0 +1,168 @@
+"""One simdgroup as one function: from clang's text of a kernel for one thread to the text for 32 lanes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from . import flow, private_arrays, small_vectors
+from .analysis import Analysis, analyse, lane_stride
+from .emit_control import Control
+from .frame import Writer, lanes_type
+from .groups import find_groups
+from .intrinsics import PREFIX, Size, lane_function
+from .model import Declined, Function, FunctionText, Instruction, IntType, Module, Value
+from .narrow import narrow
+from .parse import parse_function, parse_module
+from .regions import plan
+from .shape import VARYING, WIDTH
+from .shared_memory import shared_allocas
+
+ENTRY = "soft_lanes_entry"
+WATCH = "@__tsan_"  # callbacks of checked mode, which reports addresses as they are
+AVX512 = 16  # floats in a register
+_NAMES = re.compile(r'@("[^"]*"|[-\w$.]+)')
+# Hints of the optimiser, which refer to parts of the module that are not kept.
+_METADATA = re.compile(r",? ![\w.]+ !\d+|^.*\(metadata .*$", re.MULTILINE)
+_BY_ADDRESS = re.compile(r" (?:byval|sret|inalloca|preallocated|byref)\(")
+_WIDTHS = re.compile(r'"(?:min-legal|prefer)-vector-width"="\d+"')
+_KEPT_ATTRIBUTE = re.compile(r'"[^"]*"(?:="[^"]*")?')
+
+
+def vectorise(text: str, entry: str, size: Size, *, vector_math: bool = True) -> str:
+    """The module with `soft_lanes_entry(group, fiber, simdgroup)` in place of `entry`; raises Declined.
+
+    `size` is the threadgroup's; `vector_math` says that there is a vector mathematics library.
+    """
+    module = parse_module(text)
+    width = _register_width(module)
+    function = parse_function(module, entry)
+    flow.drop_unreachable(function)
+    _read_boxes(function)
+    watched = WATCH in text
+    found = _analysed(function, size, exact=watched)
+    small_vectors.split(function, lambda value: (found.shape_of(value) or VARYING).uniform)
+    narrow(function)
+    private_arrays.rewrite(function)
+    found = _analysed(function, size, exact=watched)
+    groups = find_groups(function, lambda value: found.shape_of(value) or VARYING)
+    writer = Writer(found, width if vector_math else 0, groups=groups, native_masks=width == AVX512)
+    lines = _write(writer, function, size)
+    head = f"define void @{ENTRY}(ptr {function.parameters[0].text}, ptr %fiber, i32 %simdgroup)"
+    attributes = " ".join(_KEPT_ATTRIBUTE.findall(_attributes(module, function)))
+    if width == AVX512:
+        attributes = f'{_WIDTHS.sub("", attributes)} "min-legal-vector-width"="512" "prefer-vector-width"="512"'
+    body = "\n".join([f"{head} nounwind {attributes} {{", *lines, "}", ""])
+    return _assemble(module, entry, body, list(writer.declarations))
+
+
+def _read_boxes(function: Function) -> None:
+    """What lanes take out of the boxes becomes loads, which until here were calls that nothing could move."""
+    for made in function.instructions():
+        if lane_function(made.callee) == "take" and isinstance(made.type, IntType):
+            made.opcode, made.callee, made.align, made.attributes = "load", "", made.type.bits // 8, []
+            made.flags, made.convention = (), ""
+
+
+def _register_width(module: Module) -> int:
+    """Floats in a register of the processor that the module is for; 0 where it is not an x86."""
+    features = " ".join(module.attributes.values())
+    widths = {"+avx512f": AVX512, "+avx": 8, "+sse2": 4}
+    return next((width for feature, width in widths.items() if f"{feature}," in features), 0)
+
+
+def _analysed(function: Function, size: Size, *, exact: bool) -> Analysis:
+    return analyse(function, flow.analyse(function), size, shared_allocas(function), exact=exact)
+
+
+def _write(writer: Writer, function: Function, size: Size) -> list[str]:
+    _make_slots(writer)
+    chain = plan(writer.analysis)
+    control = Control(writer, chain)
+    for made in function.instructions():
+        if made.opcode == "alloca":
+            writer.places[made] = _place(writer, made)
+    control.write()
+    threads = size[0] * size[1] * size[2]
+    begin = ["start:"]
+    mask = "-1"
+    if chain.begins_apart:
+        mask = "%begin"
+        begin += [
+            f"  %first = mul i32 %simdgroup, {WIDTH}",
+            f"  %there = sub i32 {threads}, %first",
+            f"  %fewer = call i32 @llvm.umin.i32(i32 %there, i32 {WIDTH})",
+            f"  %lacking = sub i32 {WIDTH}, %fewer",
+            f"  {mask} = lshr i32 -1, %lacking",
+        ]
+    first = control.start(function.entry, mask)
+    return [begin[0], *writer.slots, *begin[1:], *first, *writer.lines]
+
+
+def _place(writer: Writer, made: Instruction) -> str:
+    if made in writer.analysis.once:
+        return writer.slot(str(made.element), "shared", made.align)
+    return writer.slot(f"[{WIDTH * lane_stride(made)} x i8]", "private", max(made.align, 64))
+
+
+def _make_slots(writer: Writer) -> None:
+    """For values that are used outside the block that makes them."""
+    analysis = writer.analysis
+    for block in analysis.flow.order:
+        for made in block.instructions:
+            sources = made.blocks if made.opcode == "phi" else [block] * len(made.operands)
+            for operand, source in zip(made.operands, sources, strict=True):
+                if not isinstance(operand, Instruction) or analysis.seen(operand, source).known:
+                    continue
+                if operand.opcode == "alloca":
+                    continue
+                if analysis.left_behind(operand, source):
+                    _slot(writer, writer.last, operand, varying=True)
+                elif analysis.home[operand] is not source or operand.opcode == "phi":
+                    _slot(writer, writer.kept, operand, varying=analysis.seen(operand, source).varying)
+    for value in writer.last:
+        if isinstance(value, Instruction) and value.opcode == "phi":
+            _slot(writer, writer.kept, value, varying=analysis.seen(value, analysis.home[value]).varying)
+
+
+def _slot(writer: Writer, slots: dict[Value, str], value: Instruction, *, varying: bool) -> None:
+    if value not in slots:
+        slots[value] = writer.slot(lanes_type(value.type) if varying else str(value.type), "keep")
+
+
+def _attributes(module: Module, function: Function) -> str:
+    return " ".join(module.attributes.get(word, word) for word in function.attributes.split())
+
+
+def _assemble(module: Module, entry: str, body: str, declarations: list[str]) -> str:
+    """The new function with all that it needs; what only the old one needed goes."""
+    needed: dict[str, FunctionText] = {}
+    given = {name.strip('"') for line in declarations for name in _NAMES.findall(line)} | {entry}
+    waiting = [body, *module.globals.values()]
+    waiting += [f.text for f in module.functions.values() if f.name != entry and f.body and _is_visible(f)]
+    needed.update({f.name: f for f in module.functions.values() if f.name != entry and f.body and _is_visible(f)})
+    while waiting:
+        for name in _NAMES.findall(waiting.pop()):
+            function = module.functions.get(name.strip('"'))
+            if function is not None and function.name not in needed and function.name not in given:
+                needed[function.name] = function
+                waiting.append(function.text)
+    for function in needed.values():
+        if function.body and PREFIX in function.body:
+            raise Declined(f"{function.name} is not inlined, and its lanes exchange values")
+        if f'@"{function.name}"(' in body and _BY_ADDRESS.search(function.head):
+            raise Declined(f"{function.name} is not inlined, and takes an argument by address")
+    groups = [f"attributes {name} = {{ {words} }}" for name, words in module.attributes.items()]
+    types = [f"{name} = type {replace(kind, name='')}" for name, kind in module.types.items()]
+    texts = [_METADATA.sub("", function.text) for function in needed.values()]
+    return "\n".join([module.header, *types, *module.globals.values(), *declarations, body, *texts, *groups, ""])
+
+
+def _is_visible(function: FunctionText) -> bool:
+    """Whether others than this module may call it."""
+    return not any(
+        f" {word} " in function.head for word in ("internal", "private", "linkonce_odr", "available_externally")
+    )
+
+
+__all__ = ["Declined", "ENTRY", "vectorise"]

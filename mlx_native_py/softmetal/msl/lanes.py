@@ -1,0 +1,157 @@
+"""One kernel for one shape of threadgroup on the lanes engine: its text, its vector code, its shared object."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..cache import digest
+from ..engines.lanes.model import Declined
+from ..program import Executable, Size, Specialised
+from ..tiers import LanesTiers
+from ..toolchain import CompilerFailed, stack_bytes, uses_elements
+from .build import SOURCE_NAME, Order
+from .workshop import Workshop
+
+ENTRY = "soft_lanes_entry"
+ALONE = "soft_lanes_alone"
+LARGE_STACK = 256 << 10  # what a thread of the host may not have left
+_PASS = Path(__file__).parent.parent / "engines" / "lanes"
+# Simdgroups that never wait for each other run one after the other, without fibers.
+_TURNS = """
+define void @{alone}(ptr %group, ptr %lane) {{
+begin:
+  br label %turn
+turn:
+  %simdgroup = phi i32 [ 0, %begin ], [ %next, %turn ]
+  call void @{entry}(ptr %group, ptr %lane, i32 %simdgroup)
+  %next = add i32 %simdgroup, 1
+  %more = icmp ult i32 %next, {count}
+  br i1 %more, label %turn, label %end
+end:
+  ret void
+}}
+"""
+
+
+@cache
+def _pass_identity() -> str:
+    return digest(*(path.read_bytes() for path in sorted(_PASS.glob("*.py"))), Path(__file__).read_bytes())
+
+
+@dataclass(frozen=True)
+class LanesBuilder:
+    """Finds and makes the builds of one kernel, shape by shape; may be used from several threads."""
+
+    order: Order
+    shop: Workshop
+    key: str  # of the kernel's build for the other engines
+    threadgroup_bytes: int  # of that build, after which threadgroup arguments are placed
+
+    def stored(self, shape: Size) -> Specialised | None:
+        """The build in the disk cache, if there is one; raises Declined where the kernel was declined before."""
+        body = self.shop.store.record(self._key(shape))
+        return self._load(json.loads(body)) if body else None
+
+    def make(self, shape: Size) -> Specialised:
+        """Compiles and keeps the build; raises Declined."""
+        try:
+            found = self._compile(shape)
+        except Declined as declined:
+            found = {"declined": str(declined)}
+        self.shop.store.put_record(self._key(shape), json.dumps(found).encode())
+        made = self._load(found)
+        if made is None:
+            raise Declined("the build vanished from the cache")
+        return made
+
+    def verdict(self, shape: Size) -> str | None:
+        """Why an earlier run gave the build up although it works; empty where it was found to be good."""
+        body = self.shop.store.record(digest("verdict", self._key(shape)))
+        return None if body is None else body.decode()
+
+    def put_verdict(self, shape: Size, reason: str) -> None:
+        self.shop.store.put_record(digest("verdict", self._key(shape)), reason.encode())
+
+    def _key(self, shape: Size) -> str:
+        return digest("lanes", _pass_identity(), self.key, str(shape))
+
+    def _compile(self, shape: Size) -> dict[str, Any]:
+        from ..engines.lanes.vectorise import vectorise  # most programs never come here
+
+        with self.shop.store.scratch() as folder:
+            vectors = vectorise(self._scalar(shape, folder), "soft_entry_point", shape)
+            alone = not self.order.checked and "@soft_lanes_barrier" not in vectors
+            count = -(-shape[0] * shape[1] * shape[2] // 32)
+            turns = _TURNS.format(alone=ALONE, entry=ENTRY, count=count) if alone else ""
+            source, target, linked = folder / "lanes.ll", folder / "lanes.o", folder / "lanes.so"
+            source.write_text(vectors + turns)
+            self._run(self.shop.toolchain.assemble(source, target))
+            self._run(self.shop.toolchain.link([target], linked))
+            artefact = self.shop.store.put_artefact(linked.read_bytes(), ".so")
+            stack = stack_bytes(target.with_suffix(".su"))
+            return {"artefact": artefact, "alone": alone and stack <= LARGE_STACK, "stack": stack}
+
+    def _scalar(self, shape: Size, folder: Path) -> str:
+        """The kernel as LLVM's text, one thread of it."""
+        try:
+            return self._to_ir(self.order, shape, folder)
+        except CompilerFailed:
+            # Names may have misled about what the kernel needs.
+            try:
+                return self._to_ir(replace(self.order, whole=True), shape, folder)
+            except CompilerFailed as failure:
+                raise Declined(f"not compiled: {_first_error(failure.output)}") from None
+
+    def _to_ir(self, order: Order, shape: Size, folder: Path) -> str:
+        source, target, toolchain = folder / SOURCE_NAME, folder / "scalar.ll", self.shop.toolchain
+        text = f"#define SOFT_SHAPE {shape[0]}, {shape[1]}, {shape[2]}\n{order.text()}"
+        source.write_text(text)
+        elements = uses_elements(text.encode())
+        flags = [
+            *toolchain.dialect(order.math),
+            *toolchain.engine_flags("lanes", checked=order.checked, elements=elements),
+        ]
+        header = ["-include-pch", str(self.shop.precompiled(flags)), "-w", "-fno-color-diagnostics"]
+        toolchain.run(toolchain.to_ir(source, target, [*flags, *header]))
+        return target.read_text()
+
+    def _run(self, command: list[str]) -> None:
+        try:
+            self.shop.toolchain.run(command)
+        except CompilerFailed as failure:
+            raise Declined(f"not assembled: {_first_error(failure.output)}") from None
+
+    def _load(self, found: dict[str, Any]) -> Specialised | None:
+        if "declined" in found:
+            raise Declined(found["declined"])
+        path = self.shop.store.artefact(found["artefact"])
+        if path is None:
+            return None
+        self.shop.runtime()
+        image = ctypes.CDLL(str(path))
+        if int(image.soft_tg_size()) > self.threadgroup_bytes:
+            raise Declined("its threadgroup variables take more room than on fibers")
+        entry = getattr(image, ALONE if found["alone"] else ENTRY)
+        address = ctypes.cast(entry, ctypes.c_void_p).value or 0
+        return Specialised(address, "flat" if found["alone"] else "lanes", found["stack"], image)
+
+
+def _first_error(output: str) -> str:
+    return output.partition("error: ")[2].partition("\n")[0] or output[:200]
+
+
+def with_tiers(code: Executable, order: Order, shop: Workshop, key: str) -> Executable:
+    """The executable with its way to lanes, or with the reason why it has none."""
+    if shop.engine in ("flat", "fibers"):
+        reason = f"the settings ask for {shop.engine}"
+    elif order.checked and shop.engine != "lanes":
+        reason = "checked mode runs on fibers unless the settings ask for lanes"
+    else:
+        builder = LanesBuilder(order, shop, key, code.static_threadgroup_bytes)
+        return replace(code, tiers=LanesTiers(builder, code.engine, at_once=shop.engine == "lanes"))
+    return replace(code, declined={**code.declined, "lanes": reason})
