@@ -153,11 +153,11 @@ def _tracker(rounds: int, sizes: Sequence[int] = RANGES) -> dict[str, float]:
             ranges = MemRanges()
             for index in range(size):
                 ranges.track([], [(memory, (1 << 20) + 64 * index, (1 << 20) + 64 * index + 32)])
-            at = (1 << 20) + 64 * (size // 2) + 40
+            gaps = range((1 << 20) + 40, (1 << 20) + 40 + 64 * min(size, 100), 64)
             begin = time.perf_counter()
-            for _ in range(100):
+            for at in gaps:
                 ranges.track([(memory, at, at + 8)], [(memory, at + 8, at + 16)])
-            times.append((time.perf_counter() - begin) / 100)
+            times.append((time.perf_counter() - begin) / len(gaps))
         found[str(size)] = median(times) * 1e6
     return found
 

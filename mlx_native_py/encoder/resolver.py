@@ -59,6 +59,15 @@ class Resolver:
                     read.append(arg.span)
                 if writing:
                     written.append(arg.span)
+            elif kind is Out and type(arg.buffer) is MlxBuffer and spec[3]:
+                arg = arg.buffer
+                home = arg.allocation
+                if arg.nbytes < spec[0] or arg.offset & spec[1] or home.released or home.readonly:
+                    argument(pipeline, len(values), arg, None, self._spill)
+                if home.residency is not residency:
+                    raise foreign(pipeline, arg)
+                values.append(arg)
+                written.append(arg.span)
             elif (kind is float or kind is int) and spec[4] is not None:
                 try:
                     values.append(spec[4](arg))
