@@ -11,12 +11,11 @@ from typing import Any
 
 import hypothesis
 import pytest
+from lanes_report import LanesReport
 
 from mlx_native_py import settings, softmetal
 from mlx_native_py.errors import DeviceNotFound
 from mlx_native_py.metal import Door, open_metal
-
-from .lanes_report import LanesReport
 
 NOT_RUN = pytest.StashKey[dict[str, tuple[int, str]]]()
 LANES = pytest.StashKey[LanesReport]()

@@ -38,7 +38,7 @@ class SafetensorsFile(TensorFile):
     >>> save_file({"w": np.ones((2, 3), np.float16)}, folder / "w.safetensors", {"format": "mlx"})
     >>> file = open_safetensors(folder / "w.safetensors")
     >>> file["w"], file.metadata["format"], file["w"].buffer(device)
-    (<Tensor 'w', f16[2, 3], 12 bytes>, 'mlx', MlxBuffer('w.safetensors', f16[2, 3], 12 bytes at 104 of 116...))
+    (<Tensor 'w', f16[2, 3], 12 bytes>, 'mlx', MlxBuffer('w.safetensors', f16[2, 3], 12 bytes at 104 of ...))
     """
 
 

@@ -84,7 +84,8 @@ def test_reshape_and_view(device: MlxDevice) -> None:
     x = device.buffer(np.arange(12, dtype=np.float32))
     assert x.reshape(3, 4).shape == x.reshape((3, 4)).shape == (3, 4) and x.reshape(12)[1:].reshape(11).offset == 4
     assert np.array_equal(x.reshape(3, 4).view("u16").numpy(), x.numpy().reshape(3, 4).view(np.uint16))
-    for wrong in ((5,), (12, 0), (-1,)):
+    assert x.reshape(-1, 4).shape == (3, 4) and x.reshape(3, 4).reshape(-1).shape == (12,)
+    for wrong in ((5,), (12, 0), (-1, 5), (-1, -1), (-2,), (0, -1)):
         with pytest.raises(InvalidArgument):
             x.reshape(wrong)
     with pytest.raises(InvalidArgument, match="cannot be seen as u64"):
