@@ -26,7 +26,14 @@ _BINS = 8
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a finished session did: passes, command buffers, barriers, and seconds."""
+    """What a finished session did: passes, command buffers, barriers, and seconds.
+
+    >>> session = GraphExecutor(device).begin_recorded()
+    >>> session.encoder.dispatch(axpy, x, y, 2.0, threads=4)
+    >>> outcome = session.finish(fuse=True, reorder=True)
+    >>> outcome.fused, outcome.barriers, outcome.command_buffers
+    (0, 0, 1)
+    """
 
     fused: int = 0
     moved: int = 0
@@ -92,6 +99,12 @@ class GraphSession:
 
     Barriers follow from the kernels. Where they are switched off (`auto_barrier`), `barrier` and `barrier_between`
     place them by hand.
+
+    >>> session = GraphExecutor(device).begin()
+    >>> session.barrier_between([x], [y]), session.barrier_between([y], [])
+    (False, True)
+    >>> session.finish().command_buffers
+    1
     """
 
     def __init__(self, device: MlxDevice, *, recording: bool) -> None:
