@@ -57,7 +57,7 @@ def softmax_sample(
         raise InvalidArgument(f"softmax_sample: repetition_penalty is {repetition_penalty}, expected a history with it")
     steps, step_stride = _per_row("step", step, rows)
     pipeline = kernel(enc, "sampling", "sample")
-    weights = enc.device.empty((rows, length), DType.U32)
+    weights = enc.empty((rows, length), DType.U32)
     how = struct.pack(
         "<Qf5I",
         seed % (1 << 64),
@@ -84,7 +84,7 @@ def _prepared(
 ) -> MlxBuffer:
     """The logits as f32, [rows, length], with those of the history penalised."""
     rows, length = rows_of("softmax_sample", "logits", logits)
-    made = enc.device.empty((rows, length), DType.F32)
+    made = enc.empty((rows, length), DType.F32)
     pipeline = kernel(enc, "sampling", f"sample_logits_{logits.dtype}")
     enc.dispatch(pipeline, logits, Out(made), logits.size, threads=logits.size)
     if history is None:

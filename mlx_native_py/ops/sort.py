@@ -70,7 +70,7 @@ def _sorted(enc: CommandEncoder, x: MlxBuffer, descending: bool) -> MlxBuffer:
     length = x.shape[-1]
     width = _block(length)
     items = _sort_blocks(enc, x, width, width, descending)
-    other = enc.device.empty(items.shape, DType.U64) if width < length else items
+    other = enc.empty(items.shape, DType.U64) if width < length else items
     while width < length:
         threads = (-(-length // _MERGED_EACH), items.shape[0])
         enc.dispatch(kernel(enc, "sort", "sort_merge"), items, Out(other), length, width, threads=threads)
@@ -91,7 +91,7 @@ def _sort_blocks(enc: CommandEncoder, source: MlxBuffer, block: int, keep: int, 
     rows, length = rows_of("sort", "x", source)
     blocks = -(-length // block)
     made = length if keep == block else blocks * keep
-    items = enc.device.empty((rows, made), DType.U64)
+    items = enc.empty((rows, made), DType.U64)
     pipeline = kernel(enc, "sort", "sort_blocks_" + ("items" if source.dtype is DType.U64 else str(source.dtype)))
     enc.dispatch(
         pipeline, source, Out(items), length, made, keep, descending, threadgroups=(blocks, rows), group=block // 2

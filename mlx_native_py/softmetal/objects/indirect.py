@@ -141,7 +141,10 @@ class MTLIndirectComputeCommand(NSObject):
         name = f"indirect command {self._index}: buffer {allocation.label or ''!r} at index {slot}"
         if not allocation.live:
             raise LostResource(f"{name} was released before the command ran")
-        inside = any(home.address <= allocation.address < home.address + home.length for home in resident)
+        # A member itself, mostly; else part of a heap.
+        inside = allocation in resident or any(
+            home.address <= allocation.address < home.address + home.length for home in resident
+        )
         if not inside:
             raise LostResource(f"{name} is not resident; call useResource_usage_ or add it to a residency set")
 
