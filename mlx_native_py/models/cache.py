@@ -1,0 +1,174 @@
+"""Keys and values of the tokens seen so far, and where the tokens of a step stand, all in buffers that replays read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
+
+import numpy as np
+
+from ..buffer import MlxBuffer
+from ..device import MlxDevice
+from ..dtypes import DType
+from ..encoder import CommandEncoder
+from ..errors import InvalidArgument
+from ..ops.attention import sdpa
+from ..ops.attention_arguments import Source
+from ..ops.kv_cache import kv_cache_copy, kv_cache_quantize
+from ..ops.layout import slice_update
+from .config import Config
+
+__all__ = ["KVCache", "LayerCache", "Place"]
+
+_WORD = 32  # bits
+
+
+class Place:
+    """The tokens of a step, [batch, queries] of them, and their positions; set from the CPU between replays."""
+
+    def __init__(self, device: MlxDevice, batch: int, queries: int) -> None:
+        self.batch = batch
+        self.queries = queries
+        self.tokens = device.empty(batch * queries, DType.U32)
+        self.starts = device.empty(batch, DType.U32)
+        """The position of each sequence's first token."""
+        self.lengths = device.empty(batch, DType.U32)
+        """Tokens of each sequence, those of this step among them."""
+        self.positions = self.starts if queries == 1 else device.empty(batch * queries, DType.U32)
+
+    def move(self, starts: Sequence[int]) -> None:
+        """Puts the first token of each sequence at a position."""
+        first = np.asarray(starts, np.uint32)
+        self.starts.copy_from(first)
+        self.lengths.copy_from(first + np.uint32(self.queries))
+        if self.queries > 1:
+            steps = np.arange(self.queries, dtype=np.uint32)
+            self.positions.copy_from((first[:, None] + steps).reshape(-1))
+
+
+@dataclass
+class LayerCache:
+    """Keys and values of one layer, [batch, n_kv_heads, capacity, head_dim] as they are or quantised."""
+
+    keys: Source
+    values: Source
+    window: int | None
+
+    @property
+    def parts(self) -> tuple[MlxBuffer, ...]:
+        """All its buffers."""
+        each = (source if isinstance(source, tuple) else (source,) for source in (self.keys, self.values))
+        return tuple(chain.from_iterable(each))
+
+    @property
+    def capacity(self) -> int:
+        return self.parts[0].shape[2]
+
+    def update(self, enc: CommandEncoder, k: MlxBuffer, v: MlxBuffer, place: Place) -> None:
+        """New rows [batch, queries, n_kv_heads, head_dim], at the place of each sequence."""
+        at, ring = place.starts, self.window is not None
+        match self.keys, self.values:
+            case MlxBuffer() as keys, MlxBuffer() as values:
+                kv_cache_copy(enc, k, v, keys, values, position=at, ring=ring, tokens_first=True)
+            case tuple() as packed_keys, tuple() as packed_values:
+                kv_cache_quantize(enc, k, v, packed_keys, packed_values, position=at, ring=ring, tokens_first=True)
+
+    def attend(
+        self, enc: CommandEncoder, q: MlxBuffer, place: Place, *, scale: float, softcap: float | None = None
+    ) -> MlxBuffer:
+        """Queries [batch, queries, n_heads, head_dim] over what is there, each over what is not after it."""
+        return sdpa(
+            *(enc, q, self.keys, self.values),
+            scale=scale,
+            softcap=softcap,
+            causal=place.queries > 1,
+            window=self.window,
+            length=place.lengths,
+            ring=self.window is not None,
+            tokens_first=True,
+        )
+
+
+class KVCache:
+    """The caches of all layers. `capacity` grows by `reserve`; sliding layers stop at what their window needs.
+
+    `chunk` is the most tokens that a step adds; `bits` is 8 for keys and values in 8 bits.
+    """
+
+    def __init__(
+        self,
+        device: MlxDevice,
+        config: Config,
+        *,
+        batch: int = 1,
+        capacity: int = 256,
+        chunk: int = 512,
+        dtype: DType = DType.F32,
+        bits: Literal[8] | None = None,
+    ) -> None:
+        if bits not in (None, 8):
+            raise InvalidArgument(f"KVCache: bits is {bits!r}, expected None or 8")
+        if bits and config.head_dim % _WORD:
+            raise InvalidArgument(
+                f"KVCache: bits is {bits} and heads have {config.head_dim} values, expected whole 32s"
+            )
+        self.device = device
+        self.config = config
+        self.batch = batch
+        self.capacity = capacity
+        self.chunk = chunk
+        self.lengths = [0] * batch
+        """Tokens of each sequence that are in the cache."""
+        self._dtype, self._bits = dtype, bits
+        self.layers = [self._layer(sliding, capacity) for sliding in config.sliding]
+
+    def _layer(self, sliding: bool, capacity: int) -> LayerCache:
+        window = self.config.sliding_window if sliding else None
+        if window is not None:
+            # The first query of a chunk still sees its whole window when the last one's row is in place.
+            capacity = min(capacity, window + self.chunk - 1)
+        return LayerCache(self._rows(capacity), self._rows(capacity), window)
+
+    def _rows(self, capacity: int) -> Source:
+        axes, dim = (self.batch, self.config.n_kv_heads, capacity), self.config.head_dim
+        if self._bits is None:
+            return self.device.empty((*axes, dim), self._dtype)
+        words = self.device.empty((*axes, dim * self._bits // _WORD), DType.U32)
+        groups = (*axes, dim // (64 if dim % 64 == 0 else 32))
+        return words, self.device.empty(groups, self._dtype), self.device.empty(groups, self._dtype)
+
+    def reserve(self, length: int) -> bool:
+        """Room for sequences of `length` tokens; answers whether the buffers are new ones, and steps have to be too."""
+        if length <= self.capacity:
+            return False
+        while self.capacity < length:
+            self.capacity *= 2
+        with self.device.command_encoder() as enc:
+            grown = [self._layer(sliding, self.capacity) for sliding in self.config.sliding]
+            for index, (old, new) in enumerate(zip(self.layers, grown, strict=True)):
+                if new.capacity == old.capacity:
+                    grown[index] = old
+                    continue
+                for before, after in zip(old.parts, new.parts, strict=True):
+                    slice_update(enc, after, before, (0, 0, 0, 0))
+        self.layers = grown
+        return True
+
+    def row(self, sequence: int) -> list[LayerCache]:
+        """The layers of one sequence, over the same memory."""
+        return [
+            LayerCache(_row(layer.keys, sequence), _row(layer.values, sequence), layer.window) for layer in self.layers
+        ]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(each.nbytes for layer in self.layers for each in layer.parts)
+
+
+def _row(source: Source, index: int) -> Source:
+    if isinstance(source, MlxBuffer):
+        return source[index : index + 1]
+    words, scales, biases = (each[index : index + 1] for each in source)
+    return words, scales, biases

@@ -1,0 +1,162 @@
+"""The tensors of a model file under the names that models ask for, as weights on a device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..buffer import MlxBuffer
+from ..device import MlxDevice
+from ..dtypes import DType
+from ..errors import ModelFileError
+from ..weights import Tensor, TensorFile
+from .config import Config
+from .linear import Affine, Blocks, Dense, Linear
+from .rope import Rope, RotaryEmbedding
+
+__all__ = ["Checkpoint", "Layer"]
+
+_GGUF = {
+    "embed_tokens": "token_embd",
+    "norm": "output_norm",
+    "lm_head": "output",
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+_LAYER = re.compile(r"^(?:layers|encoder\.layer)\.(\d+)\.(.+)$")
+_FLOATS = ("f32", "f16", "bf16")
+
+
+class Checkpoint:
+    """Weights by the names of Hugging Face's models, without the prefix that all of them share."""
+
+    def __init__(
+        self,
+        file: TensorFile,
+        config: Config,
+        device: MlxDevice,
+        dtype: DType = DType.F32,
+        gguf_names: Mapping[str, str] | None = None,
+    ) -> None:
+        self.file = file
+        self.config = config
+        self.device = device
+        self.dtype = dtype
+        """That of activations, norms and biases."""
+        self._gguf_names = {**_GGUF, **(gguf_names or {})}
+        self._prefix = "" if config.is_gguf else _prefix(file)
+
+    def name(self, name: str) -> str:
+        """What the file calls a module."""
+        if not self.config.is_gguf:
+            return (self._prefix.removesuffix("model.") if name == "lm_head" else self._prefix) + name
+        if match := _LAYER.match(name):
+            return f"blk.{match[1]}.{self._gguf_names[match[2]]}"
+        return self._gguf_names[name]
+
+    def __contains__(self, name: str) -> bool:
+        return f"{self.name(name)}.weight" in self.file
+
+    def rows(self, name: str) -> int:
+        """How many rows a table has, where the config does not say."""
+        return (*self._tensor(f"{self.name(name)}.weight").shape, 0)[0]
+
+    def linear(self, name: str, out: int, depth: int) -> Linear:
+        """The weight [out, depth] of a linear module or of a table, and its bias, if there is one."""
+        full = self.name(name)
+        weight = self._tensor(f"{full}.weight")
+        bias = self.vector(name, out, part="bias") if f"{full}.bias" in self.file else None
+        if f"{full}.scales" in self.file:
+            return self._affine(full, weight, bias, (out, depth))
+        self._check(weight, (out, depth))
+        if weight.packed:
+            return Blocks(weight.buffer(self.device), bias, weight.format)
+        if weight.format not in _FLOATS:
+            raise self._wrong(weight, f"is {weight.format}, expected {', '.join(_FLOATS)}, or a quantised format")
+        if self.dtype is DType.F32 or weight.format == str(self.dtype):
+            return Dense(weight.buffer(self.device), bias)
+        return Dense(self.device.buffer(weight.numpy(), self.dtype, label=weight.name), bias)
+
+    def _affine(self, full: str, weight: Tensor, bias: MlxBuffer | None, shape: tuple[int, int]) -> Affine:
+        scales, biases = (self._tensor(f"{full}.{part}") for part in ("scales", "biases"))
+        table = self.config.quantization
+        how = {**table, **own} if isinstance(own := table.get(full), Mapping) else table
+        mode, bits, group = how.get("mode", "affine"), how.get("bits", 4), how.get("group_size", 64)
+        if mode != "affine" or not all(type(each) is int and each > 0 for each in (bits, group)):
+            message = f"is quantised by {mode!r}, {bits!r} bits in groups of {group!r}"
+            raise self._wrong(weight, f"{message}, expected 'affine' and whole numbers")
+        out, depth = shape
+        self._check(weight, (out, depth * bits // 32))
+        for part in (scales, biases):
+            self._check(part, (out, depth // group))
+        words, scale, offset = (tensor.buffer(self.device) for tensor in (weight, scales, biases))
+        return Affine(words, bias, scale, offset, group, bits)
+
+    def vector(self, name: str, length: int, *, part: str = "weight", plus: float = 0.0) -> MlxBuffer:
+        """A norm's weight or a bias, in the type of activations."""
+        tensor = self._tensor(f"{self.name(name)}.{part}")
+        self._check(tensor, (length,))
+        if tensor.format not in _FLOATS:
+            raise self._wrong(tensor, f"is {tensor.format}, expected {', '.join(_FLOATS)}")
+        if not plus and tensor.format == str(self.dtype):
+            return tensor.buffer(self.device)
+        values = tensor.numpy().astype(np.float32) + np.float32(plus)
+        return self.device.buffer(values, self.dtype, label=tensor.name)
+
+    def rotary(self, rope: Rope) -> RotaryEmbedding:
+        """A rope, with the factors of its own or those of the file."""
+        if rope.factors:
+            return RotaryEmbedding(rope, self.device.buffer(np.array(rope.factors, np.float32)))
+        if not self.config.is_gguf or "rope_freqs.weight" not in self.file:
+            return RotaryEmbedding(rope, None)
+        tensor = self._tensor("rope_freqs.weight")
+        self._check(tensor, (rope.dims // 2,))
+        return RotaryEmbedding(rope, self.device.buffer(tensor.numpy(), DType.F32))
+
+    def _tensor(self, name: str) -> Tensor:
+        if name not in self.file:
+            raise ModelFileError(self.file.path, name, 0, f"missing, but {self.config.model_type} needs it")
+        return self.file[name]
+
+    def _check(self, tensor: Tensor, shape: tuple[int, ...]) -> None:
+        if tensor.shape != shape:
+            raise self._wrong(tensor, f"has shape {list(tensor.shape)}, expected {list(shape)}")
+
+    def _wrong(self, tensor: Tensor, message: str) -> ModelFileError:
+        return ModelFileError(tensor.file.path, tensor.name, tensor.offset, message)
+
+
+class Layer:
+    """The weights of one layer: the same questions, without the layer's own prefix."""
+
+    def __init__(self, checkpoint: Checkpoint, prefix: str) -> None:
+        self.checkpoint = checkpoint
+        self.config = checkpoint.config
+        self._prefix = prefix
+
+    def linear(self, name: str, out: int, depth: int) -> Linear:
+        return self.checkpoint.linear(self._prefix + name, out, depth)
+
+    def vector(self, name: str, length: int, **options: Any) -> MlxBuffer:
+        return self.checkpoint.vector(self._prefix + name, length, **options)
+
+
+def _prefix(file: TensorFile) -> str:
+    """What stands before the name of the first table: nothing, `model.`, `language_model.model.`, `bert.`, ..."""
+    for table in ("embed_tokens.weight", "embeddings.word_embeddings.weight"):
+        found = [name.removesuffix(table) for name in file if name.endswith(table)]
+        if found:
+            return min(found, key=len)
+    raise ModelFileError(file.path, "embed_tokens.weight", 0, "missing: this is not a model of text")

@@ -1,0 +1,210 @@
+"""What a model is made of: one table of numbers, out of GGUF metadata or a config.json."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import ModelFileError
+from .rope import Rope, read_rope
+
+__all__ = ["Config", "Fields", "fields_of_gguf", "read_json"]
+
+# The names of config.json, and where GGUF keeps the same: behind the name of the architecture and a dot.
+_GGUF = {
+    "hidden_size": "embedding_length",
+    "intermediate_size": "feed_forward_length",
+    "num_hidden_layers": "block_count",
+    "num_attention_heads": "attention.head_count",
+    "num_key_value_heads": "attention.head_count_kv",
+    "head_dim": "attention.key_length",
+    "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+    "layer_norm_eps": "attention.layer_norm_epsilon",
+    "max_position_embeddings": "context_length",
+    "vocab_size": "vocab_size",
+    "rope_theta": "rope.freq_base",
+    "rope_local_base_freq": "rope.freq_base_swa",
+    "sliding_window": "attention.sliding_window",
+    "attn_logit_softcapping": "attn_logit_softcapping",
+    "final_logit_softcapping": "final_logit_softcapping",
+    "pooling_type": "pooling_type",
+}
+_MOST = (1 << 31) - 1
+_MOST_LAYERS, _MOST_HEAD = 4096, 4096
+
+
+class Fields(Mapping[str, Any]):
+    """A table of a file, whose values are checked as they are asked for; null counts as missing."""
+
+    def __init__(self, path: Path, table: Mapping[str, Any]) -> None:
+        self.path = path
+        self._table = {key: value for key, value in table.items() if value is not None}
+
+    def __getitem__(self, key: str) -> Any:
+        return self._table[key]
+
+    def __iter__(self) -> Any:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def wrong(self, key: str, expected: str) -> ModelFileError:
+        given = f"{self._table[key]!r:.60}" if key in self._table else "missing"
+        return ModelFileError(self.path, key, 0, f"{given}, expected {expected}")
+
+    def count(self, key: str, default: int | None = None, *, most: int = _MOST) -> int:
+        """A whole number from 1."""
+        value = self.get(key, default)
+        if type(value) is not int or not 0 < value <= most:
+            raise self.wrong(key, f"a whole number from 1 to {most}")
+        return value
+
+    def number(self, key: str, default: float | None = None) -> float:
+        """A positive number."""
+        value = self.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+            raise self.wrong(key, "a positive number")
+        return float(value)
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.get(key, default)
+        if not isinstance(value, bool):
+            raise self.wrong(key, "true or false")
+        return value
+
+    def table(self, key: str) -> Fields:
+        """A table inside of this one; empty where there is none."""
+        value = self.get(key, {})
+        if not isinstance(value, Mapping):
+            raise self.wrong(key, "a table")
+        return Fields(self.path, value)
+
+    def ids(self, key: str) -> tuple[int, ...]:
+        """One token, or several."""
+        value = self.get(key, ())
+        found = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+        if not all(type(each) is int and 0 <= each <= _MOST for each in found):
+            raise self.wrong(key, "one token or a list of them")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The shape of a model, in the words of the papers."""
+
+    model_type: str
+    hidden_size: int
+    intermediate_size: int
+    n_layers: int
+    n_heads: int
+    n_kv_heads: int
+    head_dim: int
+    vocab_size: int
+    norm_eps: float
+    max_positions: int
+    rope: Rope
+    local_rope: Rope
+    """That of sliding layers."""
+    sliding: tuple[bool, ...]
+    """Of each layer, whether it sees only the last `sliding_window` tokens."""
+    sliding_window: int | None
+    query_scale: float
+    attn_softcap: float | None
+    final_softcap: float | None
+    tie_embeddings: bool
+    stop_ids: tuple[int, ...]
+    is_gguf: bool
+    quantization: Mapping[str, Any] = field(default_factory=dict)
+    """MLX's table: `bits` and `group_size`, and the same again for modules that differ."""
+    pooling: str = ""
+    """Of encoders: "mean" or "cls", where the file says."""
+
+    @classmethod
+    def read(cls, model_type: str, fields: Fields, *, is_gguf: bool) -> Config:
+        """Of a table with the names of config.json."""
+        hidden, heads = fields.count("hidden_size"), fields.count("num_attention_heads")
+        head_dim = fields.count("head_dim", max(hidden // heads, 1), most=_MOST_HEAD)
+        layers = fields.count("num_hidden_layers", most=_MOST_LAYERS)
+        window = fields.count("sliding_window") if fields.get("sliding_window") else None
+        rope, local = read_rope(fields, head_dim)
+        kv_heads = fields.count("num_key_value_heads", heads)
+        if heads % kv_heads:
+            raise fields.wrong("num_key_value_heads", f"a number that divides {heads}, the number of heads")
+        return cls(
+            model_type=model_type,
+            hidden_size=hidden,
+            intermediate_size=fields.count("intermediate_size"),
+            n_layers=layers,
+            n_heads=heads,
+            n_kv_heads=kv_heads,
+            head_dim=head_dim,
+            vocab_size=fields.count("vocab_size"),
+            norm_eps=fields.number("rms_norm_eps", fields.number("layer_norm_eps", 1e-6)),
+            max_positions=fields.count("max_position_embeddings", 4096),
+            rope=rope,
+            local_rope=local,
+            sliding=_sliding(fields, layers, window),
+            sliding_window=window,
+            query_scale=fields.number("query_pre_attn_scalar", head_dim) ** -0.5,
+            attn_softcap=_optional(fields, "attn_logit_softcapping"),
+            final_softcap=_optional(fields, "final_logit_softcapping"),
+            tie_embeddings=fields.flag("tie_word_embeddings", False),
+            stop_ids=fields.ids("eos_token_id"),
+            is_gguf=is_gguf,
+            quantization=dict(fields.table("quantization") or fields.table("quantization_config")),
+            pooling=str(fields.get("pooling", "")),
+        )
+
+
+def _optional(fields: Fields, key: str) -> float | None:
+    return fields.number(key) if key in fields else None
+
+
+def _sliding(fields: Fields, layers: int, window: int | None) -> tuple[bool, ...]:
+    """`layer_types` says it layer by layer; else the last layer of each pattern sees everything."""
+    if window is None or not fields.flag("use_sliding_window", True):
+        return (False,) * layers
+    kinds = fields.get("layer_types")
+    if kinds is not None:
+        if not isinstance(kinds, Sequence) or len(kinds) != layers:
+            raise fields.wrong("layer_types", f"a list of {layers}, one for each layer")
+        return tuple(kind == "sliding_attention" for kind in kinds)
+    pattern = fields.count("sliding_window_pattern") if "sliding_window_pattern" in fields else layers + 1
+    return tuple((layer + 1) % pattern != 0 for layer in range(layers))
+
+
+def fields_of_gguf(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """GGUF metadata under the names of config.json."""
+    arch = metadata.get("general.architecture")
+    found = {name: metadata.get(f"{arch}.{key}") for name, key in _GGUF.items()}
+    tokens = metadata.get("tokenizer.ggml.tokens")
+    if found["vocab_size"] is None and isinstance(tokens, Sequence):
+        found["vocab_size"] = len(tokens)
+    scaling = {"rope_type": metadata.get(f"{arch}.rope.scaling.type", "default")}
+    factor = metadata.get(f"{arch}.rope.scaling.factor", metadata.get(f"{arch}.rope.scale_linear"))
+    if factor:
+        scaling["factor"] = factor
+    stops = [metadata.get(f"tokenizer.ggml.{key}_token_id") for key in ("eos", "eot")]
+    return {
+        **found,
+        "model_type": arch,
+        "rope_dims": metadata.get(f"{arch}.rope.dimension_count"),
+        "rope_scaling": scaling,
+        "eos_token_id": list(dict.fromkeys(stop for stop in stops if stop is not None)),
+    }
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The table that a file is."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as reason:
+        raise ModelFileError(path, "file", 0, f"no JSON: {reason}") from None
+    if not isinstance(found, dict):
+        raise ModelFileError(path, "file", 0, f"{found!r:.60}, expected a table")
+    return found

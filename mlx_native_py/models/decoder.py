@@ -1,0 +1,163 @@
+"""The step that makes one more token of each sequence: recorded once, replayed for every token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..buffer import MlxBuffer
+from ..dtypes import DType
+from ..encoder import CommandEncoder
+from ..errors import InvalidArgument
+from ..graph import Plan
+from ..ops.sampling import softmax_sample
+from .cache import KVCache, Place
+from .llama import Model
+
+__all__ = ["Decoder", "Sampling"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the next token is chosen; with temperature 0 it is the likeliest."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    repetition_context_size: int = 20
+    """How many of the last tokens are penalised."""
+    seed: int = 0
+
+
+class Decoder:
+    """Sequences that grow by a token each at every step.
+
+    A prompt is prefilled but for its last token, which the first step takes; `logits` are those of the last step.
+    """
+
+    def __init__(self, model: Model, cache: KVCache, sampling: Sampling | None = None) -> None:
+        self.model = model
+        self.cache = cache
+        self.sampling = sampling or Sampling()
+        device, batch = model.device, cache.batch
+        self.place = Place(device, batch, 1)
+        self.log_probabilities = device.empty(batch, DType.F32)
+        self.history = _History(self, prompts=[()] * batch)
+        self._record()
+
+    def _record(self) -> None:
+        """Records the step over the buffers of now."""
+        place = self.place
+        with self.model.device.capture(tokens=place.tokens, log_probabilities=self.log_probabilities) as graph:
+            enc = graph.encoder
+            logits = self.model.logits(enc, self.model(enc, place, self.cache.layers))
+            self._sample(enc, logits)
+            graph.keep(logits=logits)
+        better = graph.optimise()
+        self.logits: MlxBuffer = better.names["logits"]
+        self.plan: Plan = better.plan()
+
+    def _sample(self, enc: CommandEncoder, logits: MlxBuffer) -> None:
+        how = self.sampling
+        softmax_sample(
+            *(enc, logits),
+            temperature=how.temperature,
+            top_k=how.top_k,
+            top_p=how.top_p,
+            min_p=how.min_p,
+            repetition_penalty=how.repetition_penalty,
+            history=self.history.tokens,
+            history_length=self.history.lengths,
+            seed=how.seed,
+            step=self.place.lengths,
+            out=self.place.tokens,
+            log_probability=self.log_probabilities,
+        )
+
+    def prefill(self, prompts: Sequence[Sequence[int]], progress: Callable[[int, int], None] | None = None) -> None:
+        """Takes in a prompt for each sequence, in chunks, behind what the cache has."""
+        prompts = [_checked(prompt, self.model.config.vocab_size) for prompt in prompts]
+        if len(prompts) != self.cache.batch:
+            raise InvalidArgument(f"prefill: {len(prompts)} prompts, expected {self.cache.batch}, one per sequence")
+        cache, total, done = self.cache, sum(map(len, prompts)), 0
+        longest = max(length + len(prompt) for length, prompt in zip(cache.lengths, prompts, strict=True))
+        if cache.reserve(longest):
+            self._record()
+        self.history.begin(prompts)
+        for sequence, prompt in enumerate(prompts):
+            for first in range(0, len(prompt) - 1, cache.chunk):
+                chunk = prompt[first : min(first + cache.chunk, len(prompt) - 1)]
+                self._take_in(sequence, chunk)
+                done += len(chunk)
+                if progress is not None:
+                    progress(done, total)
+            self.place.tokens.numpy()[sequence] = prompt[-1]
+
+    def _take_in(self, sequence: int, chunk: Sequence[int]) -> None:
+        place = Place(self.model.device, 1, len(chunk))
+        place.tokens.copy_from(np.asarray(chunk, np.uint32))
+        place.move([self.cache.lengths[sequence]])
+        with self.model.device.command_encoder() as enc:
+            self.model(enc, place, self.cache.row(sequence))
+        self.cache.lengths[sequence] += len(chunk)
+
+    def step(self) -> tuple[list[int], list[float]]:
+        """One more token of each sequence, and the logarithms of their probabilities."""
+        lengths = self.cache.lengths
+        if self.cache.reserve(max(lengths) + 1):
+            self._record()
+        self.place.move(lengths)
+        self.plan.run()
+        self.cache.lengths = [length + 1 for length in lengths]
+        tokens: list[int] = self.place.tokens.numpy().tolist()
+        self.history.add(tokens)
+        return tokens, self.log_probabilities.numpy().tolist()
+
+
+class _History:
+    """The last tokens of each sequence, where the device sees them; nothing where there is no penalty."""
+
+    def __init__(self, decoder: Decoder, prompts: Sequence[Sequence[int]]) -> None:
+        how, device = decoder.sampling, decoder.model.device
+        self._size = how.repetition_context_size
+        self.tokens: MlxBuffer | None = None
+        self.lengths: MlxBuffer | None = None
+        if how.repetition_penalty != 1:
+            if self._size < 1:
+                raise InvalidArgument(f"Sampling: repetition_context_size is {self._size}, expected at least 1")
+            self.tokens = device.empty((len(prompts), self._size), DType.U32)
+            self.lengths = device.empty(len(prompts), DType.U32)
+        self.begin(prompts)
+
+    def begin(self, prompts: Sequence[Sequence[int]]) -> None:
+        self._seen = [0] * len(prompts)
+        if self.lengths is not None:
+            self.lengths.fill(0)
+        for sequence, prompt in enumerate(prompts):
+            for token in prompt[-self._size :]:
+                self._put(sequence, token)
+
+    def add(self, tokens: Sequence[int]) -> None:
+        for sequence, token in enumerate(tokens):
+            self._put(sequence, token)
+
+    def _put(self, sequence: int, token: int) -> None:
+        if self.tokens is None or self.lengths is None:
+            return
+        self.tokens.numpy()[sequence, self._seen[sequence] % self._size] = token
+        self._seen[sequence] += 1
+        self.lengths.numpy()[sequence] = min(self._seen[sequence], self._size)
+
+
+def _checked(prompt: Sequence[int], vocab_size: int) -> list[int]:
+    found = [int(token) for token in prompt]
+    if not found:
+        raise InvalidArgument("prefill: a prompt has no tokens, expected at least one")
+    if not all(0 <= token < vocab_size for token in found):
+        wrong = next(token for token in found if not 0 <= token < vocab_size)
+        raise InvalidArgument(f"prefill: a prompt has token {wrong}, expected 0 to {vocab_size - 1}")
+    return found

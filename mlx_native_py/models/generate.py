@@ -1,0 +1,130 @@
+"""Tokens out of a model, one at a time, with what each took and why the last one is the last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..errors import InvalidArgument
+from .cache import KVCache
+from .decoder import Decoder, Sampling
+from .llama import Model
+
+__all__ = ["Generated", "generate_batch_ids", "generate_ids"]
+
+_ROUND = 256  # capacities are whole multiples of this
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """A token, under the names that mlx-lm gives to what comes with it."""
+
+    token: int
+    logprob: float
+    """The natural logarithm of its probability."""
+    prompt_tokens: int
+    prompt_tps: float
+    """Tokens of the prompt per second, up to the first new one."""
+    generation_tokens: int
+    generation_tps: float
+    peak_memory: float
+    """Memory of the device in use, in gigabytes."""
+    finish_reason: Literal["stop", "length"] | None = None
+
+
+def generate_ids(
+    model: Model,
+    prompt_ids: Sequence[int],
+    *,
+    max_tokens: int = 256,
+    stop_ids: Sequence[int] | None = None,
+    prefill_step_size: int = 512,
+    cache: KVCache | None = None,
+    kv_bits: Literal[8] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **sampling: Any,
+) -> Iterator[Generated]:
+    """New tokens after a prompt, up to `max_tokens` or one of `stop_ids`, by default the model's own.
+
+    `sampling` are the fields of `Sampling`: temperature, top_k, top_p, min_p, repetition_penalty, seed. A `cache` of
+    an earlier call goes on behind what is in it. `progress` is told tokens done and tokens in all while the prompt is
+    taken in.
+    """
+    how = _sampling(sampling)
+    stops = frozenset(model.config.stop_ids if stop_ids is None else stop_ids)
+    if max_tokens < 1:
+        raise InvalidArgument(f"generate_ids: max_tokens is {max_tokens}, expected at least 1")
+    if cache is None:
+        cache = model.make_cache(
+            capacity=_capacity(len(prompt_ids) + max_tokens, model), chunk=prefill_step_size, bits=kv_bits
+        )
+    return _generated(Decoder(model, cache, how), list(prompt_ids), max_tokens, stops, progress)
+
+
+def _generated(
+    decoder: Decoder,
+    prompt: list[int],
+    max_tokens: int,
+    stops: frozenset[int],
+    progress: Callable[[int, int], None] | None,
+) -> Iterator[Generated]:
+    begin = time.perf_counter()
+    decoder.prefill([prompt], progress)
+    prompt_tps = 0.0
+    for count in range(1, max_tokens + 1):
+        (token,), (logprob,) = decoder.step()
+        now = time.perf_counter()
+        if count == 1:
+            prompt_tps, begin = len(prompt) / (now - begin), now
+        reason: Literal["stop", "length"] | None = "stop" if token in stops else None
+        if reason is None and count == max_tokens:
+            reason = "length"
+        tps = (count - 1) / (now - begin) if count > 1 else 0.0
+        memory = decoder.model.device.info()["currently_allocated"] / 1e9
+        yield Generated(token, logprob, len(prompt), prompt_tps, count, tps, memory, reason)
+        if reason is not None:
+            return
+
+
+def generate_batch_ids(
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    *,
+    max_tokens: int = 256,
+    stop_ids: Sequence[int] | None = None,
+    prefill_step_size: int = 512,
+    kv_bits: Literal[8] | None = None,
+    **sampling: Any,
+) -> list[list[int]]:
+    """New tokens after each of several prompts, which share every step; a stop token ends its own sequence."""
+    how = _sampling(sampling)
+    stops = frozenset(model.config.stop_ids if stop_ids is None else stop_ids)
+    capacity = _capacity(max(map(len, prompts), default=0) + max_tokens, model)
+    cache = model.make_cache(batch=len(prompts), capacity=capacity, chunk=prefill_step_size, bits=kv_bits)
+    decoder = Decoder(model, cache, how)
+    decoder.prefill(prompts)
+    found: list[list[int]] = [[] for _ in prompts]
+    open_ones = set(range(len(prompts)))
+    for _ in range(max_tokens):
+        tokens, _ = decoder.step()
+        for sequence in sorted(open_ones):
+            found[sequence].append(tokens[sequence])
+        open_ones = {sequence for sequence in open_ones if tokens[sequence] not in stops}
+        if not open_ones:
+            break
+    return found
+
+
+def _sampling(options: dict[str, Any]) -> Sampling:
+    known = Sampling.__slots__
+    if unknown := sorted(set(options) - set(known)):
+        raise InvalidArgument(f"generate_ids: there is no option {unknown[0]!r}; there are: {', '.join(known)}")
+    return Sampling(**options)
+
+
+def _capacity(length: int, model: Model) -> int:
+    """Room for all of it at once, where it is not more than the model was made for."""
+    wanted = min(length, model.config.max_positions)
+    return -(-wanted // _ROUND) * _ROUND

@@ -1,0 +1,96 @@
+"""Weights that apply themselves: products and rows of a table, whatever form their numbers are stored in."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from ..buffer import MlxBuffer
+from ..dtypes import DType
+from ..encoder import CommandEncoder
+from ..ops.elementwise import add, cast
+from ..ops.ggml import ggml_embedding, ggml_matmul
+from ..ops.indexing import embedding, quantized_embedding
+from ..ops.matmul import matmul
+from ..ops.quantized import quantized_matmul
+
+__all__ = ["Affine", "Blocks", "Dense", "Linear"]
+
+
+@dataclass(frozen=True)
+class Linear(ABC):
+    """y = x W^T + bias, with W [out, in]; the same W serves as a table of embeddings."""
+
+    weight: MlxBuffer
+    bias: MlxBuffer | None
+
+    def __call__(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+        y = self.product(enc, x)
+        return y if self.bias is None else add(enc, y, self.bias)
+
+    @abstractmethod
+    def product(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+        """x W^T."""
+
+    @abstractmethod
+    def rows(self, enc: CommandEncoder, ids: MlxBuffer, dtype: DType) -> MlxBuffer:
+        """Rows of W, by number."""
+
+    @property
+    def nbytes(self) -> int:
+        return self.weight.nbytes
+
+
+@dataclass(frozen=True)
+class Dense(Linear):
+    """f32, f16 or bf16."""
+
+    def __call__(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+        return matmul(enc, x, self.weight, transpose_b=True, bias=self.bias)
+
+    def product(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+        return matmul(enc, x, self.weight, transpose_b=True)
+
+    def rows(self, enc: CommandEncoder, ids: MlxBuffer, dtype: DType) -> MlxBuffer:
+        return _as(enc, embedding(enc, ids, self.weight), dtype)
+
+
+@dataclass(frozen=True)
+class Blocks(Linear):
+    """A block format of GGML."""
+
+    format: str
+
+    def product(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+        return ggml_matmul(enc, x, self.weight, self.format)
+
+    def rows(self, enc: CommandEncoder, ids: MlxBuffer, dtype: DType) -> MlxBuffer:
+        return ggml_embedding(enc, ids, self.weight, self.format, dtype=dtype)
+
+
+@dataclass(frozen=True)
+class Affine(Linear):
+    """MLX's packed words, with a scale and a bias for each group of values."""
+
+    scales: MlxBuffer
+    biases: MlxBuffer
+    group_size: int
+    bits: int
+
+    def product(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+        parts = self.weight, self.scales, self.biases
+        return quantized_matmul(enc, x, *parts, group_size=self.group_size, bits=self.bits)
+
+    def rows(self, enc: CommandEncoder, ids: MlxBuffer, dtype: DType) -> MlxBuffer:
+        parts = self.weight, self.scales, self.biases
+        made = dtype if dtype is self.scales.dtype else DType.F32
+        found = quantized_embedding(enc, ids, *parts, group_size=self.group_size, bits=self.bits, dtype=made)
+        return _as(enc, found, dtype)
+
+    @property
+    def nbytes(self) -> int:
+        return self.weight.nbytes + self.scales.nbytes + self.biases.nbytes
+
+
+def _as(enc: CommandEncoder, x: MlxBuffer, dtype: DType) -> MlxBuffer:
+    return x if x.dtype is dtype else cast(enc, x, dtype)

@@ -1,0 +1,92 @@
+"""From a path to a model: the file, its config, and the family that its name stands for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..default_device import default_device
+from ..device import MlxDevice
+from ..dtypes import DType
+from ..errors import InvalidArgument, ModelFileError
+from ..weights import TensorFile, open_gguf, open_safetensors
+from .checkpoint import Checkpoint
+from .config import Config, Fields, fields_of_gguf, read_json
+
+__all__ = ["families", "family_of", "load"]
+
+_ALIASES = {"gemma3_text": "gemma3", "mistral": "llama"}
+_PACKAGE = __name__.rpartition(".")[0]
+
+
+def load(
+    path: Path | str, device: MlxDevice | None = None, *, dtype: Any = DType.F32, family: type[Any] | None = None
+) -> Any:
+    """A model out of a GGUF file, or out of a folder with a config.json and safetensors.
+
+    `dtype` is of activations. `family` is a class of your own, built like `llama.Model`, for files of no family here.
+    """
+    place, kind = Path(path), DType.of(dtype)
+    if not kind.is_float:
+        raise InvalidArgument(f"load: dtype is {kind}, expected f32, f16 or bf16")
+    is_gguf = not place.is_dir()
+    file, table, metadata = _opened_gguf(place) if is_gguf else _opened_folder(place)
+    name = table.get("model_type")
+    found: Any = family or family_of(name, place)
+    fields = Fields(place, found.completed(table, is_gguf=is_gguf))
+    _check(fields, found.activations)
+    config = Config.read(str(name), fields, is_gguf=is_gguf)
+    checkpoint = Checkpoint(file, config, device or default_device(), kind, found.gguf_names)
+    return found(checkpoint, metadata)
+
+
+def _check(fields: Fields, activations: Sequence[str]) -> None:
+    """Refuses what a family's code would silently do otherwise."""
+    if activations and fields.get("hidden_act", activations[0]) not in activations:
+        raise fields.wrong("hidden_act", " or ".join(map(repr, activations)))
+    if "quant_method" in (method := fields.table("quantization_config")):
+        raise method.wrong("quant_method", "weights that are plain, or quantised by MLX")
+
+
+def family_of(name: Any, path: Path) -> Any:
+    """The class `Model` of the module that is called like the architecture."""
+    module = _ALIASES.get(name, name) if isinstance(name, str) else ""
+    # Names come from files: only a family is imported.
+    if module not in _modules():
+        known = ", ".join(families())
+        raise ModelFileError(path, "architecture", 0, f"{name!r:.60} is not supported; there are: {known}")
+    return importlib.import_module(f"{_PACKAGE}.{module}").Model
+
+
+def families() -> list[str]:
+    """The architectures that there are."""
+    return sorted([*_modules(), *_ALIASES])
+
+
+@cache
+def _modules() -> list[str]:
+    """The modules of this package that have a class `Model`."""
+    return [path.stem for path in sorted(Path(__file__).parent.glob("*.py")) if "\nclass Model" in path.read_text()]
+
+
+def _opened_gguf(path: Path) -> tuple[TensorFile, dict[str, Any], Mapping[str, Any]]:
+    file = open_gguf(path)
+    table = fields_of_gguf(file.metadata)
+    embedding = file.get("token_embd.weight")
+    if embedding is not None and len(embedding.shape) == 2:
+        table["vocab_size"] = embedding.shape[0]
+    return file, table, file.metadata
+
+
+def _opened_folder(folder: Path) -> tuple[TensorFile, dict[str, Any], Mapping[str, Any]]:
+    metadata = read_json(folder / "config.json")
+    table = dict(metadata)
+    if isinstance(text := metadata.get("text_config"), dict):
+        table.update(text)
+    extra = folder / "generation_config.json"
+    if extra.is_file() and (stops := read_json(extra).get("eos_token_id")) is not None:
+        table["eos_token_id"] = stops
+    return open_safetensors(folder), table, metadata

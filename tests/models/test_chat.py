@@ -1,0 +1,263 @@
+"""Chat templates: prompts as Hugging Face writes them, and programs of strangers that get nowhere."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+import time
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from mlx_native_py import InvalidArgument
+from mlx_native_py.models.chat import ChatTemplate
+from mlx_native_py.models.chat_sandbox import Limits
+
+CHATML = (
+    "{% for message in messages %}"
+    "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+# In the manner of the larger templates: namespaces, slices, macros, loop controls, tools.
+LARGE = """
+{%- macro call(tool) %}<{{ tool.name }}>{{ tool.arguments | tojson }}{% endmacro %}
+{%- set ns = namespace(last=-1, system='none') %}
+{%- if messages[0].role == 'system' %}
+    {%- set ns.system = messages[0].content | trim %}
+    {%- set messages = messages[1:] %}
+{%- endif %}
+{{- bos_token ~ ns.system }}
+{%- for tool in tools or [] %}
+    {{- '\n' + (tool | tojson(indent=2)) }}
+{%- endfor %}
+{%- for message in messages %}
+    {%- if message.role == 'tool' %}{% continue %}{% endif %}
+    {%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}
+        {{- raise_exception('roles must alternate') }}
+    {%- endif %}
+    {%- generation %}
+    {{- '[%s] ' % message.role + message.content.split('</think>')[-1].lstrip() }}
+    {%- endgeneration %}
+    {%- for tool in message.tool_calls or [] %}{{ call(tool) }}{% endfor %}
+    {%- set ns.last = loop.index0 %}
+{%- endfor %}
+{{- '|' if loop is undefined and ns.last == messages | length - 1 else '!' }}
+"""
+USER = {"role": "user", "content": "Hi"}
+
+
+def test_chatml() -> None:
+    template = ChatTemplate(CHATML)
+    assert template.render([USER]) == "<|im_start|>user\nHi<|im_end|>\n"
+    assert template.render([USER], add_generation_prompt=True).endswith("<|im_start|>assistant\n")
+
+
+def test_large() -> None:
+    answer = {
+        "role": "assistant",
+        "content": "<think>x</think> Yes",
+        "tool_calls": [{"name": "f", "arguments": {"ä": 1}}],
+    }
+    system = {"role": "system", "content": " Be. "}
+    found = ChatTemplate(LARGE).render([system, USER, answer], bos_token="<s>", tools=[{"a": [1]}])
+    assert found == '<s>Be.\n{\n  "a": [\n    1\n  ]\n}[user] Hi[assistant] Yes<f>{"ä": 1}|'
+
+
+def test_refusal_of_the_template_is_told() -> None:
+    with pytest.raises(InvalidArgument, match="roles must alternate"):
+        ChatTemplate(LARGE).render([USER, USER])
+
+
+def test_json_and_dates() -> None:
+    assert ChatTemplate("{{ x | tojson }}").render([], x={"b": "<é>", "a": None}) == '{"b": "<é>", "a": null}'
+    assert ChatTemplate("{{ strftime_now('%Y') }}").render([]) == time.strftime("%Y")
+
+
+def test_format() -> None:
+    assert ChatTemplate("{{ '{}-{a}'.format(1, a=x) }}").render([], x="é") == "1-é"
+
+
+def test_blocks_are_trimmed() -> None:
+    assert ChatTemplate("a\n  {% if true %}\nb\n  {% endif %}\nc").render([]) == "a\nb\nc"
+
+
+@pytest.mark.parametrize("content", ["{{ 1 + 1 }}", "{% for %}", "<|im_end|>"])
+def test_messages_are_no_templates(content: str) -> None:
+    assert content in ChatTemplate(CHATML).render([{"role": "user", "content": content}])
+
+
+def test_messages_stay_as_they_are() -> None:
+    messages: list[dict[str, Any]] = [dict(USER)]
+    for attempt in ("messages.append(1)", "messages[0].update({})", "messages.clear()", "messages[0].pop('role')"):
+        with pytest.raises(InvalidArgument, match="unsafe"):
+            ChatTemplate("{{ " + attempt + " }}").render(messages)
+    assert messages == [USER]
+
+
+def test_a_long_chat_is_fine() -> None:
+    messages = [{"role": role, "content": "word " * 200} for _ in range(500) for role in ("user", "assistant")]
+    assert len(ChatTemplate(LARGE).render(messages, bos_token="")) > 1_000_000
+
+
+WALKS = [
+    "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+    "{{ messages.__class__ }}",
+    "{{ messages | attr('__class__') }}",
+    "{{ ['__class__'] | map('attr', '__init__') | list }}",
+    "{{ namespace.__init__.__globals__ }}",
+    "{{ raise_exception.__globals__ }}",
+    "{{ strftime_now.__code__ }}",
+    "{{ cycler.__init__.__globals__.os }}",
+    "{{ self.__init__.__globals__ }}",
+    "{{ self._TemplateReference__context }}",
+    "{{ ''['__cl' + 'ass__'] }}",
+    "{{ '{0.__class__}'.format(1) }}",
+    "{{ ('%s' % ''.__class__) }}",
+    "{% set x = messages.__len__ %}{{ x() }}",
+    "{{ dict.__base__ }}",
+    "{{ (messages | map(attribute='__class__') | list)[0] }}",
+    "{{ messages | groupby('__class__') }}",
+    "{% include '/etc/passwd' %}",
+    "{% import 'os' as os %}{{ os }}",
+    "{% extends 'x' %}",
+    "{{ open('/etc/passwd') }}",
+    "{{ eval('1') }}",
+]
+
+
+@pytest.mark.parametrize("source", WALKS)
+def test_there_is_no_way_out(source: str) -> None:
+    try:
+        found = ChatTemplate(source).render([USER])
+    except InvalidArgument:
+        return
+    assert "class" not in found and "function" not in found and "root:" not in found and "method" not in found
+
+
+GROW = "{% set x = 'aaaaaaaaaaaaaaaa' %}"
+LARGE_TEXT = "{% set x = 'a' * 100000 %}"
+BOMBS = [
+    "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+    "{% set x = range(9999) | list %}{% for a in x %}{% for b in x %}{% endfor %}{% endfor %}",
+    "{% for a in range(9999) | map('string') %}{% for b in range(9999) | select %}{% endfor %}{% endfor %}",
+    "{% for a in range(9999) recursive %}{{ loop(range(9999)) }}{% endfor %}",
+    "{{ range(1000000000) | list }}",
+    "{{ 'a' * 1000000000 }}",
+    "{{ 1000000000 * 'a' }}",
+    "{{ [1] * 1000000000 }}",
+    "{{ 9 ** (9 ** (9 ** 9)) }}",
+    "{{ 10 ** 100000000 }}",
+    "{% set x = 2 %}" + "{% set x = x * x %}" * 60,
+    GROW + "{% set x = x ~ x %}" * 60,
+    GROW + "{% set x = x + x %}" * 60,
+    GROW + "{% set x = '%s%s' % (x, x) %}" * 60,
+    GROW + "{% set x = [x, x] | join %}" * 60,
+    GROW + "{% set x = ''.join([x, x]) %}" * 60,
+    GROW + "{% set x %}{{ x }}{{ x }}{% endset %}" * 60,
+    "{% set x = [1] %}" + "{% set x = x + x %}" * 60,
+    "{% set x = [1] %}" + "{% set x = [x, x] %}" * 60 + "{{ x }}",
+    "{% set x = [1] %}" + "{% set x = (x, x) %}" * 60 + "{{ x | string }}",
+    "{% set x = 1 %}" + "{% set x = {'a': x, 'b': x} %}" * 60 + "{{ x | tojson }}",
+    "{% set ns = namespace(x='aa') %}{% for i in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+    LARGE_TEXT + "{{ x.replace('a', x) }}",
+    LARGE_TEXT + "{{ x | replace('a', x) }}",
+    LARGE_TEXT + "{{ x.join([x] * 10000) }}",
+    LARGE_TEXT + "{{ [x] * 10000 | join(x) }}",
+    LARGE_TEXT + "{{ ([x] * 10000) | join }}",
+    LARGE_TEXT + "{% for i in range(99999) %}{{ x }}{% endfor %}",
+    "{% set x %}{% for i in range(99999) %}" + "y" * 50_000 + "{% endfor %}{% endset %}",
+    LARGE_TEXT + "{{ ([x] * 10000) | string }}",
+    LARGE_TEXT + "{{ ([x] * 10000) | upper }}",
+    LARGE_TEXT + "{{ ([x] * 10000) ~ '' }}",
+    LARGE_TEXT + "{{ '%s' % [[x] * 10000] }}",
+    LARGE_TEXT + "{% set x = x.replace('a', '\n') %}{{ x | indent(90000) }}",
+    "{% set x = range(99999) | list %}" + "{% set y = [y, x[:]] %}" * 300,
+    "{% set x = dict(a=1) %}" + "{% set x = dict(a=x, b=x) %}" * 60 + "{{ x }}",
+    "{{ 'a'.ljust(1000000000) }}",
+    "{{ 'a'.zfill(1000000000) }}",
+    "{{ 'a'.center(width=1000000000) }}",
+    "{{ '\t'.expandtabs(1000000000) }}",
+    "{{ '%1000000000d' % 1 }}",
+    "{{ '%*d' % (1000000000, 1) }}",
+    "{{ '{:1000000000}'.format(1) }}",
+    "{{ '{:{}}'.format(1, 90000) }}",
+    "{{ '{a:>{w}}'.format_map({'a': 1, 'w': 90000}) }}",
+    LARGE_TEXT + "{{ ('{0}' * 10000).format(x) }}",
+    "{{ 'x' | center(1000000000) }}",
+    "{{ 'x' | indent(1000000000) }}",
+    "{{ 'x' | indent('y' * 100000000) }}",
+    "{{ [1] | batch(1000000000, 1) | list }}",
+    "{{ [1] | slice(1000000000) | list }}",
+    "{{ [1] | tojson(indent=1000000000) }}",
+    "{{ 1.5 | round(1000000000, 'ceil') }}",
+    "{{ lipsum(n=10000) }}",
+    "{{ strftime_now('%1000000000d') }}",
+    "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
+    "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+    "{{ " + "(" * 20_000 + "1" + ")" * 20_000 + " }}",
+    "{% if 1 %}" * 500 + "{% endif %}" * 500,
+    "{{ " + "-" * 5_000 + "1 }}",
+    "x" * (1 << 17),
+]
+
+
+@pytest.mark.parametrize("source", BOMBS, ids=lambda source: source[:60])
+def test_bombs_do_not_go_off(source: str) -> None:
+    before = time.thread_time()
+    with pytest.raises(InvalidArgument, match="the chat template"):
+        ChatTemplate(source).render([USER])
+    assert time.thread_time() - before < 5.0
+
+
+@pytest.mark.parametrize("source", [each for each in BOMBS if each.startswith((GROW, LARGE_TEXT))])
+def test_bombs_take_little_memory(source: str) -> None:
+    template = ChatTemplate(source)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidArgument):
+            template.render([USER])
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.full
+def test_mutated_templates() -> None:
+    rng, sources = random.Random(0), [CHATML, LARGE, *WALKS, *(each for each in BOMBS if len(each) < 3000)]
+    for _ in range(5000):
+        a, b = rng.choice(sources), rng.choice(sources)
+        source = a[: rng.randrange(len(a) + 1)] + b[rng.randrange(len(b)) :]
+        for _ in range(rng.randrange(4)):
+            at = rng.randrange(len(source) + 1)
+            source = source[:at] + rng.choice("{}%()[]'|*~+.x9 ") + source[at + rng.randrange(2) :]
+        before = time.thread_time()
+        with contextlib.suppress(InvalidArgument):
+            ChatTemplate(source).render([USER])
+        assert time.thread_time() - before < 5.0, source
+
+
+def test_budget_is_for_one_prompt() -> None:
+    template = ChatTemplate("{% for i in range(900) %}x{% endfor %}", limits=Limits(steps=3000))
+    for _ in range(5):
+        assert template.render([]) == "x" * 900
+
+
+@pytest.mark.parametrize("source", ["{{", "{% for %}", "{{ x | no_such_filter }}", "{% endif %}"])
+def test_broken_templates(source: str) -> None:
+    with pytest.raises(InvalidArgument, match="does not compile"):
+        ChatTemplate(source)
+
+
+def test_undefined_names_fail_where_they_are_used() -> None:
+    assert ChatTemplate("{{ nobody }}{% if nobody is defined %}x{% endif %}").render([]) == ""
+    with pytest.raises(InvalidArgument, match="undefined"):
+        ChatTemplate("{{ nobody.home.now }}").render([])
+
+
+def test_recursion_limit_is_left_alone() -> None:
+    before = sys.getrecursionlimit()
+    with pytest.raises(InvalidArgument):
+        ChatTemplate("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}").render([])
+    assert sys.getrecursionlimit() == before
