@@ -1,6 +1,8 @@
 // Messages of kernels, one line of standard error each.
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "runtime.h"
 
@@ -16,4 +18,7 @@ SOFT_EXPORT void soft_log(const char *subsystem, const char *category, const cha
   dprintf(2, "[%s:%s] %s%s\n", subsystem, category, level, text);
   context.in_kernel = soft::IN_KERNEL;
   va_end(values);
+  // A kernel that does little else than log would hardly ever be found outside of it.
+  if (__atomic_load_n(&context.run->stop, __ATOMIC_RELAXED) != SOFT_FAULT_NONE)
+    syscall(SYS_tgkill, getpid(), context.owner, soft::interrupt_signal());
 }
