@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from mlx_native_py.kernel_sources import kernel_source
 from mlx_native_py.softmetal.engines.lanes.model import Function, Module
 from mlx_native_py.softmetal.engines.lanes.parse import parse_function, parse_module
 from mlx_native_py.softmetal.engines.lanes.text import render_function
@@ -21,9 +22,11 @@ SCALAR = ("-O2", "-fno-vectorize", "-fno-slp-vectorize", "-S", "-emit-llvm")
 
 
 def kernel_texts(path: Path, folder: Path, shape: tuple[int, int, int] = (64, 1, 1)) -> Iterator[str]:
-    """Each kernel of a file for one thread, as the pass gets it."""
-    library = open_library(path.read_text(), CompileOptions())
-    for name in library.kernels:
+    """Kernels of a file for one thread, as the pass gets them; of the shipped ones the first and the last."""
+    shipped = path.parent.name == "kernels"
+    library = open_library(kernel_source(path.stem) if shipped else path.read_text(), CompileOptions())
+    names = [name for name, kernel in library.kernels.items() if not kernel.constants]
+    for name in names if not shipped else dict.fromkeys(names[at] for at in (0, -1) if names):
         order = Order(library._record, name, {}, False, "fast")
         yield LanesBuilder(order, workshop(), "", 0)._scalar(shape, folder)
 
