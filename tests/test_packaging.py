@@ -63,5 +63,5 @@ def test_readme_has_its_two_commands() -> None:
     commands = dict(re.findall(r"<!-- (\w+)-command -->\n```sh\n(.+)\n```", readme))
     assert commands.keys() == {"run", "test"}
     assert "pip install ." in commands["run"] and "examples/hello_kernel.py" in commands["run"]
-    assert "pip install -e '.[test]'" in commands["test"] and commands["test"].endswith("pytest")
+    assert "pip install -e '.[test]'" in commands["test"] and commands["test"].endswith("pytest -n auto")
     assert commands["run"] in (ROOT / ".github" / "workflows" / "ci.yml").read_text()
