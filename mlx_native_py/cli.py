@@ -1,46 +1,83 @@
-"""The command `mlx-native`: what the device is, whether all is well, which ops there are, and how fast they run."""
+"""The command `mlx-native`: text out of models, what the device is, whether all is well, and how fast it runs."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 
+from . import cli_models
+from .cli_table import print_table
 from .errors import MlxError
 from .metal import open_metal
 
 __all__ = ["main"]
 
-_BENCHES = ("soft", "ops", "encode")
+_BENCHES = ("soft", "ops", "encode", "decode")
+_INTERRUPTED = 130
+"""As shells say it: 128 and the number of the signal."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["bench"] and arguments[1:2] and arguments[1] in _BENCHES:
-        return _bench(arguments[1], arguments[2:])
+    try:
+        if arguments[:1] == ["bench"] and arguments[1:2] and arguments[1] in _BENCHES:
+            return _bench(arguments[1], arguments[2:])
+        return _run(_parser().parse_args(arguments))
+    except KeyboardInterrupt:
+        print("\nmlx-native: stopped", file=sys.stderr)
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has left; the interpreter must not try to write the rest of it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (MlxError, OSError) as error:
+        print(f"mlx-native: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mlx-native", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
+    cli_models.add_commands(commands)
     for name, purpose in (
-        ("info", "print the device, its limits and what it can do"),
+        ("info", "print the device, its limits and what it can do, or what is in a model file"),
         ("doctor", "check PyObjC, the compiler, the cache folder and a kernel's result, and say what to do"),
     ):
         command = commands.add_parser(name, help=purpose, description=purpose)
         command.add_argument("--device", choices=("auto", "metal", "soft"), help="instead of MLX_NATIVE_DEVICE")
+        if name == "info":
+            command.add_argument("file", nargs="?", help="a GGUF file, safetensors, or a folder with them")
+            command.add_argument("--tensors", action="store_true", help="of a file: list every tensor")
     bench = commands.add_parser("bench", help="measure the device", description="measure the device")
     bench.add_argument("subject", choices=_BENCHES)
     listing = commands.add_parser("ops", help="list the ops", description="list the ops")
     listing.add_argument("--markdown", action="store_true", help="as the page docs/ops.md")
-    chosen = parser.parse_args(arguments)
-    try:
-        if chosen.command == "ops":
+    return parser
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    match chosen.command:
+        case "generate":
+            return cli_models.generate(chosen)
+        case "embed":
+            return cli_models.embed(chosen)
+        case "ops":
             return _ops(chosen.markdown)
-        return _info(chosen.device) if chosen.command == "info" else _doctor(chosen.device)
-    except MlxError as error:
-        print(f"mlx-native: {error}", file=sys.stderr)
-        return 1
+        case "doctor":
+            return _doctor(chosen.device)
+    return _file_info(chosen.file, chosen.tensors) if chosen.file else _info(chosen.device)
+
+
+def _file_info(file: str, every_tensor: bool) -> int:
+    from .cli_model_file import show_model_file
+
+    show_model_file(file, every_tensor=every_tensor)
+    return 0
 
 
 def _info(device: str | None) -> int:
@@ -49,7 +86,7 @@ def _info(device: str | None) -> int:
     rows = [("kind", door.kind)] + [(f.name.replace("_", " "), _text(getattr(found, f.name))) for f in fields(found)]
     if door.declined:
         rows.append(("Apple's Metal", f"not used: {door.declined}"))
-    _print_table(("property", "value"), rows)
+    print_table(("property", "value"), rows)
     return 0
 
 
@@ -57,7 +94,7 @@ def _doctor(device: str | None) -> int:
     from .doctor import examine
 
     findings = examine(device)  # type: ignore[arg-type]  # argparse has checked it
-    _print_table(("check", "state", "detail"), [(f.subject, "ok" if f.good else "FAULT", f.detail) for f in findings])
+    print_table(("check", "state", "detail"), [(f.subject, "ok" if f.good else "FAULT", f.detail) for f in findings])
     advice = [f"{f.subject}: {f.advice}" for f in findings if f.advice]
     print("\n".join(advice) if advice else "All is well.")
     return 0 if all(f.good for f in findings) else 1
@@ -69,7 +106,7 @@ def _ops(markdown: bool) -> int:
     if markdown:
         print(ops_table.markdown(), end="")
     else:
-        _print_table(("family", "op", "types", "formula"), ops_table.rows())
+        print_table(("family", "op", "types", "formula"), ops_table.rows())
     return 0
 
 
@@ -86,23 +123,3 @@ def _text(value: object) -> str:
     if isinstance(value, tuple):
         return " x ".join(map(str, value))
     return "unknown" if value is None else str(value)
-
-
-def _print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """With rich where it is installed and somebody looks, else in plain columns."""
-    lines = [head, *rows]
-    if sys.stdout.isatty():
-        try:
-            from rich.console import Console
-            from rich.table import Table
-        except ImportError:
-            pass
-        else:
-            table = Table(*head)
-            for row in lines[1:]:
-                table.add_row(*row)
-            Console().print(table)
-            return
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head) - 1)]
-    for line in lines:
-        print("  ".join([cell.ljust(width) for cell, width in zip(line, widths, strict=False)] + [line[-1]]))

@@ -40,7 +40,8 @@ LAYERS = (
     ("models",),
     ("report",),
     ("bench",),
-    ("doctor", "cli"),
+    ("doctor", "cli_table", "cli_model_file", "cli_models"),
+    ("cli",),
     ("__main__",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

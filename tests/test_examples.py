@@ -15,6 +15,21 @@ PRINTED: dict[str, tuple[list[str], list[str]]] = {
         ["{folder}"],
         [r"graph-before\.svg: <ComputeGraph of 6 dispatches", r"changes: \{'fused': [1-9]"],
     ),
+    "generate_text": (
+        ["--model", "tiny", "--max-tokens", "4"],
+        [
+            r"The capital of France is",
+            r"prompt +24 tokens, [\d.]+ tokens/s",
+            r"generation +4 tokens",
+            r"ended by length",
+        ],
+    ),
+    "embed": (["--model", "tiny", "a cat", "a hat"], [r" 1\.00 +\d\.\d\d  a cat", r" 1\.00  a hat"]),
+    "profile_a_decode": (
+        ["--model", "tiny", "--tokens", "2"],
+        [r"decode: 2 command buffers, median [\d.]+ ms", r"replayed: <Plan of \d+", r"us +\d+ x matmul"],
+    ),
+    "write_your_own_model": ([], [r"llama\.Model: '.+'", r"__main__\.Model: '.+'"]),
     "hello_kernel": ([], [r"result .*\(right\)", r"device ", r"GPU time +\d+ us"]),
     "dispatch_cost_calibration": (
         ["--quick"],

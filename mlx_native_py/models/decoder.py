@@ -103,6 +103,7 @@ class Decoder:
         place.move([self.cache.lengths[sequence]])
         with self.model.device.command_encoder() as enc:
             self.model(enc, place, self.cache.row(sequence))
+            enc.commit_and_wait(label="prefill")
         self.cache.lengths[sequence] += len(chunk)
 
     def step(self) -> tuple[list[int], list[float]]:
@@ -111,7 +112,9 @@ class Decoder:
         if self.cache.reserve(max(lengths) + 1):
             self._record()
         self.place.move(lengths)
-        self.plan.run()
+        with self.model.device.command_encoder() as enc:
+            self.plan.encode(enc)
+            enc.commit_and_wait(label="decode")
         self.cache.lengths = [length + 1 for length in lengths]
         tokens: list[int] = self.place.tokens.numpy().tolist()
         self.history.add(tokens)

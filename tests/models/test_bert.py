@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from mlx_native_py import InvalidArgument, MlxDevice
-from mlx_native_py.models import load
+from mlx_native_py.models import load_model as load
 from mlx_native_py.models.fetch import model_path
 from models.reference import Array, Table
 

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from mlx_native_py import MlxDevice, ops
-from mlx_native_py.models import families, llama, load
+from mlx_native_py.models import families, llama
+from mlx_native_py.models import load_model as load
 from models.reference import Array, Reference, Table
 from models.running import all_logits, decoded
 from models.tiny import BASE, GEMMA, random_weights, write_gguf, write_mlx

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from mlx_native_py import InvalidArgument, MlxDevice
-from mlx_native_py.models import Decoder, Sampling, generate_batch_ids, generate_ids, load
+from mlx_native_py.models import Decoder, Sampling, generate_batch_ids, generate_ids
+from mlx_native_py.models import load_model as load
 from models.reference import Reference, Table
 from models.running import decoded
 from models.tiny import BASE, GEMMA, random_weights, write_gguf, write_plain

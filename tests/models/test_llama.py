@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mlx_native_py import InvalidArgument, MlxDevice, ModelFileError
-from mlx_native_py.models import load
+from mlx_native_py.models import load_model as load
 from models.reference import Reference, Table
 from models.running import all_logits, decoded
 from models.tiny import BASE, random_weights, write_gguf, write_mlx, write_plain

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from mlx_native_py import MlxDevice, counters
-from mlx_native_py.models import Decoder, load
+from mlx_native_py.models import Decoder
+from mlx_native_py.models import load_model as load
 from mlx_native_py.models.fetch import model_path
 from models.reference import Array, Reference, Table
 from models.running import all_logits

@@ -1,0 +1,39 @@
+"""A model of your own: change a class of a family, and load a file with it; cache, replay and sampling stay."""
+
+import tempfile
+from pathlib import Path
+
+from mlx_native_py import CommandEncoder, MlxBuffer
+from mlx_native_py.models import Tokenizer, generate, llama, load_model
+from mlx_native_py.models.tiny import write_tiny
+from mlx_native_py.ops.activation import sigmoid
+from mlx_native_py.ops.elementwise import mul
+
+
+class SigmoidMLP(llama.MLP):
+    """The feed-forward network with the first gated linear unit's sigmoid in place of silu."""
+
+    def gated(self, enc: CommandEncoder, gate: MlxBuffer, up: MlxBuffer) -> MlxBuffer:
+        return mul(enc, sigmoid(enc, gate), up)
+
+
+class Block(llama.Block):
+    mlp = SigmoidMLP
+
+
+class Model(llama.Model):
+    block = Block
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_tiny(Path(folder))  # any Llama of yours
+        tokenizer = Tokenizer.from_file(path)
+        for family in (llama.Model, Model):
+            model = load_model(path, family=family)
+            text = generate(model, tokenizer, "Once upon a time", max_tokens=12)
+            print(f"{family.__module__}.{family.__name__}: {text!r}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Tables on a terminal and in pipes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+import numpy as np
+
+__all__ = ["plain", "print_table"]
+
+
+def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, file: TextIO | None = None) -> None:
+    """With rich where it is installed and somebody looks, else in plain columns.
+
+    >>> print_table(("name", "size"), [("x", "4"), ("weights", "64")])
+    name     size
+    x        4
+    weights  64
+    """
+    out = sys.stdout if file is None else file
+    lines = [head, *rows]
+    if out.isatty():
+        try:
+            from rich.console import Console
+            from rich.table import Table
+            from rich.text import Text
+        except ImportError:
+            pass
+        else:
+            table = Table(*head)
+            for row in lines[1:]:
+                table.add_row(*map(Text, row))
+            Console(file=out).print(table)
+            return
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head) - 1)]
+    for line in lines:
+        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)] + [line[-1]]
+        print("  ".join(cells), file=out)
+
+
+def plain(value: object, most: int = 60) -> str:
+    """A value out of a stranger's file on one line: no control characters, and not too much of it.
+
+    >>> plain("a\\x1b[2J"), plain(list(range(1000)))
+    ('a\\\\x1b[2J', '[0, 1, 2, 3, ...] (1,000)')
+    """
+    if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes)):
+        few = ", ".join(plain(each, 20) for each in value[:4])
+        return f"[{few}{', ...' if len(value) > 4 else ''}]" + (f" ({len(value):,})" if len(value) > 4 else "")
+    text = str(value)
+    short = text if len(text) <= most else f"{text[: most - 3]}..."
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in short)

@@ -1,0 +1,200 @@
+"""Text in, text and embeddings out: a model with its tokenizer, in the shape that users of mlx-lm know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import index
+from pathlib import Path
+from typing import Any, Literal
+
+from ..buffer import Array
+from ..device import MlxDevice
+from ..dtypes import DType
+from ..errors import InvalidArgument
+from .config import Fields, read_json
+from .fetch import model_path
+from .generation import Generated, generate_ids
+from .loading import load as load_model
+from .progress import progress as shown
+from .stream import TextStream
+from .tokenizer import Tokenizer
+
+__all__ = ["GenerationResponse", "Prompt", "embed", "generate", "load", "prompt_ids", "stream_generate"]
+
+Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]
+"""A text to go on with, its tokens, or the messages of a chat."""
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationResponse:
+    """A token, the text that it makes certain, and what it took.
+
+    >>> made = GenerationResponse(" Paris", 7042, -0.1, 5, 80.0, 1, 0.0, 0.2)
+    >>> made.text, made.token, made.finish_reason
+    (' Paris', 7042, None)
+    """
+
+    text: str
+    """What comes behind the text so far; often nothing, as a character may take several tokens."""
+    token: int
+    logprob: float
+    """The natural logarithm of its probability."""
+    prompt_tokens: int
+    prompt_tps: float
+    """Tokens of the prompt per second, up to the first new one."""
+    generation_tokens: int
+    generation_tps: float
+    peak_memory: float
+    """Memory of the device in use, in gigabytes."""
+    finish_reason: Literal["stop", "length"] | None = None
+    """Of the last one: a stop token or string, or that it was `max_tokens`."""
+
+
+def load(path_or_name: Path | str, device: MlxDevice | None = None, *, dtype: Any = DType.F32) -> tuple[Any, Tokenizer]:
+    """A model and its tokenizer, out of a path, or by an alias or a name on the hub, which are fetched once.
+
+    >>> load("smolm2")
+    Traceback (most recent call last):
+    mlx_native_py.errors.InvalidArgument: no model 'smolm2': neither a path nor one of minilm, smollm2 nor OWNER/NAME
+    """
+    path = model_path(path_or_name)
+    with shown(f"loading {path.name}") as report:
+        report(0, 2)
+        model = load_model(path, device, dtype=dtype)
+        report(1, 2)
+        tokenizer = Tokenizer.from_file(path) if path.is_dir() else Tokenizer.from_gguf(model.metadata, path=path)
+        report(2, 2)
+    return model, tokenizer
+
+
+def prompt_ids(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
+    """The tokens of a prompt; messages go through the model's chat template.
+
+    >>> from mlx_native_py.models.tiny import write_tiny
+    >>> _, tokenizer = load(write_tiny(folder / "tiny"), device)
+    >>> prompt_ids(tokenizer, "abc"), prompt_ids(tokenizer, [65, 66])
+    ([64, 65, 66], [65, 66])
+    >>> tokenizer.decode(prompt_ids(tokenizer, [{"role": "user", "content": "Hi"}]))
+    '<user>Hi'
+    """
+    if isinstance(prompt, str):
+        found = tokenizer.encode(prompt)
+        # The prompt goes on: nothing ends here yet.
+        end = len(tokenizer.behind)
+        return found[:-end] if end and tuple(found[-end:]) == tokenizer.behind else found
+    parts: list[Any] = list(prompt)
+    if parts and all(isinstance(each, Mapping) for each in parts):
+        return tokenizer.apply_chat_template(parts, add_generation_prompt=True)
+    try:
+        return [index(each) for each in parts]
+    except TypeError:
+        raise InvalidArgument("prompt_ids: expected a text, tokens, or messages of a chat") from None
+
+
+def stream_generate(
+    model: Any,
+    tokenizer: Tokenizer,
+    prompt: Prompt,
+    *,
+    max_tokens: int = 256,
+    stop: Sequence[str] = (),
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> Iterator[GenerationResponse]:
+    """Text behind a prompt, token by token, up to `max_tokens`, an end of the model's own, or a string of `stop`.
+
+    `options` are `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty` and `seed`, and those of
+    `generate_ids`. `progress` is told tokens done and tokens in all while the prompt is taken in.
+
+    >>> from mlx_native_py.models.tiny import write_tiny
+    >>> model, tokenizer = load(write_tiny(folder / "tiny"), device)
+    >>> made = list(stream_generate(model, tokenizer, "Hi", max_tokens=3, temperature=1.0, seed=7))
+    >>> [each.generation_tokens for each in made], made[-1].prompt_tokens, made[-1].finish_reason
+    ([1, 2, 3], 2, 'length')
+    """
+    if not hasattr(model, "make_cache"):
+        raise InvalidArgument(f"stream_generate: {model!r} embeds text and does not write any")
+    text = tokenizer.stream(stop=stop)
+    given = options.pop("stop_ids", None)
+    ends = frozenset({*tokenizer.eos_token_ids, *model.config.stop_ids} if given is None else given)
+    tokens = prompt_ids(tokenizer, prompt)
+    made = generate_ids(model, tokens, max_tokens=max_tokens, stop_ids=sorted(ends), progress=progress, **options)
+    return _responses(made, text, ends)
+
+
+def _responses(made: Iterator[Generated], text: TextStream, ends: frozenset[int]) -> Iterator[GenerationResponse]:
+    for each in made:
+        new = "" if each.token in ends else text.add(each.token)
+        reason = "stop" if text.stop is not None else each.finish_reason
+        if reason is not None:
+            new += text.finish()
+        yield GenerationResponse(
+            new,
+            each.token,
+            each.logprob,
+            each.prompt_tokens,
+            each.prompt_tps,
+            each.generation_tokens,
+            each.generation_tps,
+            each.peak_memory,
+            reason,
+        )
+        if reason is not None:
+            return
+
+
+def generate(model: Any, tokenizer: Tokenizer, prompt: Prompt, *, verbose: bool = False, **options: Any) -> str:
+    """The text behind a prompt; `options` are those of `stream_generate`. `verbose` also prints it as it comes.
+
+    >>> from mlx_native_py.models.tiny import write_tiny
+    >>> model, tokenizer = load(write_tiny(folder / "tiny"), device)
+    >>> generate(model, tokenizer, "Hi", max_tokens=8) == generate(model, tokenizer, "Hi", max_tokens=8)
+    True
+    """
+    parts = []
+    for made in stream_generate(model, tokenizer, prompt, **options):
+        parts.append(made.text)
+        if verbose:
+            print(made.text, end="", flush=True)
+    if verbose:
+        print(f"\nprompt: {made.prompt_tokens} tokens, {made.prompt_tps:.1f} tokens/s")
+        print(f"generation: {made.generation_tokens} tokens, {made.generation_tps:.1f} tokens/s")
+        print(f"memory: {made.peak_memory:.3f} GB")
+    return "".join(parts)
+
+
+def embed(
+    model: Any,
+    tokenizer: Tokenizer,
+    texts: str | Sequence[str],
+    *,
+    pooling: str | None = None,
+    batch_size: int = 32,
+) -> Array:
+    """Vectors of length 1, one for each text, [texts, hidden_size]; what is longer than the model reads is cut off.
+
+    >>> from mlx_native_py.models.tiny import write_tiny
+    >>> model, tokenizer = load(write_tiny(folder / "tiny", "bert"), device)
+    >>> embed(model, tokenizer, ["A cat sat.", "Cats sit."]).shape
+    (2, 64)
+    """
+    if not hasattr(model, "embed_ids"):
+        raise InvalidArgument(f"embed: {model!r} writes text and does not embed any")
+    ends = len(tokenizer.before) + len(tokenizer.behind)
+    room = max(_longest(model) - ends, 1)
+    sequences = []
+    for text in [texts] if isinstance(texts, str) else texts:
+        tokens = tokenizer.encode(text, special=False, add_special_tokens=False)[:room]
+        sequences.append([*tokenizer.before, *tokens, *tokenizer.behind])
+    found: Array = model.embed_ids(sequences, pooling=pooling, batch_size=batch_size)
+    return found
+
+
+def _longest(model: Any) -> int:
+    """The tokens of a text that count: what sentence-transformers say, and no more than there are positions."""
+    most: int = model.config.max_positions
+    beside = model.path / "sentence_bert_config.json"
+    if model.path.is_dir() and beside.is_file():
+        most = min(most, Fields(beside, read_json(beside)).count("max_seq_length", most))
+    return most
