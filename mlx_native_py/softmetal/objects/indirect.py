@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,12 +54,14 @@ class Rules:
 class MTLIndirectComputeCommand(NSObject):
     """One dispatch of an indirect command buffer; it holds addresses, not references."""
 
-    def __init__(self, rules: Rules, index: int) -> None:
+    def __init__(self, rules: Rules, index: int, edited: Callable[[], None]) -> None:
         self._rules = rules
         self._index = index
+        self._edited = edited
         self.reset()
 
     def reset(self) -> None:
+        self._edited()
         self._pipeline: MTLComputePipelineState | None = None
         self._buffers: dict[int, tuple[Allocation, int]] = {}
         self._threadgroup: dict[int, int] = {}
@@ -66,6 +69,7 @@ class MTLIndirectComputeCommand(NSObject):
         self._grid: tuple[bool, tuple[int, int, int], tuple[int, int, int]] | None = None
 
     def setComputePipelineState_(self, pipeline: MTLComputePipelineState) -> None:
+        self._edited()
         wanted = instance(pipeline, MTLComputePipelineState, "pipeline")
         if not wanted.supportIndirectCommandBuffers():
             raise MetalMisuse(f"kernel {wanted._name}: its pipeline was made without supportIndirectCommandBuffers")
@@ -74,6 +78,7 @@ class MTLIndirectComputeCommand(NSObject):
         self._pipeline = wanted
 
     def setKernelBuffer_offset_atIndex_(self, buffer: MTLBuffer, offset: int, index: int) -> None:
+        self._edited()
         bound, start, slot = instance(buffer, MTLBuffer, "buffer"), natural(offset, "offset"), natural(index, "index")
         if self._rules.inherit_buffers:
             raise MetalMisuse(f"command {self._index} inherits its buffers; it cannot bind one")
@@ -89,6 +94,7 @@ class MTLIndirectComputeCommand(NSObject):
         self._buffers[slot] = bound._allocation, start
 
     def setThreadgroupMemoryLength_atIndex_(self, length: int, index: int) -> None:
+        self._edited()
         slot = natural(index, "index")
         if slot >= self._rules.most_threadgroup:
             raise InvalidValue(
@@ -100,22 +106,27 @@ class MTLIndirectComputeCommand(NSObject):
     def concurrentDispatchThreadgroups_threadsPerThreadgroup_(
         self, groups: tuple[int, int, int], group: tuple[int, int, int]
     ) -> None:
+        self._edited()
         self._rules.allow(c.MTLIndirectCommandTypeConcurrentDispatch)
         self._grid = False, size(groups, "threadgroups"), size(group, "threadsPerThreadgroup")
 
     def concurrentDispatchThreads_threadsPerThreadgroup_(
         self, threads: tuple[int, int, int], group: tuple[int, int, int]
     ) -> None:
+        self._edited()
         self._rules.allow(c.MTLIndirectCommandTypeConcurrentDispatchThreads)
         self._grid = True, size(threads, "threads"), size(group, "threadsPerThreadgroup")
 
     def setBarrier(self) -> None:
+        self._edited()
         self._barrier = True
 
     def clearBarrier(self) -> None:
+        self._edited()
         self._barrier = False
 
     def _take(self, other: MTLIndirectComputeCommand) -> None:
+        self._edited()
         self._pipeline, self._grid, self._barrier = other._pipeline, other._grid, other._barrier
         self._buffers, self._threadgroup = dict(other._buffers), dict(other._threadgroup)
 
@@ -161,7 +172,9 @@ class MTLIndirectCommandBuffer(Labelled):
             min(descriptor.maxKernelBufferBindCount(), SLOTS),
             min(descriptor.maxKernelThreadgroupMemoryBindCount(), SLOTS),
         )
-        self._commands = [MTLIndirectComputeCommand(self._rules, place) for place in range(count)]
+        self._expanded: dict[tuple[int, int, str], _Expanded] = {}
+        edited = self._expanded.clear
+        self._commands = [MTLIndirectComputeCommand(self._rules, place, edited) for place in range(count)]
 
     def device(self) -> MTLDevice:
         return self._device
@@ -206,6 +219,15 @@ class MTLIndirectCommandBuffer(Labelled):
             words = memory.view(allocation.address + offset, 8).cast("I")
             first, count = words[0], words[1]
             within((first, count), len(self._commands), "range read from the indirect buffer")
+        if self._rules.inherit_buffers or self._rules.inherit_pipeline:
+            return self._run_through(first, count, replay, resident)
+        known = self._expanded.get((first, count, replay.group))
+        if known is None or not known.holds(resident):
+            epochs = self._run_through(first, count, replay, resident)
+            known = self._expanded[first, count, replay.group] = _Expanded(epochs)
+        return known.again(resident)
+
+    def _run_through(self, first: int, count: int, replay: Replay, resident: Resident) -> list[list[Dispatch]]:
         epochs: list[list[Dispatch]] = [[]]
         for command in self._commands[first : first + count]:
             if command._barrier and epochs[-1]:
@@ -214,6 +236,31 @@ class MTLIndirectCommandBuffer(Labelled):
             if found is not None:
                 epochs[-1].append(found)
         return epochs
+
+
+class _Expanded:
+    """The dispatches of commands that inherit nothing, found once; they stay the same until a command is edited."""
+
+    def __init__(self, epochs: list[list[Dispatch]]) -> None:
+        self._epochs = epochs
+        dispatches = [dispatch for epoch in epochs for dispatch in epoch]
+        self._needed = {each for dispatch in dispatches for each in dispatch.allocations if each is not None}
+
+    def holds(self, resident: Resident) -> bool:
+        """Whether all memory is there as plainly as it was; otherwise each command is looked at again."""
+        return self._needed <= resident.keys() and all(each.live for each in self._needed)
+
+    def again(self, resident: Resident) -> list[list[Dispatch]]:
+        """Launches of their own, since running one may change it."""
+        return [
+            [
+                Dispatch(
+                    d.pipeline, type(d.launch).from_buffer_copy(d.launch), d.shape, d.allocations, resident, d.group
+                )
+                for d in epoch
+            ]
+            for epoch in self._epochs
+        ]
 
 
 def new_indirect_command_buffer(
