@@ -91,6 +91,24 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             terminalreporter.write_line(line)
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where tests run in several processes, each of them tells the first what it saw."""
+    told = getattr(session.config, "workeroutput", None)
+    if told is not None:
+        told["not_run"] = session.config.stash[NOT_RUN]
+        if LANES in session.config.stash:
+            told["lanes"] = session.config.stash[LANES].counts()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    told, stash = getattr(node, "workeroutput", {}), node.config.stash
+    # Every process looks at all tests, so what one leaves out they all do.
+    stash[NOT_RUN].update({mark: tuple(found) for mark, found in told.get("not_run", {}).items()})
+    if LANES in stash and "lanes" in told:
+        stash[LANES].add(*told["lanes"])
+
+
 @pytest.fixture(params=["soft", pytest.param("metal", marks=pytest.mark.metal)])
 def door(request: pytest.FixtureRequest) -> Iterator[Door]:
     """Each kind of Metal in turn."""

@@ -27,6 +27,14 @@ class LanesReport:
         LanesTiers._take = staticmethod(watched_take)  # type: ignore[assignment, method-assign]
         LanesTiers._decline = staticmethod(watched_decline)  # type: ignore[assignment, method-assign]
 
+    def counts(self) -> tuple[int, dict[str, int]]:
+        """As another process can take them in."""
+        return self.taken, dict(self.reasons)
+
+    def add(self, taken: int, reasons: dict[str, int]) -> None:
+        self.taken += taken
+        self.reasons.update(reasons)
+
     def lines(self) -> list[str]:
         declined = sum(self.reasons.values())
         listed = [f"  {count} declined: {reason}" for reason, count in self.reasons.most_common()]
