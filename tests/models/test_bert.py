@@ -11,6 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from mlx_native_py import InvalidArgument, MlxDevice
+from mlx_native_py.models import Tokenizer, embed
 from mlx_native_py.models import load_model as load
 from mlx_native_py.models.fetch import model_path
 from models.reference import Array, Table
@@ -156,16 +157,28 @@ def test_what_cannot_be_embedded(
         load(tmp_path, device).embed_ids(sequences, pooling=pooling)
 
 
+SUBJECTS = (
+    "The old lighthouse", "My neighbour's cat", "A compiler for shaders", "The committee", "Heavy rain in autumn",
+    "Her first symphony", "The night train to Vienna", "An unread letter", "The kitchen light", "Nobody in the village",
+)  # fmt: skip
+ENDINGS = (
+    "was seen by thousands of people last year.",
+    "costs more than 12,500 dollars, and isn't worth it!",
+    "reminded us of something we had forgotten.",
+    "can run on any machine, with or without a GPU.",
+    "- who would have thought? - is still waiting.",
+)
+
+
 @pytest.mark.full
 def test_minilm(device: MlxDevice) -> None:
-    """Fifty sentences of random words; a sentence begins and ends as BERT's tokenizer has it."""
     folder = model_path("minilm")
-    rng = np.random.default_rng(0)
-    sentences = [[101, *rng.integers(1996, 30000, rng.integers(1, 16)).tolist(), 102] for _ in range(50)]
+    sentences = [f"{subject} {ending}" for subject in SUBJECTS for ending in ENDINGS]
     weights = {name: array.astype(np.float32) for name, array in load_file(folder / "model.safetensors").items()}
     config = json.loads((folder / "config.json").read_text())
-    model = load(folder, device)
-    assert model.pooling == "mean"
-    vectors = model.embed_ids(sentences)
-    for vector, sentence in zip(vectors, sentences, strict=True):
-        assert vector @ pooled(reference(config, weights, sentence), "mean") >= 0.9999
+    model, tokenizer = load(folder, device), Tokenizer.from_file(folder)
+    assert model.pooling == "mean" and len(sentences) == 50
+    for vector, sentence in zip(embed(model, tokenizer, sentences), sentences, strict=True):
+        ids = tokenizer.encode(sentence)
+        assert (ids[0], ids[-1]) == (101, 102)
+        assert vector @ pooled(reference(config, weights, ids), "mean") >= 0.9999
