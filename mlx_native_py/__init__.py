@@ -2,7 +2,7 @@
 
 from . import counters, fn, ops, settings
 from .calls import fast
-from .calls.library import kernel
+from .calls.kernel import kernel
 from .counters import (
     auto_barrier_concurrent_count,
     auto_barrier_count,
@@ -19,13 +19,15 @@ from .dtypes import DType
 from .encoder import (
     Barrier,
     CapturedBarrier,
-    CapturedDispatch,
     CapturedNode,
     CapturedOpKind,
     CommandEncoder,
+    Dispatch,
     DispatchKind,
+    Encoder,
     Out,
     RecordedBinding,
+    Recorder,
     Ticket,
 )
 from .encoder.session import EncoderSession
@@ -46,7 +48,7 @@ from .errors import (
     ShaderCompilationError,
     WaitTimeout,
 )
-from .graph import ComputeGraph, GraphExecutor, GraphSession, GroupStatistics, Outcome, Plan, PreparedOps, Scalars
+from .graph import ComputeGraph, GraphExecutor, GraphSession, GroupStatistics, Outcome, Plan, Scalars
 from .hazards.ranges import Hazard, HazardKind
 from .hazards.tracker import BufferRange, MemRangeRole, MemRanges
 from .memory.buffer import MlxBuffer
@@ -68,7 +70,6 @@ __all__ = [
     "Capabilities",
     "CaptureError",
     "CapturedBarrier",
-    "CapturedDispatch",
     "CapturedNode",
     "CapturedOpKind",
     "CommandBufferError",
@@ -77,7 +78,9 @@ __all__ = [
     "ComputeGraph",
     "DType",
     "DeviceNotFound",
+    "Dispatch",
     "DispatchKind",
+    "Encoder",
     "EncoderSession",
     "EncoderStateError",
     "ForkedProcessError",
@@ -103,8 +106,8 @@ __all__ = [
     "Pipeline",
     "Plan",
     "PoolStatistics",
-    "PreparedOps",
     "RecordedBinding",
+    "Recorder",
     "ResidencySetError",
     "Scalars",
     "SettingsError",

@@ -5,26 +5,28 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from .. import counters, settings
 from ..errors import EncoderStateError, InvalidArgument
-from ..hazards.ranges import BufferRange, MemRangeRole, Span
-from ..hazards.tracker import MemRanges
+from ..hazards.tracker import MemoryUse, MemRanges
 from ..memory.buffer import MlxBuffer
-from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
+from ..pipelines.pipeline import Pipeline
+from .arguments import refuse_count
 from .barriers import Barrier
+from .bind import bind, require_device, revalidate
 from .compute_pass import ComputePass, Replayable
+from .context import DeviceContext
+from .dispatch import CapturedNode, CapturedOpKind, Dispatch, checked_kind
+from .generate import Aliased, encoder, pattern_of_arguments
 from .launch import Launch, plan_launch
-from .nodes import CapturedBarrier, CapturedDispatch, CapturedNode, CapturedOpKind, RecordedBinding, checked_kind
-from .resolver import Resolver, Values
+from .recorder import Recorder
+from .sender import Sender
+from .submissions import Submissions
 from .ticket import Ticket
-
-if TYPE_CHECKING:
-    from ..device import MlxDevice
-    from .submissions import Submissions
 
 __all__ = ["CommandEncoder"]
 
@@ -44,28 +46,29 @@ class CommandEncoder:
     """
 
     def __init__(
-        self, device: MlxDevice, *, auto_barrier: bool | None = None, unretained_refs: bool | None = None
+        self, device: DeviceContext, *, auto_barrier: bool | None = None, unretained_refs: bool | None = None
     ) -> None:
         now = settings.current()
         self.device = device
-        self.tally = counters.Tally()
+        self.tally = counters.open_tally()
         """What this encoder has done."""
         self.mem_ranges = MemRanges()
         """What the dispatches since the last barrier touch."""
-        self.barriers: list[Barrier] = []
-        """The barriers that were placed here, and why; those inside of a plan are the plan's."""
+        self.owner = 0
+        """The thread whose plain dispatches take the fast way; 0 where none do: closed, capturing, being timed."""
         self._auto_barrier = now.auto_barrier if auto_barrier is None else auto_barrier
         self._unretained = now.unretained_refs if unretained_refs is None else unretained_refs
         self._profile_cb, self._profile_dispatch = now.profile_cb, now.profile_dispatch
         self._profile_barriers = now.profile_barriers
         self._thread = get_ident()
-        self._mine = counters.mine()
+        self._recording = False
         self._queue = device.submissions
-        self._resolver = Resolver(device)
+        self._parameters = device.parameters
         self._pending_kind = _OTHER
-        self._captured: list[CapturedNode] | None = None
-        self.temporaries: list[MlxBuffer] = []
-        """What `empty` made since the capture began."""
+        self._recorder: Recorder | None = None
+        self._unexpanded: Replayable | None = None
+        self.sender: Sender | None = None
+        self._barriers: list[tuple[Ticket, int, int | None]] = []
         self._begin()
 
     def _begin(self) -> None:
@@ -76,17 +79,16 @@ class CommandEncoder:
             ticket.timed = self._profile_cb
             if self._profile_dispatch:
                 ticket.samples = self._queue.samples.samples()
-            opened = ComputePass(self.device, ticket)
-            self._end = weakref.finalize(self, _give_up, self._queue, ticket, opened)
+            self._pass = ComputePass(self.device, ticket)
+            self._end = weakref.finalize(self, _give_up, self._queue, ticket, self._pass)
         except BaseException:
             self._queue.abandon(ticket)
             raise
-        self._ticket = ticket
-        self._pass = self._resolver.opened = opened
-        self.mem_ranges.reset()
-        self._owner = self._thread
+        ticket.log = self.mem_ranges.log
+        self.ticket = ticket
+        """That of the current command buffer, committed or not."""
+        self._recording = True
         self.tally.cmd_bufs += 1
-        self._mine.cmd_bufs += 1
 
     # Encoding
 
@@ -108,85 +110,113 @@ class CommandEncoder:
         the kernel declares, bytes, or None, which leaves the slot as it is. `shared` has the bytes of each threadgroup
         argument. What the kernel reads and writes follows from its signature; `Out` and `reads`, `writes` narrow it.
         """
-        if get_ident() != self._owner:
-            raise self._refusal("dispatch")
         try:
             launch = pipeline.launches[threads, threadgroups, group, shared]
         except (KeyError, TypeError, AttributeError):
+            self._require("dispatch")
             launch = plan_launch(pipeline, threads, threadgroups, group, shared)
-        values, read, written = self._resolver.resolve(pipeline, args)
-        declared: tuple[MlxBuffer, ...] = ()
-        if reads is not None:
-            read, declared = self._resolver.spans(reads)
-        if writes is not None:
-            written, more = self._resolver.spans(writes)
-            declared += more
-        if kind is not _OTHER or self._pending_kind is not _OTHER:
-            kind, self._pending_kind = checked_kind(self._pending_kind if kind is _OTHER else kind), _OTHER
+        encode = pipeline.encode if self._auto_barrier else pipeline.encode_untracked
+        tagged = kind is not _OTHER or self._pending_kind is not _OTHER
+        if reads is not None or writes is not None or encode is None or (tagged and self.owner != get_ident()):
+            self.dispatch_slowly(pipeline, launch, args, reads, writes, kind)
+            return
+        if tagged:
+            kind = self._take_kind(kind)
+        try:
+            encode(self, launch, *args)
+        except TypeError:
+            if len(args) != len(pipeline.buffers):
+                raise refuse_count(pipeline, args) from None
+            raise
+        if tagged:
+            self.ticket.kinds[len(self.mem_ranges.log) - 1] = kind
+
+    def _take_kind(self, kind: CapturedOpKind) -> CapturedOpKind:
+        """What a dispatch computes: as it says itself, or as `set_op_kind` said before it."""
+        kind, self._pending_kind = checked_kind(self._pending_kind if kind is _OTHER else kind), _OTHER
+        return kind
+
+    def dispatch_slowly(
+        self,
+        pipeline: Pipeline,
+        launch: Launch,
+        args: Sequence[Any],
+        reads: Iterable[MlxBuffer] | None = None,
+        writes: Iterable[MlxBuffer] | None = None,
+        kind: CapturedOpKind = _OTHER,
+    ) -> None:
+        """`dispatch` by way of a bound value; the next call of the same pattern takes the generated way."""
+        self._require("dispatch")
+        kind = self._take_kind(kind)
+        if self._recorder is not None:
+            self._recorder.record(pipeline, launch, args, reads, writes, kind)
+            return
+        bound = self._pass.bound
+        self._encode(bind(self.device, pipeline, args, launch, reads=reads, writes=writes, kind=kind, bound=bound))
         self.tally.dispatches += 1
-        self._mine.dispatches += 1
-        if self._captured is not None:
-            self._capture(pipeline, launch, values, read, written, kind, declared)
-        else:
-            self._encode(pipeline, launch, values, read, written, kind)
+        if (pattern := pattern_of_arguments(pipeline, args)) is not None:
+            arena = self._parameters is not None
+            pipeline.encode = encoder(pipeline, pattern, arena, tracked=True)
+            pipeline.encode_untracked = encoder(pipeline, pattern, arena, tracked=False)
+
+    def _encode(self, dispatch: Dispatch) -> None:
+        reads, writes = dispatch.spans
+        for buffer in dispatch.buffers:
+            self.ticket.hold(buffer.allocation)
+        self._expand_plan()
+        tracker = self.mem_ranges
+        if self._auto_barrier and tracker.meets(reads, writes):
+            self.hazard_barrier()
+        elif self._auto_barrier:
+            self.tally.auto_concurrent += 1
+        tracker.record(reads, writes, dispatch.pipeline)
+        if dispatch.op_kind is not _OTHER:
+            self.ticket.kinds[len(tracker.log) - 1] = dispatch.op_kind
+        self._pass.send(dispatch, self._parameters)
+        self.sender = self._pass.sender
+        if self._pass.is_plain:
+            self.owner = self._thread
+
+    def touch(self, pipeline: Pipeline, buffer: MlxBuffer) -> MemoryUse:
+        """For generated code: the first use of a buffer's memory in this command buffer."""
+        allocation, memory = buffer.allocation, buffer.allocation.memory
+        allocation.require_live()
+        require_device(self.device, pipeline, buffer)
+        if memory.aliases:
+            for alias in memory.aliases:
+                if (other := alias()) is not None and other in self.mem_ranges.uses:
+                    self.mem_ranges.uses[other].tracker = None
+            raise Aliased
+        self.ticket.hold(allocation)
+        use = allocation.use = self.mem_ranges.use_of(memory)
+        return use
+
+    def hazard_barrier(self) -> object:
+        """For generated code: a barrier before a dispatch that must wait; the epoch that begins with it."""
+        self.tally.auto_barriers += 1
+        self._barrier(self.mem_ranges.since)
+        return self.mem_ranges.force()
+
+    def _barrier(self, since: int | None) -> None:
+        begin = time.perf_counter_ns() if self._profile_barriers else 0
+        self._pass.barrier()
+        if self._profile_barriers:
+            self.tally.barrier_ns += time.perf_counter_ns() - begin
+        self.tally.barriers += 1
+        self._barriers.append((self.ticket, len(self.mem_ranges.log), since))
 
     def empty(self, shape: int | Sequence[int], dtype: Any) -> MlxBuffer:
-        """A buffer for what is computed here; a capture remembers that nothing before it could know this memory.
-
-        >>> enc.empty((2, 3), "f16")
-        MlxBuffer(f16[2, 3], 12 bytes)
-        """
-        made = self.device.empty(shape, dtype)
-        if self._captured is not None:
-            self.temporaries.append(made)
-        return made
-
-    def replay_dispatch(self, node: CapturedDispatch) -> None:
-        """Encodes a captured dispatch, also while capturing; it was counted when it was captured."""
-        if get_ident() != self._owner:
-            raise self._refusal("replay_dispatch")
-        if not isinstance(node, CapturedDispatch):
-            raise InvalidArgument(f"replay_dispatch takes a CapturedDispatch, not {node!r}")
-        self._resolver.own(node.pipeline)
-        values: Values = [None] * len(node.pipeline.buffers)
-        for binding in node.bindings:
-            if isinstance(binding.value, MlxBuffer):
-                self._resolver.check(node.pipeline, binding.slot, binding.value)
-            values[binding.slot] = binding.value
-        for buffer in node.declared:
-            self._pass.keep(buffer.allocation)
-        kind, self._pending_kind = self._pending_kind, _OTHER
-        read, written = [each.span for each in node.reads], [each.span for each in node.writes]
-        self._encode(node.pipeline, node.launch, values, read, written, node.op_kind if kind is _OTHER else kind)
-
-    def replay_plan(self, plan: Replayable) -> None:
-        """Encodes a plan; its dispatches were counted when they were captured, its barriers count now."""
-        if get_ident() != self._owner:
-            raise self._refusal("replay_plan")
-        if self._captured is not None:
-            raise EncoderStateError("a plan cannot be captured; replay it on an encoder that is not capturing")
-        if plan.device is not self.device:
-            raise InvalidArgument("this plan was made for another device")
-        ticket = self._ticket
-        # Whatever can be refused comes before anything is recorded.
-        for each in plan.lend(ticket):
-            self._pass.keep(each)
-        conflict = self.mem_ranges.track(plan.reads, plan.writes, len(ticket.dispatches))
-        if conflict is not None:
-            self._barrier(Barrier(len(ticket.dispatches), ticket, conflict))
-        ticket.dispatches.extend(plan.pipelines)
-        self._pass.replay(plan)
-        self.tally.barriers += plan.barrier_count
-        self._mine.barriers += plan.barrier_count
+        """A buffer for what is computed here; not cleared."""
+        return self.device.empty(shape, dtype) if self._recorder is None else self._recorder.empty(shape, dtype)
 
     def memory_barrier(self) -> None:
         """Orders the dispatches before it before those after it; without an open pass there is nothing to order."""
-        if get_ident() != self._owner:
-            raise self._refusal("memory_barrier")
-        if self._captured is not None:
-            self._captured.append(CapturedBarrier())
+        self._require("memory_barrier")
+        if self._recorder is not None:
+            self._recorder.memory_barrier()
         elif self._pass.is_open:
-            self._barrier(Barrier(len(self._ticket.dispatches), self._ticket))
+            self._barrier(None)
+            self._unexpanded = None
             self.mem_ranges.reset()
 
     def force_barrier_and_reset_tracker(self) -> None:
@@ -198,91 +228,179 @@ class CommandEncoder:
         """How many ranges the tracker holds."""
         return self.mem_ranges.len()
 
+    @property
+    def barriers(self) -> list[Barrier]:
+        """The barriers that were placed here, and why; those inside of a plan are the plan's."""
+        return [Barrier(*each) for each in self._barriers]
+
     def set_op_kind(self, kind: CapturedOpKind) -> None:
         """Tags the next dispatch; the `kind` argument of `dispatch` says it in one go, and goes first."""
-        if get_ident() != self._owner:
-            raise self._refusal("set_op_kind")
+        self._require("set_op_kind")
         self._pending_kind = checked_kind(kind)
+
+    # Replaying
+
+    def replay_dispatch(self, dispatch: Dispatch) -> None:
+        """Encodes a recorded dispatch, also while capturing; it was counted when it was recorded."""
+        self._require("replay_dispatch")
+        if not isinstance(dispatch, Dispatch):
+            raise InvalidArgument(f"replay_dispatch takes a Dispatch, not {dispatch!r}")
+        revalidate(self.device, dispatch)
+        if self._pending_kind is not _OTHER:
+            dispatch, self._pending_kind = replace(dispatch, op_kind=self._pending_kind), _OTHER
+        if self._recorder is not None:
+            self._recorder.keep(dispatch)
+        else:
+            self._encode(dispatch)
+
+    def replay_plan(self, plan: Replayable) -> None:
+        """Encodes a plan; its dispatches were counted when they were recorded, its barriers count now."""
+        self._require("replay_plan")
+        if self._recorder is not None:
+            raise EncoderStateError("a plan cannot be captured; replay it on an encoder that is not capturing")
+        if plan.device is not self.device:
+            raise InvalidArgument("this plan was made for another device")
+        # Whatever can be refused comes before anything is recorded.
+        for each in plan.acquire(self.ticket):
+            self.ticket.hold(each)
+        tracker = self.mem_ranges
+        if len(tracker.log) > tracker.since:
+            self._expand_plan()
+            if tracker.meets(plan.reads, plan.writes):
+                self._barrier(tracker.since)
+                tracker.force()
+        tracker.log.append((plan, plan.reads, plan.writes))
+        self._unexpanded = plan
+        self.owner = 0
+        self._pass.replay(plan, self._parameters)
+        self.sender = self._pass.sender
+        self.tally.barriers += plan.barrier_count
+
+    def _expand_plan(self) -> None:
+        """What the last plan touches, told to the tracker when something follows that may depend on it."""
+        if self._unexpanded is not None:
+            self.mem_ranges.note(self._unexpanded.reads, self._unexpanded.writes)
+            self._unexpanded = None
 
     # Capture
 
     def start_capture(self) -> None:
-        """From now on dispatches and barriers become nodes instead of GPU commands."""
-        if get_ident() != self._owner:
-            raise self._refusal("start_capture")
-        if self._captured:
-            raise EncoderStateError(f"a capture of {len(self._captured)} nodes is under way; take_capture() first")
-        self._captured = []
-        self.temporaries = []
-        self._resolver.captured = [None] * BUFFER_SLOTS
+        """From now on dispatches and barriers are recorded instead of sent; `device.capture()` needs no encoder."""
+        self._require("start_capture")
+        if self._recorder is not None and self._recorder.nodes:
+            raise EncoderStateError(
+                f"a capture of {len(self._recorder.nodes)} nodes is under way; take_capture() first"
+            )
+        self._recorder = Recorder(self.device, self.tally)
+        self.owner = 0
 
     def is_capturing(self) -> bool:
-        return self._captured is not None
+        return self._recorder is not None
 
     def take_capture(self) -> list[CapturedNode] | None:
         """The nodes, and the end of capture mode; None outside of it."""
         if get_ident() != self._thread:
             raise self._refusal("take_capture")
-        nodes, self._captured, self._resolver.captured = self._captured, None, None
-        return nodes
+        recorder, self._recorder = self._recorder, None
+        return None if recorder is None else recorder.nodes
 
     # Committing
 
     def commit(self, label: str | None = None) -> Ticket:
-        """Submits the work and returns at once; the ticket tells when it is done.
-
-        >>> enc = device.command_encoder()
-        >>> ticket = enc.commit(label="nothing to do")
-        >>> ticket.wait(timeout=10.0)
-        >>> ticket.done()
-        True
-        """
-        if get_ident() != self._owner:
-            raise self._refusal("commit")
+        """Submits the work and returns at once; the ticket tells when it is done."""
+        self._require("commit")
         self._apply_label(label)
         self._submit()
-        return self._ticket
+        return self.ticket
 
     def commit_and_wait(self, label: str | None = None) -> None:
         """Submits the work and returns when it is done; raises what went wrong."""
-        if get_ident() != self._owner:
-            raise self._refusal("commit_and_wait")
+        self._require("commit_and_wait")
         self.tally.syncs += 1
-        self._mine.syncs += 1
         self.commit(label).wait()
 
     def commit_wait_with_gpu_time(self, label: str | None = None) -> tuple[float, float]:
         """`commit_and_wait`, and when the GPU began and ended, in seconds."""
         self.commit_and_wait(label)
-        return self._ticket.gpu_interval
+        return self.ticket.gpu_interval
 
     def wait_until_completed(self, timeout: float | None = None) -> None:
         """Waits for committed work; `timeout` in seconds."""
-        if not self._ticket.is_submitted:
+        if not self.ticket.is_submitted:
             raise self._refusal("wait_until_completed")
-        self._ticket.wait(timeout)
-
-    @property
-    def ticket(self) -> Ticket:
-        """That of the current command buffer, committed or not."""
-        return self._ticket
+        self.ticket.wait(timeout)
 
     def metal_command_buffer(self) -> Any:
         """The MTLCommandBuffer, or None once it is done with."""
-        return self._ticket.mtl
+        return self.ticket.mtl
 
     @property
     def is_recording(self) -> bool:
         """Whether it takes dispatches: neither committed nor discarded."""
-        return self._owner == self._thread
+        return self._recording
 
     def discard(self) -> None:
         """Ends the pass and drops the work; a second time, or after a commit, there is nothing left to drop."""
-        if self.is_recording:
-            if get_ident() != self._owner:
-                raise self._refusal("discard")
-            self._owner = 0
+        if self._recording:
+            self._require("discard")
+            self._close()
             self._end()
+
+    def fence_and_commit(self, event: Any, value: int, label: str | None = None) -> Ticket:
+        """For sessions: submits the work, which signals `value` of an MTLEvent when it is done."""
+        self._require("fence_and_commit")
+        self._apply_label(label)
+        self.device.require_open()
+        self._pass.end()
+        self.ticket.mtl.encodeSignalEvent_value_(event, value)
+        self.ticket.fence = (event, value)
+        self._submit()
+        return self.ticket
+
+    def next_command_buffer(self, event: Any = None, value: int = 0) -> None:
+        """For sessions: after a commit, goes on in a fresh command buffer, which may begin when `event` has `value`."""
+        if self._recording or get_ident() != self._thread:
+            raise EncoderStateError("the next command buffer comes after a commit, in the encoder's own thread")
+        self._begin()
+        if event is not None:
+            self.ticket.keep.add(event)
+            self.ticket.mtl.encodeWaitForEvent_value_(event, value)
+
+    def _apply_label(self, label: str | None) -> None:
+        if label is None:
+            return
+        if not isinstance(label, str) or not label:
+            raise InvalidArgument(f"a label is a non-empty str, not {label!r}")
+        self.ticket.label = label
+        self.ticket.mtl.setLabel_(label)
+        self._pass.set_label(label)
+
+    def _submit(self) -> None:
+        self.device.require_open()
+        self._pass.end()
+        self._close()
+        self._queue.submit(self.ticket)
+        self._end.detach()
+
+    def _close(self) -> None:
+        """Takes no more dispatches."""
+        self._recording, self.owner, self.sender, self._unexpanded = False, 0, None, None
+        self.mem_ranges.close()
+
+    def _require(self, call: str) -> None:
+        if not self._recording or get_ident() != self._thread:
+            raise self._refusal(call)
+
+    def _refusal(self, call: str) -> EncoderStateError:
+        if self.ticket.is_closed and not self.ticket.is_submitted:
+            return EncoderStateError(f"{call}: this encoder was discarded; make another one")
+        if call == "wait_until_completed":
+            return EncoderStateError("wait_until_completed before commit would never end")
+        if self.ticket.is_submitted:
+            return EncoderStateError(f"{call}: {self.ticket.describe()} is committed already; make another encoder")
+        return EncoderStateError(
+            f"{call} from thread {get_ident()}: this encoder belongs to thread {self._thread}; make one per thread"
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -290,107 +408,15 @@ class CommandEncoder:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if error is not None:
             self.discard()
-        elif self.is_recording:
+        elif self._recording:
             self.commit_and_wait()
 
+    def __del__(self) -> None:
+        counters.close_tally(self.tally)
+
     def __repr__(self) -> str:
-        state = "recording" if self.is_recording else "committed" if self._ticket.is_submitted else "discarded"
-        return f"<CommandEncoder, {state}, {len(self._ticket.dispatches)} dispatches, {len(self.barriers)} barriers>"
-
-    def _encode(
-        self, pipeline: Pipeline, launch: Launch, values: Values, read: list[Span], written: list[Span], kind: Any
-    ) -> None:
-        ticket = self._ticket
-        index = len(ticket.dispatches)
-        if kind is not _OTHER:
-            ticket.kinds[index] = kind
-        if self._auto_barrier:
-            conflict = self.mem_ranges.track(read, written, index)
-            if conflict is None:
-                self.tally.auto_concurrent += 1
-                self._mine.auto_concurrent += 1
-            else:
-                self.tally.auto_barriers += 1
-                self._mine.auto_barriers += 1
-                self._barrier(Barrier(index, ticket, conflict))
-        ticket.dispatches.append(pipeline)
-        self._pass.encode(pipeline, launch, values)
-
-    def _barrier(self, barrier: Barrier) -> None:
-        begin = time.perf_counter_ns() if self._profile_barriers else 0
-        self._pass.barrier()
-        if self._profile_barriers:
-            spent = time.perf_counter_ns() - begin
-            self.tally.barrier_ns += spent
-            self._mine.barrier_ns += spent
-        self.tally.barriers += 1
-        self._mine.barriers += 1
-        self.barriers.append(barrier)
-
-    def _capture(
-        self,
-        pipeline: Pipeline,
-        launch: Launch,
-        values: Values,
-        read: list[Span],
-        written: list[Span],
-        kind: Any,
-        declared: tuple[MlxBuffer, ...],
-    ) -> None:
-        bindings = tuple(RecordedBinding(slot, value) for slot, value in enumerate(values) if value is not None)
-        reads = tuple(BufferRange(*span, MemRangeRole.Src) for span in read)
-        writes = tuple(BufferRange(*span, MemRangeRole.Dst) for span in written)
-        self._resolver.note(bindings)
-        if self._captured is not None:
-            self._captured.append(CapturedDispatch(pipeline, bindings, launch, kind, reads, writes, declared))
-
-    def _apply_label(self, label: str | None) -> None:
-        if label is None:
-            return
-        if not isinstance(label, str) or not label:
-            raise InvalidArgument(f"a label is a non-empty str, not {label!r}")
-        self._ticket.label = label
-        self._ticket.mtl.setLabel_(label)
-        self._pass.set_label(label)
-
-    def fence_and_commit(self, event: Any, value: int, label: str | None = None) -> Ticket:
-        """For sessions: submits the work, which signals `value` of an MTLEvent when it is done."""
-        if get_ident() != self._owner:
-            raise self._refusal("fence_and_commit")
-        self._apply_label(label)
-        self.device.require_open()
-        self._pass.end()
-        self._ticket.mtl.encodeSignalEvent_value_(event, value)
-        self._ticket.fence = (event, value)
-        self._submit()
-        return self._ticket
-
-    def next_command_buffer(self, event: Any = None, value: int = 0) -> None:
-        """For sessions: after a commit, goes on in a fresh command buffer, which may begin when `event` has `value`."""
-        if self.is_recording or get_ident() != self._thread:
-            raise EncoderStateError("the next command buffer comes after a commit, in the encoder's own thread")
-        self._begin()
-        if event is not None:
-            self._ticket.keep.add(event)
-            self._ticket.mtl.encodeWaitForEvent_value_(event, value)
-
-    def _submit(self) -> None:
-        self.device.require_open()
-        self._pass.end()
-        self._owner = 0
-        self._queue.submit(self._ticket)
-        self._end.detach()
-
-    def _refusal(self, call: str) -> EncoderStateError:
-        if self._ticket.is_closed and not self._ticket.is_submitted:
-            return EncoderStateError(f"{call}: this encoder was discarded; make another one")
-        if call == "wait_until_completed":
-            return EncoderStateError("wait_until_completed before commit would never end")
-        if self._ticket.is_submitted:
-            return EncoderStateError(f"{call}: {self._ticket.describe()} is committed already; make another encoder")
-        return EncoderStateError(
-            f"{call} from thread {get_ident()}: this encoder belongs to thread {self._thread}; make one per thread"
-        )
+        state = "recording" if self._recording else "committed" if self.ticket.is_submitted else "discarded"
+        return f"<CommandEncoder, {state}, {self.ticket.dispatch_count()} dispatches, {len(self._barriers)} barriers>"
 
 
 def _give_up(queue: Submissions, ticket: Ticket, opened: ComputePass) -> None:

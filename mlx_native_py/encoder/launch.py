@@ -5,18 +5,27 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from ..errors import InvalidArgument
 from ..pipelines.pipeline import Pipeline
-from .nodes import DispatchKind, Size
 
-__all__ = ["Launch", "plan_launch"]
+__all__ = ["DispatchKind", "Launch", "Size", "plan_launch"]
+
+Size = tuple[int, int, int]
 
 _MOST = 1 << 32  # MSL's positions in the grid are 32 bits wide
 _USUAL = 256  # threads of a group whose size was left open
 _CACHED = 1024  # shapes kept per pipeline
 _STEP = 16  # threadgroup memory comes in steps
+
+
+class DispatchKind(Enum):
+    """What a launch counts: threads, or threadgroups."""
+
+    Threads = "threads"
+    ThreadGroups = "threadgroups"
 
 
 @dataclass(frozen=True, slots=True)

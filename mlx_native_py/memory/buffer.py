@@ -41,7 +41,23 @@ class MlxBuffer:
     array([100.,   9.], dtype=float32)
     """
 
-    __slots__ = ("allocation", "mtl", "offset", "nbytes", "dtype", "shape", "span", "__weakref__")
+    __slots__ = (
+        "allocation",
+        "mtl",
+        "offset",
+        "nbytes",
+        "dtype",
+        "shape",
+        "span",
+        "start",
+        "end",
+        "passed",
+        "signature",
+        "__weakref__",
+    )
+
+    intervals = None
+    """A view has no gaps; see `hazards.tracker.Touched`."""
 
     def __init__(self, allocation: Allocation, dtype: DType, shape: tuple[int, ...], offset: int, nbytes: int) -> None:
         self.allocation = allocation
@@ -51,8 +67,11 @@ class MlxBuffer:
         self.nbytes = nbytes
         self.dtype = dtype
         self.shape = shape
-        start = allocation.address + offset
-        self.span: Span = (allocation.memory, start, start + nbytes)
+        self.start = start = allocation.address + offset
+        self.end = end = start + nbytes
+        self.span: Span = (allocation.memory, start, end)
+        self.passed = 0
+        """Bits of the requirements of kernel arguments that it was checked against, and meets."""
 
     @property
     def size(self) -> int:

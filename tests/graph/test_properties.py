@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 
-from mlx_native_py import CapturedDispatch, ComputeGraph, MlxDevice
+from mlx_native_py import ComputeGraph, Dispatch, MlxDevice
 from mlx_native_py.hazards.tracker import MemRanges
 
 from .random_graphs import Program, Recorded, programs
@@ -103,7 +103,7 @@ def test_reordering_keeps_every_dependence(device: MlxDevice, program: Program) 
     assert sorted(map(id, graph.nodes)) == sorted(map(id, after.nodes))
     assert after.barrier_count() <= graph.barrier_count()
     place = {id(node): index for index, node in enumerate(after.nodes)}
-    nodes = [node for node in graph.nodes if isinstance(node, CapturedDispatch)]
+    nodes = [node for node in graph.nodes if isinstance(node, Dispatch)]
     for index, later in enumerate(nodes):
         for earlier in nodes[:index]:
             ranges = MemRanges()
