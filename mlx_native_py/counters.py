@@ -11,7 +11,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
+from weakref import ref
 
 __all__ = [
     "Scope",
@@ -21,7 +23,6 @@ __all__ = [
     "auto_barrier_count",
     "barrier_count",
     "barrier_total_ns",
-    "close_tally",
     "cmd_buf_count",
     "dispatch_count",
     "mine",
@@ -52,8 +53,8 @@ class Tally:
     auto_concurrent: int = 0
     """Dispatches before which none was found."""
 
-    home: _Thread | None = field(default=None, repr=False, compare=False)
-    """The thread in whose figures it counts."""
+    def settle(self) -> None:
+        """Brings the figures up to date, where their owner counts some of them only when they are read."""
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(*(getattr(self, name) + getattr(other, name) for name in _NAMES))
@@ -62,6 +63,7 @@ class Tally:
         return Tally(*(getattr(self, name) - getattr(other, name) for name in _NAMES))
 
 
+_MANY = 64  # encoders of a thread whose figures are kept apart
 _NAMES = ("dispatches", "syncs", "cmd_bufs", "barriers", "barrier_ns", "auto_barriers", "auto_concurrent")
 
 
@@ -70,15 +72,28 @@ class _Thread:
 
     def __init__(self) -> None:
         self.own = Tally()
-        self.encoders: dict[int, Tally] = {}
+        self.encoders: list[tuple[ref[Any], Tally]] = []
         self.ended = Tally()  # of encoders that are gone
 
     def sum(self) -> Tally:
         with _lock:
             figures = self.own + self.ended
-            for tally in list(self.encoders.values()):
+            for _, tally in self.encoders:
+                tally.settle()
                 figures += tally
             return figures
+
+    def fold(self) -> None:
+        """Adds up the figures of encoders that are gone; nothing counts in them any more."""
+        with _lock:
+            living = []
+            for encoder, tally in self.encoders:
+                if encoder() is None:
+                    tally.settle()
+                    self.ended += tally
+                else:
+                    living.append((encoder, tally))
+            self.encoders = living
 
 
 class _Own(threading.local):
@@ -115,19 +130,12 @@ def mine() -> Tally:
     return _own.thread.own
 
 
-def open_tally() -> Tally:
-    """A tally for an encoder of the calling thread."""
-    tally = Tally(home=_own.thread)
-    _own.thread.encoders[id(tally)] = tally
-    return tally
-
-
-def close_tally(tally: Tally) -> None:
-    """The encoder is gone; what it counted stays in its thread's figures. May run in any thread, at any moment."""
-    with _lock:
-        thread = tally.home
-        if thread is not None and thread.encoders.pop(id(tally), None) is not None:
-            thread.ended += tally
+def open_tally(encoder: Any, tally: Tally) -> None:
+    """From now on an encoder's tally counts in the calling thread's figures."""
+    thread = _own.thread
+    if len(thread.encoders) >= _MANY:
+        thread.fold()
+    thread.encoders.append((ref(encoder), tally))
 
 
 def add(**amounts: int) -> None:
@@ -146,11 +154,13 @@ def add(**amounts: int) -> None:
 def _sum() -> Tally:
     global _past
     with _lock:
-        # A thread may end before its encoders do, so only those without any are folded.
-        for thread in [each for each in _ended if not each.encoders]:
-            _ended.remove(thread)
-            _past += thread.sum()
-            _live.remove(thread)
+        for thread in list(_ended):
+            # A thread may end before its encoders do; its figures stay apart until they are gone.
+            thread.fold()
+            if not thread.encoders:
+                _ended.remove(thread)
+                _past += thread.sum()
+                _live.remove(thread)
         figures = _past
         for thread in _live:
             figures += thread.sum()

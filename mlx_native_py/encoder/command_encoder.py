@@ -15,7 +15,6 @@ from ..errors import EncoderStateError, InvalidArgument
 from ..hazards.tracker import MemoryUse, MemRanges
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import Pipeline
-from .arguments import refuse_count
 from .barriers import Barrier
 from .bind import bind, require_device, revalidate
 from .compute_pass import ComputePass, Replayable
@@ -26,11 +25,13 @@ from .launch import Launch, plan_launch
 from .recorder import Recorder
 from .sender import Sender
 from .submissions import Submissions
+from .tally import EncoderTally
 from .ticket import Ticket
 
 __all__ = ["CommandEncoder"]
 
 _OTHER = CapturedOpKind.Other
+_NO_SHARED: tuple[int, ...] = ()
 
 
 class CommandEncoder:
@@ -50,10 +51,10 @@ class CommandEncoder:
     ) -> None:
         now = settings.current()
         self.device = device
-        self.tally = counters.open_tally()
-        """What this encoder has done."""
         self.mem_ranges = MemRanges()
         """What the dispatches since the last barrier touch."""
+        self._tally = EncoderTally(tracker=self.mem_ranges)
+        counters.open_tally(self, self._tally)
         self.owner = 0
         """The thread whose plain dispatches take the fast way; 0 where none do: closed, capturing, being timed."""
         self._auto_barrier = now.auto_barrier if auto_barrier is None else auto_barrier
@@ -88,7 +89,13 @@ class CommandEncoder:
         self.ticket = ticket
         """That of the current command buffer, committed or not."""
         self._recording = True
-        self.tally.cmd_bufs += 1
+        self._tally.cmd_bufs += 1
+
+    @property
+    def tally(self) -> counters.Tally:
+        """What this encoder has done."""
+        self._tally.settle()
+        return self._tally + counters.Tally()
 
     # Encoding
 
@@ -99,7 +106,7 @@ class CommandEncoder:
         threads: Any = None,
         threadgroups: Any = None,
         group: Any = None,
-        shared: Any = (),
+        shared: Any = _NO_SHARED,
         reads: Iterable[MlxBuffer] | None = None,
         writes: Iterable[MlxBuffer] | None = None,
         kind: CapturedOpKind = _OTHER,
@@ -111,30 +118,18 @@ class CommandEncoder:
         argument. What the kernel reads and writes follows from its signature; `Out` and `reads`, `writes` narrow it.
         """
         try:
-            launch = pipeline.launches[threads, threadgroups, group, shared]
+            if group is None and threadgroups is None and shared is _NO_SHARED:
+                launch = pipeline.thread_launches[threads]
+            else:
+                launch = pipeline.launches[threads, threadgroups, group, shared]
         except (KeyError, TypeError, AttributeError):
             self._require("dispatch")
             launch = plan_launch(pipeline, threads, threadgroups, group, shared)
-        encode = pipeline.encode if self._auto_barrier else pipeline.encode_untracked
-        tagged = kind is not _OTHER or self._pending_kind is not _OTHER
-        if reads is not None or writes is not None or encode is None or (tagged and self.owner != get_ident()):
+        encode = pipeline.encode
+        if encode is not None and reads is None and writes is None and kind is _OTHER:
+            encode(self, launch, args)
+        else:
             self.dispatch_slowly(pipeline, launch, args, reads, writes, kind)
-            return
-        if tagged:
-            kind = self._take_kind(kind)
-        try:
-            encode(self, launch, *args)
-        except TypeError:
-            if len(args) != len(pipeline.buffers):
-                raise refuse_count(pipeline, args) from None
-            raise
-        if tagged:
-            self.ticket.kinds[len(self.mem_ranges.log) - 1] = kind
-
-    def _take_kind(self, kind: CapturedOpKind) -> CapturedOpKind:
-        """What a dispatch computes: as it says itself, or as `set_op_kind` said before it."""
-        kind, self._pending_kind = checked_kind(self._pending_kind if kind is _OTHER else kind), _OTHER
-        return kind
 
     def dispatch_slowly(
         self,
@@ -147,19 +142,17 @@ class CommandEncoder:
     ) -> None:
         """`dispatch` by way of a bound value; the next call of the same pattern takes the generated way."""
         self._require("dispatch")
-        kind = self._take_kind(kind)
+        kind, self._pending_kind = checked_kind(self._pending_kind if kind is _OTHER else kind), _OTHER
         if self._recorder is not None:
             self._recorder.record(pipeline, launch, args, reads, writes, kind)
             return
         bound = self._pass.bound
-        self._encode(bind(self.device, pipeline, args, launch, reads=reads, writes=writes, kind=kind, bound=bound))
-        self.tally.dispatches += 1
+        dispatch = bind(self.device, pipeline, args, launch, reads=reads, writes=writes, kind=kind, bound=bound)
+        self._encode(dispatch, counts=True)
         if (pattern := pattern_of_arguments(pipeline, args)) is not None:
-            arena = self._parameters is not None
-            pipeline.encode = encoder(pipeline, pattern, arena, tracked=True)
-            pipeline.encode_untracked = encoder(pipeline, pattern, arena, tracked=False)
+            pipeline.encode = encoder(pipeline, pattern, arena=self._parameters is not None)
 
-    def _encode(self, dispatch: Dispatch) -> None:
+    def _encode(self, dispatch: Dispatch, *, counts: bool) -> None:
         reads, writes = dispatch.spans
         for buffer in dispatch.buffers:
             self.ticket.hold(buffer.allocation)
@@ -167,14 +160,16 @@ class CommandEncoder:
         tracker = self.mem_ranges
         if self._auto_barrier and tracker.meets(reads, writes):
             self.hazard_barrier()
-        elif self._auto_barrier:
-            self.tally.auto_concurrent += 1
+        self._tally.settle()
         tracker.record(reads, writes, dispatch.pipeline)
+        self._tally.skip()
+        self._tally.dispatches += counts
+        self._tally.auto_concurrent += self._auto_barrier
         if dispatch.op_kind is not _OTHER:
             self.ticket.kinds[len(tracker.log) - 1] = dispatch.op_kind
         self._pass.send(dispatch, self._parameters)
         self.sender = self._pass.sender
-        if self._pass.is_plain:
+        if self._pass.is_plain and self._auto_barrier and self._recorder is None:
             self.owner = self._thread
 
     def touch(self, pipeline: Pipeline, buffer: MlxBuffer) -> MemoryUse:
@@ -193,7 +188,8 @@ class CommandEncoder:
 
     def hazard_barrier(self) -> object:
         """For generated code: a barrier before a dispatch that must wait; the epoch that begins with it."""
-        self.tally.auto_barriers += 1
+        self._tally.auto_barriers += 1
+        self._tally.auto_concurrent -= 1
         self._barrier(self.mem_ranges.since)
         return self.mem_ranges.force()
 
@@ -201,8 +197,8 @@ class CommandEncoder:
         begin = time.perf_counter_ns() if self._profile_barriers else 0
         self._pass.barrier()
         if self._profile_barriers:
-            self.tally.barrier_ns += time.perf_counter_ns() - begin
-        self.tally.barriers += 1
+            self._tally.barrier_ns += time.perf_counter_ns() - begin
+        self._tally.barriers += 1
         self._barriers.append((self.ticket, len(self.mem_ranges.log), since))
 
     def empty(self, shape: int | Sequence[int], dtype: Any) -> MlxBuffer:
@@ -237,6 +233,7 @@ class CommandEncoder:
         """Tags the next dispatch; the `kind` argument of `dispatch` says it in one go, and goes first."""
         self._require("set_op_kind")
         self._pending_kind = checked_kind(kind)
+        self.owner = 0
 
     # Replaying
 
@@ -248,10 +245,7 @@ class CommandEncoder:
         revalidate(self.device, dispatch)
         if self._pending_kind is not _OTHER:
             dispatch, self._pending_kind = replace(dispatch, op_kind=self._pending_kind), _OTHER
-        if self._recorder is not None:
-            self._recorder.keep(dispatch)
-        else:
-            self._encode(dispatch)
+        self._encode(dispatch, counts=False)
 
     def replay_plan(self, plan: Replayable) -> None:
         """Encodes a plan; its dispatches were counted when they were recorded, its barriers count now."""
@@ -269,12 +263,14 @@ class CommandEncoder:
             if tracker.meets(plan.reads, plan.writes):
                 self._barrier(tracker.since)
                 tracker.force()
-        tracker.log.append((plan, plan.reads, plan.writes))
+        self._tally.settle()
+        tracker.log.append((plan.pipelines, plan.reads, plan.writes))
+        self._tally.skip()
         self._unexpanded = plan
         self.owner = 0
         self._pass.replay(plan, self._parameters)
         self.sender = self._pass.sender
-        self.tally.barriers += plan.barrier_count
+        self._tally.barriers += plan.barrier_count
 
     def _expand_plan(self) -> None:
         """What the last plan touches, told to the tracker when something follows that may depend on it."""
@@ -291,7 +287,7 @@ class CommandEncoder:
             raise EncoderStateError(
                 f"a capture of {len(self._recorder.nodes)} nodes is under way; take_capture() first"
             )
-        self._recorder = Recorder(self.device, self.tally)
+        self._recorder = Recorder(self.device, self._tally)
         self.owner = 0
 
     def is_capturing(self) -> bool:
@@ -316,7 +312,7 @@ class CommandEncoder:
     def commit_and_wait(self, label: str | None = None) -> None:
         """Submits the work and returns when it is done; raises what went wrong."""
         self._require("commit_and_wait")
-        self.tally.syncs += 1
+        self._tally.syncs += 1
         self.commit(label).wait()
 
     def commit_wait_with_gpu_time(self, label: str | None = None) -> tuple[float, float]:
@@ -385,6 +381,7 @@ class CommandEncoder:
     def _close(self) -> None:
         """Takes no more dispatches."""
         self._recording, self.owner, self.sender, self._unexpanded = False, 0, None, None
+        self._tally.restart()
         self.mem_ranges.close()
 
     def _require(self, call: str) -> None:
@@ -410,9 +407,6 @@ class CommandEncoder:
             self.discard()
         elif self._recording:
             self.commit_and_wait()
-
-    def __del__(self) -> None:
-        counters.close_tally(self.tally)
 
     def __repr__(self) -> str:
         state = "recording" if self._recording else "committed" if self.ticket.is_submitted else "discarded"

@@ -73,30 +73,32 @@ def pattern_of_arguments(pipeline: Pipeline, args: Sequence[Any]) -> Pattern | N
 
 
 def sender(pipeline: Pipeline, pattern: Pattern, arena: bool) -> Function:
-    """`send(sending, launch, *values)`, where `sending` is a `Sender`."""
+    """`send(sending, launch, values)`, where `sending` is a `Sender`."""
     key = (pattern, arena)
     if (send := pipeline.senders.get(key)) is None:
-        lines = [f"def send(sending, launch{_names('v', pattern)}):", *_indented(_send_lines(pattern, arena))]
+        lines = [
+            "def send(sending, launch, values):",
+            *_indented(_unpack_lines(pattern)),
+            *_indented(_send_lines(pattern, arena)),
+        ]
         send = pipeline.senders[key] = _compiled("send", lines, _send_names(pipeline))
     return send
 
 
-def encoder(pipeline: Pipeline, pattern: Pattern, arena: bool, tracked: bool) -> Function:
-    """`encode(enc, launch, *args)`; with `tracked`, it places a barrier where one is needed."""
-    key = (pattern, tracked)
+def encoder(pipeline: Pipeline, pattern: Pattern, arena: bool) -> Function:
+    """`encode(enc, launch, args)`: checks the arguments, places a barrier where one is needed, and sends."""
+    key = (pattern, arena)
     if (encode := pipeline.encoders.get(key)) is None:
-        body = [*_check_lines(pipeline, pattern)]
-        body += _track_lines(pipeline, pattern) if tracked else []
-        body += _log_lines(pattern)
+        body = [*_check_lines(pipeline, pattern), *_track_lines(pipeline, pattern), _log_line(pattern)]
         body += ["sending = enc.sender", *_send_lines(pattern, arena)]
-        lines = [f"def encode(enc, launch{_names('a', pattern)}):", *_indented(body)]
+        lines = ["def encode(enc, launch, args):", *_indented(body)]
         names = {**_send_names(pipeline), **_check_names(pipeline)}
         encode = pipeline.encoders[key] = _compiled("encode", lines, names)
     return encode
 
 
-def _names(prefix: str, pattern: Pattern) -> str:
-    return "".join(f", {prefix}{slot}" for slot in range(len(pattern)))
+def _unpack_lines(pattern: Pattern) -> list[str]:
+    return [f"{''.join(f'v{slot}, ' for slot in range(len(pattern)))}= values"] if pattern else []
 
 
 def _indented(lines: Iterator[str] | list[str]) -> list[str]:
@@ -132,29 +134,31 @@ def _slots(pattern: Pattern, *kinds: str) -> list[int]:
 
 def _check_lines(pipeline: Pipeline, pattern: Pattern) -> Iterator[str]:
     """Values from arguments: `v0`, `v1` ...; each buffer's use in this encoder's tracker: `u0`, `u1` ..."""
-    slow = f"return enc.dispatch_slowly(PIPELINE, launch, ({''.join(f'a{slot}, ' for slot in range(len(pattern)))}))"
+    slow = "return enc.dispatch_slowly(PIPELINE, launch, args)"
     yield f"if get_ident() != enc.owner: {slow}"
     yield "tracker = enc.mem_ranges"
     yield "outs = 0"
     yield "try:"
+    yield f"    {''.join(f'v{slot}, ' for slot in range(len(pattern)))}= args" if pattern else f"    if args: {slow}"
     for slot in _slots(pattern, "none"):
-        yield f"    if a{slot} is not None: {slow}"
+        yield f"    if v{slot} is not None: {slow}"
     buffers = [(slot, binding) for slot in _slots(pattern, "buffer") if (binding := pipeline.buffers[slot]) is not None]
     for slot, binding in buffers:
-        yield f"    v{slot} = a{slot}"
         if binding.writes:
             yield f"    if v{slot}.__class__ is Out: v{slot} = v{slot}.buffer; outs |= {1 << slot}"
         yield f"    u{slot} = v{slot}.allocation.use"
         yield f"    if u{slot}.tracker is not tracker: u{slot} = enc.touch(PIPELINE, v{slot})"
-        yield f"    if not v{slot}.passed & {requirement(binding)}: check(PIPELINE, {slot}, v{slot})"
+    for needed in sorted({requirement(binding) for _, binding in buffers}):
+        slots = [slot for slot, binding in buffers if requirement(binding) == needed]
+        passed = " & ".join(f"v{slot}.passed" for slot in slots)
+        yield f"    if not {passed} & {needed}: {'; '.join(f'check(PIPELINE, {slot}, v{slot})' for slot in slots)}"
     for slot in _slots(pattern, "number"):
-        yield f"    if a{slot}.__class__ is not int and a{slot}.__class__ is not float: {slow}"
-        yield f"    v{slot} = pack{slot}(a{slot})"
+        yield f"    if v{slot}.__class__ is not int and v{slot}.__class__ is not float: {slow}"
+        yield f"    v{slot} = pack{slot}(v{slot})"
     for slot in _slots(pattern, "bytes"):
         size = getattr(pipeline.buffers[slot], "size", 0)
-        yield f"    v{slot} = a{slot}"
         yield f"    if v{slot}.__class__ is not bytes or not {size} <= len(v{slot}) <= {INLINE_LIMIT}: {slow}"
-    yield f"except (AttributeError, StructError, OverflowError, Aliased): {slow}"
+    yield f"except (AttributeError, ValueError, StructError, OverflowError, Aliased): {slow}"
 
 
 def _track_lines(pipeline: Pipeline, pattern: Pattern) -> Iterator[str]:
@@ -165,9 +169,6 @@ def _track_lines(pipeline: Pipeline, pattern: Pattern) -> Iterator[str]:
     tests += [_meets(slot, "read", "read_epoch") for slot, writes in roles if writes]
     if tests:
         yield f"if {' or '.join(tests)}: epoch = enc.hazard_barrier()"
-        yield "else: enc.tally.auto_concurrent += 1"
-    else:
-        yield "enc.tally.auto_concurrent += 1"
     for slot, writes in roles:
         part, mark = ("written", "write_epoch") if writes else ("read", "read_epoch")
         yield f"if u{slot}.{mark} is not epoch: u{slot}.{mark} = epoch; u{slot}.{part} = v{slot}"
@@ -182,10 +183,10 @@ def _meets(slot: int, part: str, mark: str) -> str:
     )
 
 
-def _log_lines(pattern: Pattern) -> Iterator[str]:
+def _log_line(pattern: Pattern) -> str:
+    """The encoder's tally is counted from the log when it is read."""
     spans = "".join(f", v{slot}.span" if kind == "buffer" else ", None" for slot, kind in enumerate(pattern))
-    yield f"tracker.log.append((PIPELINE, outs{spans}))"
-    yield "enc.tally.dispatches += 1"
+    return f"tracker.log.append((PIPELINE, outs{spans}))"
 
 
 def _send_lines(pattern: Pattern, arena: bool) -> Iterator[str]:
@@ -203,6 +204,7 @@ def _send_lines(pattern: Pattern, arena: bool) -> Iterator[str]:
     for slot in () if arena else inline:
         yield f"if numbers[{slot}] != v{slot} or buffers[{slot}] is not NOTHING:"
         yield f"    set_bytes(v{slot}, len(v{slot}), {slot}); numbers[{slot}] = v{slot}; buffers[{slot}] = NOTHING"
-    yield "if launch.shared: sending.set_shared(launch.shared)"
-    yield "if launch.by_threads: threads(launch.grid, launch.group)"
-    yield "else: threadgroups(launch.grid, launch.group)"
+    yield "grid, group, by_threads, shared = launch.sizes"
+    yield "if shared: sending.set_shared(shared)"
+    yield "if by_threads: threads(grid, group)"
+    yield "else: threadgroups(grid, group)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -36,6 +36,11 @@ class Launch:
     grid: Size
     group: Size
     shared: tuple[tuple[int, int], ...] = ()
+    sizes: tuple[Any, ...] = field(init=False, repr=False, compare=False)
+    """Grid, group, by_threads and shared: one look for generated code."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", (self.grid, self.group, self.by_threads, self.shared))
 
     @property
     def kind(self) -> DispatchKind:
@@ -58,7 +63,10 @@ def plan_launch(pipeline: Pipeline, threads: Any, threadgroups: Any, group: Any,
     try:
         if len(pipeline.launches) >= _CACHED:
             pipeline.launches.clear()
+            pipeline.thread_launches.clear()
         pipeline.launches[threads, threadgroups, group, shared] = launch
+        if threadgroups is None and group is None and shared == ():
+            pipeline.thread_launches[threads] = launch
     except TypeError:  # lists are welcome, but cannot be looked up
         pass
     return launch

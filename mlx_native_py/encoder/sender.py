@@ -43,7 +43,7 @@ class Sender:
         """One dispatch; everything has been checked, and all that it waits for has been said."""
         pattern = pattern_of_values(dispatch.values)
         send = sender(dispatch.pipeline, pattern, self._parameters is not None)
-        send(self, dispatch.launch, *dispatch.values)
+        send(self, dispatch.launch, dispatch.values)
 
     def bound(self, slot: int) -> Value:
         """What is bound at a slot; None where that is not known."""

@@ -58,7 +58,7 @@ class Ticket:
         self.mtl: Any = None
         self.label = ""
         self.log: list[Any] = []
-        """The encoder's log: an entry for each dispatch or plan, which begins with its pipeline, or the plan."""
+        """The encoder's log: an entry for each dispatch or plan, which begins with its pipeline, or a list of them."""
         self.kinds: dict[int, CapturedOpKind] = {}
         """What some of them compute, by index in the log."""
         self.keep: set[Any] = set()
@@ -179,6 +179,4 @@ class Ticket:
 
 
 def _pipelines(entry: Any) -> list[Pipeline]:
-    first = entry[0]
-    pipelines: list[Pipeline] = [first] if isinstance(first, Pipeline) else first.pipelines
-    return pipelines
+    return entry[0] if isinstance(entry[0], list) else [entry[0]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..encoder import CommandEncoder, Dispatch, Ticket
+from ..encoder import CommandEncoder, Dispatch, Encoder, Ticket
 from ..encoder.bind import revalidate
 from ..errors import EncoderStateError, InvalidArgument
 from ..hazards.ranges import Span
@@ -119,8 +119,10 @@ class Plan:
             check_binding(self.graph.names, name, new)
         self._build(rebound(self.graph, names), self._arena)
 
-    def encode(self, enc: CommandEncoder) -> None:
+    def encode(self, enc: Encoder) -> None:
         """Encodes one replay; it goes with other dispatches of the encoder, and waits for them where it must."""
+        if not isinstance(enc, CommandEncoder):
+            raise EncoderStateError("a plan cannot be captured; replay it on a CommandEncoder")
         enc.replay_plan(self)
 
     def run(self) -> None:

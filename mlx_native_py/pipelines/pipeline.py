@@ -73,7 +73,6 @@ class Pipeline:
         "buffers",
         "device",
         "encode",
-        "encode_untracked",
         "encoders",
         "key",
         "label",
@@ -86,6 +85,7 @@ class Pipeline:
         "senders",
         "shared",
         "static_threadgroup_bytes",
+        "thread_launches",
         "supports_indirect",
         "width",
     )
@@ -123,10 +123,11 @@ class Pipeline:
         self.encoders: dict[Any, Any] = {}
         """What was generated for this kernel, by the pattern of its arguments."""
         self.encode: Any = None
-        self.encode_untracked: Any = None
         """The function for the pattern that was seen last."""
         self.launches: dict[Any, Any] = {}
         """Launch shapes that have been checked against this pipeline, by what the caller wrote."""
+        self.thread_launches: dict[Any, Any] = {}
+        """Those of which only the number of threads was given."""
 
     def touched(self, entry: Any) -> tuple[list[Any], list[Any]]:
         """What a dispatch reads and writes, from `(pipeline, bits of slots marked Out, *spans by slot)`."""

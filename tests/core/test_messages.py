@@ -240,7 +240,7 @@ def test_a_timed_dispatch(in_pass: bool) -> None:
             names = [name for name, *_ in seen.sent(again)]
         sample = "sampleCountersInBuffer_atSampleIndex_withBarrier_"
         if in_pass:
-            assert names == [BUFFER, sample, THREADS, sample]
+            assert names == [sample, BUFFER, THREADS, sample]
         else:
             assert names[0] == "endEncoding"
             assert names[names.index("computeCommandEncoderWithDescriptor_") + 1 :] == [

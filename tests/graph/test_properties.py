@@ -25,11 +25,6 @@ def in_chunks(graph: ComputeGraph, chunks: int | None) -> None:
         ticket.wait()
 
 
-def prepared(graph: ComputeGraph, *, bindless: bool) -> None:
-    with graph.device.command_encoder() as enc:
-        graph.prepare(bindless=bindless).encode(enc)
-
-
 def half_by_hand(graph: ComputeGraph, *, plan_first: bool) -> None:
     """A plan beside dispatches that are encoded one by one, in one command buffer."""
     middle = len(graph.nodes) // 2
@@ -48,11 +43,7 @@ WAYS: dict[str, Callable[[ComputeGraph], None]] = {
     "two chunks": lambda graph: in_chunks(graph, None),
     "five chunks": lambda graph: in_chunks(graph, 5),
     "straight plan": lambda graph: graph.plan(indirect=False).run(),
-    "bindless plan": lambda graph: graph.plan(indirect=False, bindless=True).run(),
     "indirect plan": lambda graph: graph.plan(indirect=True).run(),
-    "bindless indirect plan": lambda graph: graph.plan(indirect=True, bindless=True).run(),
-    "prepared": lambda graph: prepared(graph, bindless=False),
-    "prepared, bindless": lambda graph: prepared(graph, bindless=True),
     "reordered plan": lambda graph: graph.reorder().plan().run(),
     "plan, then by hand": lambda graph: half_by_hand(graph, plan_first=True),
     "by hand, then plan": lambda graph: half_by_hand(graph, plan_first=False),
