@@ -13,7 +13,7 @@ SPACES = {
     "thread": "__private",
 }
 # The same, where a member function has to be told apart by the space of its object.
-MEMBER_SPACES = {"device": "__global", "constant": "__global", "threadgroup": "__local", "thread": "__private"}
+MEMBER_SPACES = {"device": "__global", "constant": "__global", "threadgroup": "__local", "thread": ""}
 
 _RESERVED = (
     "local global generic pipe read_only write_only read_write event_t clk_event_t queue_t reserve_id_t ndrange_t "

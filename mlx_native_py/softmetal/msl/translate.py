@@ -9,7 +9,7 @@ from . import emit, spaces, strict
 from .closure import Graph, build_graph
 from .components import open_components
 from .conditionals import unify_operands
-from .function_parameters import loosen_references, take_by_reference
+from .function_parameters import loosen_references, place_arrays, take_by_reference
 from .kernels import Entry, KernelFunction, KernelReader
 from .lexer import LexicalError, Tokens, lex
 from .loops import mark_loops
@@ -65,12 +65,13 @@ def _translated(tokens: Tokens, positions: Positions) -> Translation:
     kernels = KernelReader(unit, values)
     kernels.read()
     place_variables(unit, kernels.functions)
-    unify_members(unit)
     unify_operands(unit)
     open_components(unit)
     loosen_references(unit)
+    place_arrays(unit)
     take_by_reference(unit)
     pack_subscripts(unit)
+    unify_members(unit)
     strict.check(unit)
     unit.raise_errors()
     owners = emit.droppable(unit, kernels.functions)
