@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from .arguments import WIDTHS, split
-from .attributes import HARMLESS, attributes, is_attribute
+from .attributes import Attribute, attributes, is_attribute
 from .lexer import is_name
 from .pointers import check_pointers
 from .scopes import Declaration, walk
@@ -112,7 +112,7 @@ def _pragma(unit: Unit, index: int) -> None:
     elif not _LOOP_PRAGMA.match(found[1]):
         unit.out[index] = ""
         if not _SILENT_PRAGMA.match(found[1]):
-            unit.error(index, f"unknown pragma '{found[1].strip()}'")
+            unit.warn(index, f"unknown pragma '{found[1].strip()}' is ignored")
 
 
 def _attribute(unit: Unit, index: int) -> None:
@@ -120,10 +120,19 @@ def _attribute(unit: Unit, index: int) -> None:
         return
     listed = attributes(unit.tokens, index, index + 1)
     for attribute in listed:
-        if attribute.name not in HARMLESS:
-            unit.error(attribute.index, f"unknown attribute '{attribute.name}'")
+        refuse_unknown(unit, attribute)
     if not all(attribute.kept for attribute in listed):
         unit.drop(index, unit.tokens.match[index] + 1)
+
+
+def refuse_unknown(unit: Unit, attribute: Attribute) -> None:
+    """An attribute that nobody here knows: an error, or a note if it is marked as another compiler's."""
+    if attribute.known:
+        return
+    if attribute.foreign:
+        unit.warn(attribute.index, f"attribute '{attribute.name}' is ignored")
+    else:
+        unit.error(attribute.index, f"unknown attribute '{attribute.name}'")
 
 
 def _variable(unit: Unit, declaration: Declaration) -> None:
