@@ -10,11 +10,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from .. import counters, settings
-from ..buffer import MlxBuffer
 from ..errors import EncoderStateError, InvalidArgument
-from ..hazards import BufferRange, MemRangeRole, Span
-from ..mem_ranges import MemRanges
-from ..pipeline import BUFFER_SLOTS, Pipeline
+from ..hazards.ranges import BufferRange, MemRangeRole, Span
+from ..hazards.tracker import MemRanges
+from ..memory.buffer import MlxBuffer
+from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
 from .barriers import Barrier
 from .compute_pass import ComputePass, Replayable
 from .launch import Launch, plan_launch

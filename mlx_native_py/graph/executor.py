@@ -10,13 +10,13 @@ from types import TracebackType
 from typing import Self
 
 from .. import counters
-from ..buffer import MlxBuffer
 from ..device import MlxDevice
 from ..encoder import CommandEncoder, Ticket
 from ..errors import EncoderStateError, InvalidArgument
-from ..hazards import HasSpan
-from ..mem_ranges import MemRanges
-from ..metal_capture import MetalCapture
+from ..hazards.ranges import HasSpan
+from ..hazards.tracker import MemRanges
+from ..memory.buffer import MlxBuffer
+from ..profiling.metal_capture import MetalCapture
 from .compute_graph import ComputeGraph
 
 __all__ = ["GraphExecutor", "GraphSession", "GroupStatistics", "Outcome"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..errors import MlxError
-from ..pipeline import BUFFER_SLOTS
+from ..memory.buffer import MlxBuffer
+from ..pipelines.pipeline import BUFFER_SLOTS
 from .prepared import Prepared, declare
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def indirect(device: MlxDevice, sequence: Sequence[Prepared], arena: MlxBuffer) 
         pipelines = {each.pipeline: device.kernels.indirect(each.pipeline).mtl for each in sequence}
     except MlxError as reason:
         return str(reason)
-    with device.door.autorelease_pool():
+    with device.backend.autorelease_pool():
         mtl = _new(device, len(sequence))
         if mtl is None:
             return f"{device.name} gives no indirect command buffer"
@@ -104,7 +104,7 @@ def _reaches_far(node: Any) -> bool:
 
 
 def _new(device: MlxDevice, count: int) -> Any:
-    metal = device.door.Metal
+    metal = device.backend.Metal
     descriptor = metal.MTLIndirectCommandBufferDescriptor.alloc().init()
     kinds = metal.MTLIndirectCommandTypeConcurrentDispatch | metal.MTLIndirectCommandTypeConcurrentDispatchThreads
     descriptor.setCommandTypes_(kinds)

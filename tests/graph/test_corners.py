@@ -33,8 +33,8 @@ from mlx_native_py import (
 )
 from mlx_native_py.graph.bindless import bindless_source
 from mlx_native_py.graph.masks import hazard_masks
-from mlx_native_py.hazards import BufferRange, Memory, MemRangeRole
-from mlx_native_py.kernel_sources import kernel_families, kernel_source
+from mlx_native_py.hazards.ranges import BufferRange, Memory, MemRangeRole
+from mlx_native_py.pipelines.sources import kernel_families, kernel_source
 
 from .graph_kit import kernel, mix, numbers, value
 from .random_graphs import SIZE, SOURCE
@@ -82,7 +82,7 @@ class TestPlan:
         page.flags.writeable = False
         with pytest.raises(InvalidArgument, match="read-only"):
             plan.bind(x=device.buffer(page, copy=False))
-        with MlxDevice(door=device.door) as other, pytest.raises(InvalidArgument, match="another device"):
+        with MlxDevice(device.backend) as other, pytest.raises(InvalidArgument, match="another device"):
             plan.bind(x=numbers(other, 2))
         plan.run()
         assert value(x) == 8

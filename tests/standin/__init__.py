@@ -50,7 +50,7 @@ class _URL:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, *, has_device: bool = True) -> Bridge:
-    """Puts the stand-ins where `import` finds them, for one test; the door's bridge is imported anew."""
+    """Puts the stand-ins where `import` finds them, for one test; the backend's bridge is imported anew."""
     bridge = Bridge()
     foundation = ModuleType("Foundation")
     foundation.NSURL = _URL  # type: ignore[attr-defined]
