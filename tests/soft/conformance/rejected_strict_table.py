@@ -1,4 +1,4 @@
-"""Programs that plain C++ would take and Apple's compiler refuses: inputs that do not agree, types, builtins, atomics."""
+"""Programs that plain C++ takes and Apple's compiler refuses: inputs that do not agree, types, builtins, atomics."""
 
 from __future__ import annotations
 
