@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .lexer import Tokens
+from .unit import Unit
 
 # Accepted and without meaning for a CPU, or understood by clang itself.
 HARMLESS = frozenset(
@@ -117,3 +118,13 @@ def _listed(tokens: Tokens, start: int) -> list[Attribute]:
         if text[index] == ",":
             index += 1
     return found
+
+
+def refuse_unknown(unit: Unit, attribute: Attribute) -> None:
+    """An attribute that nobody here knows: an error, or a note if it is marked as another compiler's."""
+    if attribute.known:
+        return
+    if attribute.foreign:
+        unit.warn(attribute.index, f"attribute '{attribute.name}' is ignored")
+    else:
+        unit.error(attribute.index, f"unknown attribute '{attribute.name}'")

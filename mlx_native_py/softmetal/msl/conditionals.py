@@ -9,7 +9,7 @@ from .lexer import close_angle, is_name
 from .unit import Unit
 
 _ENDS = frozenset({",", ";", ")", "]", "}", ":"})
-_WRITES = frozenset({".", "->", "[", "=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=", "++", "--"})
+_WRITES = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=", "++", "--"})
 
 
 @dataclass(frozen=True)
@@ -132,11 +132,19 @@ def _template_end(unit: Unit, opened: int) -> int:
 
 
 def _is_place(unit: Unit, end: int) -> bool:
-    """Whether the whole conditional stands in parentheses that are written to, or whose address is taken."""
+    """Whether the whole conditional stands in parentheses and is written to, or its address is taken."""
     text, match = unit.tokens.text, unit.tokens.match
     if text[end] != ")":
         return False
     opened = match[end]
-    following = text[end + 1] if end + 1 < len(text) else ""
+    following = text[_past_members(unit, end + 1)]
     called = is_name(text[opened - 1]) and text[opened - 1] not in ("return", "case")
-    return not called and (following in _WRITES or text[opened - 1] == "&")
+    return not called and (following in _WRITES or following == "(" or text[opened - 1] in ("&", "++", "--"))
+
+
+def _past_members(unit: Unit, index: int) -> int:
+    """The token after the members and subscripts that are taken of what stands before `index`."""
+    text, match = unit.tokens.text, unit.tokens.match
+    while text[index] in (".", "->", "["):
+        index = match[index] + 1 if text[index] == "[" else index + 2
+    return index

@@ -11,6 +11,7 @@ from .unit import Unit
 from .values import template_names
 
 _SPACES = frozenset(SPACES)
+_UNSIGNED = frozenset({"uint", "size_t", "ushort", "ulong", "uint32_t", "uint64_t", "unsigned", "short", "long"})
 
 
 def take_by_reference(unit: Unit) -> None:
@@ -43,9 +44,11 @@ def loosen_references(unit: Unit) -> None:
 
 
 def _refers_to_parameters(unit: Unit, function: Declaration) -> bool:
-    """Whether a function may return or keep the place of a parameter."""
+    """Whether a function may return or keep the place of a parameter, or is a specialisation, whose type is given."""
     text = unit.tokens.text
     assert function.parameters
+    if text[function.start : function.start + 3] == ["template", "<", ">"]:
+        return True
     if {"&", "*", "auto", "decltype"} & set(text[function.head : function.name]):
         return True
     names = {text[n] for a, b in split(unit, *function.parameters) if (n := declared_name(unit, a, b)) >= 0}
@@ -55,6 +58,22 @@ def _refers_to_parameters(unit: Unit, function: Declaration) -> bool:
 
 def _is_operand(token: str) -> bool:
     return is_name(token) and token != "return" or token in (")", "]") or token[0].isdigit()
+
+
+def number_elements(unit: Unit) -> None:
+    """Lets a vector's width be deduced as any type of integer: the class that vectors are here has one for it."""
+    text = unit.tokens.text
+    for declaration in walk(unit.declarations):
+        if declaration.kind != "function" or not declaration.parameters or declaration.head == declaration.start:
+            continue
+        widths = {
+            text[i - 1]
+            for i in range(*declaration.parameters)
+            if text[i] in (">", ">>") and text[i - 2] == "," and is_name(text[i - 1])
+        }
+        for index in range(declaration.start, declaration.head - 1):
+            if text[index] in _UNSIGNED and text[index + 1] in widths and text[index - 1] in ("<", ","):
+                unit.out[index] = "int"
 
 
 def place_arrays(unit: Unit) -> None:

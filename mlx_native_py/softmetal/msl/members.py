@@ -212,6 +212,4 @@ def _qualify_outside(unit: Unit, declaration: Declaration, apart: set[tuple[str,
     _write(unit, member, MEMBER_SPACES[member.space] + reference)
     if parent:
         spelling = " ".join(filter(None, unit.out[owner : declaration.name - 1]))
-        speak_of_object(
-            unit, declaration, parent, spelling=spelling, space=member.space, constant=member.constant
-        )
+        speak_of_object(unit, declaration, parent, spelling=spelling, space=member.space, constant=member.constant)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .arguments import declared_name, split
-from .lexer import is_name
+from .lexer import close_angle, is_name
 from .scopes import Declaration, walk
 from .spaces import SPACES
 from .unit import Unit
@@ -24,7 +24,9 @@ def speak_of_object(
     if not function.body or space not in ("device", "thread"):
         return
     spoken = space in text[function.head : function.name] or space in text[slice(*function.body)]
-    if "static" in text[function.head : function.name] or ("constexpr" in text[function.head : function.name] and not spoken):
+    if "static" in text[function.head : function.name] or (
+        "constexpr" in text[function.head : function.name] and not spoken
+    ):
         return
     parts = _data_members(unit, parent) - _parameters(unit, function)
     parts = {name for name in parts if not _hidden(unit, function, name)}
@@ -89,6 +91,8 @@ def _declared(unit: Unit, variable: Declaration) -> set[str]:
     while index < variable.end:
         if text[index] in ("(", "[", "{"):
             index = match[index]
+        elif text[index] == "<" and (close := close_angle(unit.tokens, index)) >= 0:
+            index = close
         elif is_name(text[index]) and text[index + 1] in (",", ";", "[", "=", "{", ":"):
             found.add(text[index])
         index += 1
