@@ -1,4 +1,4 @@
-"""Forms that public kernels use: nested conditionals, deduction through arrays, spaces of pointers, odd declarations."""
+"""Forms that public kernels use: nested conditionals, deduction through arrays, pointers, odd declarations."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ constant float4 far = float4(1, 2, 3, 4);
 constant int lots[5] = {1, 2, 3, 4, 5};
 template <typename S> S plus_first(S x, const S n[]) { return x + n[0]; }
 template <typename S> S corner(const S n[2][2]) { return n[1][1]; }
-template <class T, uint N> void copy(thread T (&d)[N], thread const T (&s)[N]) { for (uint k = 0; k < N; k++) d[k] = s[k]; }
+template <class T, uint N> void copy(thread T (&d)[N], thread const T (&s)[N]) {
+  for (uint k = 0; k < N; k++) d[k] = s[k]; }
 template <class T, uint A, uint B> void copy2(thread T (&d)[A][B], thread const T (&s)[A][B]) {
   for (uint k = 0; k < A; k++) copy(d[k], s[k]); }
-template <class T, uint N> T total(thread const T (&s)[N]) { T r = 0; for (uint k = 0; k < N; k++) r += s[k]; return r; }
+template <class T, uint N> T total(thread const T (&s)[N]) {
+  T r = 0; for (uint k = 0; k < N; k++) r += s[k]; return r; }
+template <class T, uint V, uint N> int widths(thread const vec<T, V> (&)[N]) { return V * 10 + N; }
 template <class T, int N> int which(const threadgroup T (&)[N]) { return N; }
 template <class T, int N> int which(const device T (&)[N]) { return N + 100; }
 template <class T, int N> int which(const thread T (&)[N]) { return N + 200; }
@@ -35,7 +38,8 @@ int set_second(int a[3]) { a[1] = 9; return a[1]; }
 struct Wrapped { int v[3]; int w[2][2]; };
 float through(thread const device int *p) { return *p; }
 template <class T> T through_two(thread device const T *const *p, int n) { return p[n][0]; }
-struct Stage { float4 p [[position]]; float2 uv [[user(locn0)]]; uint flag [[user(locn1), flat]]; float s [[point_size]]; };
+struct Stage { float4 p [[position]]; float2 uv [[user(locn0)]]; uint flag [[user(locn1), flat]];
+  float s [[point_size]]; };
 [[clang::optnone]] int slow(int x) { return x + 1; }
 [[gnu::pure, clang::minsize]] inline int small(int x) { return x + 2; }
 metal::uint four(metal::uint x, metal::ushort y, metal::uchar z, metal::ulong w) { return x + y + z + uint(w); }
@@ -99,6 +103,7 @@ _CASES: tuple[tuple[str, str, Any, str], ...] = (
     ("reference-and-value", "add_reference(x, y) + add_reference(x, 1)", lambda x: 2 * x + 3, "int y = 2;"),
     ("references-deduced", "add_references(x, y) + add_references(x, x + 1)", lambda x: 3 * x + 3, "int y = 2;"),
     ("reference-returned", "larger(x, y)", lambda x: np.maximum(x, 9), "int y = 9;"),
+    ("width-deduced", "widths(v)", lambda x: 0 * x + 32, "float3 v[2];"),
     ("assert", "int(with_assert(x))", lambda x: x, ""),
     ("thread-const-device", "int(through(p)) + *p", lambda x: 2 * x, "thread const device int *p = in_x + i;"),
     ("thread-device-pointers", "through_two(ps, 1)", lambda x: x, "device const int* ps[2] = {in_x, in_x + i};"),

@@ -1,4 +1,4 @@
-"""Member functions qualified with the address space of their object: overloads, const, references, templates, nesting."""
+"""Member functions for objects of one address space: overloads, const, references, templates, nesting."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ float first(thread const Each<float, 2>& a) { return a[0]; }
 float first(device const Each<float, 2>& a) { return a[0] + 1000; }
 """
 
-# Statements that leave a number in `r`, and that number. `d` and `c` are device memory of zeros, `t` threadgroup memory.
+# Statements that leave a number in `r`, and that number. `d` is device memory of zeros, `t` threadgroup memory.
 _CASES: tuple[tuple[str, str, float], ...] = (
     ("device-reference", "device Pair* p = (device Pair*)d; p->at(0) = 3; p->at(1) = 4; r = p->v[0] + p->at(1);", 7),
     (
