@@ -19,7 +19,8 @@ ENGINES = ["flat", "lanes", "fibers"]
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_stray_index_harms_no_other_kernel(engine: str) -> None:
     tests = Path(__file__).parents[1]
-    script = f"import sys; sys.path[:0] = {[str(tests), str(tests.parent)]!r}; from soft.overruns import main; main({engine!r})"
+    path = [str(tests), str(tests.parent)]
+    script = f"import sys; sys.path[:0] = {path!r}; from soft.overruns import main; main({engine!r})"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
     lines = result.stdout.splitlines()
     assert result.returncode == 0, lines[-1:]
