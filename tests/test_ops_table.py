@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mlx_native_py import cli, ops
+from mlx_native_py import ops
+from mlx_native_py.cli import main as cli
 from mlx_native_py.report import ops_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "ops.md"

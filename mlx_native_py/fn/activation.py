@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..buffer import MlxBuffer
 from ..device import MlxDevice
+from ..memory.buffer import MlxBuffer
 from ..ops import activation as ops
 from .call import call
 

@@ -7,8 +7,8 @@ import operator
 from collections.abc import Sequence
 
 from .. import ops
-from ..buffer import MlxBuffer
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
 from .call import Call
 
 __all__: list[str] = []

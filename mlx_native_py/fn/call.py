@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..buffer import MlxBuffer, as_array
 from ..default_device import default_device
 from ..device import MlxDevice
 from ..encoder import CommandEncoder
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer, as_array
 
 __all__ = ["Call", "call"]
 

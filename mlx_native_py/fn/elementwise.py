@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..buffer import MlxBuffer
 from ..device import MlxDevice
 from ..dtypes import DType
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
 from ..ops import elementwise as ops
 from ..ops.strides import contiguous, strided_copy
 from .call import Call, call

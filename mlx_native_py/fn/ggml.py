@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ops
-from ..buffer import MlxBuffer
 from ..device import MlxDevice
 from ..dtypes import DType
+from ..memory.buffer import MlxBuffer
 from .call import call
 
 __all__ = ["ggml_dequantize", "ggml_embedding", "ggml_matmul", "ggml_matmul_id"]

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..buffer import MlxBuffer, as_array
 from ..device import MlxDevice
 from ..dtypes import DType
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer, as_array
 from ..ops import indexing, layout
 from .call import Call, call
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..buffer import MlxBuffer
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
 from .call import Call
 
 __all__: list[str] = []

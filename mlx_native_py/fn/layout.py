@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..buffer import MlxBuffer
 from ..device import MlxDevice
+from ..memory.buffer import MlxBuffer
 from ..ops import layout as ops
 from ..ops.strides import axis_of
 from .call import call

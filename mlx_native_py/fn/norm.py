@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ops
-from ..buffer import MlxBuffer
 from ..device import MlxDevice
+from ..memory.buffer import MlxBuffer
 from .call import call
 from .inputs import maybe, whole
 

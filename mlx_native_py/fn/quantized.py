@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..buffer import MlxBuffer, as_array
 from ..device import MlxDevice
 from ..dtypes import DType
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer, as_array
 from .call import Call, call
 
 __all__ = ["dequantize", "gather_qmm", "quantize", "quantized_matmul"]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from .. import ops
-from ..buffer import MlxBuffer
 from ..device import MlxDevice
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
 from .call import call
 from .inputs import maybe, whole
 

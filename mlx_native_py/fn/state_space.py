@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..buffer import MlxBuffer, as_array
 from ..device import MlxDevice
 from ..dtypes import DType
+from ..memory.buffer import MlxBuffer, as_array
 from .call import Call, call
 
 __all__ = ["gated_delta_net", "ssm_conv"]

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..buffer import Array, MlxBuffer
 from ..encoder import CommandEncoder
 from ..errors import InvalidArgument
+from ..memory.buffer import Array, MlxBuffer
 from ..ops.activation import gelu
 from ..ops.attention import sdpa
 from ..ops.elementwise import add

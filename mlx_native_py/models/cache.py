@@ -9,11 +9,11 @@ from typing import Literal
 
 import numpy as np
 
-from ..buffer import MlxBuffer
 from ..device import MlxDevice
 from ..dtypes import DType
 from ..encoder import CommandEncoder
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
 from ..ops.attention import sdpa
 from ..ops.attention_arguments import Source
 from ..ops.kv_cache import kv_cache_copy, kv_cache_quantize

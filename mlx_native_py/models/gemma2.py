@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ..buffer import MlxBuffer
 from ..encoder import CommandEncoder
+from ..memory.buffer import MlxBuffer
 from ..ops.activation import gelu_mul
 from ..ops.elementwise import scalar_mul
 from ..ops.norm import rms_norm, rms_norm_add

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CommandEncoder
+from ..memory.buffer import MlxBuffer
 from ..ops.elementwise import add, cast
 from ..ops.ggml import ggml_embedding, ggml_matmul
 from ..ops.indexing import embedding, quantized_embedding

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CommandEncoder
+from ..memory.buffer import MlxBuffer
 from ..ops.activation import silu_mul, softcap
 from ..ops.elementwise import add
 from ..ops.norm import rms_norm

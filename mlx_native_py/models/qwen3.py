@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ..buffer import MlxBuffer
 from ..encoder import CommandEncoder
+from ..memory.buffer import MlxBuffer
 from ..ops.norm import head_norm_rope
 from . import llama
 from .checkpoint import Layer

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..buffer import MlxBuffer
 from ..encoder import CommandEncoder
+from ..memory.buffer import MlxBuffer
 from ..ops.rope import rope_at
 
 if TYPE_CHECKING:

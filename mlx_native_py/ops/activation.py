@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ..buffer import MlxBuffer
 from ..encoder import CommandEncoder
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
 from .flat import for_each
 from .op import op
 from .support import check_shape, kernel, one_dtype, result

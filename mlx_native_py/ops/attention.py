@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CapturedOpKind, CommandEncoder, Out
 from ..errors import InvalidArgument
-from ..shapes import whole
+from ..memory.buffer import MlxBuffer
+from ..memory.shapes import whole
 from .attention_arguments import SIMDGROUPS, Attention, Source, arguments
 from .op import FLOATS, op
 from .support import SIMD, kernel, result

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CommandEncoder, Out
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
 from .delta_net import DeltaSizes, KeyHeads, check_delta
 from .op import op
 from .support import SIMD, check_dtype, check_shape, kernel, result, shown

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CapturedOpKind, CommandEncoder, Out
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
 from .flat import for_each
 from .op import FLOATS, op
 from .strides import as_bits

@@ -5,9 +5,9 @@ Only f32: between two kernels of a smaller type the value is rounded, and a sing
 
 from __future__ import annotations
 
-from ..buffer import MlxBuffer
 from ..encoder import CommandEncoder
 from ..graph import Arguments, fusion
+from ..memory.buffer import MlxBuffer
 from .activation import gelu_mul, sigmoid_mul, silu_mul
 from .norm import residual_rms_norm, rms_norm_add, rms_norm_mul
 from .softmax import scale_mask_softmax

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CommandEncoder, Out
-from .ggml_types import GGML_TYPES, GgmlType, ggml_type
+from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
+from ..weights.ggml_types import GGML_TYPES, GgmlType
 from .op import op
 from .product import Shape, check_rank, expert_batch, expert_rows, launch, tiles_pay
-from .support import check_dtype, check_shape, kernel, result, rows_of
+from .support import check_dtype, check_shape, kernel, result, rows_of, shown
 
 __all__ = ["ggml_dequantize", "ggml_embedding", "ggml_matmul", "ggml_matmul_id"]
 
@@ -20,7 +21,7 @@ def ggml_matmul(
     enc: CommandEncoder, x: MlxBuffer, w: MlxBuffer, format: str | GgmlType, *, out: MlxBuffer | None = None
 ) -> MlxBuffer:
     """Rows x [..., k] by weights w: u8 [n, bytes of a row]; the result [..., n] has x's type, and sums are float."""
-    kind, depth = ggml_type("ggml_matmul", w, format)
+    kind, depth = _block_rows("ggml_matmul", w, format)
     check_dtype("ggml_matmul", "x", x)
     check_rank("ggml_matmul", "w", w, 2)
     rows, _ = rows_of("ggml_matmul", "x", x)
@@ -47,7 +48,7 @@ def ggml_matmul_id(
     x is [..., k], one row for all experts of a token, or [..., top_k, k], one for each. The result is [..., top_k, n];
     where an id names no expert it is zero.
     """
-    kind, depth = ggml_type("ggml_matmul_id", w, format)
+    kind, depth = _block_rows("ggml_matmul_id", w, format)
     check_dtype("ggml_matmul_id", "x", x)
     check_rank("ggml_matmul_id", "w", w, 3)
     share = expert_rows("ggml_matmul_id", x, ids, depth)
@@ -69,7 +70,7 @@ def ggml_dequantize(
     out: MlxBuffer | None = None,
 ) -> MlxBuffer:
     """The values of blocks: u8 [..., bytes of a row] gives [..., values of a row]."""
-    kind, length = ggml_type("ggml_dequantize", w, format)
+    kind, length = _block_rows("ggml_dequantize", w, format)
     rows, _ = rows_of("ggml_dequantize", "w", w)
     out = result(enc, "ggml_dequantize", out, (*w.shape[:-1], length), dtype if out is None else out.dtype)
     _rows(enc, "ggml_dequantize", kind, w, None, out, rows)
@@ -87,7 +88,7 @@ def ggml_embedding(
     out: MlxBuffer | None = None,
 ) -> MlxBuffer:
     """Rows of a table of blocks, u8 [rows, bytes of a row], by u32 ids of any shape; zeros where there is no such."""
-    kind, length = ggml_type("ggml_embedding", table, format)
+    kind, length = _block_rows("ggml_embedding", table, format)
     check_rank("ggml_embedding", "table", table, 2)
     check_dtype("ggml_embedding", "ids", ids, (DType.U32,))
     out = result(enc, "ggml_embedding", out, (*ids.shape, length), dtype if out is None else out.dtype)
@@ -103,3 +104,16 @@ def _rows(
     pipeline = kernel(enc, "ggml", f"ggml_rows_{kind}_{out.dtype}")
     arguments = (w, 0 if ids is None else ids, Out(out), length, rows, int(ids is not None))
     enc.dispatch(pipeline, *arguments, threads=(length // kind.span, out.size // length))
+
+
+def _block_rows(op: str, w: MlxBuffer, given: str | GgmlType) -> tuple[GgmlType, int]:
+    """The format, and the values in a row of `w`, which holds whole blocks."""
+    kind = given if isinstance(given, GgmlType) else GGML_TYPES.get(given)
+    if kind is None:
+        raise InvalidArgument(f"{op}: {given!r} is not a block format; there are: {', '.join(GGML_TYPES)}")
+    check_dtype(op, "w", w, (DType.U8,))
+    if w.ndim < 2 or w.shape[-1] % kind.bytes:
+        raise InvalidArgument(f"{op}: w is {shown(w)}, expected rows of whole {kind} blocks, {kind.bytes} bytes each")
+    if w.offset % 2:
+        raise InvalidArgument(f"{op}: w begins at byte {w.offset} of its memory, expected an even one")
+    return kind, w.shape[-1] // kind.bytes * kind.values

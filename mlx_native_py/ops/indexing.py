@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import struct
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CommandEncoder, Out
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
 from .op import op
 from .strides import as_bits
 from .support import check_dtype, check_shape, kernel, one_dtype, result, shown

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 
-from ..buffer import MlxBuffer
 from ..encoder import CommandEncoder, Out
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
 from .attention_arguments import Rows, sequence_lengths, source_rows
 from .op import FLOATS, op
 from .support import check_dtype, check_shape, kernel, one_dtype, shown

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CommandEncoder, Out
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
 from .op import op
 from .strides import as_bits, axis_of, contiguous, strided_copy
 from .support import kernel, result, rows_of, shown

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CommandEncoder
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
 from .op import FLOATS, op
 from .product import FEW_ROWS, Shape, broadcast, check_rank, expert_batch, expert_rows, launch, tiles_pay
 from .support import check_dtype, result, shown

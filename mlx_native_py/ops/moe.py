@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CommandEncoder
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
 from .op import op
 from .support import SIMD, check_dtype, check_shape, kernel, shown
 

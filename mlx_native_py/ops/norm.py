@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from ..buffer import MlxBuffer
 from ..encoder import CapturedOpKind, CommandEncoder, Out
+from ..memory.buffer import MlxBuffer
 from .op import FLOATS, op
 from .rope import Positions, checked_factors, token_places, turns
 from .rows import row_threads

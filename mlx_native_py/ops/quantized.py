@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CommandEncoder, Out
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
 from .op import FLOATS, op
 from .product import FEW_ROWS, Batch, Shape, broadcast, check_rank, expert_batch, expert_rows, launch, tiles_pay
 from .support import check_dtype, check_shape, kernel, result, rows_of, shown

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CommandEncoder, Out
+from ..memory.buffer import MlxBuffer
 from .op import op
 from .rows import row_threads
 from .support import kernel, one_dtype, result, rows_of

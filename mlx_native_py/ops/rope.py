@@ -6,10 +6,10 @@ import struct
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CommandEncoder, Out
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
 from .op import op
 from .rope_tables import frequencies, section_axes, turn_table, vision_frequencies
 from .support import check_dtype, check_shape, kernel, one_dtype, result, shown

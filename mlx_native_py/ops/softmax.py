@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CapturedOpKind, CommandEncoder, Out
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
 from .op import FLOATS, op
 from .rows import row_threads
 from .support import check_dtype, kernel, one_dtype, result, rows_of, shown

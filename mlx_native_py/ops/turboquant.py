@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import struct
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CapturedOpKind, CommandEncoder, Out
 from ..errors import InvalidArgument
-from ..shapes import whole
+from ..memory.buffer import MlxBuffer
+from ..memory.shapes import whole
 from .hadamard import check_signs, is_power, team_for, transform_rows
 from .op import FLOATS, op
 from .support import SIMD, check_dtype, check_shape, kernel, result, shown
