@@ -368,8 +368,9 @@ class CommandEncoder:
         if not isinstance(label, str) or not label:
             raise InvalidArgument(f"a label is a non-empty str, not {label!r}")
         self.ticket.label = label
-        self.ticket.mtl.setLabel_(label)
-        self._pass.set_label(label)
+        with self.device.backend.autorelease_pool():
+            self.ticket.mtl.setLabel_(label)
+            self._pass.set_label(label)
 
     def _submit(self) -> None:
         self.device.require_open()

@@ -8,14 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..encoder import CommandEncoder
+from ..encoder import Encoder
 from ..errors import InvalidArgument
 from ..memory.buffer import Array, MlxBuffer
-from ..ops.activation import gelu
-from ..ops.attention import sdpa
-from ..ops.elementwise import add
-from ..ops.matmul import matmul
-from ..ops.norm import l2_norm, layer_norm
+from ..ops import add, gelu, l2_norm, layer_norm, matmul, sdpa
 from .checkpoint import Checkpoint, Layer
 from .config import read_json
 
@@ -32,7 +28,7 @@ class LayerNorm:
         hidden, self.eps = w.config.hidden_size, w.config.norm_eps
         self.weight, self.bias = w.vector(name, hidden), w.vector(name, hidden, part="bias")
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+    def __call__(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
         return layer_norm(enc, x, self.weight, self.bias, eps=self.eps)
 
 
@@ -48,7 +44,7 @@ class Attention:
         self.value = w.linear("attention.self.value", hidden, hidden)
         self.dense = w.linear("attention.output.dense", hidden, hidden)
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
+    def __call__(self, enc: Encoder, x: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
         B, L, hidden = x.shape
         heads = (B, L, self.n_heads, self.head_dim)
         q, k, v = (part(enc, x).reshape(heads) for part in (self.query, self.key, self.value))
@@ -67,7 +63,7 @@ class Block:
         self.output = w.linear("output.dense", hidden, wide)
         self.output_norm = LayerNorm(w, "output.LayerNorm")
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
+    def __call__(self, enc: Encoder, x: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
         x = self.attention_norm(enc, add(enc, x, self.attention(enc, x, lengths)))
         h = self.output(enc, gelu(enc, self.intermediate(enc, x)))
         return self.output_norm(enc, add(enc, x, h))
@@ -114,7 +110,7 @@ class Model:
         pooling = next((name for code, name in _POOLINGS.items() if code == given.get("pooling_type")), "")
         return {**cls.defaults, "pooling": pooling, **given}
 
-    def __call__(self, enc: CommandEncoder, tokens: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
+    def __call__(self, enc: Encoder, tokens: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
         """Hidden states [batch, tokens, hidden_size]; of each row of tokens the first `lengths` count."""
         B, L = tokens.shape
         places = self.device.buffer(np.tile(np.arange(L, dtype=np.uint32), (B, 1)))

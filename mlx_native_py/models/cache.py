@@ -11,13 +11,11 @@ import numpy as np
 
 from ..device import MlxDevice
 from ..dtypes import DType
-from ..encoder import CommandEncoder
+from ..encoder import Encoder
 from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer
-from ..ops.attention import sdpa
+from ..ops import kv_cache_copy, kv_cache_quantize, sdpa, slice_update
 from ..ops.attention_arguments import Source
-from ..ops.kv_cache import kv_cache_copy, kv_cache_quantize
-from ..ops.layout import slice_update
 from .config import Config
 
 __all__ = ["KVCache", "LayerCache", "Place"]
@@ -66,7 +64,7 @@ class LayerCache:
     def capacity(self) -> int:
         return self.parts[0].shape[2]
 
-    def update(self, enc: CommandEncoder, k: MlxBuffer, v: MlxBuffer, place: Place) -> None:
+    def update(self, enc: Encoder, k: MlxBuffer, v: MlxBuffer, place: Place) -> None:
         """New rows [batch, queries, n_kv_heads, head_dim], at the place of each sequence."""
         at, ring = place.starts, self.window is not None
         match self.keys, self.values:
@@ -76,7 +74,7 @@ class LayerCache:
                 kv_cache_quantize(enc, k, v, packed_keys, packed_values, position=at, ring=ring, tokens_first=True)
 
     def attend(
-        self, enc: CommandEncoder, q: MlxBuffer, place: Place, *, scale: float, softcap: float | None = None
+        self, enc: Encoder, q: MlxBuffer, place: Place, *, scale: float, softcap: float | None = None
     ) -> MlxBuffer:
         """Queries [batch, queries, n_heads, head_dim] over what is there, each over what is not after it."""
         return sdpa(

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..dtypes import DType
-from ..encoder import CommandEncoder
+from ..encoder import Encoder
 from ..errors import InvalidArgument
 from ..graph import Plan
 from ..memory.buffer import MlxBuffer
-from ..ops.sampling import softmax_sample
+from ..ops import softmax_sample
 from .cache import KVCache, Place
 from .llama import Model
 
@@ -61,7 +61,7 @@ class Decoder:
         self.logits: MlxBuffer = better.names["logits"]
         self.plan: Plan = better.plan()
 
-    def _sample(self, enc: CommandEncoder, logits: MlxBuffer) -> None:
+    def _sample(self, enc: Encoder, logits: MlxBuffer) -> None:
         how = self.sampling
         softmax_sample(
             *(enc, logits),

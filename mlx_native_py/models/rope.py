@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..encoder import CommandEncoder
+from ..encoder import Encoder
 from ..memory.buffer import MlxBuffer
-from ..ops.rope import rope_at
+from ..ops import rope_at
 
 if TYPE_CHECKING:
     from .config import Fields
@@ -83,6 +83,6 @@ class RotaryEmbedding:
             "factors": factors,
         }
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer, positions: MlxBuffer) -> MlxBuffer:
+    def __call__(self, enc: Encoder, x: MlxBuffer, positions: MlxBuffer) -> MlxBuffer:
         """x is [tokens, heads, head_dim]."""
         return rope_at(enc, x, positions, traditional=self.traditional, **self.options)
