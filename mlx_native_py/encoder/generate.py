@@ -19,16 +19,7 @@ from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import Binding, Pipeline
 from .arguments import INLINE_LIMIT, Out, check_buffer, requirement
 
-__all__ = [
-    "NOTHING",
-    "Aliased",
-    "Function",
-    "Pattern",
-    "encoder",
-    "pattern_of_arguments",
-    "pattern_of_values",
-    "sender",
-]
+__all__ = ["Aliased", "NOTHING", "Pattern", "encoder", "pattern_of_arguments", "pattern_of_values", "sender"]
 
 Pattern = tuple[str, ...]
 """For each slot: "buffer", "number", "bytes", or "none" where the kernel has no argument."""

@@ -15,7 +15,6 @@ from .intervals import IntervalSet
 from .ranges import BufferRange, HasSpan, Hazard, HazardKind, Memory, MemRangeRole, Span, shared_bytes
 
 __all__ = [
-    "UNUSED",
     "BufferRange",
     "Conflict",
     "Extent",
@@ -23,6 +22,7 @@ __all__ = [
     "MemRanges",
     "MemoryUse",
     "Touched",
+    "UNUSED",
     "touched",
     "widened",
 ]
