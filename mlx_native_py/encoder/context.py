@@ -14,9 +14,10 @@ import numpy as np
 
 from .. import settings
 from ..dtypes import DType, narrowed
-from ..errors import DeviceNotFound, EncoderStateError, ForkedProcessError, InvalidArgument
+from ..errors import BufferAllocationError, DeviceNotFound, EncoderStateError, ForkedProcessError, InvalidArgument
 from ..memory.allocation import Allocation, adopt, allocate, allocation_behind, over_pages
 from ..memory.buffer import Array, MlxBuffer, as_array
+from ..memory.recycler import Recycler
 from ..memory.residency import open_residency
 from ..memory.shapes import as_shape, whole
 from ..metal import Backend
@@ -58,6 +59,10 @@ class DeviceContext:
         self._kernels: KernelRegistry | None = None
         self._submissions: Submissions | None = None
         self._parameters: Parameters | None = None
+        self.recycler = Recycler(self.empty)
+        """Results of earlier command buffers, for those to come."""
+        self.recorded_ops: dict[Any, Any] = {}
+        """What ops have learned on this device; theirs alone."""
 
     @property
     def name(self) -> str:
@@ -152,7 +157,15 @@ class DeviceContext:
     def allocate(self, nbytes: int) -> Allocation:
         """Memory as such, for whoever makes buffers over it; not cleared."""
         self.require_open()
-        return allocate(self.backend, self.mtl, nbytes, self.capabilities.max_buffer_length, self.residency)
+        limit = self.capabilities.max_buffer_length
+        try:
+            return allocate(self.backend, self.mtl, nbytes, limit, self.residency)
+        except BufferAllocationError:
+            if not self.recycler.nbytes:
+                raise
+            self.recycler.clear()
+            self.residency.flush()
+            return allocate(self.backend, self.mtl, nbytes, limit, self.residency)
 
     def _over(self, array: Array) -> MlxBuffer:
         self.require_open()
@@ -188,7 +201,9 @@ class DeviceContext:
             with self._lock:
                 if self._submissions is None:
                     able = self.capabilities
-                    self._submissions = Submissions(self.backend, self.mtl, self.queue, able, self.residency)
+                    self._submissions = Submissions(
+                        self.backend, self.mtl, self.queue, able, self.residency, self.recycler
+                    )
                 submissions = self._submissions
         return submissions
 
@@ -229,6 +244,8 @@ class DeviceContext:
             if self._kernels is not None:
                 self._kernels.save()
             self._kernels = None
+            self.recorded_ops.clear()
+            self.recycler.clear()
         with self.backend.autorelease_pool():
             try:
                 if self._submissions is not None:

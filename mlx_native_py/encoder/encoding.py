@@ -9,9 +9,12 @@ from threading import get_ident
 from typing import Any
 
 from .. import counters, settings
+from ..dtypes import DType
 from ..errors import EncoderStateError, InvalidArgument
 from ..hazards.tracker import MemoryUse, MemRanges
 from ..memory.buffer import MlxBuffer
+from ..memory.shapes import as_shape
+from ..memory.signature import Signature, signature_of
 from ..pipelines.pipeline import Pipeline
 from .barriers import Barrier
 from .bind import bind, require_device, revalidate
@@ -140,17 +143,25 @@ class DispatchEncoder:
 
     def touch(self, pipeline: Pipeline, buffer: MlxBuffer) -> MemoryUse:
         """For generated code: the first use of a buffer's memory in this command buffer."""
-        allocation, memory = buffer.allocation, buffer.allocation.memory
-        allocation.require_live()
-        require_device(self.device, pipeline, buffer)
+        allocation, memory, uses = buffer.allocation, buffer.span[0], self.mem_ranges.uses
+        if allocation.residency is not self.device.residency:
+            require_device(self.device, pipeline, buffer)
+        for alias in memory.aliases:
+            if (other := alias()) in uses:
+                uses[other].tracker = None
         if memory.aliases:
-            for alias in memory.aliases:
-                if (other := alias()) is not None and other in self.mem_ranges.uses:
-                    self.mem_ranges.uses[other].tracker = None
             raise Aliased
+        # Refuses memory that was released.
         self.ticket.hold(allocation)
-        use = allocation.use = self.mem_ranges.use_of(memory)
+        use = uses.get(memory)
+        if use is None:
+            use = uses[memory] = MemoryUse(self.mem_ranges)
+        allocation.use = use
         return use
+
+    def tag(self, kind: CapturedOpKind) -> None:
+        """For generated code: what the last dispatch computes."""
+        self.ticket.kinds[len(self.mem_ranges.log) - 1] = kind
 
     def hazard_barrier(self) -> object:
         """For generated code: a barrier before a dispatch that must wait; the epoch that begins with it."""
@@ -168,8 +179,16 @@ class DispatchEncoder:
         self._barriers.append((self.ticket, len(self.mem_ranges.log), since))
 
     def empty(self, shape: int | Sequence[int], dtype: Any) -> MlxBuffer:
-        """A buffer for what is computed here; not cleared."""
-        return self.device.empty(shape, dtype) if self._recorder is None else self._recorder.empty(shape, dtype)
+        """A buffer for what is computed here; not cleared, and perhaps the memory of an earlier result."""
+        if self._recorder is not None:
+            return self._recorder.empty(shape, dtype)
+        return self.result(signature_of(DType.of(dtype), as_shape(shape)[0]))
+
+    def result(self, signature: Signature) -> MlxBuffer:
+        """For recorded ops: `empty` with a signature."""
+        buffer = self.device.recycler.take(signature)
+        self.ticket.results.append(buffer)
+        return buffer
 
     def memory_barrier(self) -> None:
         """Orders the dispatches before it before those after it; without an open pass there is nothing to order."""

@@ -22,8 +22,9 @@ from .arguments import INLINE_LIMIT, Out, check_buffer, requirement
 __all__ = ["Aliased", "NOTHING", "Pattern", "encoder", "pattern_of_arguments", "pattern_of_values", "sender"]
 
 Pattern = tuple[str, ...]
-"""For each slot: "buffer", "number", "bytes", or "none" where the kernel has no argument."""
+"""For each slot: "buffer", "out" for one that is only written, "number", "bytes", or "none" without an argument."""
 Function = Callable[..., None]
+_BUFFERS = ("buffer", "out")
 
 
 class Aliased(Exception):
@@ -128,14 +129,16 @@ def _check_lines(pipeline: Pipeline, pattern: Pattern) -> Iterator[str]:
     slow = "return enc.dispatch_slowly(PIPELINE, launch, args)"
     yield f"if get_ident() != enc.owner: {slow}"
     yield "tracker = enc.mem_ranges"
-    yield "outs = 0"
+    yield f"outs = {sum(1 << slot for slot in _slots(pattern, 'out'))}"
     yield "try:"
     yield f"    {''.join(f'v{slot}, ' for slot in range(len(pattern)))}= args" if pattern else f"    if args: {slow}"
     for slot in _slots(pattern, "none"):
         yield f"    if v{slot} is not None: {slow}"
-    buffers = [(slot, binding) for slot in _slots(pattern, "buffer") if (binding := pipeline.buffers[slot]) is not None]
+    buffers = [
+        (slot, binding) for slot in _slots(pattern, *_BUFFERS) if (binding := pipeline.buffers[slot]) is not None
+    ]
     for slot, binding in buffers:
-        if binding.writes:
+        if binding.writes and pattern[slot] == "buffer":
             yield f"    if v{slot}.__class__ is Out: v{slot} = v{slot}.buffer; outs |= {1 << slot}"
         yield f"    u{slot} = v{slot}.allocation.use"
         yield f"    if u{slot}.tracker is not tracker: u{slot} = enc.touch(PIPELINE, v{slot})"
@@ -155,7 +158,7 @@ def _check_lines(pipeline: Pipeline, pattern: Pattern) -> Iterator[str]:
 def _track_lines(pipeline: Pipeline, pattern: Pattern) -> Iterator[str]:
     """The tracker's check and record; what a kernel writes need not be recorded as read as well."""
     yield "epoch = tracker.epoch"
-    roles = [(slot, b.writes) for slot in _slots(pattern, "buffer") if (b := pipeline.buffers[slot]) is not None]
+    roles = [(slot, b.writes) for slot in _slots(pattern, *_BUFFERS) if (b := pipeline.buffers[slot]) is not None]
     tests = [_meets(slot, "written", "write_epoch") for slot, _ in roles]
     tests += [_meets(slot, "read", "read_epoch") for slot, writes in roles if writes]
     if tests:
@@ -176,7 +179,7 @@ def _meets(slot: int, part: str, mark: str) -> str:
 
 def _log_line(pattern: Pattern) -> str:
     """The encoder's tally is counted from the log when it is read."""
-    spans = "".join(f", v{slot}.span" if kind == "buffer" else ", None" for slot, kind in enumerate(pattern))
+    spans = "".join(f", v{slot}.span" if kind in _BUFFERS else ", None" for slot, kind in enumerate(pattern))
     return f"tracker.log.append((PIPELINE, outs{spans}))"
 
 
@@ -187,7 +190,7 @@ def _send_lines(pattern: Pattern, arena: bool) -> Iterator[str]:
     inline = _slots(pattern, "bytes", "number")
     for slot in inline if arena else ():
         yield f"v{slot} = sending.cells.get(v{slot}) or sending.new_cell(v{slot})"
-    for slot in _slots(pattern, "buffer", *(("bytes", "number") if arena else ())):
+    for slot in _slots(pattern, *_BUFFERS, *(("bytes", "number") if arena else ())):
         yield f"if (old := buffers[{slot}]) is not v{slot}:"
         yield f"    if old.mtl is not v{slot}.mtl: set_buffer(v{slot}.mtl, v{slot}.offset, {slot})"
         yield f"    elif old.offset != v{slot}.offset: set_offset(v{slot}.offset, {slot})"

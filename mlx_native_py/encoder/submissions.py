@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 from ..errors import BackendError, EncoderStateError, ForkedProcessError, WaitTimeout
 from ..memory.allocation import Allocation
+from ..memory.recycler import Recycler
 from ..memory.residency import Residency
 from ..metal import Backend, Capabilities
 from ..profiling import kernel_profile
@@ -31,11 +32,14 @@ _numbers = itertools.count(1)
 class Submissions:
     """Hands out command buffers, submits them, and settles each one when it is done."""
 
-    def __init__(self, backend: Backend, mtl: Any, queue: Any, able: Capabilities, residency: Residency) -> None:
+    def __init__(
+        self, backend: Backend, mtl: Any, queue: Any, able: Capabilities, residency: Residency, recycler: Recycler
+    ) -> None:
         self._pid = os.getpid()
         self._backend = backend
         self._mtl_queue = queue
         self._residency = residency
+        self._recycler = recycler
         self._completed = backend.Metal.MTLCommandBufferStatusCompleted
         self._committed = backend.Metal.MTLCommandBufferStatusCommitted
         self._event = mtl.newSharedEvent()
@@ -206,6 +210,7 @@ class Submissions:
             if error is not None:
                 self._unseen.append(ticket)
             ticket.close(error, times)
+            self._recycler.give_back(ticket.results)
             self._retire(ticket)
 
     def _retire(self, ticket: Ticket) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CommandBufferError, EncoderStateError
 from ..memory.allocation import Allocation
+from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import Pipeline
 from .dispatch import CapturedOpKind, Dispatched
 
@@ -41,6 +42,7 @@ class Ticket:
         "label",
         "log",
         "mtl",
+        "results",
         "samples",
         "sequence",
         "times",
@@ -63,6 +65,8 @@ class Ticket:
         """What some of them compute, by index in the log."""
         self.keep: set[Any] = set()
         """What the GPU may use until it is done."""
+        self.results: list[MlxBuffer] = []
+        """Buffers that the encoder made for results; they are used again when the work is done."""
         self.samples: Any = None
         self.timed = False
         self.fence: tuple[Any, int] | None = None

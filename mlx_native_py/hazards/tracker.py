@@ -75,16 +75,17 @@ class MemoryUse:
 
     __slots__ = ("read", "read_epoch", "tracker", "write_epoch", "written")
 
+    read: Touched
+    written: Touched
+
     def __init__(self, tracker: MemRanges | None) -> None:
         self.tracker = tracker
-        self.written: Touched = _NOTHING
         self.write_epoch: object = None
-        self.read: Touched = _NOTHING
         self.read_epoch: object = None
 
     def forget(self) -> None:
         """Lets go of everything; whoever kept this use has to ask its tracker anew."""
-        self.tracker = self.write_epoch = self.read_epoch = None
+        self.tracker = None
         self.written = self.read = _NOTHING
 
 

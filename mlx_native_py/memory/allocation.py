@@ -119,8 +119,12 @@ class Allocation:
         # Completions are asked outside the lock: they take the lock of their queue.
         while True:
             earlier = self.pending
-            parts = earlier.parts if isinstance(earlier, _All) else (earlier,)
-            waiting = tuple(part for part in parts if part not in (None, completion) and not part.done())
+            if earlier is completion:
+                return
+            waiting: tuple[Completion, ...] = ()
+            if earlier is not None and not earlier.done():
+                parts = earlier.parts if isinstance(earlier, _All) else (earlier,)
+                waiting = tuple(part for part in parts if part is not completion and not part.done())
             with _changing:
                 self.require_live()
                 if self.pending is earlier:

@@ -25,7 +25,7 @@ def argsort(enc: Encoder, x: MlxBuffer, *, descending: bool = False, out: Output
     return out
 
 
-@op("each row in order, NaN last")
+@op("each row in order, NaN last", remembered=False)
 def sort(enc: Encoder, x: MlxBuffer, *, descending: bool = False, out: Output = None) -> MlxBuffer:
     """The values of each row, sorted."""
     dtype = one_dtype("sort", x=x)
@@ -38,6 +38,7 @@ def sort(enc: Encoder, x: MlxBuffer, *, descending: bool = False, out: Output = 
 @op(
     "the k largest values of each row in descending order, and their indices; of equals the lowest first, NaN last",
     fn=("top_k", "topk"),
+    remembered=False,
 )
 def top_k(
     enc: Encoder,
