@@ -68,7 +68,7 @@ class Store:
             return None
         head, body = data[:_DIGEST_CHARACTERS], data[_DIGEST_CHARACTERS:]
         if hashlib.sha256(body).hexdigest().encode() != head:
-            path.unlink(missing_ok=True)
+            _remove(path)
             return None
         self.touch(path)
         return body
@@ -81,14 +81,14 @@ class Store:
         """The file of that digest, verified once per process; None if it is missing or damaged."""
         path = self.directory / name
         wanted = name.partition(".")[0]
-        if name in self._verified and path.exists():
+        if name in self._verified and path.is_file():
             return path
         try:
             data = path.read_bytes()
         except OSError:
             return None
         if hashlib.sha256(data).hexdigest() != wanted:
-            path.unlink(missing_ok=True)
+            _remove(path)
             return None
         self._verified.add(name)
         self.touch(path)
@@ -127,14 +127,20 @@ class Store:
         return self.directory / f"{key}.record"
 
     def _write(self, path: Path, data: bytes) -> None:
-        handle, temporary = tempfile.mkstemp(prefix="new-", dir=self.directory)
+        try:
+            handle, temporary = tempfile.mkstemp(prefix="new-", dir=self.directory)
+        except OSError as error:
+            raise CacheError(f"nothing can be written to cache directory {self.directory}: {error}") from error
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
+            if path.is_dir():
+                _remove(path)
             os.replace(temporary, path)
-        except BaseException:
+        except OSError as error:
+            raise CacheError(f"cache entry {path} cannot be written: {error}") from error
+        finally:
             Path(temporary).unlink(missing_ok=True)
-            raise
         self._added += len(data)
         if self._added > self.limit // _SWEEP_SHARE or self._sweep_is_due():
             self._sweep()
@@ -183,6 +189,15 @@ class Store:
             with suppress(OSError):
                 os.unlink(path)
             total -= size
+
+
+def _remove(path: Path) -> None:
+    """Removes an entry, whatever somebody made of it."""
+    with suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _lock(handle: int, patience: float) -> bool:

@@ -29,6 +29,13 @@ HARMLESS = frozenset(
         "id",
     }
 )
+# What may stand in __attribute__((...)).
+GNU_ATTRIBUTES = frozenset(
+    (
+        "aligned always_inline cold const deprecated enable_if ext_vector_type fallthrough flatten hot maybe_unused "
+        "noinline nothrow packed pure unused vector_size warn_unused_result"
+    ).split()
+)
 _KEPT = frozenset({"maybe_unused", "nodiscard", "fallthrough", "likely", "unlikely", "noreturn"})
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import constants as c
+from ..cache import CacheError
+from ..compiler_process import ToolchainError
 from ..misuse import InvalidValue
 from ..program import CompileError, CompileOptions, Constant, Diagnostic, Kernel, Library
 from .base import Descriptor, Labelled, NSObject, attribute
@@ -18,6 +20,7 @@ from .values import answer, instance, maybe, natural, optional_text, text, truth
 if TYPE_CHECKING:
     from .device import MTLDevice
 
+HOST_FAILURES = (ToolchainError, CacheError, OSError)
 METALLIB_MAGIC = b"MTLB"
 MATH_MODES = {c.MTLMathModeSafe: "safe", c.MTLMathModeRelaxed: "relaxed", c.MTLMathModeFast: "fast"}
 _NO_MACROS: Mapping[str, str] = {}
@@ -192,6 +195,11 @@ def library_error(code: int, message: str) -> NSError:
     return NSError(c.MTLLibraryErrorDomain, code, message)
 
 
+def host_error(problem: Exception) -> NSError:
+    """The error for what is not the source's fault: the compiler, its limits, the cache, the disk."""
+    return library_error(c.MTLLibraryErrorInternal, f"software Metal cannot compile: {problem}")
+
+
 def _report(diagnostics: tuple[Diagnostic, ...]) -> str:
     return "\n".join(map(str, diagnostics)) + "\n"
 
@@ -205,11 +213,13 @@ def compile_source(
     from ..msl import open_library
 
     values = (options or MTLCompileOptions())._values()
-    digest = hashlib.sha256(repr((source, values)).encode()).hexdigest()
+    digest = hashlib.sha256(repr((source, values)).encode(errors="surrogatepass")).hexdigest()
     try:
         program = open_library(source, values, shop=device._workshop)
     except CompileError as refused:
         return None, library_error(c.MTLLibraryErrorCompileFailure, _report(refused.diagnostics))
+    except HOST_FAILURES as problem:
+        return None, host_error(problem)
     library = MTLLibrary(device, program, source, digest)
     if not program.warnings:
         return library, None
