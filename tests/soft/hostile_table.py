@@ -294,13 +294,14 @@ ms_struct on
 """
 PRAGMAS = (
     *(
-        _top(f"pragma-{n}-{text.split('(')[0].split()[-1]}", f"#pragma {text}")
+        _top(f"pragma-{n}", f"#pragma {text}", runs="poison" not in text)
         for n, text in enumerate(_PRAGMAS.split("\n")[1:-1])
     ),
-    _top("pragma-operator", '_Pragma("weak system")'),
+    _top("pragma-operator", '_Pragma("weak system")', runs=True),
     _top(
         "pragma-operator-attribute",
         '_Pragma("clang attribute push(__attribute__((constructor)), apply_to = function)")',
+        runs=True,
     ),
 )
 _DOUBLING = "\n".join(f"#define X{n} X{n - 1} X{n - 1}" for n in range(1, 40))

@@ -6,11 +6,11 @@ import re
 
 from .allowed import check_allowed
 from .arguments import WIDTHS, split
-from .attributes import HARMLESS, attributes, is_attribute
+from .attributes import attributes, is_attribute, refuse_unknown
 from .function_pointers import check_function_pointers
-from .lexer import is_name
 from .pointers import check_pointers
 from .scopes import Declaration, walk
+from .stages import is_graphics
 from .unit import Unit
 
 _FORBIDDEN = {
@@ -28,22 +28,17 @@ _FORBIDDEN = {
     "object_data": "address space 'object_data' is not supported by software Metal",
     "threadgroup_imageblock": "address space 'threadgroup_imageblock' is not supported by software Metal",
 }
-_TYPES = re.compile(
-    r"(texture(1d|2d|3d|cube|_buffer)|depth(2d|cube))(_ms)?(_array)?|sampler|imageblock|intersector|intersection_query|"
-    r"acceleration_structure|(primitive|instance)_acceleration_structure|visible_function_table|intersection_function_table|"
-    r"render_grid_properties|mesh_grid_properties|command_buffer|compute_command|render_command"
-)
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F']+|0[bB][01']+|[1-9][0-9']*)[uUlL]*")
 _PRAGMA = re.compile(r"#\s*pragma\s+(.*)")
 _LOOP_PRAGMA = re.compile(r"(unroll|nounroll|clang\s+loop)\b")
 _MATH_PRAGMA = re.compile(r"METAL\s+fp\s+(math_mode|contract)\s*\(\s*(\w+)\s*\)\s*$")
 _MATH = {
     ("math_mode", "safe"): "reassociate(off) contract(on)",
-    ("math_mode", "relaxed"): "reassociate(on) contract(fast)",
-    ("math_mode", "fast"): "reassociate(on) contract(fast)",
+    ("math_mode", "relaxed"): "contract(on)",
+    ("math_mode", "fast"): "contract(on)",
     ("contract", "off"): "contract(off)",
     ("contract", "on"): "contract(on)",
-    ("contract", "fast"): "contract(fast)",
+    ("contract", "fast"): "contract(on)",
 }
 _SILENT_PRAGMA = re.compile(
     r"(METAL\b|once\b|unused\b|mark\b|clang\s+diagnostic|GCC\s+diagnostic|message\b|region\b|endregion\b)"
@@ -69,8 +64,8 @@ def check(unit: Unit) -> None:
             unit.error(index, f"'long {text[index + 1]}' is not supported in Metal")
         elif len(token) > 18 and (found := _INTEGER.fullmatch(token)) and int(found[1].replace("'", ""), 0) >= 2**64:
             unit.error(index, "integer literal is too large to be represented in any integer type")
-        elif _TYPES.fullmatch(token):
-            _graphics_type(unit, index)
+        elif is_graphics(unit.tokens, index):
+            unit.error(index, f"'{token}' is not supported by software Metal")
     for declaration in walk(unit.declarations):
         if declaration.kind == "variable":
             _variable(unit, declaration)
@@ -94,13 +89,6 @@ def _plain_parameters(unit: Unit) -> None:
                     unit.drop(attribute.start, attribute.end)
 
 
-def _graphics_type(unit: Unit, index: int) -> None:
-    following = unit.tokens.text[index + 1 : index + 2]
-    before = unit.tokens.text[index - 1]
-    if following and before not in (".", "->") and (following[0] == "<" or is_name(following[0]) or before == "::"):
-        unit.error(index, f"'{unit.tokens.text[index]}' is not supported by software Metal")
-
-
 def _pragma(unit: Unit, index: int) -> None:
     found = _PRAGMA.match(unit.tokens.text[index])
     if found is None:
@@ -113,7 +101,7 @@ def _pragma(unit: Unit, index: int) -> None:
     elif not _LOOP_PRAGMA.match(found[1]):
         unit.out[index] = ""
         if not _SILENT_PRAGMA.match(found[1]):
-            unit.error(index, f"unknown pragma '{found[1].strip()}'")
+            unit.warn(index, f"unknown pragma '{found[1].strip()}' is ignored")
 
 
 def _attribute(unit: Unit, index: int) -> None:
@@ -121,8 +109,7 @@ def _attribute(unit: Unit, index: int) -> None:
         return
     listed = attributes(unit.tokens, index, index + 1)
     for attribute in listed:
-        if attribute.name not in HARMLESS:
-            unit.error(attribute.index, f"unknown attribute '{attribute.name}'")
+        refuse_unknown(unit, attribute)
     if not all(attribute.kept for attribute in listed):
         unit.drop(index, unit.tokens.match[index] + 1)
 
