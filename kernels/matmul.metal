@@ -2,6 +2,7 @@
 #include "shared/dense.h"
 #include "shared/lane_matmul.h"
 #include "shared/matvec.h"
+#include "shared/row_matvec.h"
 #include "shared/tiled_matmul.h"
 #include "shared/vecmat.h"
 
@@ -17,6 +18,20 @@ kernel void matmul_mv(device const T *x [[buffer(0)]],
                       uint simds [[simdgroups_per_threadgroup]],
                       uint lane [[thread_index_in_simdgroup]]) {
   matvec(Dense<V>{w, shape.w_row, shape.depth}, x, c, out, ids, shape, group, simd, simds, lane);
+}
+
+template <typename T, typename V>
+kernel void matmul_row(device const T *x [[buffer(0)]],
+                       device const V *w [[buffer(1)]],
+                       device const T *c [[buffer(2)]],
+                       device T *out [[buffer(3)]],
+                       device const uint *ids [[buffer(4)]],
+                       constant MatmulShape &shape [[buffer(5)]],
+                       uint3 group [[threadgroup_position_in_grid]],
+                       uint simd [[simdgroup_index_in_threadgroup]],
+                       uint simds [[simdgroups_per_threadgroup]],
+                       uint lane [[thread_index_in_simdgroup]]) {
+  row_matvec(Dense<V>{w, shape.w_row, shape.depth}, x, c, out, ids, shape, group, simd, simds, lane);
 }
 
 template <typename T, typename V>
@@ -98,6 +113,7 @@ kernel void matmul_route(device const uint *ids [[buffer(0)]],
 
 #define FOR_TYPES(x, T, w, V) \
   template [[host_name("matmul_mv_" #x "_" #w)]] kernel decltype(matmul_mv<T, V>) matmul_mv<T, V>; \
+  template [[host_name("matmul_row_" #x "_" #w)]] kernel decltype(matmul_row<T, V>) matmul_row<T, V>; \
   template [[host_name("matmul_vm_" #x "_" #w)]] kernel decltype(matmul_vm<T, V>) matmul_vm<T, V>; \
   template [[host_name("matmul_lane_" #x "_" #w)]] kernel decltype(matmul_lane<T, V>) matmul_lane<T, V>; \
   template [[host_name("matmul_mm_" #x "_" #w)]] kernel decltype(matmul_mm<T, V>) matmul_mm<T, V>;

@@ -74,13 +74,13 @@ struct QuadAffine {
     const uint4 mask = uint4((1u << BITS) - 1) << uint4(0, 1, 2, 3) * BITS;
     return float4(int4(uint4(codes) & mask));
   }
-  // The bits from `bit` on, where they may lie in two words: the quad reads each word once.
+  // The bits from `bit` on, where they may lie in two words; what follows those of four codes may be anything.
   static METAL_FUNC uint window(device const uint *span, uint part, uint bit) {
-    const uint first = span[part % BITS], more = BITS > 4 ? span[4 + part % (BITS - 4)] : 0;
-    const uint low = bit / 32, high = low + 1, shift = bit % 32;  // bits of a word after the last one are not used
-    const uint2 both = uint2(first, more);
-    const uint2 here = quad_shuffle(both, ushort(low % 4)), next = quad_shuffle(both, ushort(high % 4));
-    return (low < 4 ? here.x : here.y) >> shift | (high < 4 ? next.x : next.y) << 1 << (31 - shift);
+    const uint low = bit / 32, shift = bit % 32, held = BITS == 3 ? 2 : 4;
+    // The quad reads each word once: the first two or four, and the one or two after them.
+    const uint2 both = uint2(span[part % held], span[held + part % (BITS - held)]);
+    const uint2 here = quad_shuffle(both, ushort(low % held)), next = quad_shuffle(both, ushort((low + 1) % held));
+    return (low < held ? here.x : here.y) >> shift | (low + 1 < held ? next.x : next.y) << 1 << (31 - shift);
   }
   METAL_FUNC float product(uint row, uint group, uint part, thread const Inputs &inputs) const thread {
     device const uint *from = words + row * words_per_row + (group << GROUP_SHIFT) * BITS;

@@ -8,63 +8,111 @@
 #include "shared/tile_rows.h"
 #include "shared/weights.h"
 
-constant constexpr uint LANE_ROWS = 64, LANE_K = 32, LANE_COLUMNS = 32, LANE_TOGETHER = 4;
+constant constexpr uint LANE_ROWS = 64, LANE_K = 32, LANE_COLUMNS = 32;
 constant constexpr uint LANE_FLOATS = LANE_K * LANE_COLUMNS + LANE_ROWS * (LANE_K + LANE_COLUMNS);
 
-// 32 values of k for each of 32 columns; a column's lie 32 apart. Columns beyond the last one repeat it.
+// 32 values of k for `column`, which is the lane's; they lie 32 apart.
 template <typename W>
-METAL_FUNC void unpack_along_k(W w, threadgroup float *to, constant MatmulShape &shape, uint column, uint k, uint lane) {
+METAL_FUNC void unpack_column(W w, threadgroup float *to, constant MatmulShape &shape, uint column, uint k, uint depth,
+                              uint lane) {
   for (uint at = 0; at < LANE_K; at += W::SPAN)
-    if (k + at < shape.depth) {
-      store_span(w, min(column + lane, shape.columns - 1), (k + at) / W::SPAN, to + at * LANE_COLUMNS + lane,
-                 LANE_COLUMNS);
+    if (at < depth) {
+      store_span(w, column, (k + at) / W::SPAN, to + at * LANE_COLUMNS + lane, LANE_COLUMNS);
     }
 }
 
 template <typename W>
-METAL_FUNC void unpack_columns(W w, threadgroup float *to, constant MatmulShape &shape, uint column, uint k,
-                               uint lane) {
+METAL_FUNC void unpack_weights(W w, threadgroup float *to, constant MatmulShape &shape, uint column, uint k,
+                               uint depth, uint lane) {
   if (shape.transposed) {
-    unpack_along_k(w, to, shape, column, k, lane);
-  } else if (k + lane < shape.depth) {  // a lane for each k
+    unpack_column(w, to, shape, min(column + lane, shape.columns - 1), k, depth, lane);
+  } else if (lane < depth) {  // a lane for each k
     store_span(w, k + lane, column / W::SPAN, to + lane * LANE_COLUMNS, 1);
   }
 }
 
 template <typename T>
-METAL_FUNC void unpack_columns(Dense<T> w, threadgroup float *to, constant MatmulShape &shape, uint column, uint k,
-                               uint lane) {
-  if (shape.transposed) {
-    unpack_along_k(w, to, shape, column, k, lane);
-    return;
-  }
-  w.values += k * w.row_step + min(column + lane, shape.columns - 1);
-  for (uint i = 0; i < min(LANE_K, shape.depth - k); ++i) to[i * LANE_COLUMNS + lane] = float(w.values[i * w.row_step]);
+METAL_FUNC void copy_weights(Dense<T> w, threadgroup float *to, uint depth, uint lane) {
+  for (uint i = 0; i < depth; ++i, w.values += w.row_step, to += LANE_COLUMNS) to[lane] = float(w.values[lane]);
 }
 
-// 32 values of k for each row, zeros where there is none.
+template <typename T>
+METAL_FUNC void unpack_weights(Dense<T> w, threadgroup float *to, constant MatmulShape &shape, uint column, uint k,
+                               uint depth, uint lane) {
+  if (shape.transposed) {
+    unpack_column(w, to, shape, min(column + lane, shape.columns - 1), k, depth, lane);
+    return;
+  }
+  w.values += k * w.row_step + column;
+  if (column + LANE_COLUMNS <= shape.columns) {
+    copy_weights(w, to, depth, lane);
+  } else if (column + lane < shape.columns) {
+    copy_weights(w, to, depth, lane);
+  }
+}
+
+// Up to 32 values of k for each row.
 template <typename T>
 METAL_FUNC void take_rows(device const T *x, threadgroup float *to, constant MatmulShape &shape, TileRows rows,
                           device const uint *order, uint k, uint lane) {
-  x += min(k + lane, shape.depth - 1) * shape.x_column;
-  const bool valid = k + lane < shape.depth;
+  x += (k + lane) * shape.x_column;
   for (uint at = rows.first; at < rows.end; ++at, to += LANE_K) {
-    const uint row = (shape.experts != 0 ? order[at] : at) / shape.share;
-    to[lane] = valid ? float(x[row * shape.x_row]) : 0.0f;
+    const ulong row = shape.experts != 0 ? order[at] / shape.share : at;
+    to[lane] = float(x[row * shape.x_row]);
   }
 }
 
-METAL_FUNC void add_products(threadgroup const float *weights, threadgroup const float *x, threadgroup float *sums,
-                             uint rows, uint depth, uint lane) {
-  for (uint m = 0; m < rows; m += LANE_TOGETHER) {
-    float own[LANE_TOGETHER];
-    for (uint r = 0; r < LANE_TOGETHER; ++r) own[r] = sums[(m + r) * LANE_COLUMNS + lane];
+// Four rows at a time, so that each weight that is read serves four products.
+template <typename P>
+METAL_FUNC void add_products(threadgroup const float *weights, P x, ulong x_row, threadgroup float *sums, uint rows,
+                             uint depth, uint lane) {
+  weights += lane;
+  sums += lane;
+  for (uint m = 0; m < rows; m += 4, sums += 4 * LANE_COLUMNS) {
+    const P x0 = x + m * x_row, x1 = x + min(m + 1, rows - 1) * x_row, x2 = x + min(m + 2, rows - 1) * x_row,
+            x3 = x + min(m + 3, rows - 1) * x_row;
+    float a = sums[0], b = sums[LANE_COLUMNS], c = sums[2 * LANE_COLUMNS], d = sums[3 * LANE_COLUMNS];
     for (uint k = 0; k < depth; ++k) {
-      const float w = weights[k * LANE_COLUMNS + lane];
-      for (uint r = 0; r < LANE_TOGETHER; ++r) own[r] += w * x[(m + r) * LANE_K + k];
+      const float w = weights[k * LANE_COLUMNS];
+      a += w * x0[k];
+      b += w * x1[k];
+      c += w * x2[k];
+      d += w * x3[k];
     }
-    for (uint r = 0; r < LANE_TOGETHER; ++r) sums[(m + r) * LANE_COLUMNS + lane] = own[r];
+    sums[0] = a;
+    sums[LANE_COLUMNS] = b;
+    sums[2 * LANE_COLUMNS] = c;
+    sums[3 * LANE_COLUMNS] = d;
   }
+}
+
+// The next values of k: floats side by side are read where they lie, others are brought into threadgroup memory first.
+METAL_FUNC bool lies_ready(device const float *, constant MatmulShape &shape) {
+  return shape.x_column == 1 && shape.experts == 0;
+}
+template <typename T>
+METAL_FUNC bool lies_ready(device const T *, constant MatmulShape &) {
+  return false;
+}
+
+template <typename T>
+METAL_FUNC void multiply(threadgroup const float *weights, device const T *x, threadgroup float *inputs,
+                         threadgroup float *sums, constant MatmulShape &shape, TileRows rows,
+                         device const uint *order, uint k, uint depth, uint lane) {
+  const uint count = rows.end - rows.first;
+  if (lies_ready(x, shape)) {
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    add_products(weights, (device const float *)x + rows.first * shape.x_row + k, shape.x_row, sums, count, depth,
+                 lane);
+    return;
+  }
+  if (depth == LANE_K) {
+    take_rows(x, inputs, shape, rows, order, k, lane);
+  } else if (lane < depth) {
+    take_rows(x, inputs, shape, rows, order, k, lane);
+  }
+  simdgroup_barrier(mem_flags::mem_threadgroup);
+  add_products(weights, (threadgroup const float *)inputs, ulong(LANE_K), sums, count, depth, lane);
 }
 
 template <typename W, typename T>
@@ -83,14 +131,17 @@ METAL_FUNC void lane_matmul(W w, device const T *x, device const T *c, device T 
   x += batch_start(shape, shape.x_batch, group.z);
   c += batch_start(shape, shape.c_batch, group.z);
   out += ulong(group.z) * shape.rows * shape.columns;
-  for (uint m = 0; m < LANE_ROWS; ++m) sums[m * LANE_COLUMNS + lane] = inputs[m * LANE_K + lane] = 0.0f;
-  for (uint i = 0; i < LANE_K; ++i) weights[i * LANE_COLUMNS + lane] = 0.0f;
-  for (uint k = 0; k < (nobody ? 0 : shape.depth); k += LANE_K) {
+  for (uint m = 0; m < LANE_ROWS; ++m) sums[m * LANE_COLUMNS + lane] = 0.0f;
+  const uint depth = nobody ? 0 : shape.depth, whole = depth / LANE_K * LANE_K;
+  for (uint k = 0; k < whole; k += LANE_K) {
     simdgroup_barrier(mem_flags::mem_threadgroup);
-    unpack_columns(w, weights, shape, column, k, lane);
-    take_rows(x, inputs, shape, rows, order, k, lane);
+    unpack_weights(w, weights, shape, column, k, LANE_K, lane);
+    multiply(weights, x, inputs, sums, shape, rows, order, k, LANE_K, lane);
+  }
+  if (whole < depth) {
     simdgroup_barrier(mem_flags::mem_threadgroup);
-    add_products(weights, inputs, sums, count, min(LANE_K, shape.depth - k), lane);
+    unpack_weights(w, weights, shape, column, whole, depth - whole, lane);
+    multiply(weights, x, inputs, sums, shape, rows, order, whole, depth - whole, lane);
   }
   if (column + lane < shape.columns) {
     for (uint at = 0; at < count; ++at) {

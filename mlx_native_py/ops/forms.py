@@ -36,22 +36,27 @@ _LARGE = 1 << 16
 """Weights of a matrix that are worth a build of their own."""
 _FEW_ROWS = 8
 """Up to so many rows a GPU multiplies one by one: its threads wait for memory anyway."""
+_FEW_VECTOR_ROWS = 3
+"""From here on a CPU unpacks the weights once for all rows."""
 
 _SPANS = Form("mv", threads=128, columns=32, takes_ids=True)
 _ALONG_N = Form("vm", threads=128, columns=1024)
 _TILES = Form("mm", threads=128, columns=64, rows=32, tiled=True)
 _QUADS = Form("quad", threads=64, columns=32, takes_ids=True, fixed=True)
 _LANES = Form("lane", threads=32, columns=32, rows=64, tiled=True)
+_ROWS = Form("row", threads=64, columns=16, takes_ids=True)
 _QUAD_COLUMNS = 16
 """Results that a simdgroup makes from quads: no matrix may have fewer."""
 
 
 def choose(device: Capabilities, shape: Shape, *, packed: bool) -> Form:
     """The form for a product; `packed` says that its weights are quantised."""
-    few = (1 if device.vector_lanes else _FEW_ROWS) * max(shape.experts, 1)
+    few = (_FEW_VECTOR_ROWS if device.vector_lanes else _FEW_ROWS) * max(shape.experts, 1)
     turned = shape.transposed and shape.x is not None and shape.x[1] != 1
     if shape.rows > few or turned:
         return _LANES if device.vector_lanes else _TILES
     if not shape.transposed:
         return _ALONG_N
-    return _QUADS if device.vector_lanes and packed and shape.columns >= _QUAD_COLUMNS else _SPANS
+    if not device.vector_lanes or packed and shape.columns < _QUAD_COLUMNS:
+        return _SPANS
+    return _QUADS if packed else _ROWS

@@ -16,6 +16,7 @@ from .support import SIMD, check_dtype, kernel, shown
 
 __all__ = ["check_rank", "expert_batch", "expert_rows", "launch"]
 
+
 def check_rank(op: str, name: str, buffer: MlxBuffer, rank: int) -> None:
     if buffer.ndim != rank:
         raise InvalidArgument(f"{op}: {name} is {shown(buffer)}, expected {rank} axes")
