@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import MlxError
 from ..metal import Backend
+from ..pipelines.compile_options import CompileOptions
 
 __all__ = ["Rig", "median_seconds"]
 
@@ -35,7 +36,8 @@ class Rig:
     def __init__(self, backend: Backend, source: str) -> None:
         self.device = backend.default_device()
         self.queue = self.device.newCommandQueue()
-        self.library = _value(self.device.newLibraryWithSource_options_error_(source, None, None))
+        options = CompileOptions().mtl(backend, backend.capabilities(self.device))
+        self.library = _value(self.device.newLibraryWithSource_options_error_(source, options, None))
         self._pipelines: dict[str, Any] = {}
 
     def buffer(self, array: NDArray[Any]) -> Any:

@@ -350,8 +350,9 @@ class CommandEncoder:
         if not isinstance(label, str) or not label:
             raise InvalidArgument(f"a label is a non-empty str, not {label!r}")
         self._ticket.label = label
-        self._ticket.mtl.setLabel_(label)
-        self._pass.set_label(label)
+        with self.device.backend.autorelease_pool():
+            self._ticket.mtl.setLabel_(label)
+            self._pass.set_label(label)
 
     def fence_and_commit(self, event: Any, value: int, label: str | None = None) -> Ticket:
         """For sessions: submits the work, which signals `value` of an MTLEvent when it is done."""

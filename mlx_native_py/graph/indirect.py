@@ -9,7 +9,7 @@ from ..dtypes import DType
 from ..errors import MlxError
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import BUFFER_SLOTS
-from .prepared import Prepared, declare
+from .prepared import Prepared, allocations, declare
 
 if TYPE_CHECKING:
     from ..device import MlxDevice
@@ -29,6 +29,8 @@ class Indirect:
         self._range = (0, len(sequence))
         self.arena = arena
         """The only one that the commands know."""
+        reached = allocations(each.step.node for each in sequence)
+        self._resources = (*(each.mtl for each in reached), arena.mtl)
         self._help = None if device.capabilities.indirect_pipelines_stay_resident else _Help(device, sequence)
 
     @property
@@ -38,9 +40,9 @@ class Indirect:
     def hold(self, _: object) -> None:
         """For the encoder, which keeps this like memory until the GPU is done: a command buffer may not."""
 
-    def send(self, enc: Any, resources: Sequence[Any]) -> None:
+    def send(self, enc: Any) -> None:
         """Runs the commands on an MTLComputeCommandEncoder."""
-        declare(self._device, enc, [*resources, self.arena.mtl])
+        declare(self._device, enc, self._resources)
         if self._help is not None:
             self._help.send(enc)
         enc.executeCommandsInBuffer_withRange_(self._mtl, self._range)

@@ -76,7 +76,7 @@ class Plan:
         self.barrier_count = sum(step.barrier for step in self.steps) + self._closes
         self.reads, self.writes = _touched(self.steps)
         self._allocations = allocations(step.node for step in self.steps)
-        self._resources = [each.mtl for each in self._allocations]
+        self._resources = tuple(each.mtl for each in self._allocations)
         self._lease = Lease(self._allocations)
         self._prepared, self._arena = prepared, arena
         self._left = Left(prepared, arena)
@@ -162,7 +162,7 @@ class Plan:
         scope = self.device.backend.Metal.MTLBarrierScopeBuffers
         if self.steps[0].barrier:
             mtl.memoryBarrierWithScope_(scope)
-        commands.send(mtl, self._resources)
+        commands.send(mtl)
         if self._closes:
             mtl.memoryBarrierWithScope_(scope)
 

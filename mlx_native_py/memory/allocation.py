@@ -139,6 +139,13 @@ class Allocation:
         # By its type, because the module's names may be gone when the last buffers go.
         return self.owner if isinstance(self.owner, type(self)) else self
 
+    def set_label(self, label: str) -> None:
+        """Names the memory in GPU traces and in explained barriers."""
+        self.memory.label = label
+        # A Python string becomes an autoreleased object with each message.
+        with self.residency.backend.autorelease_pool():
+            self.mtl.setLabel_(label)
+
     def release(self) -> None:
         """Ends the use of all buffers over it; arrays that are out stay."""
         with _changing:

@@ -75,8 +75,7 @@ class MlxBuffer:
 
     @label.setter
     def label(self, label: str) -> None:
-        self.allocation.memory.label = label
-        self.mtl.setLabel_(label)
+        self.allocation.set_label(label)
 
     def __len__(self) -> int:
         if not self.shape:

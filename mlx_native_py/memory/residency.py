@@ -7,7 +7,6 @@ import threading
 from collections import deque
 from typing import Any, Protocol
 
-from ..errors import ResidencySetError
 from ..metal import Backend, Capabilities
 
 __all__ = ["Residency", "open_residency"]
@@ -39,7 +38,8 @@ class Residency:
     1
     """
 
-    def __init__(self, mtl: Any, queue: Any, reason: str = "") -> None:
+    def __init__(self, backend: Backend, mtl: Any, queue: Any, reason: str = "") -> None:
+        self.backend = backend
         self.mtl = mtl
         self.reason = reason
         """Why there is no set, where there is none."""
@@ -146,15 +146,17 @@ class Residency:
 def open_residency(backend: Backend, device: Any, queue: Any, able: Capabilities, *, wanted: bool) -> Residency:
     """The set of `device`, attached to `queue`; without one where it is unwanted or the device has none."""
     if not wanted:
-        return Residency(None, queue, "HF2Q_NO_RESIDENCY is set")
+        return Residency(backend, None, queue, "HF2Q_NO_RESIDENCY is set")
     if not able.residency_sets:
-        return Residency(None, queue, "the device has no residency sets (they need macOS 15 and Metal 3)")
+        return Residency(backend, None, queue, "the device has no residency sets (they need macOS 15 and Metal 3)")
     descriptor = backend.Metal.MTLResidencySetDescriptor.alloc().init()
     descriptor.setLabel_(LABEL)
     descriptor.setInitialCapacity_(CAPACITY)
     found, error = device.newResidencySetWithDescriptor_error_(descriptor, None)
     if found is None:
-        raise ResidencySetError(f"Residency set error: {error.localizedDescription() if error else 'none was made'}")
+        # Residency is a promise of speed, not of results: Metal makes what is bound resident by itself.
+        why = f": {error.localizedDescription()}" if error is not None else ""
+        return Residency(backend, None, queue, f"the device refused a residency set{why}")
     found.requestResidency()
     queue.addResidencySet_(found)
-    return Residency(found, queue)
+    return Residency(backend, found, queue)

@@ -12,9 +12,9 @@ from typing import Any, Literal, get_args
 from .. import settings
 from ..errors import DeviceNotFound, SettingsError
 from ..settings import BackendName
-from .capabilities import Capabilities, probe
+from .capabilities import SIMDGROUP_WIDTH, Capabilities, probe
 
-__all__ = ["Backend", "Capabilities", "open_metal"]
+__all__ = ["Backend", "Capabilities", "SIMDGROUP_WIDTH", "open_metal"]
 
 
 @dataclass(frozen=True)

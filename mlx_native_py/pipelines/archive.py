@@ -34,8 +34,12 @@ class PipelineArchive:
         descriptor.setBinaryArchives_([self._mtl])
         stored = options | self._backend.Metal.MTLPipelineOptionFailOnBinaryArchiveMiss
         pipeline, reflection, error = make(descriptor, stored, None, None)
-        if pipeline is not None:
+        if pipeline is not None and reflection is not None:
             return pipeline, reflection, error, True
+        if pipeline is not None:
+            # What was compiled earlier may come without its reflection, and nothing can be bound by guesswork.
+            descriptor.setBinaryArchives_([])
+            return *make(descriptor, options, None, None), False
         pipeline, reflection, error = make(descriptor, options, None, None)
         if pipeline is not None:
             with self._lock:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..errors import InvalidArgument
+from ..errors import BackendError, InvalidArgument
 from ..metal import Backend
 from .scalars import ScalarType, scalar_type
 
@@ -144,6 +144,8 @@ def _by_slot(bindings: Any) -> tuple[Binding | None, ...]:
 
 def reflected_bindings(backend: Backend, reflection: Any, kernel: str) -> tuple[Binding, ...]:
     """What Metal's reflection says of a kernel's arguments, buffers first, in the order of their slots."""
+    if reflection is None:
+        raise BackendError(f"kernel {kernel!r}: Metal made its pipeline and does not say what it binds")
     metal = backend.Metal
     accesses: dict[int, Literal["read", "write", "read_write"]] = {
         metal.MTLBindingAccessReadOnly: "read",

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from .. import settings
-from ..errors import InvalidArgument, KernelNotFound, ShaderCompilationError
-from ..metal import Backend, Capabilities
+from ..errors import BackendError, InvalidArgument, KernelNotFound, ShaderCompilationError
+from ..metal import SIMDGROUP_WIDTH, Backend, Capabilities
 from .archive import PipelineArchive
 from .compile_options import CompileOptions
 from .function_constants import Constants, resolve_constants
@@ -174,7 +174,7 @@ class KernelRegistry:
 
     def library(self, source: str, options: CompileOptions | None = None, *, name: str = "") -> KernelLibrary:
         """The library that `source` compiles to; the same one for the same text and options."""
-        chosen = options or CompileOptions()
+        chosen = (options or CompileOptions()).on(self._capabilities)
         digest = hashlib.sha256(f"{self._identity}\0{chosen.text()}\0{source}".encode()).hexdigest()
         return self._libraries.get(digest, lambda: self._compile(source, chosen, digest, name))
 
@@ -269,7 +269,6 @@ class KernelRegistry:
         mtl, reflection, error, stored = self._ask(descriptor, options)
         if mtl is None:
             raise ShaderCompilationError(name, _with_carets(str(error.localizedDescription()), home.source))
-        bindings = reflected_bindings(self._backend, reflection, name)
         pipeline = Pipeline(
             mtl,
             device=self._mtl,
@@ -277,9 +276,11 @@ class KernelRegistry:
             label=label,
             key=key,
             origin=origin,
-            bindings=bindings,
+            bindings=reflected_bindings(self._backend, reflection, name),
             limits=self._limits,
         )
+        if home in self._families.values():
+            _require_width(pipeline, home)
         self._count(pipelines=1, compile_seconds=time.perf_counter() - begin)
         if self._archive is not None:
             self._count(archive_hits=int(stored), archive_misses=int(not stored))
@@ -330,6 +331,15 @@ class KernelRegistry:
                 return library
             known += library.names
         raise KernelNotFound(name, known)
+
+
+def _require_width(pipeline: Pipeline, home: KernelLibrary) -> None:
+    """The shipped kernels count on Apple's simdgroups; a kernel of the caller can ask its pipeline."""
+    if pipeline.width != SIMDGROUP_WIDTH and "simd" in home.source:
+        raise BackendError(
+            f"kernel {pipeline.name!r} needs simdgroups of {SIMDGROUP_WIDTH} threads, and this device runs it in "
+            f"simdgroups of {pipeline.width}: its results would be wrong"
+        )
 
 
 def _spelling(constants: Constants) -> Hashable:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mlx_native_py import MlxDevice, ResidencySetError, settings, softmetal
+from mlx_native_py import MlxDevice, settings, softmetal
 from mlx_native_py.metal import Backend, open_metal
 
 
@@ -169,12 +169,15 @@ def test_an_old_device_has_none(soft: Any) -> None:
         assert device.empty(4).fill(1).numpy().sum() == 4
 
 
-def test_a_refused_set_is_an_error(soft: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_set_is_a_reason_and_not_an_error(soft: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = profiled(soft)
     mtl = backend.default_device()
     monkeypatch.setattr(type(mtl), "newResidencySetWithDescriptor_error_", lambda *_: (None, None))
-    with pytest.raises(ResidencySetError, match="Residency set error"):
-        MlxDevice(backend)
+    with MlxDevice(backend) as device:
+        assert not device.residency_sets_enabled
+        assert device.residency.reason == "the device refused a residency set"
+        with device.command_encoder():
+            assert device.empty(4).fill(1).numpy().sum() == 4
 
 
 def test_an_encoder_flushes_once_however_much_was_staged(device: MlxDevice, sets: Recorder) -> None:
