@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import settings
-from .dtypes import DType
+from .dtypes import DType, narrowed
 from .errors import DeviceNotFound, EncoderStateError, ForkedProcessError, InvalidArgument
 from .memory.allocation import Allocation, adopt, allocate, allocation_behind, over_pages
 from .memory.buffer import Array, MlxBuffer, as_array
@@ -151,6 +151,8 @@ class MlxDevice:
         np.uint32(7)
         """
         array = _elements(source, dtype)
+        if copy is False and isinstance(source, np.ndarray) and source.dtype != array.dtype:
+            raise InvalidArgument(f"cannot use {source.dtype} memory as {DType.of(array.dtype)} without a copy")
         found = None
         if copy is not True:
             try:
@@ -307,11 +309,7 @@ def _elements(source: Any, dtype: Any) -> Array:
         array: Array = np.frombuffer(source, kind.numpy)
     else:
         array = as_array(source)
-        is_python = isinstance(source, (list, tuple, int, float))
-        if dtype is None and is_python and array.dtype == np.float64:
-            dtype = DType.F32
-        if dtype is not None:
-            array = _converted(array, DType.of(dtype))
+        array = narrowed(array) if dtype is None else _converted(array, DType.of(dtype))
     DType.of(array.dtype)
     as_shape(array.shape)
     return array

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dtypes import DType
+from ..dtypes import DType, narrowed
 from ..encoder import CommandEncoder
 from ..errors import InvalidArgument, ShaderCompilationError
 from ..memory.buffer import Array, MlxBuffer, as_array
@@ -226,11 +226,9 @@ def _dtype(given: Any) -> DType:
 def _array(given: Any) -> Array:
     """An input as an array, with MLX's types for what Python does not say: 32 bits."""
     array = as_array(given)
-    if array.dtype == np.float64:
-        return array.astype(np.float32)
     if array.dtype == np.int64 and isinstance(given, (int, list, tuple)) and np.all(abs(array) < 2**31):
         return array.astype(np.int32)
-    return array
+    return narrowed(array)
 
 
 def _can_be_strided(array: Array) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dtypes import DType
+from ..dtypes import DType, narrowed
 from ..encoder import Out
 from ..errors import InvalidArgument
 from ..memory.buffer import Array, MlxBuffer, as_array
@@ -108,7 +108,9 @@ def _as_array(binding: Binding, given: Any) -> Array | None:
     array = as_array(given)
     scalar = binding.scalar
     is_value = array.ndim == 0 or (scalar is not None and scalar.lanes > 1 and array.shape == (scalar.lanes,))
-    return None if is_value and not binding.writes else array
+    if binding.writes:
+        return array
+    return None if is_value else narrowed(array)
 
 
 def _place(array: Array) -> tuple[Any, ...]:

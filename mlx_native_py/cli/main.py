@@ -57,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("subject", choices=_BENCHES)
     listing = commands.add_parser("ops", help="list the ops", description="list the ops")
     listing.add_argument("--markdown", action="store_true", help="as the page docs/ops.md")
+    listing.add_argument("--stub", action="store_true", help="as the stub mlx_native_py/fn/derived.pyi")
     return parser
 
 
@@ -67,7 +68,7 @@ def _run(chosen: argparse.Namespace) -> int:
         case "embed":
             return cli_models.embed(chosen)
         case "ops":
-            return _ops(chosen.markdown)
+            return _ops(chosen.markdown, chosen.stub)
         case "doctor":
             return _doctor(chosen.device)
     return _file_info(chosen.file, chosen.tensors) if chosen.file else _info(chosen.device)
@@ -100,10 +101,12 @@ def _doctor(device: str | None) -> int:
     return 0 if all(f.good for f in findings) else 1
 
 
-def _ops(markdown: bool) -> int:
-    from ..report import ops_table
+def _ops(markdown: bool, stub: bool) -> int:
+    from ..report import fn_stub, ops_table
 
-    if markdown:
+    if stub:
+        print(fn_stub.stub(), end="")
+    elif markdown:
         print(ops_table.markdown(), end="")
     else:
         print_table(("family", "op", "types", "formula"), ops_table.rows())

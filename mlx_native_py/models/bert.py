@@ -11,11 +11,7 @@ import numpy as np
 from ..encoder import CommandEncoder
 from ..errors import InvalidArgument
 from ..memory.buffer import Array, MlxBuffer
-from ..ops.activation import gelu
-from ..ops.attention import sdpa
-from ..ops.elementwise import add
-from ..ops.matmul import matmul
-from ..ops.norm import l2_norm, layer_norm
+from ..ops import add, gelu, l2_norm, layer_norm, matmul, sdpa
 from .checkpoint import Checkpoint, Layer
 from .config import read_json
 

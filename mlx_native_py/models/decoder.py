@@ -12,7 +12,7 @@ from ..encoder import CommandEncoder
 from ..errors import InvalidArgument
 from ..graph import Plan
 from ..memory.buffer import MlxBuffer
-from ..ops.sampling import softmax_sample
+from ..ops import softmax_sample
 from .cache import KVCache, Place
 from .llama import Model
 

@@ -7,9 +7,7 @@ from typing import Any, ClassVar
 
 from ..encoder import CommandEncoder
 from ..memory.buffer import MlxBuffer
-from ..ops.activation import gelu_mul
-from ..ops.elementwise import scalar_mul
-from ..ops.norm import rms_norm, rms_norm_add
+from ..ops import gelu_mul, rms_norm, rms_norm_add, scalar_mul
 from . import llama
 from .cache import LayerCache, Place
 from .checkpoint import Checkpoint, Layer

@@ -9,9 +9,7 @@ from typing import Any, ClassVar, Literal
 from ..dtypes import DType
 from ..encoder import CommandEncoder
 from ..memory.buffer import MlxBuffer
-from ..ops.activation import silu_mul, softcap
-from ..ops.elementwise import add
-from ..ops.norm import rms_norm
+from ..ops import add, rms_norm, silu_mul, softcap
 from .cache import KVCache, LayerCache, Place
 from .checkpoint import Checkpoint, Layer
 from .rope import RotaryEmbedding

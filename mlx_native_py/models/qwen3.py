@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from ..encoder import CommandEncoder
 from ..memory.buffer import MlxBuffer
-from ..ops.norm import head_norm_rope
+from ..ops import head_norm_rope
 from . import llama
 from .checkpoint import Layer
 from .rope import RotaryEmbedding

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..encoder import CommandEncoder
 from ..memory.buffer import MlxBuffer
-from ..ops.rope import rope_at
+from ..ops import rope_at
 
 if TYPE_CHECKING:
     from .config import Fields

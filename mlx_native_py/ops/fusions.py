@@ -8,9 +8,9 @@ from __future__ import annotations
 from ..encoder import CommandEncoder
 from ..graph import Arguments, fusion
 from ..memory.buffer import MlxBuffer
-from .activation import gelu_mul, sigmoid_mul, silu_mul
-from .norm import residual_rms_norm, rms_norm_add, rms_norm_mul
-from .softmax import scale_mask_softmax
+from .families.activation import gelu_mul, sigmoid_mul, silu_mul
+from .families.norm import residual_rms_norm, rms_norm_add, rms_norm_mul
+from .families.softmax import scale_mask_softmax
 
 __all__: list[str] = []
 

@@ -139,7 +139,7 @@ def test_buffer_of_other_things(device: MlxDevice) -> None:
 
 
 @pytest.mark.parametrize(
-    "source", [np.zeros(3), np.zeros(0, np.float32), ["a"], b"", object(), np.zeros((2, 0)), [[1], [1, 2]]]
+    "source", [np.zeros(3, complex), np.zeros(0, np.float32), ["a"], b"", object(), np.zeros((2, 0)), [[1], [1, 2]]]
 )
 def test_buffer_refuses_what_it_cannot_hold(device: MlxDevice, source: Any) -> None:
     with pytest.raises(InvalidArgument):

@@ -17,7 +17,6 @@ from .commands import BlitPass, Signal, WaitFor
 from .foundation import NSArray, NSError
 from .passes import Attachment, Dispatch, Epoch, LostResource, Pass, Sample
 from .process import report
-from .tiering import specialise, took
 
 if TYPE_CHECKING:
     from .command_buffer import MTLCommandBuffer
@@ -183,7 +182,8 @@ class Execution:
         from ..engines import KernelFault
 
         pending, self._pending = self._pending, []
-        codes = [specialise(dispatch) for dispatch, _ in pending]
+        for dispatch, _ in pending:
+            dispatch.pipeline._aim(dispatch.launch, dispatch.shape)
         check = self._checker.prepare(pending[0][0]) if self._checker is not None else None
         try:
             result = self._buffer._device._runtime.run(
@@ -195,7 +195,6 @@ class Execution:
         finally:
             if check is not None and self._checker is not None:
                 self._checker.collect(pending[0][0], check)
-        took((dispatch for dispatch, _ in pending), codes, result.times)
         self._times.extend(result.times)
         self.start_ns = self.start_ns or result.times[0].start_ns
         self.end_ns = result.times[-1].end_ns
@@ -214,9 +213,8 @@ class Execution:
     def _stopped(self, fault: Any, dispatch: Dispatch, place: int) -> Stopped:
         code = FAULT_CODES.get(fault.kind, c.MTLCommandBufferErrorInternal)
         where = f"thread {fault.thread} of threadgroup {fault.group}" if fault.thread else f"threadgroup {fault.group}"
-        at = f" at address {fault.address:#x}" if fault.kind == "bad address" else ""
         limit = f" after {self._options.watchdog_seconds:g} s" if fault.kind == "timeout" else ""
-        return Stopped(code, f"kernel {dispatch.label}: {fault.kind}{at}{limit}, {where}", place)
+        return Stopped(code, f"kernel {dispatch.label}: {fault.kind}{fault.detail}{limit}, {where}", place)
 
     def _touch(self, now: int) -> None:
         self.start_ns = self.start_ns or now

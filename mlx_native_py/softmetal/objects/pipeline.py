@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .. import constants as c
+from ..engines.abi import Launch
+from ..engines.choice import aim
 from ..misuse import InvalidValue
 from ..program import Argument, CompileError, Executable, Size
 from .archive import MTLBinaryArchive
@@ -199,6 +201,11 @@ class MTLComputePipelineState(NSObject):
     def reflection(self) -> MTLComputePipelineReflection:
         return MTLComputePipelineReflection(self._code.kernel.arguments)
 
+    def soft_prepare(self, shape: Size) -> None:
+        """Begins to compile for threadgroups of this size, so that the first launch need not wait."""
+        if self._code.lanes is not None:
+            self._code.lanes.prepare(shape)
+
     def soft_engine(self) -> str:
         """Which engine ran this kernel last, or would run it first: flat, lanes or fibers."""
         return self._last_engine
@@ -209,11 +216,15 @@ class MTLComputePipelineState(NSObject):
 
     def soft_settled(self) -> bool:
         """Whether the choice of engine is made for every shape that was launched."""
-        return self._code.tiers is None or self._code.tiers.settled()
+        return self._code.lanes is None or self._code.lanes.settled()
 
     def soft_declined(self) -> dict[str, str]:
         """Why other engines were not taken; for lanes, shape by shape."""
-        return {**self._code.declined, **(self._code.tiers.declined() if self._code.tiers else {})}
+        return {**self._code.declined, **(self._code.lanes.declined() if self._code.lanes else {})}
+
+    def _aim(self, launch: Launch, shape: Size) -> None:
+        """Puts the code that runs threadgroups of this shape into a launch."""
+        self._last_engine = self._ran[shape] = aim(launch, self._code, shape)
 
     def _argument_name(self, index: int, kind: str = "buffer") -> str:
         names = [a.name for a in self._code.kernel.arguments if a.index == index and a.kind == kind]
