@@ -1,4 +1,4 @@
-"""What pytest would select on a Mac, played here: nothing that needs the software device, everything that needs Metal."""
+"""What pytest would select on a Mac: nothing that needs the software device, everything that needs Metal."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-
 from selection import absence
 
 from mlx_native_py import (
