@@ -135,7 +135,7 @@ class BackendError(MlxError, RuntimeError):
     """
 
 
-AFTER_FORK = "a forked child cannot use Metal: start processes by the spawn method (multiprocessing.get_context('spawn'))"
+AFTER_FORK = "a forked child cannot use Metal; start it by the spawn method (multiprocessing.get_context('spawn'))"
 
 
 class ForkedProcessError(MlxError, RuntimeError):
