@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from .pages import PAGE, addresses_are_limited, close_pages, empty_pages, mappings, open_pages, pages, reserve
 
-__all__ = ["PAGE", "Allocation", "Arena", "allocate", "arena", "pages", "view"]
+__all__ = ["Allocation", "Arena", "PAGE", "Places", "Slab", "allocate", "arena", "pages", "view"]
 
 _BUFFER_WRITABLE = 0x200  # PyBUF_WRITE
 

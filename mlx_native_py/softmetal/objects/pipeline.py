@@ -250,8 +250,8 @@ def build_pipeline(
         code = function._library._program.build(function._kernel.name, constants, checked=device._options.checked)
     except CompileError as refused:
         return None, library_error(c.MTLLibraryErrorCompileFailure, str(refused))
-    except OSError as problem:
-        return None, system_error(problem)
+    except OSError as trouble:
+        return None, system_error(trouble)
     if code.static_threadgroup_bytes > device.maxThreadgroupMemoryLength():
         return None, NSError(
             PIPELINE_DOMAIN,
