@@ -127,20 +127,16 @@ class Store:
         return self.directory / f"{key}.record"
 
     def _write(self, path: Path, data: bytes) -> None:
-        try:
-            handle, temporary = tempfile.mkstemp(prefix="new-", dir=self.directory)
-        except OSError as error:
-            raise CacheError(f"nothing can be written to cache directory {self.directory}: {error}") from error
+        handle, temporary = tempfile.mkstemp(prefix="new-", dir=self.directory)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
             if path.is_dir():
                 _remove(path)
             os.replace(temporary, path)
-        except OSError as error:
-            raise CacheError(f"cache entry {path} cannot be written: {error}") from error
-        finally:
+        except BaseException:
             Path(temporary).unlink(missing_ok=True)
+            raise
         self._added += len(data)
         if self._added > self.limit // _SWEEP_SHARE or self._sweep_is_due():
             self._sweep()

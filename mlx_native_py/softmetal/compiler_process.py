@@ -49,17 +49,14 @@ class CompilerFailed(ToolchainError):
 
 def run_compiler(command: Sequence[str], stdin: str, limits: Limits) -> subprocess.CompletedProcess[str]:
     """Runs one step to its end; raises CompilerFailed with the compiler's words, or LimitExceeded."""
-    try:
-        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            given.write(stdin.encode())
-            given.seek(0)
-            status = _run(command, given.fileno(), out.fileno(), err.fileno(), limits)
-            texts = []
-            for file in (out, err):
-                file.seek(0)
-                texts.append(file.read().decode(errors="replace"))
-    except OSError as error:
-        raise ToolchainError(f"{command[0]} cannot be run: {error}") from error
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin.encode())
+        given.seek(0)
+        status = _run(command, given.fileno(), out.fileno(), err.fileno(), limits)
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode(errors="replace"))
     if status:
         raise _failure(command, status, texts[1] or texts[0], limits)
     return subprocess.CompletedProcess(command, 0, *texts)

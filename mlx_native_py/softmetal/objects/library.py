@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -195,9 +196,21 @@ def library_error(code: int, message: str) -> NSError:
     return NSError(c.MTLLibraryErrorDomain, code, message)
 
 
-def host_error(problem: Exception) -> NSError:
-    """The error for what is not the source's fault: the compiler, its limits, the cache, the disk."""
-    return library_error(c.MTLLibraryErrorInternal, f"software Metal cannot compile: {problem}")
+_ADVICE = {
+    errno.EMFILE: "; close some files or raise the limit on open ones (ulimit -n)",
+    errno.ENFILE: "; close files of other programs",
+    errno.ENOSPC: "; make room where kernels are cached (MLX_SOFT_CACHE_DIR)",
+    errno.ENOMEM: "; free some memory",
+    errno.EAGAIN: "; raise the limit on processes (ulimit -u)",
+}
+
+
+def system_error(problem: Exception) -> NSError:
+    """Why there is no code, where the machine, its compiler or the cache is to blame and not the source."""
+    reason = str(problem)
+    if isinstance(problem, OSError):
+        reason = f"{problem.strerror or problem}{_ADVICE.get(problem.errno or 0, '')}"
+    return library_error(c.MTLLibraryErrorInternal, f"The source could not be compiled: {reason}")
 
 
 def _report(diagnostics: tuple[Diagnostic, ...]) -> str:
@@ -219,7 +232,7 @@ def compile_source(
     except CompileError as refused:
         return None, library_error(c.MTLLibraryErrorCompileFailure, _report(refused.diagnostics))
     except HOST_FAILURES as problem:
-        return None, host_error(problem)
+        return None, system_error(problem)
     library = MTLLibrary(device, program, source, digest)
     if not program.warnings:
         return library, None
