@@ -14,7 +14,14 @@ import numpy as np
 
 from .. import settings
 from ..dtypes import DType, narrowed
-from ..errors import BufferAllocationError, DeviceNotFound, EncoderStateError, ForkedProcessError, InvalidArgument
+from ..errors import (
+    AFTER_FORK,
+    BufferAllocationError,
+    DeviceNotFound,
+    EncoderStateError,
+    ForkedProcessError,
+    InvalidArgument,
+)
 from ..memory.allocation import Allocation, adopt, allocate, allocation_behind, over_pages
 from ..memory.buffer import Array, MlxBuffer, as_array
 from ..memory.recycler import Recycler
@@ -233,7 +240,7 @@ class DeviceContext:
         if self._closed:
             raise EncoderStateError(f"{self!r} is closed")
         if os.getpid() != self._pid:
-            raise ForkedProcessError(f"{self!r} was opened in process {self._pid}; open another one after a fork")
+            raise ForkedProcessError(f"{self!r} was opened in process {self._pid} before a fork; {AFTER_FORK}")
 
     def close(self) -> None:
         """Waits for what is committed and lets go of the queue; buffers stay readable. Twice is once."""
