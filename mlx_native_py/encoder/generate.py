@@ -187,17 +187,17 @@ def _send_lines(pattern: Pattern, arena: bool) -> Iterator[str]:
     """State that is already set is not sent; with `arena`, numbers are sent as buffers that hold them."""
     yield "buffers, numbers, set_pipeline, set_buffer, set_offset, set_bytes, threads, threadgroups = sending.calls"
     yield "if sending.pipeline is not PIPELINE: set_pipeline(STATE); sending.pipeline = PIPELINE"
-    inline = _slots(pattern, "bytes", "number")
-    for slot in inline if arena else ():
-        yield f"v{slot} = sending.cells.get(v{slot}) or sending.new_cell(v{slot})"
-    for slot in _slots(pattern, *_BUFFERS, *(("bytes", "number") if arena else ())):
-        yield f"if (old := buffers[{slot}]) is not v{slot}:"
-        yield f"    if old.mtl is not v{slot}.mtl: set_buffer(v{slot}.mtl, v{slot}.offset, {slot})"
-        yield f"    elif old.offset != v{slot}.offset: set_offset(v{slot}.offset, {slot})"
-        yield f"    buffers[{slot}] = v{slot}"
-    for slot in () if arena else inline:
-        yield f"if numbers[{slot}] != v{slot} or buffers[{slot}] is not NOTHING:"
-        yield f"    set_bytes(v{slot}, len(v{slot}), {slot}); numbers[{slot}] = v{slot}; buffers[{slot}] = NOTHING"
+    for slot, kind in enumerate(pattern):
+        if kind in _BUFFERS or (arena and kind != "none"):
+            if kind not in _BUFFERS:
+                yield f"v{slot} = sending.cells.get(v{slot}) or sending.new_cell(v{slot})"
+            yield f"if (old := buffers[{slot}]) is not v{slot}:"
+            yield f"    if old.mtl is not v{slot}.mtl: set_buffer(v{slot}.mtl, v{slot}.offset, {slot})"
+            yield f"    elif old.offset != v{slot}.offset: set_offset(v{slot}.offset, {slot})"
+            yield f"    buffers[{slot}] = v{slot}"
+        elif kind != "none":
+            yield f"if numbers[{slot}] != v{slot} or buffers[{slot}] is not NOTHING:"
+            yield f"    set_bytes(v{slot}, len(v{slot}), {slot}); numbers[{slot}] = v{slot}; buffers[{slot}] = NOTHING"
     yield "grid, group, by_threads, shared = launch.sizes"
     yield "if shared: sending.set_shared(shared)"
     yield "if by_threads: threads(grid, group)"
