@@ -145,7 +145,8 @@ template <class T> SOFT_FN T value(typename store<T>::type v) { return __builtin
 #define SOFT_VEC_COMMON(N)                                                                                    \
   typedef soft::lanes<T, N> soft_lanes;                                                                       \
   typedef typename soft_lanes::stored soft_stored;                                                            \
-  typedef typename soft::held<soft_stored, typename soft::store<T>::type, N>::type soft_held;                 \
+  typedef soft::ext_t<typename soft::store<T>::type, N == 3 ? 4 : N> soft_wide;                               \
+  typedef typename soft::held<soft_wide, typename soft::store<T>::type, N == 3 ? 4 : N>::type soft_held;      \
   enum { soft_size = N };                                                                                     \
                                                                                                               \
   vec() = default;                                                                                            \
@@ -291,26 +292,28 @@ template <class T> struct vec<T, 2> : swizzles<vec<T, 2>, T, 2> {
   SOFT_MEMBER void put_constant(int i, T v) { (i == 0 ? x : y) = v; }
 };
 
+// Three elements lie in memory as four, of which the last is zero.
 template <class T> struct vec<T, 3> : swizzles<vec<T, 3>, T, 3> {
   SOFT_VEC_COMMON(3)
   union {
     struct {
-      T x, y, z;
+      T x, y, z, soft_rest;
     };
     struct {
       T r, g, b;
     };
     soft_held d;
   };
-  SOFT_MEMBER explicit vec(soft_bare bare) : d(bare.v) {}
+  SOFT_MEMBER explicit vec(soft_bare bare) : d(__builtin_shufflevector(bare.v, soft_stored(), 0, 1, 2, 3)) {}
   SOFT_MEMBER vec(T x, T y) : vec(x, y, T(0)) {}
-  SOFT_MEMBER vec(T x, T y, T z) : x(x), y(y), z(z) {}
+  SOFT_MEMBER vec(T x, T y, T z) : x(x), y(y), z(z), soft_rest(T(0)) {}
   SOFT_MEMBER vec(soft::part<T, 2> a, T z) : vec(a.at[0], a.at[1], z) {}
   SOFT_MEMBER vec(T x, soft::part<T, 2> a) : vec(x, a.at[0], a.at[1]) {}
 
   SOFT_MEMBER soft_stored whole() const {
     if (__builtin_is_constant_evaluated()) return soft_stored{soft::element(x), soft::element(y), soft::element(z)};
-    return d;
+    soft_wide all = d;
+    return __builtin_shufflevector(all, all, 0, 1, 2);
   }
   static SOFT_MEMBER vec spread(soft_stored v) {
     return vec(soft::value<T>(v[0]), soft::value<T>(v[1]), soft::value<T>(v[2]));
