@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from selection import absence
 
 from mlx_native_py import (
     BufferAllocationError,
@@ -52,9 +53,7 @@ def test_the_backend_is_chosen_by_argument_or_setting() -> None:
 
 
 def test_metal_demanded_and_absent() -> None:
-    import conftest
-
-    if not conftest.metal_absence():
+    if not absence("metal"):
         pytest.skip("Metal is here")
     with pytest.raises(DeviceNotFound, match="Metal was demanded and is not here"):
         MlxDevice("metal")
@@ -202,18 +201,21 @@ def test_close_waits_for_what_is_committed(backend: Backend) -> None:
 
 
 @pytest.mark.soft
-def test_a_forked_child_must_open_its_own() -> None:
+def test_a_forked_child_is_told_the_same_by_all() -> None:
     device = MlxDevice("soft")
     reader, writer = multiprocessing.Pipe(duplex=False)
     pid = os.fork()
     if pid == 0:
         try:
-            device.empty(4)
-            writer.send("no error")
-        except ForkedProcessError as error:
-            writer.send(str(error))
+            for call in (lambda: device.empty(4), device.command_encoder, lambda: MlxDevice("soft")):
+                try:
+                    call()
+                    writer.send("no error")
+                except ForkedProcessError as error:
+                    writer.send(str(error))
         finally:
             os._exit(0)
     os.waitpid(pid, 0)
-    assert "open another one after a fork" in reader.recv()
+    told = [reader.recv() for _ in range(3)]
+    assert [f"process {os.getpid()} " in text and "by the spawn method" in text for text in told] == [True] * 3
     assert device.empty(4).fill(1).numpy().sum() == 4
