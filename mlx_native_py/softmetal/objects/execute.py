@@ -213,9 +213,8 @@ class Execution:
     def _stopped(self, fault: Any, dispatch: Dispatch, place: int) -> Stopped:
         code = FAULT_CODES.get(fault.kind, c.MTLCommandBufferErrorInternal)
         where = f"thread {fault.thread} of threadgroup {fault.group}" if fault.thread else f"threadgroup {fault.group}"
-        at = f" at address {fault.address:#x}" if fault.kind == "bad address" else ""
         limit = f" after {self._options.watchdog_seconds:g} s" if fault.kind == "timeout" else ""
-        return Stopped(code, f"kernel {dispatch.label}: {fault.kind}{at}{limit}, {where}", place)
+        return Stopped(code, f"kernel {dispatch.label}: {fault.kind}{fault.detail}{limit}, {where}", place)
 
     def _touch(self, now: int) -> None:
         self.start_ns = self.start_ns or now
