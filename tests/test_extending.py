@@ -27,7 +27,7 @@ def follow(tree: Path) -> None:
     family.write_text(family.read_text().replace('    "log",\n', '    "leaky_relu",\n    "log",\n', 1))
     rows = tree / STEPS[3][0]
     head, opening, rest = rows.read_text().partition("ROWS = [\n")
-    rows.write_text(head + opening + STEPS[3][1] + rest)
+    rows.write_text(f"{head}{opening}    {STEPS[3][1].strip()},\n{rest}")
 
 
 def run(tree: Path, *command: str) -> subprocess.CompletedProcess[str]:
