@@ -83,3 +83,17 @@ def test_an_unknown_option_is_refused() -> None:
     device: Any = default_device()
     library, error = device.newLibraryWithSource_options_error_("#pragma METAL fp contract(maybe)\n", None, None)
     assert library is None and "unknown floating-point option" in str(error.localizedDescription())
+
+
+def test_a_method_can_begin_with_a_pragma() -> None:
+    source = """struct Scale {
+      float factor;
+      float operator()(float x) thread {
+    #pragma METAL fp contract(off)
+        return factor * x + factor;
+      }
+    };
+    kernel void k(device float *x, uint i [[thread_position_in_grid]]) { Scale scale{2}; x[i] = scale(x[i]); }"""
+    device: Any = default_device()
+    library, error = device.newLibraryWithSource_options_error_(source, None, None)
+    assert library is not None, error

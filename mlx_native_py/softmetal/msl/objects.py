@@ -43,7 +43,9 @@ def speak_of_object(
             found = True
     if found:
         pointer = f"{'const ' if constant else ''}{SPACES[space]} {spelling} *"
-        unit.out[function.body[0]] += f" {pointer} const soft_this = ({pointer}) this ;"
+        # Pragmas about arithmetic come first in a block, so what is declared here comes behind them.
+        first = next(i for i in range(function.body[0] + 1, function.body[1] + 1) if not text[i].startswith("#"))
+        unit.out[first] = f"{pointer} const soft_this = ({pointer}) this ; {unit.out[first]}"
 
 
 def _parameters(unit: Unit, function: Declaration) -> set[str]:
