@@ -94,3 +94,17 @@ def test_products_are_made_in_the_order_written(engine: str, safe: bool) -> None
     given = np.full(64, 2.0**-10, np.float32)
     found = kit.run(source, [given], (64, 1, 1), (32, 1, 1), engine, safe=safe)[0]
     np.testing.assert_array_equal(found, np.tile(np.float32([0, 2.0**118]), 32))
+
+
+def test_a_method_can_begin_with_a_pragma() -> None:
+    source = """struct Scale {
+      float factor;
+      float operator()(float x) thread {
+    #pragma METAL fp contract(off)
+        return factor * x + factor;
+      }
+    };
+    kernel void k(device float *x, uint i [[thread_position_in_grid]]) { Scale scale{2}; x[i] = scale(x[i]); }"""
+    device: Any = default_device()
+    library, error = device.newLibraryWithSource_options_error_(source, None, None)
+    assert library is not None, error

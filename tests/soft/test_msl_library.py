@@ -137,6 +137,24 @@ def test_pragma_with_a_macro_in_it() -> None:
     assert opened(source).build("f", {}).entry
 
 
+def test_a_member_function_may_begin_with_a_math_pragma() -> None:
+    source = (
+        HEADER
+        + """
+        struct Sum {
+          float first, second;
+          float plus(float third) const thread {
+        #pragma METAL fp contract(off)
+            for (uint i = 0; i < 2; ++i) third = simd_max(third) + first * second;
+            return third;
+          }
+        };
+        kernel void f(device float* a) { Sum sum = {a[0], a[1]}; a[2] = sum.plus(a[2]); }"""
+    )
+    (found,) = run(source, "f", np.array([2, 3, 4], np.float32), threads=1)
+    assert found.tolist() == [2, 3, 16]
+
+
 def test_includes_come_from_the_given_paths(tmp_path: Path) -> None:
     (tmp_path / "ops").mkdir()
     (tmp_path / "ops" / "add.h").write_text(
