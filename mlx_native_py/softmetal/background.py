@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from .objects.process import report
+from .process import report
 
 _NICENESS = 10
 _EXIT_SECONDS = 1.0

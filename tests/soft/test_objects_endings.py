@@ -190,7 +190,8 @@ def test_a_broken_end_leaves_nobody_waiting(queue: Any, monkeypatch: pytest.Monk
         raise SystemExit("no room")
 
     first, second = queue.commandBuffer(), queue.commandBuffer()
-    monkeypatch.setattr(type(first), "_release", broken)
+    monkeypatch.setattr(type(first.state), "release", broken)
+    first.addCompletedHandler_(lambda _: None)  # so that the queue's thread runs it
     first.commit()
     with pytest.raises(Metal.MetalMisuse, match="no room"):
         first.waitUntilCompleted()
@@ -227,7 +228,7 @@ def test_threads_share_a_device(device: Any) -> None:
 
 def test_a_broken_device_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken:
-        def run(self, *_: Any) -> None:
+        def prepare(self, *_: Any) -> None:
             raise OSError("no such luck")
 
     found: list[Any] = []
@@ -240,7 +241,7 @@ def test_a_broken_device_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -
     encoder.setBuffer_offset_atIndex_(log, 0, 0)
     encoder.dispatchThreads_threadsPerThreadgroup_((1, 1, 1), (1, 1, 1))
     encoder.endEncoding()
-    device._runtime = Broken()
+    device.state.runtime = Broken()
     finish(command_buffer)
     assert command_buffer.error().code() == Metal.MTLCommandBufferErrorInternal
     assert found == ["no such luck"]

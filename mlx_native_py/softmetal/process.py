@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import os
 
-from ..misuse import ForkedProcess
+from .misuse import ForkedProcess
 
-_opened_in: int | None = None
+_opened = False
+_forked = False
 
 
 def opening() -> None:
     """Notes that this process uses devices now."""
-    global _opened_in
-    if _opened_in is None:
-        _opened_in = os.getpid()
+    global _opened
     refuse_after_fork()
+    _opened = True
 
 
 def refuse_after_fork() -> None:
     """Raises in a forked child: the threads and locks behind a device stayed with the parent."""
-    if os.getpid() != _opened_in:
+    if _forked:
         raise ForkedProcess(
             "software Metal was in use before a fork and cannot go on in the child; start processes by the spawn method"
         )
+
+
+def is_forked() -> bool:
+    """Whether devices were in use when this process was forked."""
+    return _forked
+
+
+def _note_fork() -> None:
+    global _forked
+    _forked = _opened
+
+
+os.register_at_fork(after_in_child=_note_fork)
 
 
 class _Carrier:
