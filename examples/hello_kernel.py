@@ -28,7 +28,7 @@ def main() -> int:
         result = y.numpy()
         right = np.array_equal(result, 2.0 * np.arange(COUNT, dtype=np.float32) + 1.0)
         print(f"result    {result[:4]} ... {result[-1]:.0f} ({'right' if right else 'WRONG'})")
-        print(f"device    {device.name} ({device.door.kind})")
+        print(f"device    {device.name} ({device.backend.kind})")
         print(f"GPU time  {ticket.gpu_time * 1e6:.0f} us for {COUNT:,} threads")
     return 0 if right else 1
 

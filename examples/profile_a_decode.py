@@ -5,9 +5,10 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from mlx_native_py import kernel_profile, settings
+from mlx_native_py import settings
 from mlx_native_py.models import Decoder, load, prompt_ids
 from mlx_native_py.models.tiny import write_tiny
+from mlx_native_py.profiling import kernel_profile
 
 
 def main() -> None:

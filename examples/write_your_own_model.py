@@ -6,8 +6,7 @@ from pathlib import Path
 from mlx_native_py import CommandEncoder, MlxBuffer
 from mlx_native_py.models import Tokenizer, generate, llama, load_model
 from mlx_native_py.models.tiny import write_tiny
-from mlx_native_py.ops.activation import sigmoid
-from mlx_native_py.ops.elementwise import mul
+from mlx_native_py.ops import mul, sigmoid
 
 
 class SigmoidMLP(llama.MLP):

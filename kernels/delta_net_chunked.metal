@@ -125,7 +125,7 @@ kernel void tri_solve_lower_unit(device const float *a [[buffer(0)]],
 
 #define CHUNK_ARGUMENTS \
   uint3 at [[threadgroup_position_in_grid]], uint thread_number [[thread_index_in_threadgroup]], \
-      uint threads [[threads_per_threadgroup]], uint simdgroup [[simdgroup_index_in_threadgroup]], \
+      uint3 group [[threads_per_threadgroup]], uint simdgroup [[simdgroup_index_in_threadgroup]], \
       uint simdgroups [[simdgroups_per_threadgroup]]
 
 // from_values = (I + A)^-1 beta and from_keys = (I + A)^-1 beta exp(-G), column by column.
@@ -143,14 +143,14 @@ kernel void chunk_invert(device const float *k [[buffer(0)]],
   from_keys += place.number() * CHUNK * CHUNK;
   lower_products(k, k, sizes.key_dim, a, simdgroup, simdgroups);
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  for (uint e = thread_number; e < CHUNK * CHUNK; e += threads) {
+  for (uint e = thread_number; e < CHUNK * CHUNK; e += group.x) {
     const uint i = e / CHUNK, j = e % CHUNK;
     if (j < i) {
       a[e] *= beta[place.gate(i)] * precise::exp(sums[place.gate(j)] - sums[place.gate(i)]);
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  for (uint j = thread_number; j < CHUNK; j += threads) {
+  for (uint j = thread_number; j < CHUNK; j += group.x) {
     const float decay = precise::exp(-sums[place.gate(j)]);
     for (uint i = 0; i < CHUNK; i++) {
       float value = i == j ? beta[place.gate(j)] : 0.0f;
@@ -202,7 +202,7 @@ kernel void chunk_states(device const float *k [[buffer(0)]],
   threadgroup float rows[TILE * 256], deltas[CHUNK * TILE];
   const uint n = sizes.key_dim, first = at.x * TILE;
   state += (ulong(at.z) * sizes.heads + at.y) * state_dims.x * state_dims.y;
-  for (uint e = thread_number; e < TILE * n; e += threads) {
+  for (uint e = thread_number; e < TILE * n; e += group.x) {
     const uint i = first + e / n, j = e % n;
     rows[e] = i < state_dims.x && j < state_dims.y ? state[ulong(i) * state_dims.y + j] : 0.0f;
   }
@@ -220,12 +220,12 @@ kernel void chunk_states(device const float *k [[buffer(0)]],
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
     const float last = sums[place.gate(CHUNK)];
-    for (uint e = thread_number; e < CHUNK * TILE; e += threads) {
+    for (uint e = thread_number; e < CHUNK * TILE; e += group.x) {
       device float *value = values + ulong(e / TILE) * sizes.value_dim + e % TILE;
       *value -= deltas[e];
       deltas[e] = *value * precise::exp(sums[place.gate(e / TILE)] - last);
     }
-    for (uint e = thread_number; e < TILE * n; e += threads) {
+    for (uint e = thread_number; e < TILE * n; e += group.x) {
       kept[e] = rows[e];
       rows[e] *= precise::exp(-last);
     }
@@ -243,7 +243,7 @@ kernel void chunk_states(device const float *k [[buffer(0)]],
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  for (uint e = thread_number; e < TILE * n; e += threads) {
+  for (uint e = thread_number; e < TILE * n; e += group.x) {
     const uint i = first + e / n, j = e % n;
     if (i < state_dims.x && j < state_dims.y) {
       state[ulong(i) * state_dims.y + j] = rows[e];
@@ -272,7 +272,7 @@ kernel void chunk_output(device const float *q [[buffer(0)]],
   before += place.number() * width * n;
   lower_products(q, k, n, shares, simdgroup, simdgroups);
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  for (uint e = thread_number; e < CHUNK * CHUNK; e += threads) {
+  for (uint e = thread_number; e < CHUNK * CHUNK; e += group.x) {
     const uint i = e / CHUNK, j = e % CHUNK;
     shares[e] = j <= i ? shares[e] * precise::exp(sums[place.gate(j)] - sums[place.gate(i)]) : 0.0f;
   }

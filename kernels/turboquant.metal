@@ -35,7 +35,7 @@ kernel void tq_quantize(device const T *x [[buffer(0)]],
                         uint3 at [[threadgroup_position_in_grid]],
                         uint3 groups [[threadgroups_per_grid]],
                         uint thread_number [[thread_index_in_threadgroup]],
-                        uint threads [[threads_per_threadgroup]],
+                        uint3 group [[threads_per_threadgroup]],
                         uint lane [[thread_index_in_simdgroup]],
                         uint simdgroup [[simdgroup_index_in_threadgroup]],
                         uint simdgroups [[simdgroups_per_threadgroup]]) {
@@ -50,11 +50,11 @@ kernel void tq_quantize(device const T *x [[buffer(0)]],
   x += (ulong(batch) * tokens * heads + row_number) * n;
   codes += place * (n / 8 * bits);
   norms += place * (n / block);
-  for (uint i = thread_number; i < n; i += threads) {
+  for (uint i = thread_number; i < n; i += group.x) {
     row[i] = has_signs ? with_sign(float(x[i]), signs, i) : float(x[i]);
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  hadamard(row, n, thread_number, threads);
+  hadamard(row, n, thread_number, group.x);
   for (uint b = simdgroup; b < n / block; b += simdgroups) {
     threadgroup const float *values = row + b * block;
     float squares = 0;

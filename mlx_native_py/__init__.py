@@ -1,10 +1,8 @@
 """Metal compute from Python: Apple's Metal through PyObjC, or a software Metal that runs the same kernels."""
 
-from . import counters, fast, fn, kernel_profile, ops, settings
-from .buffer import MlxBuffer
-from .buffer_pool import MlxBufferPool, PoolStatistics
-from .compile_options import CompileOptions
-from .compiled import kernel
+from . import counters, fn, ops, settings
+from .calls import fast
+from .calls.library import kernel
 from .counters import (
     auto_barrier_concurrent_count,
     auto_barrier_count,
@@ -30,7 +28,7 @@ from .encoder import (
     RecordedBinding,
     Ticket,
 )
-from .encoder_session import EncoderSession
+from .encoder.session import EncoderSession
 from .errors import (
     BackendError,
     BufferAllocationError,
@@ -43,20 +41,24 @@ from .errors import (
     KernelNotFound,
     MlxError,
     ModelFileError,
-    ResidencySetError,
     SettingsError,
     ShaderCompilationError,
     WaitTimeout,
 )
 from .graph import ComputeGraph, GraphExecutor, GraphSession, GroupStatistics, Outcome, Plan, PreparedOps, Scalars
-from .hazards import Hazard, HazardKind
-from .kernel_registry import KernelLibrary, KernelRegistry
-from .mem_ranges import BufferRange, MemRangeRole, MemRanges
-from .metal import Capabilities, Door, open_metal
-from .metal_capture import MetalCapture
-from .pipeline import Binding, Pipeline
+from .hazards.ranges import Hazard, HazardKind
+from .hazards.tracker import BufferRange, MemRangeRole, MemRanges
+from .memory.buffer import MlxBuffer
+from .memory.pool import MlxBufferPool, PoolStatistics
+from .metal import Backend, Capabilities, open_metal
+from .pipelines.compile_options import CompileOptions
+from .pipelines.pipeline import Binding, Pipeline
+from .pipelines.registry import KernelLibrary, KernelRegistry
+from .profiling import kernel_profile
+from .profiling.metal_capture import MetalCapture
 
 __all__ = [
+    "Backend",
     "BackendError",
     "Barrier",
     "Binding",
@@ -75,7 +77,6 @@ __all__ = [
     "DType",
     "DeviceNotFound",
     "DispatchKind",
-    "Door",
     "EncoderSession",
     "EncoderStateError",
     "ForkedProcessError",
@@ -103,7 +104,6 @@ __all__ = [
     "PoolStatistics",
     "PreparedOps",
     "RecordedBinding",
-    "ResidencySetError",
     "Scalars",
     "SettingsError",
     "ShaderCompilationError",

@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import settings
-from .allocation import Allocation, adopt, allocate, allocation_behind, over_pages
-from .buffer import Array, MlxBuffer, as_array
-from .dtypes import DType
+from .dtypes import DType, narrowed
 from .errors import DeviceNotFound, EncoderStateError, ForkedProcessError, InvalidArgument
-from .metal import Door, open_metal
-from .residency import open_residency
-from .settings import DeviceChoice
-from .shapes import as_shape, whole
+from .memory.allocation import Allocation, adopt, allocate, allocation_behind, over_pages
+from .memory.buffer import Array, MlxBuffer, as_array
+from .memory.residency import open_residency
+from .memory.shapes import as_shape, whole
+from .metal import Backend, open_metal
+from .settings import BackendName
 
 if TYPE_CHECKING:
-    from .buffer_pool import MlxBufferPool
-    from .compiled import Library
+    from .calls.library import Library
     from .encoder import CommandEncoder, Submissions
-    from .encoder_session import EncoderSession
+    from .encoder.session import EncoderSession
     from .graph import ComputeGraph
-    from .kernel_registry import KernelRegistry
+    from .memory.pool import MlxBufferPool
+    from .pipelines.registry import KernelRegistry
 
 __all__ = ["MlxDevice"]
 
@@ -54,16 +54,16 @@ class MlxDevice:
     MlxBuffer(f32[2, 2], 16 bytes) 0.0
     """
 
-    def __init__(self, backend: DeviceChoice | None = None, *, door: Door | None = None) -> None:
-        self.door = open_metal(backend) if door is None else door
-        with self.door.autorelease_pool():
-            self.mtl = self.door.default_device()
+    def __init__(self, backend: Backend | BackendName | None = None) -> None:
+        self.backend = backend if isinstance(backend, Backend) else open_metal(backend)
+        with self.backend.autorelease_pool():
+            self.mtl = self.backend.default_device()
             self.queue = self.mtl.newCommandQueue()
             if self.queue is None:
-                raise DeviceNotFound(f"the {self.door.kind} device gives no command queue")
-            self.capabilities = self.door.capabilities(self.mtl)
+                raise DeviceNotFound(f"the {self.backend.kind} device gives no command queue")
+            self.capabilities = self.backend.capabilities(self.mtl)
             wanted = not settings.current().no_residency
-            self.residency = open_residency(self.door, self.mtl, self.queue, self.capabilities, wanted=wanted)
+            self.residency = open_residency(self.backend, self.mtl, self.queue, self.capabilities, wanted=wanted)
         self._pid = os.getpid()
         self._closed = False
         self._lock = threading.RLock()
@@ -92,7 +92,7 @@ class MlxDevice:
         (32768, 4096, 'soft')
         """
         return {
-            "backend": self.door.kind,
+            "backend": self.backend.kind,
             **asdict(self.capabilities),
             **_FIXED_LIMITS,
             "page_size": mmap.PAGESIZE,
@@ -101,7 +101,7 @@ class MlxDevice:
         }
 
     def __repr__(self) -> str:
-        return f"MlxDevice({self.name!r}, {self.door.kind}{', closed' * self._closed})"
+        return f"MlxDevice({self.name!r}, {self.backend.kind}{', closed' * self._closed})"
 
     # Buffers
 
@@ -151,6 +151,8 @@ class MlxDevice:
         np.uint32(7)
         """
         array = _elements(source, dtype)
+        if copy is False and isinstance(source, np.ndarray) and source.dtype != array.dtype:
+            raise InvalidArgument(f"cannot use {source.dtype} memory as {DType.of(array.dtype)} without a copy")
         found = None
         if copy is not True:
             try:
@@ -172,18 +174,18 @@ class MlxDevice:
         nbytes = count * kind.size
         if nbytes > int(mtl.length()):
             raise InvalidArgument(f"{kind}{list(axes)} takes {nbytes} bytes, and the MTLBuffer has {mtl.length()}")
-        return MlxBuffer(adopt(self.door, mtl, self.residency), kind, axes, 0, nbytes)
+        return MlxBuffer(adopt(self.backend, mtl, self.residency), kind, axes, 0, nbytes)
 
     def buffer_pool(self, **options: Any) -> MlxBufferPool:
         """A pool of buffers of this device; see `MlxBufferPool`."""
-        from .buffer_pool import MlxBufferPool
+        from .memory.pool import MlxBufferPool
 
         return MlxBufferPool(self, **options)
 
     def allocate(self, nbytes: int) -> Allocation:
         """Memory as such, for whoever makes buffers over it; not cleared."""
         self.require_open()
-        return allocate(self.door, self.mtl, nbytes, self.capabilities.max_buffer_length, self.residency)
+        return allocate(self.backend, self.mtl, nbytes, self.capabilities.max_buffer_length, self.residency)
 
     def _over(self, array: Array) -> MlxBuffer:
         self.require_open()
@@ -194,7 +196,7 @@ class MlxDevice:
             behind.require_live()
             return MlxBuffer(behind, kind, array.shape, _address(array) - behind.address, array.nbytes)
         limit = self.capabilities.max_buffer_length
-        allocation, offset = over_pages(self.door, self.mtl, array, limit, self.residency)
+        allocation, offset = over_pages(self.backend, self.mtl, array, limit, self.residency)
         return MlxBuffer(allocation, kind, array.shape, offset, array.nbytes)
 
     # Work
@@ -205,7 +207,7 @@ class MlxDevice:
         self.require_open()
         with self._lock:
             if self._kernels is None:
-                from .kernel_registry import KernelRegistry
+                from .pipelines.registry import KernelRegistry
 
                 self._kernels = KernelRegistry(self)
             return self._kernels
@@ -230,7 +232,7 @@ class MlxDevice:
 
     def encoder_session(self, **options: Any) -> EncoderSession:
         """Several command buffers in stages; see `EncoderSession`."""
-        from .encoder_session import EncoderSession
+        from .encoder.session import EncoderSession
 
         self.require_open()
         return EncoderSession(self, **options)
@@ -249,7 +251,7 @@ class MlxDevice:
 
     def compile(self, source: str | Path, **options: Any) -> Library:
         """The kernels of an MSL source as callables; see `mlx_native_py.kernel`."""
-        from .compiled import kernel
+        from .calls.library import kernel
 
         self.require_open()
         return kernel(source, device=self, **options)
@@ -277,7 +279,7 @@ class MlxDevice:
             if self._kernels is not None:
                 self._kernels.save()
             self._kernels = None
-        with self.door.autorelease_pool():
+        with self.backend.autorelease_pool():
             try:
                 if self._submissions is not None:
                     self._submissions.wait_all()
@@ -307,11 +309,7 @@ def _elements(source: Any, dtype: Any) -> Array:
         array: Array = np.frombuffer(source, kind.numpy)
     else:
         array = as_array(source)
-        is_python = isinstance(source, (list, tuple, int, float))
-        if dtype is None and is_python and array.dtype == np.float64:
-            dtype = DType.F32
-        if dtype is not None:
-            array = _converted(array, DType.of(dtype))
+        array = narrowed(array) if dtype is None else _converted(array, DType.of(dtype))
     DType.of(array.dtype)
     as_shape(array.shape)
     return array

@@ -10,7 +10,7 @@ import numpy as np
 
 from .errors import InvalidArgument
 
-__all__ = ["DType"]
+__all__ = ["DType", "DTypeLike", "narrowed"]
 
 
 class DType(Enum):
@@ -79,6 +79,20 @@ class DType(Enum):
         return f"DType.{self.name}"
 
 
+def narrowed(array: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
+    """An array that Metal has a type for: float64, which it lacks, becomes float32, as in MLX; all else stays.
+
+    This is the one rule for float64. It holds wherever an array is read: `device.buffer`, `fn`, a kernel's inputs,
+    `fast.metal_kernel`. An array that a kernel writes to is never converted; it has to have the kernel's own type.
+    """
+    if array.dtype != np.float64:
+        return array
+    with np.errstate(all="ignore"):
+        return array.astype(np.float32)
+
+
+DTypeLike = DType | str | type | np.dtype[Any]
+"""What `DType.of` takes."""
 _BY_NUMPY = {member.numpy: member for member in DType}
 _BY_NAME = {member.name_: member for member in DType} | {"bfloat16": DType.BF16}
 _KNOWN = ", ".join(_BY_NAME)

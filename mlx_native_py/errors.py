@@ -9,7 +9,6 @@ MlxError
 ├── DeviceNotFound          also RuntimeError     the device asked for is not on this machine
 ├── BackendError            also RuntimeError     the device is there, but its bridge cannot be trusted
 ├── ForkedProcessError      also RuntimeError     a device was opened before a fork and used after it
-├── ResidencySetError       also RuntimeError     the device refused a residency set
 ├── EncoderStateError       also RuntimeError     the right call at the wrong time: after a commit, after close, ...
 ├── CaptureError            also RuntimeError     the device cannot write a GPU trace
 ├── CommandBufferError      also RuntimeError     the GPU gave up on a command buffer
@@ -34,7 +33,6 @@ __all__ = [
     "KernelNotFound",
     "MlxError",
     "ModelFileError",
-    "ResidencySetError",
     "SettingsError",
     "ShaderCompilationError",
     "WaitTimeout",
@@ -141,14 +139,6 @@ class ForkedProcessError(MlxError, RuntimeError):
     """A device was opened before a fork and used after it; open another in the child process.
 
     >>> issubclass(ForkedProcessError, RuntimeError)
-    True
-    """
-
-
-class ResidencySetError(MlxError, RuntimeError):
-    """The device refused a residency set.
-
-    >>> issubclass(ResidencySetError, RuntimeError)
     True
     """
 

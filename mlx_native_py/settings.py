@@ -19,9 +19,9 @@ from typing import Any, Literal
 
 from .errors import SettingsError
 
-__all__ = ["DeviceChoice", "EngineChoice", "Settings", "current", "override"]
+__all__ = ["BackendName", "EngineChoice", "Settings", "current", "override"]
 
-DeviceChoice = Literal["auto", "metal", "soft"]
+BackendName = Literal["auto", "metal", "soft"]
 EngineChoice = Literal["auto", "flat", "lanes", "fibers"]
 
 _SCHEDULES = "ordered, reversed or shuffled:SEED with a whole number SEED"
@@ -83,7 +83,7 @@ def _flag(name: str, default: Any, parse: Callable[[str], Any] = _switch) -> Any
 class Settings:
     """Every setting with its default; `metadata["flag"]` of a field names its environment variable."""
 
-    device: DeviceChoice = _flag("MLX_NATIVE_DEVICE", "auto", _choice("auto", "metal", "soft"))
+    device: BackendName = _flag("MLX_NATIVE_DEVICE", "auto", _choice("auto", "metal", "soft"))
 
     profile_cb: bool = _flag("MLX_PROFILE_CB", False)
     profile_dispatch: bool = _flag("MLX_PROFILE_DISPATCH", False)
@@ -128,7 +128,7 @@ def current() -> Settings:
 
 
 def _texts() -> tuple[str | None, ...]:
-    """What the environment says of each flag. A missing name costs an exception by the front door, so where the
+    """What the environment says of each flag. A missing name costs an exception by the usual way, so where the
     mapping keeps its texts in a dict, as CPython's does, they are looked up there."""
     store = getattr(os.environ, "_data", None)
     if not isinstance(store, dict):

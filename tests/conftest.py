@@ -15,7 +15,7 @@ from lanes_report import LanesReport
 
 from mlx_native_py import settings, softmetal
 from mlx_native_py.errors import DeviceNotFound
-from mlx_native_py.metal import Door, open_metal
+from mlx_native_py.metal import Backend, open_metal
 
 NOT_RUN = pytest.StashKey[dict[str, tuple[int, str]]]()
 LANES = pytest.StashKey[LanesReport]()
@@ -57,7 +57,7 @@ def needs_soft(item: pytest.Item) -> bool:
     """Whether a test runs kernels on the software device."""
     params = getattr(getattr(item, "callspec", None), "params", {})
     fixtures = {"soft", "bridge"} & set(getattr(item, "fixturenames", ()))
-    return bool(fixtures) or params.get("door") == "soft" or "soft" in item.path.parts[-2:-1]
+    return bool(fixtures) or params.get("backend") == "soft" or "soft" in item.path.parts[-2:-1]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -110,7 +110,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 @pytest.fixture(params=["soft", pytest.param("metal", marks=pytest.mark.metal)])
-def door(request: pytest.FixtureRequest) -> Iterator[Door]:
+def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     """Each kind of Metal in turn."""
     opened = open_metal(request.param)
     with opened.autorelease_pool():

@@ -11,54 +11,31 @@ from pathlib import Path
 
 from mlx_native_py.metal.contract import CONTRACT
 
-# A module imports from its own layer and from those above it in this list.
+# Top to bottom: a module imports only from members above its own; inside a package the modules are free.
+# A dotted name is one module of a package with a place of its own.
 LAYERS = (
-    ("errors",),
-    ("settings",),
-    ("counters",),
-    ("dtypes",),
-    ("softmetal",),
-    ("metal",),
-    ("kernel_sources", "shapes", "spans", "hazards", "mem_ranges", "kernel_profile", "scalars"),
-    (
-        "residency",
-        "allocation",
-        "dlpack",
-        "buffer",
-        "buffer_pool",
-        "kernel_registry",
-        "pipeline",
-        "compile_options",
-        "pipeline_archive",
-        "function_constants",
-    ),
-    ("encoder", "encoder_session", "graph", "metal_capture", "device", "staging", "compiled", "default_device"),
-    ("fast_source", "fast"),
-    ("ops",),
-    ("fn",),
-    ("weights",),
-    ("models",),
-    ("report",),
-    ("bench",),
-    ("doctor", "cli_table", "cli_model_file", "cli_models"),
-    ("cli",),
-    ("__main__",),
-)
-RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-WITHOUT_SELECTORS = (
+    "errors",
+    "settings",
     "counters",
     "dtypes",
-    "shapes",
-    "spans",
+    "softmetal",
+    "metal",
+    "profiling.kernel_profile",
     "hazards",
-    "mem_ranges",
-    "dlpack",
+    "memory",
+    "pipelines",
+    ("encoder", "profiling", "graph", "device", "default_device", "calls"),
+    "weights",
     "ops",
     "fn",
-    "weights",
     "models",
     "report",
+    "bench",
+    "cli",
+    "__main__",
 )
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in ((names,) if isinstance(names, str) else names)}
+WITHOUT_SELECTORS = ("counters", "dtypes", "hazards", "ops", "fn", "weights", "models", "report")
 SELECTORS = {s.python_name for s in CONTRACT if "_" in s.python_name}
 
 HISTORY = re.compile(
@@ -68,14 +45,21 @@ HISTORY = re.compile(
 )
 
 
+def member_of(dotted: str) -> str:
+    """The layer member that a module belongs to: the longest listed prefix of its dotted name."""
+    parts = dotted.split(".")
+    prefixes = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return next((prefix for prefix in prefixes if prefix in RANK), parts[0])
+
+
 def module_of(path: Path, package: Path) -> str:
-    """The name of the layer member that a file belongs to; empty for the package's own `__init__`."""
-    first = path.relative_to(package).parts[0]
-    return "" if first == "__init__.py" else first.removesuffix(".py")
+    """The layer member that a file belongs to; empty for the package's own `__init__`."""
+    parts = path.relative_to(package).with_suffix("").parts
+    return member_of(".".join(parts).removesuffix(".__init__")) if parts != ("__init__",) else ""
 
 
 def imported(tree: ast.AST, path: Path, package: Path) -> Iterator[str]:
-    """The layer members that a module imports, wherever in the file."""
+    """The layer members that a module imports, wherever in the file: at the top, in a function, for types alone."""
     parents = path.relative_to(package.parent).parts[:-1]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -83,13 +67,13 @@ def imported(tree: ast.AST, path: Path, package: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             base = list(parents[: len(parents) - node.level + 1]) if node.level else []
             stem = ".".join(base + ([node.module] if node.module else []))
-            names = [stem] if stem != package.name else [f"{stem}.{alias.name}" for alias in node.names]
+            names = [f"{stem}.{alias.name}" for alias in node.names]
         else:
             continue
         for name in names:
             first, _, rest = name.partition(".")
             if first == package.name and rest:
-                yield rest.split(".")[0]
+                yield member_of(rest)
 
 
 def layer_faults(tree: ast.AST, path: Path, package: Path) -> Iterator[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mlx_native_py.softmetal.program import Specialised
-from mlx_native_py.softmetal.tiers import LanesTiers
+from mlx_native_py.softmetal.engines.choice import LanesChoice
+from mlx_native_py.softmetal.program import Size
 
 
 class LanesReport:
@@ -14,18 +14,17 @@ class LanesReport:
     def __init__(self) -> None:
         self.taken = 0
         self.reasons: Counter[str] = Counter()
-        take, decline = LanesTiers._take, LanesTiers._decline
+        begin = LanesChoice._begin
 
-        def watched_take(known: object, code: Specialised, state: object) -> None:
-            self.taken += 1
-            take(known, code, state)  # type: ignore[arg-type]
+        def watched(choice: LanesChoice, shape: Size) -> object:
+            build = begin(choice, shape)
+            if build.reason:
+                self.reasons[build.reason] += 1
+            else:
+                self.taken += 1
+            return build
 
-        def watched_decline(known: object, reason: str) -> None:
-            self.reasons[reason] += 1
-            decline(known, reason)  # type: ignore[arg-type]
-
-        LanesTiers._take = staticmethod(watched_take)  # type: ignore[assignment, method-assign]
-        LanesTiers._decline = staticmethod(watched_decline)  # type: ignore[assignment, method-assign]
+        LanesChoice._begin = watched  # type: ignore[assignment, method-assign]
 
     def counts(self) -> tuple[int, dict[str, int]]:
         """As another process can take them in."""

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlx_native_py import MlxDevice, cli
+from mlx_native_py import MlxDevice
 from mlx_native_py.bench import encode, peers, trace
 from mlx_native_py.bench.decode_step import DecodeStep
 from mlx_native_py.bench.null import free_device
+from mlx_native_py.cli import main as cli
 
 MOST_MESSAGES = {"eager": 7.0, "prepared": 6.0, "prepared_bindless": 3.2, "replay": 6.0, "replay_bindless": 3.2}
 MOST_INDIRECT = 60

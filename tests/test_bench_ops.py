@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlx_native_py import MlxDevice, cli, ops
+from mlx_native_py import MlxDevice, ops
 from mlx_native_py.bench import ops as bench
 from mlx_native_py.bench.ops_works import WORKS, Work
+from mlx_native_py.cli import main as cli
 
 pytestmark = pytest.mark.soft
 SMALL = Work("small", "add", lambda: [np.ones(64, np.float32)] * 2, np.add, lambda mx, a, b: a + b, flops=64, bar=True)

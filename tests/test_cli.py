@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mlx_native_py import cli, doctor, settings
+from mlx_native_py import settings
+from mlx_native_py.cli import doctor
+from mlx_native_py.cli import main as cli
 
 
 @pytest.mark.soft
@@ -24,7 +26,7 @@ def test_doctor_when_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert status == 0, printed
     assert "FAULT" not in printed
-    for subject in ("python", "settings", "door", "Apple's Metal", "compiler", "cache folder", "kernel"):
+    for subject in ("python", "settings", "backend", "Apple's Metal", "compiler", "cache folder", "kernel"):
         assert any(line.startswith(subject) for line in printed.splitlines()), subject
 
 

@@ -15,8 +15,8 @@ import gguf
 import numpy as np
 import pytest
 
-from mlx_native_py import cli
 from mlx_native_py.bench import decode
+from mlx_native_py.cli import main as cli
 from mlx_native_py.models import generate, load, prompt_ids
 from mlx_native_py.models.tiny import write_tiny
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mlx_native_py import cli, ops
+from mlx_native_py import fn, ops
+from mlx_native_py.cli import main as cli
 from mlx_native_py.report import ops_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "ops.md"
@@ -42,7 +43,12 @@ def test_every_op_is_described(op: ops.Op) -> None:
     ("op", "function"), [("add", "add"), ("mul", "multiply"), ("sdpa", "scaled_dot_product_attention")]
 )
 def test_functions_are_found(op: str, function: str) -> None:
-    assert ops_table.functions_of(op)[0] == function
+    assert ops.table()[op].functions == (function,)
+
+
+def test_every_function_belongs_to_an_op() -> None:
+    functions = {name for name, value in vars(fn).items() if callable(value) and not name.startswith("_")}
+    assert {name for op in ops.table().values() for name in op.functions} == functions - {"no_such_name"}
 
 
 def test_names_are_those_of_mlx(mlx: None) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mlx_native_py.kernel_sources import kernel_directory, kernel_source
+from mlx_native_py.pipelines.sources import kernel_directory, kernel_source
 
 ROOT = Path(__file__).parent.parent
 DATA = (".metal", ".h", ".cpp", ".clcpp")
@@ -48,7 +48,7 @@ def test_wheel_metadata(wheel: Path) -> None:
         assert re.search(rf"Requires-Dist: {wanted}.*; sys_platform", metadata, re.IGNORECASE)
     assert {"models", "cli", "test", "bench"} <= set(re.findall(r"Provides-Extra: (\w+)", metadata))
     [entry] = [archive.read(n).decode() for n in archive.namelist() if n.endswith("entry_points.txt")]
-    assert "mlx-native = mlx_native_py.cli:main" in entry
+    assert "mlx-native = mlx_native_py.cli.main:main" in entry
 
 
 def test_kernels_are_found_here() -> None:

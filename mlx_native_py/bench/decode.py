@@ -61,10 +61,10 @@ def _ours(model: Any, prompt: list[int], warm: int, tokens: int) -> tuple[Row, l
     with counters.scope() as tally:
         timed, times = _timed(step, tokens)
     speed, cmd_bufs, messages = 1 / statistics.median(times), tally.cmd_bufs / tokens, decoder.plan.message_count
-    is_soft = model.device.door.kind == "soft"
+    is_soft = model.device.backend.kind == "soft"
     passed = cmd_bufs <= _MOST_CMD_BUFS and messages <= _MOST_MESSAGES and (speed >= _LEAST_TPS or not is_soft)
     bar = f"<= {_MOST_CMD_BUFS:g} and <= {_MOST_MESSAGES:g}" + (f", >= {_LEAST_TPS:g} tokens/s" if is_soft else "")
-    engine = f"this package, {model.device.door.kind}"
+    engine = f"this package, {model.device.backend.kind}"
     return Row(engine, speed, None, tokens, cmd_bufs, float(messages), bar, passed), made + timed
 
 

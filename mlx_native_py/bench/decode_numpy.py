@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..buffer import Array, MlxBuffer
 from ..dtypes import DType
+from ..memory.buffer import Array, MlxBuffer
 from ..models.linear import Linear
 from ..models.llama import Block, Model
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..buffer import MlxBuffer
 from ..device import MlxDevice
 from ..encoder import CommandEncoder
+from ..memory.buffer import MlxBuffer
 
 __all__ = ["DecodeStep"]
 

@@ -17,8 +17,8 @@ from typing import Any
 from ..device import MlxDevice
 from ..encoder import CommandEncoder
 from ..graph import ComputeGraph
-from ..hazards import Memory
-from ..mem_ranges import MemRanges
+from ..hazards.ranges import Memory
+from ..hazards.tracker import MemRanges
 from . import peers, trace
 from .decode_step import DecodeStep
 from .null import counting_device, free_device

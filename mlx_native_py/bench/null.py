@@ -80,7 +80,7 @@ class _Queue:
 
 def free_device(device: MlxDevice) -> MlxDevice:
     """Another device on the same Metal, whose encoders answer at once and do nothing."""
-    other = MlxDevice(door=device.door)
+    other = MlxDevice(device.backend)
     shared = _Encoder(_ENCODER.__getitem__)
     other.queue = _Queue(lambda: shared)
     return other
@@ -88,7 +88,7 @@ def free_device(device: MlxDevice) -> MlxDevice:
 
 def counting_device(device: MlxDevice) -> tuple[MlxDevice, Counter[str]]:
     """Another device on the same Metal, whose encoders count their messages by name."""
-    other, counts = MlxDevice(door=device.door), Counter[str]()
+    other, counts = MlxDevice(device.backend), Counter[str]()
 
     def counted(name: str) -> Callable[..., Any]:
         def message(*_: Any) -> None:

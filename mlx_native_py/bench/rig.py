@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import MlxError
-from ..metal import Door
+from ..metal import Backend
+from ..pipelines.compile_options import CompileOptions
 
 __all__ = ["Rig", "median_seconds"]
 
@@ -32,10 +33,11 @@ def median_seconds(work: Callable[[], object], rounds: int) -> float:
 class Rig:
     """A device, a queue and the pipelines of one source."""
 
-    def __init__(self, door: Door, source: str) -> None:
-        self.device = door.default_device()
+    def __init__(self, backend: Backend, source: str) -> None:
+        self.device = backend.default_device()
         self.queue = self.device.newCommandQueue()
-        self.library = _value(self.device.newLibraryWithSource_options_error_(source, None, None))
+        options = CompileOptions().mtl(backend, backend.capabilities(self.device))
+        self.library = _value(self.device.newLibraryWithSource_options_error_(source, options, None))
         self._pipelines: dict[str, Any] = {}
 
     def buffer(self, array: NDArray[Any]) -> Any:

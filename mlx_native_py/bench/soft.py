@@ -117,7 +117,7 @@ class _Bench:
 
 
 def _warm(rig: Rig, work: Work, run: Callable[[], float]) -> None:
-    """Until nothing changes any more: compiled in the background, tried, and settled."""
+    """Until nothing is compiled in the background any more."""
     end = time.monotonic() + _WARM_SECONDS
     while time.monotonic() < end and not rig.settled(work.kernel):
         run()

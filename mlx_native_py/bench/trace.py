@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..buffer import MlxBuffer
 from ..device import MlxDevice
 from ..encoder import CommandEncoder, Out
 from ..graph import ComputeGraph
-from ..pipeline import Pipeline
+from ..memory.buffer import MlxBuffer
+from ..pipelines.pipeline import Pipeline
 
 __all__ = ["BARRIERS", "Call", "DISPATCHES", "calls", "captured", "encode"]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..buffer import MlxBuffer
 from ..errors import InvalidArgument
-from ..pipeline import Binding, Pipeline
+from ..memory.buffer import MlxBuffer
+from ..pipelines.pipeline import Binding, Pipeline
 
 __all__ = ["INLINE_LIMIT", "Out", "argument", "foreign", "refuse_count"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..hazards import Conflict, Hazard
+from ..hazards.ranges import Conflict, Hazard
 from .ticket import Ticket
 
 __all__ = ["Barrier"]

@@ -10,11 +10,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from .. import counters, settings
-from ..buffer import MlxBuffer
 from ..errors import EncoderStateError, InvalidArgument
-from ..hazards import BufferRange, MemRangeRole, Span
-from ..mem_ranges import MemRanges
-from ..pipeline import BUFFER_SLOTS, Pipeline
+from ..hazards.ranges import BufferRange, MemRangeRole, Span
+from ..hazards.tracker import MemRanges
+from ..memory.buffer import MlxBuffer
+from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
 from .barriers import Barrier
 from .compute_pass import ComputePass, Replayable
 from .launch import Launch, plan_launch
@@ -350,8 +350,9 @@ class CommandEncoder:
         if not isinstance(label, str) or not label:
             raise InvalidArgument(f"a label is a non-empty str, not {label!r}")
         self._ticket.label = label
-        self._ticket.mtl.setLabel_(label)
-        self._pass.set_label(label)
+        with self.device.backend.autorelease_pool():
+            self._ticket.mtl.setLabel_(label)
+            self._pass.set_label(label)
 
     def fence_and_commit(self, event: Any, value: int, label: str | None = None) -> Ticket:
         """For sessions: submits the work, which signals `value` of an MTLEvent when it is done."""

@@ -8,10 +8,10 @@ from operator import call
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .. import settings
-from ..buffer import MlxBuffer
 from ..errors import BackendError
-from ..hazards import Span
-from ..pipeline import BUFFER_SLOTS, Pipeline
+from ..hazards.ranges import Span
+from ..memory.buffer import MlxBuffer
+from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
 from .launch import Launch
 from .ticket import Ticket
 
@@ -48,7 +48,7 @@ class ComputePass:
     __slots__ = (
         "_by_threadgroups",
         "_by_threads",
-        "_door",
+        "_backend",
         "_earlier",
         "_in_pass",
         "_mtl",
@@ -67,9 +67,9 @@ class ComputePass:
     )
 
     def __init__(self, device: MlxDevice, ticket: Ticket) -> None:
-        self._door = device.door
+        self._backend = device.backend
         self._ticket = ticket
-        self._scope = device.door.Metal.MTLBarrierScopeBuffers
+        self._scope = device.backend.Metal.MTLBarrierScopeBuffers
         self._samples = ticket.samples
         self._in_pass = ticket.samples is not None and ticket.samples.in_pass
         self._own_passes = ticket.samples is not None and ticket.samples.own_passes
@@ -167,9 +167,9 @@ class ComputePass:
             kept.add(allocation)
 
     def _open(self) -> None:
-        metal, commands = self._door.Metal, self._ticket.mtl
+        metal, commands = self._backend.Metal, self._ticket.mtl
         concurrent = not settings.current().force_serial_dispatch
-        with self._door.autorelease_pool():
+        with self._backend.autorelease_pool():
             self.end()
             if self._own_passes:
                 open_with, how = commands.computeCommandEncoderWithDescriptor_, self._samples.next_pass(concurrent)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidArgument
-from ..pipeline import Pipeline
+from ..pipelines.pipeline import Pipeline
 from .nodes import DispatchKind, Size
 
 __all__ = ["Launch", "plan_launch"]

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ..buffer import MlxBuffer
 from ..errors import InvalidArgument
-from ..hazards import BufferRange
-from ..pipeline import Pipeline
+from ..hazards.ranges import BufferRange
+from ..memory.buffer import MlxBuffer
+from ..pipelines.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from .launch import Launch

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
-from ..buffer import MlxBuffer
 from ..errors import InvalidArgument
-from ..hazards import Span
-from ..pipeline import Pipeline
+from ..hazards.ranges import Span
+from ..memory.buffer import MlxBuffer
+from ..pipelines.pipeline import Pipeline
 from .arguments import INLINE_LIMIT, Out, argument, foreign, refuse_count
 from .compute_pass import ComputePass, Values
 from .nodes import RecordedBinding

@@ -10,15 +10,15 @@ from collections import deque
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from .. import kernel_profile
 from ..errors import BackendError, EncoderStateError, ForkedProcessError, WaitTimeout
-from ..kernel_profile import MEASURED, SIMULATED, CommandBufferEntry
+from ..profiling import kernel_profile
+from ..profiling.kernel_profile import MEASURED, SIMULATED, CommandBufferEntry
 from .ticket import Ticket
 from .timing import SampleBuffers
 
 if TYPE_CHECKING:
-    from ..allocation import Allocation
     from ..device import MlxDevice
+    from ..memory.allocation import Allocation
 
 __all__ = ["SLOTS", "Submissions"]
 
@@ -34,11 +34,11 @@ class Submissions:
 
     def __init__(self, device: MlxDevice) -> None:
         self._pid = os.getpid()
-        self._door = device.door
+        self._backend = device.backend
         self._mtl_queue = device.queue
         self._residency = device.residency
-        self._completed = device.door.Metal.MTLCommandBufferStatusCompleted
-        self._committed = device.door.Metal.MTLCommandBufferStatusCommitted
+        self._completed = device.backend.Metal.MTLCommandBufferStatusCompleted
+        self._committed = device.backend.Metal.MTLCommandBufferStatusCommitted
         self._event = device.mtl.newSharedEvent()
         self._can_wait = device.capabilities.shared_event_wait
         self._lock = threading.RLock()
@@ -47,7 +47,7 @@ class Submissions:
         self._flying: deque[Ticket] = deque()
         self._unseen: list[Ticket] = []
         self.samples = SampleBuffers(device)
-        self.provenance = SIMULATED if device.door.timing == "simulated" else MEASURED
+        self.provenance = SIMULATED if device.backend.timing == "simulated" else MEASURED
         kernel_profile.add_source(self)
 
     def begin(self, *, unretained: bool) -> Ticket:
@@ -62,7 +62,7 @@ class Submissions:
             self._open.add(ticket)
         try:
             self._make_room()
-            with self._door.autorelease_pool():
+            with self._backend.autorelease_pool():
                 queue = self._mtl_queue
                 ticket.mtl = queue.commandBufferWithUnretainedReferences() if unretained else queue.commandBuffer()
             if ticket.mtl is None:
@@ -81,7 +81,7 @@ class Submissions:
 
     def submit(self, ticket: Ticket) -> None:
         """Sends the command buffer off, behind all that were sent before."""
-        with self._lock, self._door.autorelease_pool():
+        with self._lock, self._backend.autorelease_pool():
             self.collect()
             self._residency.flush()
             self._value += 1
@@ -187,7 +187,7 @@ class Submissions:
 
     def _settle(self, ticket: Ticket) -> None:
         """Takes down the outcome; the event comes a moment before the status, so this waits for that moment."""
-        with self._lock, self._door.autorelease_pool():
+        with self._lock, self._backend.autorelease_pool():
             if ticket.is_closed:
                 return
             finding: Exception | None = None

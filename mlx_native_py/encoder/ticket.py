@@ -7,11 +7,11 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CommandBufferError, EncoderStateError
-from ..pipeline import Pipeline
+from ..pipelines.pipeline import Pipeline
 from .nodes import CapturedOpKind, Dispatched
 
 if TYPE_CHECKING:
-    from ..allocation import Allocation
+    from ..memory.allocation import Allocation
     from .submissions import Submissions
 
 __all__ = ["Ticket"]

@@ -8,8 +8,14 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .. import kernel_profile
-from ..kernel_profile import DispatchEntry, Provenance, convert_gpu_ticks_to_ns, record_clock_pair, unsupported
+from ..profiling import kernel_profile
+from ..profiling.kernel_profile import (
+    DispatchEntry,
+    Provenance,
+    convert_gpu_ticks_to_ns,
+    record_clock_pair,
+    unsupported,
+)
 from .nodes import Dispatched
 
 if TYPE_CHECKING:
@@ -26,7 +32,7 @@ class SampleBuffers:
     """The sample buffers of a device, used again and again because a process may have only a few."""
 
     def __init__(self, device: MlxDevice) -> None:
-        self._door = device.door
+        self._backend = device.backend
         self._mtl = device.mtl
         able = device.capabilities
         self.in_pass = able.timestamp_counters and able.dispatch_boundary_sampling
@@ -51,7 +57,7 @@ class SampleBuffers:
         with self._lock:
             if self._free:
                 return self._free.pop(), ""
-        metal = self._door.Metal
+        metal = self._backend.Metal
         wanted = str(metal.MTLCommonCounterSetTimestamp)
         counters = next(each for each in self._mtl.counterSets() if str(each.name()) == wanted)
         descriptor = metal.MTLCounterSampleBufferDescriptor.alloc().init()
@@ -79,7 +85,7 @@ class SampleBuffers:
 
     def pass_descriptor(self, concurrent: bool, sample: tuple[Any, int] | None) -> Any:
         """Of a pass that is sampled at its start and its end."""
-        metal = self._door.Metal
+        metal = self._backend.Metal
         descriptor = metal.MTLComputePassDescriptor.computePassDescriptor()
         descriptor.setDispatchType_(metal.MTLDispatchTypeConcurrent if concurrent else metal.MTLDispatchTypeSerial)
         if sample is not None:

@@ -9,16 +9,14 @@ array([1., 2., 3.], dtype=float32)
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from typing import Any
+from typing import TYPE_CHECKING
 
-for _found in pkgutil.iter_modules(__path__):
-    _module = importlib.import_module(f"{__name__}.{_found.name}")
-    if _found.name != "call":
-        globals().update({name: getattr(_module, name) for name in _module.__all__})
+from ..ops.op import no_such_name
+from .derived import *
+from .written import *
 
+# Hidden from type checkers, which would take it as a promise that every name exists.
+if not TYPE_CHECKING:
 
-def __getattr__(name: str) -> Any:
-    known = sorted(name for name, value in globals().items() if callable(value) and not name.startswith("_"))
-    raise AttributeError(f"there is no function {name!r}; there are: {', '.join(known)}")
+    def __getattr__(name: str) -> None:
+        raise no_such_name("function", name, globals())

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from ..buffer import MlxBuffer, as_array
+import numpy as np
+import numpy.typing as npt
+
 from ..default_device import default_device
 from ..device import MlxDevice
 from ..encoder import CommandEncoder
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer, as_array
 
-__all__ = ["Call", "call"]
+__all__ = ["Array", "Call", "call"]
+
+Array = MlxBuffer | npt.ArrayLike
+"""A buffer, an array of any library, or numbers in lists."""
 
 
 class Call:
@@ -21,17 +26,34 @@ class Call:
     def __init__(self, enc: CommandEncoder) -> None:
         self.enc = enc
 
-    def put(self, given: Any, name: str) -> MlxBuffer:
+    def put(self, given: Array, name: str) -> MlxBuffer:
         """`given` as a buffer: itself, or a copy of an array of any library."""
         if isinstance(given, MlxBuffer):
             return given
-        array = as_array(given)
-        if array.dtype == "float64":
-            array = array.astype("float32")
         try:
-            return self.enc.device.buffer(array, copy=None)
+            return self.enc.device.buffer(given, copy=None)
         except InvalidArgument as problem:
             raise InvalidArgument(f"{name}: {problem}") from None
+
+    def put_if(self, given: Array | None, name: str) -> MlxBuffer | None:
+        """`given` as a buffer, where there is one."""
+        return None if given is None else self.put(given, name)
+
+    def put_count(self, given: Array | int, name: str) -> MlxBuffer | int:
+        """A number as it is, or several as a buffer."""
+        return given if isinstance(given, int) else self.put_integers(given, name)
+
+    def put_integers(self, given: Array, name: str) -> MlxBuffer:
+        """Indices, positions or counts as a buffer: u32, or i32 where there is a negative one."""
+        if isinstance(given, MlxBuffer):
+            return given
+        array = as_array(given)
+        if array.dtype.kind not in "iu":
+            raise InvalidArgument(f"{name} is {array.dtype}{list(array.shape)}, expected whole numbers")
+        low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
+        if low < -(2**31) or high >= (2**31 if low < 0 else 2**32):
+            raise InvalidArgument(f"{name} has numbers from {low} to {high}, expected at most 32 bits")
+        return self.put(array.astype(np.int32 if low < 0 else np.uint32), name)
 
 
 @contextmanager

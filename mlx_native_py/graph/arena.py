@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..buffer import Array, MlxBuffer, exactly
 from ..dtypes import DType
 from ..encoder import CapturedDispatch
 from ..errors import InvalidArgument
-from ..pipeline import Binding
+from ..memory.buffer import Array, MlxBuffer, exactly
+from ..pipelines.pipeline import Binding
 
 if TYPE_CHECKING:
     from ..device import MlxDevice

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import settings
-from ..allocation import Allocation
-from ..buffer import MlxBuffer
 from ..encoder import CapturedDispatch, CapturedNode, CommandEncoder, Ticket
 from ..errors import EncoderStateError, InvalidArgument
+from ..memory.allocation import Allocation
+from ..memory.buffer import MlxBuffer
 from .fuse import fused
 from .memory import shared_memory, without_dead_stores
 from .moves import Moves, check_apart

@@ -10,13 +10,13 @@ from types import TracebackType
 from typing import Self
 
 from .. import counters
-from ..buffer import MlxBuffer
 from ..device import MlxDevice
 from ..encoder import CommandEncoder, Ticket
 from ..errors import EncoderStateError, InvalidArgument
-from ..hazards import HasSpan
-from ..mem_ranges import MemRanges
-from ..metal_capture import MetalCapture
+from ..hazards.ranges import HasSpan
+from ..hazards.tracker import MemRanges
+from ..memory.buffer import MlxBuffer
+from ..profiling.metal_capture import MetalCapture
 from .compute_graph import ComputeGraph
 
 __all__ = ["GraphExecutor", "GraphSession", "GroupStatistics", "Outcome"]
@@ -110,6 +110,8 @@ class GraphSession:
     def __init__(self, device: MlxDevice, *, recording: bool) -> None:
         self.device = device
         self.recording = recording
+        # A trace holds the command buffers that are made after it has begun.
+        self._trace = MetalCapture.from_env(device)
         self.encoder: CommandEncoder = device.command_encoder()
         self.barrier_count = 0
         """Barriers placed by this session's own methods."""
@@ -119,9 +121,6 @@ class GraphSession:
         self._statistics = GroupStatistics()
         self._finished = False
         self._started = time.perf_counter()
-        self._trace = MetalCapture.from_env(device)
-        if self._trace is not None:
-            self._trace.begin()
         if recording:
             self.encoder.start_capture()
 

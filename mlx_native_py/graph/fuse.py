@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import counters
-from ..allocation import Allocation
-from ..buffer import MlxBuffer
 from ..encoder import CapturedDispatch, CapturedNode, CommandEncoder
 from ..errors import InvalidArgument
-from ..hazards import BufferRange, Span
-from ..kernel_sources import kernel_families, kernel_source
-from ..mem_ranges import MemRanges
-from ..pipeline import Pipeline
+from ..hazards.ranges import BufferRange, Span
+from ..hazards.tracker import MemRanges
+from ..memory.allocation import Allocation
+from ..memory.buffer import MlxBuffer
+from ..pipelines.pipeline import Pipeline
+from ..pipelines.sources import kernel_families, kernel_source
 from .order import is_annotated
 
 if TYPE_CHECKING:

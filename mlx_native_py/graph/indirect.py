@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..errors import MlxError
-from ..pipeline import BUFFER_SLOTS
-from .prepared import Prepared, declare
+from ..memory.buffer import MlxBuffer
+from ..pipelines.pipeline import BUFFER_SLOTS
+from .prepared import Prepared, allocations, declare
 
 if TYPE_CHECKING:
     from ..device import MlxDevice
@@ -29,6 +29,8 @@ class Indirect:
         self._range = (0, len(sequence))
         self.arena = arena
         """The only one that the commands know."""
+        reached = allocations(each.step.node for each in sequence)
+        self._resources = (*(each.mtl for each in reached), arena.mtl)
         self._help = None if device.capabilities.indirect_pipelines_stay_resident else _Help(device, sequence)
 
     @property
@@ -38,9 +40,9 @@ class Indirect:
     def hold(self, _: object) -> None:
         """For the encoder, which keeps this like memory until the GPU is done: a command buffer may not."""
 
-    def send(self, enc: Any, resources: Sequence[Any]) -> None:
+    def send(self, enc: Any) -> None:
         """Runs the commands on an MTLComputeCommandEncoder."""
-        declare(self._device, enc, [*resources, self.arena.mtl])
+        declare(self._device, enc, self._resources)
         if self._help is not None:
             self._help.send(enc)
         enc.executeCommandsInBuffer_withRange_(self._mtl, self._range)
@@ -90,7 +92,7 @@ def indirect(device: MlxDevice, sequence: Sequence[Prepared], arena: MlxBuffer) 
         pipelines = {each.pipeline: device.kernels.indirect(each.pipeline).mtl for each in sequence}
     except MlxError as reason:
         return str(reason)
-    with device.door.autorelease_pool():
+    with device.backend.autorelease_pool():
         mtl = _new(device, len(sequence))
         if mtl is None:
             return f"{device.name} gives no indirect command buffer"
@@ -104,7 +106,7 @@ def _reaches_far(node: Any) -> bool:
 
 
 def _new(device: MlxDevice, count: int) -> Any:
-    metal = device.door.Metal
+    metal = device.backend.Metal
     descriptor = metal.MTLIndirectCommandBufferDescriptor.alloc().init()
     kinds = metal.MTLIndirectCommandTypeConcurrentDispatch | metal.MTLIndirectCommandTypeConcurrentDispatchThreads
     descriptor.setCommandTypes_(kinds)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from weakref import ReferenceType, ref
 
-from ..allocation import Allocation
 from ..encoder import Ticket
+from ..memory.allocation import Allocation
 
 __all__ = ["Lease"]
 

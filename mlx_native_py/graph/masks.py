@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..encoder import CapturedDispatch
-from ..hazards import Memory, Span
+from ..hazards.ranges import Memory, Span
 from .order import is_annotated
 
 __all__ = ["Masks", "hazard_masks"]

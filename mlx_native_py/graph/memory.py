@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ..allocation import Allocation
-from ..buffer import MlxBuffer
 from ..device import MlxDevice
 from ..dtypes import DType
 from ..encoder import CapturedDispatch, CapturedNode
-from ..hazards import Memory, Span
-from ..spans import Spans
+from ..hazards.ranges import Memory, Span
+from ..hazards.spans import Spans
+from ..memory.allocation import Allocation
+from ..memory.buffer import MlxBuffer
 from .moves import Moves
 from .order import is_annotated, placed
 

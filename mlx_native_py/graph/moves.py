@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ..buffer import MlxBuffer
 from ..encoder import CapturedDispatch, CapturedNode, RecordedBinding
 from ..errors import InvalidArgument
-from ..hazards import BufferRange, Memory
+from ..hazards.ranges import BufferRange, Memory
+from ..memory.buffer import MlxBuffer
 
 __all__ = ["Moves", "check_apart"]
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..encoder import CapturedDispatch, CapturedNode
-from ..hazards import Conflict, Span
-from ..mem_ranges import MemRanges
+from ..hazards.ranges import Conflict, Span
+from ..hazards.tracker import MemRanges
 
 __all__ = ["Step", "ends_fenced", "is_annotated", "placed", "reordered", "spans"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from ..hazards import BufferRange, Memory
+from ..hazards.ranges import BufferRange, Memory
 from .order import Step
 
 if TYPE_CHECKING:

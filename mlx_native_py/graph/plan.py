@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..buffer import MlxBuffer
 from ..encoder import CommandEncoder, Ticket
 from ..encoder.resolver import Values
 from ..errors import EncoderStateError, InvalidArgument
-from ..hazards import Span
+from ..hazards.ranges import Span
+from ..memory.buffer import MlxBuffer
 from .arena import Arena, Scalars
 from .compute_graph import check_binding, counted
 from .indirect import Indirect, indirect
@@ -76,7 +76,7 @@ class Plan:
         self.barrier_count = sum(step.barrier for step in self.steps) + self._closes
         self.reads, self.writes = _touched(self.steps)
         self._allocations = allocations(step.node for step in self.steps)
-        self._resources = [each.mtl for each in self._allocations]
+        self._resources = tuple(each.mtl for each in self._allocations)
         self._lease = Lease(self._allocations)
         self._prepared, self._arena = prepared, arena
         self._left = Left(prepared, arena)
@@ -101,7 +101,7 @@ class Plan:
     def _straight(self) -> Replay:
         """The replay line by line; one that is indirect needs it only where its arena is not free."""
         if self._replay is None:
-            scope = self.device.door.Metal.MTLBarrierScopeBuffers
+            scope = self.device.backend.Metal.MTLBarrierScopeBuffers
             sent = [message for each in messages(self._prepared, scope) for message in each]
             if self._closes:
                 sent.append(Message("memoryBarrierWithScope_", (scope,)))
@@ -159,10 +159,10 @@ class Plan:
                 declare(self.device, mtl, self._resources)
             self._straight()(mtl, numbers.mtl)
             return
-        scope = self.device.door.Metal.MTLBarrierScopeBuffers
+        scope = self.device.backend.Metal.MTLBarrierScopeBuffers
         if self.steps[0].barrier:
             mtl.memoryBarrierWithScope_(scope)
-        commands.send(mtl, self._resources)
+        commands.send(mtl)
         if self._closes:
             mtl.memoryBarrierWithScope_(scope)
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..allocation import Allocation
-from ..buffer import MlxBuffer
 from ..encoder import CapturedDispatch
 from ..encoder.resolver import Resolver, Values
 from ..errors import InvalidArgument
-from ..pipeline import BUFFER_SLOTS, Pipeline
+from ..memory.allocation import Allocation
+from ..memory.buffer import MlxBuffer
+from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
 from .arena import Arena
 from .bindless import ADDRESS_BYTES, bindless_source
 from .order import Step
@@ -90,7 +90,7 @@ def declare(device: MlxDevice, enc: Any, resources: Sequence[Any]) -> None:
     """Says what commands and tables reach, which Metal cannot see: it orders passes by that, resident or not."""
     if not resources:
         return
-    metal = device.door.Metal
+    metal = device.backend.Metal
     enc.useResources_count_usage_(resources, len(resources), metal.MTLResourceUsageRead | metal.MTLResourceUsageWrite)
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ..encoder import CommandEncoder, Ticket
 from ..encoder.resolver import Values
 from ..errors import InvalidArgument
-from ..hazards import Span
-from ..pipeline import BUFFER_SLOTS
+from ..hazards.ranges import Span
+from ..pipelines.pipeline import BUFFER_SLOTS
 from .arena import Arena, Scalars
 from .compute_graph import counted
 from .lease import Lease
@@ -42,7 +42,7 @@ class PreparedOps:
     def __init__(self, graph: ComputeGraph, *, scalars: Iterable[str] = (), bindless: bool = False) -> None:
         self.device = graph.device
         self._bindless = bindless
-        self._scope = self.device.door.Metal.MTLBarrierScopeBuffers
+        self._scope = self.device.backend.Metal.MTLBarrierScopeBuffers
         steps = [Step(node) for node in graph.dispatches]
         self._arena = Arena(self.device, scalars)
         check(self.device, steps)

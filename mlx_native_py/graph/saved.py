@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..allocation import Allocation
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CapturedBarrier, CapturedDispatch, CapturedNode, CapturedOpKind, Launch, RecordedBinding
 from ..encoder.arguments import INLINE_LIMIT, argument
 from ..encoder.launch import plan_launch
 from ..errors import InvalidArgument, MlxError, ModelFileError
-from ..hazards import BufferRange, MemRangeRole
-from ..kernel_registry import source_digest
-from ..shapes import as_shape
+from ..hazards.ranges import BufferRange, MemRangeRole
+from ..memory.allocation import Allocation
+from ..memory.buffer import MlxBuffer
+from ..memory.shapes import as_shape
+from ..pipelines.registry import source_digest
 from .saved_fields import Fields
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The door to Metal: PyObjC's where it works, else the software one, behind one value."""
+"""The backend: Apple's Metal through PyObjC where it works, else software Metal, as one value."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any, Literal, get_args
 
 from .. import settings
 from ..errors import DeviceNotFound, SettingsError
-from ..settings import DeviceChoice
-from .capabilities import Capabilities, probe
+from ..settings import BackendName
+from .capabilities import SIMDGROUP_WIDTH, Capabilities, probe
 
-__all__ = ["Capabilities", "Door", "open_metal"]
+__all__ = ["Backend", "Capabilities", "SIMDGROUP_WIDTH", "open_metal"]
 
 
 @dataclass(frozen=True)
-class Door:
-    """What stands behind the door; nothing above it looks at `kind` to decide what to do.
+class Backend:
+    """Metal as the rest of the package sees it; nothing above looks at `kind` to decide what to do.
 
-    >>> door = open_metal("soft")
-    >>> with door.autorelease_pool():
-    ...     print(door.kind, door.default_device().newBufferWithLength_options_(16, 0).length())
+    >>> backend = open_metal("soft")
+    >>> with backend.autorelease_pool():
+    ...     print(backend.kind, backend.default_device().newBufferWithLength_options_(16, 0).length())
     soft 16
     """
 
@@ -31,7 +31,7 @@ class Door:
     Metal: Any
     """Metal's functions, classes and constants, under PyObjC's names."""
     autorelease_pool: Callable[[], AbstractContextManager[None]]
-    """`with door.autorelease_pool():` around each submission."""
+    """`with backend.autorelease_pool():` around each submission."""
     url: Callable[[str | Path], Any]
     """A file URL for selectors that take an NSURL."""
     declined: str = ""
@@ -43,7 +43,7 @@ class Door:
         """The MTLDevice that Metal itself prefers."""
         device = self.Metal.MTLCreateSystemDefaultDevice()
         if device is None:
-            raise DeviceNotFound(f"the {self.kind} door is open, but there is no device behind it")
+            raise DeviceNotFound(f"the {self.kind} backend has no device")
         return device
 
     def capabilities(self, device: Any) -> Capabilities:
@@ -52,15 +52,15 @@ class Door:
             return probe(self.Metal, device)
 
 
-def open_metal(device: DeviceChoice | None = None) -> Door:
-    """Opens Metal: `device` or else `MLX_NATIVE_DEVICE` says which (auto, metal or soft).
+def open_metal(backend: BackendName | None = None) -> Backend:
+    """Opens Metal: `backend` or else `MLX_NATIVE_DEVICE` says which (auto, metal or soft).
 
     >>> open_metal("soft").capabilities(open_metal("soft").default_device()).max_threadgroup_memory
     32768
     """
-    choice = settings.current().device if device is None else device
-    if choice not in get_args(DeviceChoice):
-        raise SettingsError(f"device is {choice!r}; allowed: {', '.join(get_args(DeviceChoice))}")
+    choice = settings.current().device if backend is None else backend
+    if choice not in get_args(BackendName):
+        raise SettingsError(f"device is {choice!r}; allowed: {', '.join(get_args(BackendName))}")
     if choice == "soft":
         return _open_soft("the software device was asked for")
     try:
@@ -75,16 +75,16 @@ def open_metal(device: DeviceChoice | None = None) -> Door:
         ) from reason
 
 
-def _open_pyobjc() -> Door:
+def _open_pyobjc() -> Backend:
     from . import pyobjc  # AppKit comes along, so only when wanted
 
     pyobjc.prepare()
-    return Door("metal", pyobjc.Metal, pyobjc.autorelease_pool, pyobjc.url)
+    return Backend("metal", pyobjc.Metal, pyobjc.autorelease_pool, pyobjc.url)
 
 
-def _open_soft(declined: str) -> Door:
+def _open_soft(declined: str) -> Backend:
     if sys.platform != "linux":
         raise DeviceNotFound(f"software Metal runs on Linux, and this is {sys.platform}. Apple's Metal: {declined}")
     from . import soft
 
-    return Door("soft", soft.namespace(settings.current()), nullcontext, soft.url, declined, "simulated")
+    return Backend("soft", soft.namespace(settings.current()), nullcontext, soft.url, declined, "simulated")

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Capabilities", "probe"]
+__all__ = ["Capabilities", "SIMDGROUP_WIDTH", "probe", "unsupported"]
 
 # Apple's families are numbered 1001, 1002, ...; asking by number needs no constant of a newer SDK.
 _APPLE_FAMILIES = range(1001, 1021)
 _METAL3 = 5001
 _ICB_NEEDS_NO_HELP_FROM = 9
+
+SIMDGROUP_WIDTH = 32
+"""Threads of a simdgroup on every Apple GPU; kernels here are written for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,8 @@ class Capabilities:
     gpu_address: bool
     shared_event_wait: bool
     math_mode: bool
+    language_version: tuple[int, int]
+    """The newest MSL that the system's compiler knows."""
 
 
 def probe(metal: Any, device: Any) -> Capabilities:
@@ -50,6 +55,7 @@ def probe(metal: Any, device: Any) -> Capabilities:
     metal3 = bool(device.supportsFamily_(_METAL3))
     width, height, depth = device.maxThreadsPerThreadgroup()
     buffer = device.newBufferWithLength_options_(16, metal.MTLResourceStorageModeShared)
+    options = metal.MTLCompileOptions.alloc().init()
     return Capabilities(
         name=name,
         architecture=str(device.architecture().name()) if device.respondsToSelector_(b"architecture") else None,
@@ -69,10 +75,33 @@ def probe(metal: Any, device: Any) -> Capabilities:
         indirect_command_buffers=not paravirtual
         and bool(device.respondsToSelector_(b"newIndirectCommandBufferWithDescriptor:maxCommandCount:options:")),
         indirect_pipelines_stay_resident=family >= _ICB_NEEDS_NO_HELP_FROM,
-        gpu_address=bool(buffer.respondsToSelector_(b"gpuAddress")),
+        gpu_address=not paravirtual and bool(buffer.respondsToSelector_(b"gpuAddress")),
         shared_event_wait=bool(device.newSharedEvent().respondsToSelector_(b"waitUntilSignaledValue:timeoutMS:")),
-        math_mode=bool(metal.MTLCompileOptions.alloc().init().respondsToSelector_(b"setMathMode:")),
+        math_mode=bool(options.respondsToSelector_(b"setMathMode:")),
+        language_version=_newest_language(metal, device, options),
     )
+
+
+def unsupported(able: Capabilities) -> str:
+    """Why this package does not run on the device; empty where it does."""
+    if not able.apple_family and not able.paravirtual:
+        return f"{able.name} is not one of Apple's own GPUs; Apple silicon is needed"
+    if able.language_version < _OLDEST_LANGUAGE:
+        return "macOS 14 or newer is needed (15 for everything): the compiler of this one has no bfloat"
+    return ""
+
+
+_OLDEST_LANGUAGE = (3, 1)
+
+
+def _newest_language(metal: Any, device: Any, options: Any) -> tuple[int, int]:
+    """By selectors that came with the same macOS: PyObjC knows the versions' numbers on every system."""
+    if device.respondsToSelector_(b"newMTL4CommandQueue"):
+        return 4, 0
+    if options.respondsToSelector_(b"setMathMode:"):
+        return 3, 2
+    commands = metal.MTLIndirectCommandBufferDescriptor.alloc().init()
+    return (3, 1) if commands.respondsToSelector_(b"setMaxKernelThreadgroupMemoryBindCount:") else (3, 0)
 
 
 def _samples(device: Any, point: int) -> bool:

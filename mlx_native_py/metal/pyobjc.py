@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import Metal
 import objc
 
 from ..errors import BackendError, DeviceNotFound
+from .capabilities import probe, unsupported
 from .contract import corrections
 
 __all__ = ["Metal", "autorelease_pool", "default_device", "prepare", "url"]
 
+_MEBIBYTE = 1 << 20
 _lock = threading.Lock()
 _checked = False
 
@@ -30,12 +33,15 @@ _register()
 
 
 def prepare() -> None:
-    """Checks once that there is a device and that PyObjC gives back what it hands out."""
+    """Checks once that there is a device that is supported, and that PyObjC gives back what it hands out."""
     global _checked
     with _lock:
         if not _checked:
             with autorelease_pool():
-                _check_retains(default_device())
+                device = default_device()
+                _check_retains(device)
+                if reason := unsupported(probe(Metal, device)):
+                    raise DeviceNotFound(reason)
             _checked = True
 
 
@@ -64,10 +70,19 @@ def url(path: str | Path) -> Any:
 
 
 def _check_retains(device: Any) -> None:
-    count = device.newBufferWithLength_options_(1 << 14, Metal.MTLResourceStorageModeShared).retainCount()
-    if count != 1:
-        raise BackendError(
-            f"a new MTLBuffer has retain count {count} instead of 1, so every buffer would leak: "
-            "some code used Metal through PyObjC before this package could register its metadata. "
-            "Import mlx_native_py and open the device first, or upgrade pyobjc-core and pyobjc-framework-Metal"
-        )
+    """The count tells at once; where it is not 1, only the memory itself can, for debug layers wrap each object."""
+    with autorelease_pool():
+        buffer = device.newBufferWithLength_options_(_MEBIBYTE, Metal.MTLResourceStorageModeShared)
+        count, held = buffer.retainCount(), device.currentAllocatedSize()
+        del buffer
+    if count == 1:
+        return
+    found = f"a new MTLBuffer has retain count {count} instead of 1"
+    if device.currentAllocatedSize() < held:
+        warnings.warn(f"{found}, but its memory comes back: a debug layer or a capture, perhaps", stacklevel=2)
+        return
+    raise BackendError(
+        f"{found} and its memory stays when it is dropped, so every buffer would leak: "
+        "some code used Metal through PyObjC before this package could register its metadata. "
+        "Import mlx_native_py and open the device first, or upgrade pyobjc-core and pyobjc-framework-Metal"
+    )

@@ -1,4 +1,4 @@
-"""Software Metal as the door hands it out: a namespace with a default device of its own for each set of options."""
+"""Software Metal as a backend: a namespace with a default device of its own for each set of options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SoftNamespace", "namespace", "url"]
 
 
 class SoftNamespace:
-    """Stands where PyObjC's `Metal` module would; doors with other options do not disturb its device."""
+    """Stands where PyObjC's `Metal` module would; backends with other options do not disturb its device."""
 
     def __init__(self, options: softmetal.SoftOptions) -> None:
         self._options = options

@@ -8,14 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..buffer import Array, MlxBuffer
 from ..encoder import CommandEncoder
 from ..errors import InvalidArgument
-from ..ops.activation import gelu
-from ..ops.attention import sdpa
-from ..ops.elementwise import add
-from ..ops.matmul import matmul
-from ..ops.norm import l2_norm, layer_norm
+from ..memory.buffer import Array, MlxBuffer
+from ..ops import add, gelu, l2_norm, layer_norm, matmul, sdpa
 from .checkpoint import Checkpoint, Layer
 from .config import read_json
 

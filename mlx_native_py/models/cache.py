@@ -9,15 +9,13 @@ from typing import Literal
 
 import numpy as np
 
-from ..buffer import MlxBuffer
 from ..device import MlxDevice
 from ..dtypes import DType
 from ..encoder import CommandEncoder
 from ..errors import InvalidArgument
-from ..ops.attention import sdpa
+from ..memory.buffer import MlxBuffer
+from ..ops import kv_cache_copy, kv_cache_quantize, sdpa, slice_update
 from ..ops.attention_arguments import Source
-from ..ops.kv_cache import kv_cache_copy, kv_cache_quantize
-from ..ops.layout import slice_update
 from .config import Config
 
 __all__ = ["KVCache", "LayerCache", "Place"]

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..buffer import MlxBuffer
 from ..device import MlxDevice
 from ..dtypes import DType
 from ..errors import ModelFileError
+from ..memory.buffer import MlxBuffer
 from ..weights import Tensor, TensorFile
 from .config import Config
 from .linear import Affine, Blocks, Dense, Linear

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CommandEncoder
 from ..errors import InvalidArgument
 from ..graph import Plan
-from ..ops.sampling import softmax_sample
+from ..memory.buffer import MlxBuffer
+from ..ops import softmax_sample
 from .cache import KVCache, Place
 from .llama import Model
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ..buffer import MlxBuffer
 from ..encoder import CommandEncoder
-from ..ops.activation import gelu_mul
-from ..ops.elementwise import scalar_mul
-from ..ops.norm import rms_norm, rms_norm_add
+from ..memory.buffer import MlxBuffer
+from ..ops import gelu_mul, rms_norm, rms_norm_add, scalar_mul
 from . import llama
 from .cache import LayerCache, Place
 from .checkpoint import Checkpoint, Layer

@@ -5,14 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CommandEncoder
-from ..ops.elementwise import add, cast
-from ..ops.ggml import ggml_embedding, ggml_matmul
-from ..ops.indexing import embedding, quantized_embedding
-from ..ops.matmul import matmul
-from ..ops.quantized import quantized_matmul
+from ..memory.buffer import MlxBuffer
+from ..ops import add, cast, embedding, ggml_embedding, ggml_matmul, matmul, quantized_embedding, quantized_matmul
 
 __all__ = ["Affine", "Blocks", "Dense", "Linear"]
 

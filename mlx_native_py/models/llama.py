@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CommandEncoder
-from ..ops.activation import silu_mul, softcap
-from ..ops.elementwise import add
-from ..ops.norm import rms_norm
+from ..memory.buffer import MlxBuffer
+from ..ops import add, rms_norm, silu_mul, softcap
 from .cache import KVCache, LayerCache, Place
 from .checkpoint import Checkpoint, Layer
 from .rope import RotaryEmbedding

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ..buffer import MlxBuffer
 from ..encoder import CommandEncoder
-from ..ops.norm import head_norm_rope
+from ..memory.buffer import MlxBuffer
+from ..ops import head_norm_rope
 from . import llama
 from .checkpoint import Layer
 from .rope import RotaryEmbedding

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..buffer import MlxBuffer
 from ..encoder import CommandEncoder
-from ..ops.rope import rope_at
+from ..memory.buffer import MlxBuffer
+from ..ops import rope_at
 
 if TYPE_CHECKING:
     from .config import Fields

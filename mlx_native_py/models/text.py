@@ -8,10 +8,10 @@ from operator import index
 from pathlib import Path
 from typing import Any, Literal
 
-from ..buffer import Array
 from ..device import MlxDevice
 from ..dtypes import DType
 from ..errors import InvalidArgument
+from ..memory.buffer import Array
 from .config import Fields, read_json
 from .fetch import model_path
 from .generation import Generated, generate_ids

@@ -1,4 +1,4 @@
-"""The ops: `ops.<name>(enc, ...)` encodes one. Each module of this package is a family, with kernels of the same name.
+"""The ops: `ops.<name>(enc, ...)` encodes one on buffers.
 
 An op takes an encoder and buffers, checks them, and encodes its kernels; its result is `out`, or a new buffer where
 that is left open. What it reads and writes follows from its kernels, so barriers need no thought.
@@ -13,22 +13,37 @@ array([[2., 2., 2., 2.],
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from typing import Any
+from typing import TYPE_CHECKING
 
-from .op import Op, table
+from . import fusions as fusions
+from .families.activation import *
+from .families.attention import *
+from .families.delta_net import *
+from .families.delta_net_chunked import *
+from .families.elementwise import *
+from .families.ggml import *
+from .families.hadamard import *
+from .families.indexing import *
+from .families.kv_cache import *
+from .families.layout import *
+from .families.matmul import *
+from .families.moe import *
+from .families.moe_experts import *
+from .families.norm import *
+from .families.quantized import *
+from .families.reduce import *
+from .families.rope import *
+from .families.sampling import *
+from .families.softmax import *
+from .families.sort import *
+from .families.ssm import *
+from .families.turboquant import *
+from .op import Op as Op
+from .op import no_such_name
+from .op import table as table
 
-__all__ = ["Op", "table"]
+# Hidden from type checkers, which would take it as a promise that every name exists.
+if not TYPE_CHECKING:
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
-globals().update({name: found.function for name, found in table().items()})
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, *table()])
-
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(f"there is no op {name!r}; there are: {', '.join(sorted(table()))}")
+    def __getattr__(name: str) -> None:
+        raise no_such_name("op", name, table())

@@ -7,10 +7,10 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..errors import InvalidArgument
-from ..shapes import whole
+from ..memory.buffer import MlxBuffer
+from ..memory.shapes import whole
 from .op import FLOATS
 from .support import check_dtype, check_shape, one_dtype, shown
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..buffer import MlxBuffer
 from ..encoder import CapturedOpKind, CommandEncoder, Out
-from ..pipeline import Pipeline
+from ..memory.buffer import MlxBuffer
+from ..pipelines.pipeline import Pipeline
 
 __all__ = ["for_each"]
 

@@ -5,12 +5,12 @@ Only f32: between two kernels of a smaller type the value is rounded, and a sing
 
 from __future__ import annotations
 
-from ..buffer import MlxBuffer
 from ..encoder import CommandEncoder
 from ..graph import Arguments, fusion
-from .activation import gelu_mul, sigmoid_mul, silu_mul
-from .norm import residual_rms_norm, rms_norm_add, rms_norm_mul
-from .softmax import scale_mask_softmax
+from ..memory.buffer import MlxBuffer
+from .families.activation import gelu_mul, sigmoid_mul, silu_mul
+from .families.norm import residual_rms_norm, rms_norm_add, rms_norm_mul
+from .families.softmax import scale_mask_softmax
 
 __all__: list[str] = []
 

@@ -1,17 +1,28 @@
-"""What makes a function an op: its formula and its types, told once, for the docs and the tests."""
+"""The table of ops: each one's formula, element types and functions of `fn`, told once, for docs, tests and `fn`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from ..dtypes import DType
+from ..memory.buffer import MlxBuffer
 
-__all__ = ["FLOATS", "Op", "op", "table"]
+__all__ = ["Count", "FLOATS", "Indices", "Op", "Output", "Outputs", "no_such_name", "op", "table"]
 
 FLOATS = (DType.F32, DType.F16, DType.BF16)
+
+Output = MlxBuffer | None
+"""Where a result goes; a new buffer where it is None."""
+Outputs = Sequence[MlxBuffer] | None
+"""Where several results go."""
+Indices = MlxBuffer
+"""Numbers of rows, of experts, of tokens: u32, or what the op says."""
+Count = MlxBuffer | int
+"""A number, or a u32 buffer with one per sequence."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 _TABLE: dict[str, Op] = {}
@@ -30,6 +41,8 @@ class Op:
     formula: str
     types: tuple[str, ...]
     """The element types, or weight formats, that it has kernels for."""
+    functions: tuple[str, ...]
+    """The functions of `fn` that encode it."""
     function: Callable[..., Any]
 
     @property
@@ -38,14 +51,17 @@ class Op:
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
 
-def op(formula: str, types: tuple[DType | str, ...] = FLOATS) -> Callable[[F], F]:
-    """Marks a function as an op; calls of it cost nothing more."""
+def op(formula: str, types: tuple[DType | str, ...] = FLOATS, *, fn: tuple[str, ...] | None = None) -> Callable[[F], F]:
+    """Makes a function an op, with a row in the table; calls of it cost nothing more.
+
+    `fn` names the functions of `mlx_native_py.fn` that encode it: the one of its own name, unless told otherwise.
+    """
 
     def mark(function: F) -> F:
         name, family = function.__name__, function.__module__.rpartition(".")[2]
         if name in _TABLE:
             raise ValueError(f"there are two ops called {name}: in {_TABLE[name].family} and in {family}")
-        _TABLE[name] = Op(name, family, formula, tuple(map(str, types)), function)
+        _TABLE[name] = Op(name, family, formula, tuple(map(str, types)), (name,) if fn is None else fn, function)
         return function
 
     return mark
@@ -54,3 +70,14 @@ def op(formula: str, types: tuple[DType | str, ...] = FLOATS) -> Callable[[F], F
 def table() -> Mapping[str, Op]:
     """Every op by its name."""
     return MappingProxyType(_TABLE)
+
+
+def no_such_name(kind: str, name: str, known: Iterable[str]) -> AttributeError:
+    """What a misspelt name is answered with: the names that come close.
+
+    >>> no_such_name("op", "rmsnorm", ["rms_norm", "l2_norm", "add"])
+    AttributeError("there is no op 'rmsnorm'; did you mean rms_norm?")
+    """
+    close = difflib.get_close_matches(name, known, n=3)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    return AttributeError(f"there is no {kind} {name!r}{hint}")

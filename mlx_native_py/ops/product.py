@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CommandEncoder, Out
 from ..errors import InvalidArgument
-from ..function_constants import Constants
+from ..memory.buffer import MlxBuffer
+from ..pipelines.function_constants import Constants
 from .support import SIMD, check_dtype, kernel, shown
 
 __all__ = [

@@ -5,9 +5,20 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+from ..dtypes import DType
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
+from .support import check_dtype, check_shape
 
-__all__ = ["frequencies", "section_axes", "turn_table", "vision_frequencies"]
+__all__ = [
+    "checked_factors",
+    "frequencies",
+    "pair_count",
+    "section_axes",
+    "turn_table",
+    "turns",
+    "vision_frequencies",
+]
 
 _DIVIDED_BITS = 8  # that a fraction gives up where factors divide it, so that it may be more than a turn
 
@@ -54,3 +65,30 @@ def _in_a_row(sector: int, sections: tuple[int, ...]) -> int:
 def _turn_by_turn(sector: int, sections: tuple[int, ...]) -> int:
     axis = sector % 3
     return axis if axis < len(sections) and sector < 3 * sections[axis] else 3
+
+
+def turns(op: str, dims: int | None, width: int, base: float | None, scale: float, divided: bool) -> bytes:
+    """The table of a plain rope: what fraction of a turn each pair makes per position."""
+    pairs = pair_count(op, dims, width)
+    if base is None and not divided:
+        raise InvalidArgument(f"{op}: base is None, so factors have to be given")
+    if base is not None and not base > 0:
+        raise InvalidArgument(f"{op}: base is {base!r}, expected a positive number")
+    steps = (1.0,) * pairs if base is None else frequencies(pairs, base)
+    return turn_table(steps, scale, divided)
+
+
+def checked_factors(op: str, factors: MlxBuffer | None, pairs: int) -> MlxBuffer | bytes:
+    """The factors as the kernel takes them; any four bytes where there are none."""
+    if factors is None:
+        return bytes(4)
+    check_dtype(op, "factors", factors, (DType.F32,))
+    check_shape(op, "factors", factors, (pairs,), "one per pair")
+    return factors
+
+
+def pair_count(op: str, dims: int | None, width: int) -> int:
+    dims = width if dims is None else dims
+    if dims % 2 or not 0 < dims <= width:
+        raise InvalidArgument(f"{op}: dims is {dims}, expected an even number up to the width, {width}")
+    return dims // 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..pipeline import Pipeline
+from ..pipelines.pipeline import Pipeline
 from .support import SIMD
 
 __all__ = ["row_threads"]

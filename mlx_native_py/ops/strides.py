@@ -6,10 +6,10 @@ import math
 import struct
 from collections.abc import Sequence
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CommandEncoder, Out
 from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
 from .support import kernel, shown
 
 __all__ = ["as_bits", "axis_of", "contiguous", "strided_copy"]

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..buffer import MlxBuffer
 from ..dtypes import DType
 from ..encoder import CommandEncoder
 from ..errors import InvalidArgument
-from ..function_constants import Constants
-from ..pipeline import Pipeline
+from ..memory.buffer import MlxBuffer
+from ..pipelines.function_constants import Constants
+from ..pipelines.pipeline import Pipeline
 from .op import FLOATS
 
 __all__ = ["SIMD", "check_dtype", "check_shape", "kernel", "one_dtype", "result", "rows_of", "shown"]

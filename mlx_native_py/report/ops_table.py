@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
-import inspect
-import pkgutil
-from collections.abc import Iterator
-from functools import cache
 from itertools import groupby
 
-from .. import fn, ops
+from .. import ops
 from ..dtypes import DType
 
-__all__ = ["functions_of", "markdown", "mlx_name", "rows"]
+__all__ = ["markdown", "mlx_name", "rows"]
 
 _INTRODUCTION = """\
 # Ops
@@ -38,9 +33,9 @@ def markdown() -> str:
     for family, members in groupby(_ops(), key=lambda each: each.family):
         lines += [f"## {family}", "", "| op | formula | types | function | in MLX | |", "|---|---|---|---|---|---|"]
         for each in members:
-            functions = functions_of(each.name)
-            theirs = [name for name in map(mlx_name, functions) if name]
-            named = [", ".join(f"`{name}`" for name in names) for names in ([f"fn.{f}" for f in functions], theirs)]
+            theirs = [name for name in map(mlx_name, each.functions) if name]
+            ours = [f"fn.{name}" for name in each.functions]
+            named = [", ".join(f"`{name}`" for name in names) for names in (ours, theirs)]
             cells = [f"`{each.name}`", f"`{each.formula}`", _types(each), *named, each.summary]
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
         lines.append("")
@@ -58,30 +53,6 @@ def mlx_name(function: str) -> str:
         if callable(found):
             return f"{short}.{function}"
     return ""
-
-
-def functions_of(op: str) -> list[str]:
-    """The functions of `fn` that encode an op: its twin first."""
-    found = [name for name, used in _uses().items() if op in used]
-    return sorted(found, key=lambda name: (name != op, name))
-
-
-@cache
-def _uses() -> dict[str, frozenset[str]]:
-    """The ops that each public function names."""
-    found = {}
-    for module in pkgutil.iter_modules(fn.__path__):
-        source = inspect.getsource(importlib.import_module(f"{fn.__name__}.{module.name}"))
-        for node in ast.parse(source).body:
-            if isinstance(node, ast.FunctionDef) and hasattr(fn, node.name):
-                found[node.name] = frozenset(_named(node)) & ops.table().keys()
-    return found
-
-
-def _named(function: ast.FunctionDef) -> Iterator[str]:
-    for node in ast.walk(function):
-        if isinstance(node, ast.Attribute):
-            yield node.attr
 
 
 def _ops() -> list[ops.Op]:

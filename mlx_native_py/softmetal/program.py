@@ -92,19 +92,15 @@ class Specialised:
     image: object  # keeps the shared object loaded
 
 
-class Tiers(Protocol):
-    """The faster code of a kernel, shape by shape, as it becomes available."""
+class LanesCode(Protocol):
+    """The code of one kernel for the lanes engine, shape by shape; see engines/choice.py."""
 
     def choose(self, shape: Size) -> Specialised | None:
         """The code for the next launch; None for the executable's own."""
         ...
 
-    def listens(self, shape: Size) -> bool:
-        """Whether the time of a launch matters to it."""
-        ...
-
-    def ran(self, shape: Size, code: Specialised | None, threads: int, nanoseconds: int) -> None:
-        """Tells how long a launch took with the code that `choose` answered."""
+    def prepare(self, shape: Size) -> None:
+        """Begins the compilation for a shape that will be launched, without waiting for it."""
         ...
 
     def settled(self) -> bool:
@@ -128,7 +124,7 @@ class Executable:
     max_total_threads: int
     declined: Mapping[str, str]  # engine -> why it was not taken
     image: object  # keeps the shared object loaded
-    tiers: Tiers | None = None
+    lanes: LanesCode | None = None
 
 
 class Library(Protocol):

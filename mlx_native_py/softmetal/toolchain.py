@@ -38,10 +38,14 @@ DIALECT = (
     # GPUs want elements aligned, not vectors: a float4 may be read at any float's address.
     "-fmax-type-align=8",
 )
-# relaxed and fast: sums may be reordered and products fused, as Metal allows; infinities and NaNs keep their meaning in
-# both, which Metal promises for relaxed only. safe: every operation rounds by itself, in the order written.
-REORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-ffp-contract=fast-honor-pragmas")
-MATH: dict[MathMode, tuple[str, ...]] = {"safe": ("-ffp-contract=off",), "relaxed": REORDER, "fast": REORDER}
+# Operations are never reordered, and fused only where the source writes a product in a sum: what is left to the
+# optimiser would differ between engines, which must agree bit by bit. Metal allows more in relaxed and fast, and asks
+# for no more. safe: every operation rounds by itself.
+MATH: dict[MathMode, tuple[str, ...]] = {
+    "safe": ("-ffp-contract=off",),
+    "relaxed": ("-ffp-contract=on",),
+    "fast": ("-ffp-contract=on",),
+}
 # Accesses wider than 16 bytes get no callback, so the vectorisers are held to that.
 CHECKED = (
     "-fsanitize=thread",
@@ -127,7 +131,7 @@ class Toolchain:
         """What every compilation of kernels shares, whether from a header or from a source."""
         # Only the x86 target has the language's extensions on by itself.
         extensions = [] if platform.machine() == "x86_64" else ["-Xclang", "-cl-ext=+all"]
-        return [*DIALECT, *self.target, *extensions, *MATH[math], *_vector_math(), "-I", str(INCLUDE)]
+        return [*DIALECT, *self.target, *extensions, *MATH[math], "-I", str(INCLUDE)]
 
     def engine_flags(
         self, engine: Engine, *, checked: bool = False, parallel: bool = True, elements: bool = True
@@ -162,9 +166,7 @@ class Toolchain:
 
     def assemble(self, source: Path, output: Path) -> list[str]:
         """An object file from that representation, which is verified first."""
-        # Each instruction says whether it may be fused, whatever the math mode was.
-        fusing = "-ffp-contract=fast-honor-pragmas"
-        flags = [*self.target, "-O2", "-fPIC", "-fno-plt", fusing, *_vector_math(), "-Wno-everything"]
+        flags = [*self.target, "-O2", "-fPIC", "-fno-plt", "-ffp-contract=on", "-Wno-everything"]
         # The second scheduler takes most of the time on blocks as long as vectorised kernels have, and gains nothing.
         quick = ["-mllvm", "-disable-post-ra"]
         outcome = ["-fverify-intermediate-code", "-fstack-usage", "-c", str(source), "-o", str(output)]
@@ -284,11 +286,6 @@ def processor() -> str:
         return platform.processor()
     wanted = ("model name", "flags", "Features", "CPU part")
     return "\n".join(sorted({line for line in lines if line.startswith(wanted)}))
-
-
-def _vector_math() -> list[str]:
-    libmvec = platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc"
-    return ["-fveclib=libmvec"] if libmvec else []
 
 
 def uses_elements(source: bytes) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ModelFileError
-from ..ops.ggml_types import GGML_TYPES
+from .ggml_types import GGML_TYPES
 from .gguf_cursor import Cursor
 from .tensors import MappedFile, Tensor, TensorFile, check_layout
 

@@ -10,8 +10,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from ..buffer import Array
 from ..errors import ModelFileError
+from ..memory.buffer import Array
 
 __all__ = ["Cursor", "Strings"]
 

@@ -13,10 +13,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..buffer import Array, MlxBuffer
 from ..device import MlxDevice
 from ..dtypes import DType
 from ..errors import InvalidArgument, ModelFileError
+from ..memory.buffer import Array, MlxBuffer
 
 __all__ = ["MappedFile", "Tensor", "TensorFile", "check_layout"]
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from mlx_native_py import MlxDevice
-from mlx_native_py.metal import Door
+from mlx_native_py.metal import Backend
 
 
 @pytest.fixture
-def device(door: Door) -> Iterator[MlxDevice]:
-    with MlxDevice(door=door) as opened:
+def device(backend: Backend) -> Iterator[MlxDevice]:
+    with MlxDevice(backend) as opened:
         yield opened

@@ -67,7 +67,7 @@ class Namespace:
 def soft_device(profile: softmetal.DeviceProfile | None = None, **options: Any) -> MlxDevice:
     """A device with these abilities."""
     namespace = Namespace(profile or softmetal.DeviceProfile(), softmetal.SoftOptions(**options))
-    return MlxDevice(door=replace(open_metal("soft"), Metal=namespace))
+    return MlxDevice(replace(open_metal("soft"), Metal=namespace))
 
 
 def sampling(*points: int, counter_sets: bool = True) -> softmetal.DeviceProfile:

@@ -1,4 +1,4 @@
-"""Stands between the core and the objects of a door: a watcher sees each message, which is then passed on."""
+"""Stands between the core and the objects of a backend: a watcher sees each message, which is then passed on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import weakref
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mlx_native_py.metal import Door
+from mlx_native_py.metal import Backend
 
 PLAIN = (str, bytes, int, float)
 
@@ -107,9 +107,9 @@ class SeenNamespace:
         return value
 
 
-def watched(door: Door, watcher: Watcher) -> Door:
-    """The same door, with `watcher` before everything that it hands out."""
-    return replace(door, Metal=SeenNamespace(door.Metal, watcher))
+def watched(backend: Backend, watcher: Watcher) -> Backend:
+    """The same backend, with `watcher` before everything that it hands out."""
+    return replace(backend, Metal=SeenNamespace(backend.Metal, watcher))
 
 
 class Recorder(Watcher):

@@ -30,11 +30,11 @@ class World:
     def __init__(self, residency: bool = True) -> None:
         profile = softmetal.DeviceProfile(residency_sets=residency)
         options = softmetal.SoftOptions(schedule="shuffled:5")
-        door = open_metal("soft")
+        backend = open_metal("soft")
         self.device, self.wire = guarded(
-            type(door)("soft", Namespace(profile, options), door.autorelease_pool, door.url)
+            type(backend)("soft", Namespace(profile, options), backend.autorelease_pool, backend.url)
         )
-        other, _ = guarded(door)
+        other, _ = guarded(backend)
         names = ("fill", "twist", "add", "axpy", "table", "total", "wide", "gap", "narrow")
         self.kernels = dict(zip(names, pipelines(self.device, *names), strict=True))
         scratch = self.device.empty(1 << 14, "u32")

@@ -12,7 +12,7 @@ import pytest
 
 from mlx_native_py import MlxBuffer, MlxError
 from mlx_native_py.encoder import CommandEncoder
-from mlx_native_py.encoder_session import EncoderSession
+from mlx_native_py.encoder.session import EncoderSession
 
 Work = Callable[[], object]
 WORDS = 32

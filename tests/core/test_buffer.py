@@ -96,7 +96,7 @@ def test_reshape_and_view(device: MlxDevice) -> None:
 def test_any_view_is_the_parent_s_bytes(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 40))
     dtype = data.draw(st.sampled_from(list(DType)))
-    view = MlxDevice(door=open_metal()).alloc_buffer(count * dtype.size, dtype, count)
+    view = MlxDevice(open_metal()).alloc_buffer(count * dtype.size, dtype, count)
     model = np.arange(view.nbytes, dtype=np.uint8) % 2
     view.copy_from(model.tobytes())
     for _ in range(data.draw(st.integers(1, 4))):
@@ -241,7 +241,7 @@ def test_a_released_buffer_refuses_cpu_access(device: MlxDevice) -> None:
 
 
 def test_a_private_buffer_has_no_cpu_access(device: MlxDevice) -> None:
-    mtl = device.mtl.newBufferWithLength_options_(64, device.door.Metal.MTLResourceStorageModePrivate)
+    mtl = device.mtl.newBufferWithLength_options_(64, device.backend.Metal.MTLResourceStorageModePrivate)
     x: MlxBuffer = device.wrap(mtl, "f32", 16)
     with pytest.raises(InvalidArgument, match="private"):
         x.numpy()

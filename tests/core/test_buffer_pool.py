@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mlx_native_py import BufferAllocationError, EncoderStateError, InvalidArgument, MlxBuffer, MlxDevice
-from mlx_native_py.buffer_pool import MlxBufferPool, bucket_size
+from mlx_native_py.memory.pool import MlxBufferPool, bucket_size
 from mlx_native_py.metal import open_metal
 
 
@@ -255,7 +255,7 @@ def test_register_existing(device: MlxDevice, pool: MlxBufferPool) -> None:
     assert (device.residency.count, pool.in_use_count, pool.free_count) == (count, 0, 0)
     with pytest.raises(InvalidArgument, match="does not come from this pool"):
         pool.release(x)
-    with MlxDevice(door=device.door) as other, pytest.raises(InvalidArgument, match="another device"):
+    with MlxDevice(device.backend) as other, pytest.raises(InvalidArgument, match="another device"):
         pool.register_existing(other.empty(4))
     lent = pool.alloc(16, "f32", 4)
     count = device.residency.count
@@ -300,7 +300,7 @@ class PoolMachine(RuleBasedStateMachine):
     @initialize(cap=st.sampled_from([None, 512]))
     def start(self, cap: int | None) -> None:
         self.cap = cap
-        self.pool = MlxDevice(door=open_metal()).buffer_pool(cap_bytes=cap)
+        self.pool = MlxDevice(open_metal()).buffer_pool(cap_bytes=cap)
         self.lent: list[tuple[MlxBuffer, int]] = []
         self.ended: list[MlxBuffer] = []
         self.running: list[Completion] = []

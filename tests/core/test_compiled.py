@@ -13,9 +13,9 @@ import pytest
 
 import mlx_native_py
 from mlx_native_py import InvalidArgument, KernelNotFound, MlxDevice, ShaderCompilationError, counters, settings
-from mlx_native_py.compile_options import CompileOptions
-from mlx_native_py.compiled import Library
+from mlx_native_py.calls.library import Library
 from mlx_native_py.encoder import Out
+from mlx_native_py.pipelines.compile_options import CompileOptions
 
 SOURCE = """
 #include <metal_stdlib>

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mlx_native_py import DType, InvalidArgument
+from mlx_native_py import DType, InvalidArgument, MlxDevice, fn
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,23 @@ def test_bfloat16_is_that_of_ml_dtypes() -> None:
 def test_what_is_none_is_refused_with_the_list(given: object) -> None:
     with pytest.raises(InvalidArgument, match=r"there are: f32, f16, bf16"):
         DType.of(given)
+
+
+def test_float64_becomes_float32_wherever_it_is_read(device: MlxDevice) -> None:
+    given = np.array([1.0, 1 / 3])
+    assert device.buffer(given).dtype is DType.F32
+    assert fn.silu(given, stream=device).dtype is DType.F32
+    lib = device.compile(
+        "kernel void copy(device const float *x, device float *y, uint i [[thread_position_in_grid]]) { y[i] = x[i]; }"
+    )
+    copied = np.zeros(2, np.float32)
+    lib.copy(given, copied)
+    assert copied.tolist() == given.astype(np.float32).tolist()
+
+
+def test_float64_is_refused_where_it_would_be_written_or_shared(device: MlxDevice) -> None:
+    lib = device.compile("kernel void one(device float *y, uint i [[thread_position_in_grid]]) { y[i] = 1; }")
+    with pytest.raises(InvalidArgument, match="is declared float, and the array has float64"):
+        lib.one(np.zeros(2))
+    with pytest.raises(InvalidArgument, match="cannot use float64 memory as f32 without a copy"):
+        device.buffer(np.zeros(4096), copy=False)

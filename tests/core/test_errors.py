@@ -24,7 +24,6 @@ BUILTINS = {
     "ForkedProcessError": RuntimeError,
     "InvalidArgument": ValueError,
     "KernelNotFound": LookupError,
-    "ResidencySetError": RuntimeError,
     "SettingsError": ValueError,
     "ShaderCompilationError": RuntimeError,
     "WaitTimeout": TimeoutError,

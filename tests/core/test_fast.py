@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mlx_native_py import DType, InvalidArgument, MlxDevice, ShaderCompilationError, counters
-from mlx_native_py.fast import metal_kernel
+from mlx_native_py.calls.fast import metal_kernel
 
 EXP = """
     uint elem = thread_position_in_grid.x;

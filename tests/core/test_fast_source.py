@@ -10,7 +10,7 @@ import pytest
 
 from core.test_fast import ARGUMENTS, EXP, EXP_STRIDED, normal
 from mlx_native_py import DType
-from mlx_native_py.fast_source import Body, InputType, generate
+from mlx_native_py.calls.fast_source import Body, InputType, generate
 
 
 def mlx_source(made: dict[str, Any], called: dict[str, Any], folder: Path, capfd: Any) -> str:

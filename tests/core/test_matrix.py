@@ -10,8 +10,9 @@ import pytest
 
 from core.encoder_kit import DISPATCH, STAGE, sampling, soft_device
 from core.programs import PROGRAMS, Run
-from mlx_native_py import MlxDevice, kernel_profile, settings
+from mlx_native_py import MlxDevice, settings
 from mlx_native_py.errors import CommandBufferError
+from mlx_native_py.profiling import kernel_profile
 from mlx_native_py.softmetal.checked import MissingBarrier
 
 pytestmark = pytest.mark.soft

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlx_native_py import BufferRange, HazardKind, MemRangeRole, MemRanges, MlxDevice
-from mlx_native_py.hazards import Memory
-from mlx_native_py.spans import Spans
+from mlx_native_py.hazards.ranges import Memory
+from mlx_native_py.hazards.spans import Spans
 
 SRC, DST = MemRangeRole.Src, MemRangeRole.Dst
 BASE = 1 << 40

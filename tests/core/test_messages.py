@@ -17,7 +17,7 @@ from core.programs import PROGRAMS, SOURCE, Run, numbers
 from core.spy import Message, Recorder, Seen, watched
 from mlx_native_py import MlxDevice, settings, softmetal
 from mlx_native_py.encoder import CapturedDispatch, CommandEncoder, Out
-from mlx_native_py.metal import Door, open_metal
+from mlx_native_py.metal import Backend, open_metal
 
 PASS = "computeCommandEncoderWithDispatchType_"
 PIPELINE, BUFFER, OFFSET, BYTES, SHARED = (
@@ -56,17 +56,17 @@ class Recorded:
         return [(message.name, *message.arguments) for message in log]
 
 
-def record(door: Door) -> Iterator[Recorded]:
+def record(backend: Backend) -> Iterator[Recorded]:
     recorder = Recorder()
-    with MlxDevice(door=watched(door, recorder)) as device:
+    with MlxDevice(watched(backend, recorder)) as device:
         found = Recorded(device, recorder, numbers(device, *range(64)), numbers(device, *range(64)))
         yield found
         assert [fault for message in recorder.log for fault in faults(message)] == []
 
 
 @pytest.fixture
-def seen(door: Door) -> Iterator[Recorded]:
-    yield from record(door)
+def seen(backend: Backend) -> Iterator[Recorded]:
+    yield from record(backend)
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def test_bytes_beyond_the_limit_travel_in_a_buffer(seen: Recorded) -> None:
 
 
 def test_a_command_buffer_from_birth_to_completion(seen: Recorded) -> None:
-    kernel, metal = seen.kernel("fill"), seen.device.door.Metal
+    kernel, metal = seen.kernel("fill"), seen.device.backend.Metal
     seen.device.submissions  # noqa: B018  (makes the queue's event)
     seen.device.residency.flush()
     made: list[CommandEncoder] = []
@@ -229,7 +229,7 @@ def test_a_fence_and_the_wait_behind_it(seen: Recorded) -> None:
 @pytest.mark.parametrize("in_pass", [False, True], ids=["stage", "dispatch"])
 def test_a_timed_dispatch(in_pass: bool) -> None:
     profile = sampling(STAGE, DISPATCH) if in_pass else sampling(STAGE)
-    for seen in record(soft_device(profile).door):
+    for seen in record(soft_device(profile).backend):
         kernel = seen.kernel("fill")
 
         def again(seen: Recorded = seen, kernel: Any = kernel) -> None:
@@ -278,10 +278,10 @@ def test_refused_dispatches_send_nothing(seen: Recorded) -> None:
             )
 
 
-def test_everything_the_programs_send_is_in_the_table(door: Door) -> None:
+def test_everything_the_programs_send_is_in_the_table(backend: Backend) -> None:
     """From opening the device to closing it, with profiles, sessions, capture, pools and replays."""
     recorder = Recorder()
-    with MlxDevice(door=watched(door, recorder)) as device:
+    with MlxDevice(watched(backend, recorder)) as device:
         for profiled in (False, True):
             with settings.override(profile_cb=profiled, profile_dispatch=profiled):
                 for program, expected in PROGRAMS.values():
@@ -294,9 +294,9 @@ def test_everything_the_programs_send_is_in_the_table(door: Door) -> None:
 def test_the_bridge_to_pyobjc_takes_every_message(monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole core behind a stand-in for PyObjC, which is as strict as the table, and counts lost autoreleases."""
     bridge = install(monkeypatch)
-    door = open_metal("metal")
+    backend = open_metal("metal")
     bridge.loose = 0
-    with MlxDevice(door=door) as device:
+    with MlxDevice(backend) as device:
         for program, expected in PROGRAMS.values():
             assert program(Run(device)) == expected()
         assert bridge.loose == 0, "autoreleased objects were made where no pool drains them"

@@ -10,7 +10,7 @@ import pytest
 from core.encoder_kit import floats, pipeline, soft_device
 from mlx_native_py import MlxDevice, settings
 from mlx_native_py.errors import CaptureError
-from mlx_native_py.metal_capture import MetalCapture, reset_capture_consumed
+from mlx_native_py.profiling.metal_capture import MetalCapture, reset_capture_consumed
 
 pytestmark = pytest.mark.soft
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from core.encoder_kit import DISPATCH, STAGE, floats, names, pipeline, record, sampling, soft_device
-from mlx_native_py import MlxDevice, counters, kernel_profile, settings
+from mlx_native_py import MlxDevice, counters, settings
 from mlx_native_py.encoder import CapturedOpKind
-from mlx_native_py.kernel_profile import (
+from mlx_native_py.profiling import kernel_profile
+from mlx_native_py.profiling.kernel_profile import (
     MEASURED,
     SIMULATED,
     DispatchEntry,

@@ -10,9 +10,9 @@ import pytest
 
 from core.encoder_kit import SOURCE, pipeline, soft_device
 from mlx_native_py import MlxDevice, settings
-from mlx_native_py.compile_options import CompileOptions
 from mlx_native_py.errors import InvalidArgument, KernelNotFound, ShaderCompilationError
-from mlx_native_py.kernel_registry import KernelRegistry
+from mlx_native_py.pipelines.compile_options import CompileOptions
+from mlx_native_py.pipelines.registry import KernelRegistry
 
 ONE = "#include <metal_stdlib>\nkernel void one(device uint *out [[buffer(0)]]) { out[0] = VALUE; }\n"
 

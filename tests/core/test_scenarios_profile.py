@@ -9,9 +9,10 @@ import pytest
 
 from core.encoder_kit import DISPATCH, STAGE, sampling, soft_device
 from core.programs import numbers, pipelines
-from mlx_native_py import MlxDevice, kernel_profile, settings
+from mlx_native_py import MlxDevice, settings
 from mlx_native_py.encoder import CapturedOpKind
-from mlx_native_py.kernel_profile import DispatchEntry
+from mlx_native_py.profiling import kernel_profile
+from mlx_native_py.profiling.kernel_profile import DispatchEntry
 
 ABILITIES = {
     "stage": sampling(STAGE),

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from core.programs import pipelines
-from mlx_native_py import MlxDevice, counters, kernel_profile, settings
+from mlx_native_py import MlxDevice, counters, settings
 from mlx_native_py.encoder import CapturedDispatch
-from mlx_native_py.encoder_session import EncoderSession
+from mlx_native_py.encoder.session import EncoderSession
 from mlx_native_py.errors import CommandBufferError, EncoderStateError, InvalidArgument
+from mlx_native_py.profiling import kernel_profile
 
 ADD = """
 #include <metal_stdlib>

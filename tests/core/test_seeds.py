@@ -21,9 +21,9 @@ from mlx_native_py import (
     MlxBuffer,
     MlxDevice,
     counters,
-    kernel_profile,
     settings,
 )
+from mlx_native_py.profiling import kernel_profile
 
 INC_ONE = """
 #include <metal_stdlib>

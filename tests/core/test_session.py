@@ -7,9 +7,10 @@ import gc
 import pytest
 
 from core.encoder_kit import floats, names, pipeline, record, soft_device
-from mlx_native_py import MlxDevice, counters, kernel_profile, settings
-from mlx_native_py.encoder_session import EncoderSession
+from mlx_native_py import MlxDevice, counters, settings
+from mlx_native_py.encoder.session import EncoderSession
 from mlx_native_py.errors import CommandBufferError, EncoderStateError, InvalidArgument
+from mlx_native_py.profiling import kernel_profile
 
 
 def test_stages_with_a_fence_between_them(device: MlxDevice) -> None:

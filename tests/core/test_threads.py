@@ -27,7 +27,7 @@ from core.tripwire import guarded
 from mlx_native_py import MlxDevice, counters, settings
 from mlx_native_py.encoder.submissions import SLOTS
 from mlx_native_py.errors import EncoderStateError, ShaderCompilationError, WaitTimeout
-from mlx_native_py.metal import Door, open_metal
+from mlx_native_py.metal import Backend, open_metal
 
 THREADS = 8
 
@@ -141,9 +141,9 @@ def test_an_encoder_belongs_to_its_thread(device: MlxDevice, call: str) -> None:
     assert x.numpy()[0] == 6
 
 
-def test_one_compile_for_each_key(door: Door) -> None:
+def test_one_compile_for_each_key(backend: Backend) -> None:
     recorder = Recorder()
-    with MlxDevice(door=watched(door, recorder)) as device:
+    with MlxDevice(watched(backend, recorder)) as device:
         device.kernels.register_source("contended", SOURCE)
         found = together(
             lambda i: [device.kernels.get_pipeline(name) for name in ("twist", "add", "fill")[:: (-1) ** i]]

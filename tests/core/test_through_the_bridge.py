@@ -8,9 +8,10 @@ import pytest
 from standin import Bridge, install
 
 from core.encoder_kit import SOURCE, floats
-from mlx_native_py import MlxDevice, kernel_profile, settings
+from mlx_native_py import MlxDevice, settings
 from mlx_native_py.encoder import CapturedDispatch
-from mlx_native_py.kernel_registry import KernelRegistry
+from mlx_native_py.pipelines.registry import KernelRegistry
+from mlx_native_py.profiling import kernel_profile
 
 pytestmark = pytest.mark.soft
 

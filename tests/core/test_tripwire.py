@@ -209,7 +209,7 @@ MISUSES: list[tuple[str, Misuse]] = [
 
 
 def samples(rig: Rig) -> Any:
-    metal = rig.device.door.Metal
+    metal = rig.device.backend.Metal
     descriptor = metal.MTLCounterSampleBufferDescriptor.alloc().init()
     descriptor.setCounterSet_(rig.device.mtl.counterSets()[0])
     descriptor.setSampleCount_(8)

@@ -13,7 +13,7 @@ from typing import Any
 from core.message_table import faults
 from core.spy import Message, Seen, Watcher, watched
 from mlx_native_py import MlxDevice
-from mlx_native_py.metal import Door
+from mlx_native_py.metal import Backend
 
 SLOTS, INLINE, STEP, QUEUE, COMPLETED = 31, 4096, 16, 64, 4
 
@@ -284,10 +284,10 @@ def _reflected(mtl: Any, reflection: Any) -> Pipeline:
     return Pipeline(str(mtl), *limits, tuple(buffers), tuple(shared))
 
 
-def guarded(door: Door) -> tuple[MlxDevice, Tripwire]:
+def guarded(backend: Backend) -> tuple[MlxDevice, Tripwire]:
     """A device all of whose messages pass the tripwire."""
-    wire = Tripwire(door.default_device())
-    return MlxDevice(door=watched(door, wire)), wire
+    wire = Tripwire(backend.default_device())
+    return MlxDevice(watched(backend, wire)), wire
 
 
 T = Tripwire

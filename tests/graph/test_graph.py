@@ -285,7 +285,7 @@ class TestFiles:
         with device.capture(x=x) as g:
             mix(g, x, x)
         g.save(tmp_path / "g")
-        with MlxDevice(door=device.door) as other:
+        with MlxDevice(device.backend) as other:
             with pytest.raises(ModelFileError, match="Kernel not found: 'mix'"):
                 ComputeGraph.load(tmp_path / "g", other)
             other.kernels.register_source("mix", SOURCE + "\n")

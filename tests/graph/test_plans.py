@@ -6,14 +6,8 @@ from typing import Any
 
 import pytest
 
-from mlx_native_py import (
-    EncoderStateError,
-    InvalidArgument,
-    MlxDevice,
-    Out,
-    kernel_profile,
-    settings,
-)
+from mlx_native_py import EncoderStateError, InvalidArgument, MlxDevice, Out, settings
+from mlx_native_py.profiling import kernel_profile
 
 from .graph_kit import kernel, mix, numbers, value
 from .random_graphs import SIZE
@@ -101,7 +95,7 @@ class TestPlan:
         plan = self._plan(device, indirect, bindless)
         with pytest.raises(EncoderStateError, match="cannot be captured"), device.capture() as g:
             plan.encode(g.encoder)
-        with MlxDevice(door=device.door) as other, pytest.raises(InvalidArgument, match="another device"):
+        with MlxDevice(device.backend) as other, pytest.raises(InvalidArgument, match="another device"):
             plan.encode(other.command_encoder())
 
     @staticmethod

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from mlx_native_py import CapturedDispatch, ComputeGraph, MlxDevice
-from mlx_native_py.mem_ranges import MemRanges
+from mlx_native_py.hazards.tracker import MemRanges
 
 from .random_graphs import Program, Recorded, programs
 

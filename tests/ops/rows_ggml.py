@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mlx_native_py import DType, ops
-from mlx_native_py.ops.ggml_types import GGML_TYPES
+from mlx_native_py.weights.ggml_types import GGML_TYPES
 
 from .bench import Bench
 from .table import row

@@ -45,7 +45,7 @@ def moe_softmax_topk(bench: Bench, dtype: DType, sizes: tuple[int, int], renorma
     ids, weights = bench.out(5, top_k, dtype=DType.U32), bench.out(5, top_k)
     given = bench.put(scale) if scaled else None
     options = {"top_k": top_k, "renormalise": renormalise, "ids": ids, "weights": weights}
-    bench.run(ops.moe_softmax_topk, bench.put(logits), given, **options)
+    bench.run(ops.moe_softmax_topk, bench.put(logits), per_expert_scale=given, **options)
     exact = logits.astype(np.float64)
     expected = chosen(exact, top_k)
     bench.exact(ids, expected)
@@ -59,7 +59,7 @@ def moe_routing(bench: Bench, dtype: DType, scaled: bool, sizes: tuple[int, int]
     """Scaled weights stay as they are: they do not sum to one."""
     experts, top_k = sizes
     logits, scale = bench.normal(3, experts, dtype=dtype), np.full(experts, 3.0, np.float32)
-    _, weights = bench.run(ops.moe_softmax_topk, bench.put(logits), bench.put(scale), top_k=top_k)
+    _, weights = bench.run(ops.moe_softmax_topk, bench.put(logits), top_k, bench.put(scale))
     bench.close(np.asarray(weights).sum(axis=-1), np.full(3, 3.0))
 
 
@@ -91,7 +91,7 @@ def moe_gate(bench: Bench, dtype: DType, sizes: tuple[int, int], width: int, sca
     ids, weights = bench.out(3, top_k, dtype=DType.U32), bench.out(3, top_k)
     given = bench.put(scale) if scaled else None
     options = {"top_k": top_k, "eps": 1e-3, "ids": ids, "weights": weights}
-    bench.run(ops.moe_gate, bench.put(hidden), bench.put(router), bench.put(norm), given, **options)
+    bench.run(ops.moe_gate, bench.put(hidden), bench.put(router), bench.put(norm), per_expert_scale=given, **options)
     expected = chosen(logits, top_k)
     bench.exact(ids, expected)
     share = softmax(np.take_along_axis(logits, expected, axis=-1))

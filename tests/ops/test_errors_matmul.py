@@ -10,6 +10,7 @@ import pytest
 
 from mlx_native_py import DType, MlxDevice, ops
 from mlx_native_py.errors import InvalidArgument
+from mlx_native_py.weights.ggml_types import GGML_TYPES
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +113,7 @@ def test_ggml(device: MlxDevice) -> None:
 
 
 def test_a_type_of_ggml_is_as_good_as_its_name(device: MlxDevice) -> None:
-    kind = ops.ggml_types.GGML_TYPES["Q8_0"]
+    kind = GGML_TYPES["Q8_0"]
     w = device.buffer(np.arange(68, dtype=np.uint8).reshape(2, 34))
     with device.command_encoder() as enc:
         found = ops.ggml_dequantize(enc, w, kind), ops.ggml_dequantize(enc, w, "Q8_0")

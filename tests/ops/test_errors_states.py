@@ -57,7 +57,7 @@ CASES: dict[str, tuple[Callable[[CommandEncoder, Make], Any], str]] = {
     "too many experts": (lambda enc, b: ops.moe_softmax_topk(enc, b(2, 4), top_k=5), r"top_k is 5, expected 1 to 4"),
     "logits": (lambda enc, b: ops.moe_softmax_topk(enc, b(4), top_k=1), r"logits is f32\[4\], expected \[tokens"),
     "scales": (
-        lambda enc, b: ops.moe_softmax_topk(enc, b(2, 4), b(3), top_k=1),
+        lambda enc, b: ops.moe_softmax_topk(enc, b(2, 4), 1, b(3)),
         r"per_expert_scale is f32\[3\], expected shape \[4\] \(one for each expert\)",
     ),
     "ids": (

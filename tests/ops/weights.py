@@ -9,7 +9,7 @@ import gguf
 import numpy as np
 
 from mlx_native_py import DType, MlxBuffer
-from mlx_native_py.ops.ggml_types import GGML_TYPES
+from mlx_native_py.weights.ggml_types import GGML_TYPES
 
 from .bench import Array, Bench
 

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from mlx_native_py.kernel_sources import kernel_source
+from mlx_native_py.pipelines.sources import kernel_source
 from mlx_native_py.softmetal.engines.lanes.model import Function, Module
 from mlx_native_py.softmetal.engines.lanes.parse import parse_function, parse_module
 from mlx_native_py.softmetal.engines.lanes.text import render_function

@@ -44,7 +44,7 @@ def fresh(source: str) -> str:
 
 
 def pipeline(source: str, on: Any, *, safe: bool = False) -> Any:
-    """The kernel `k`; `safe` rounds every operation by itself, as written, so that engines can be compared."""
+    """The kernel `k`; `safe` rounds every operation by itself."""
     options = Metal.MTLCompileOptions.alloc().init()
     if safe:
         options.setMathMode_(Metal.MTLMathModeSafe)
@@ -75,9 +75,11 @@ def launch(state: Any, arrays: Sequence[Array], threads: Size, group: Size) -> t
     return [np.frombuffer(data, array.dtype) for data, array in zip(raw, arrays, strict=True)], commands
 
 
-def run(source: str, arrays: Sequence[Array], threads: Size, group: Size, engine: str = "lanes") -> list[Array]:
+def run(
+    source: str, arrays: Sequence[Array], threads: Size, group: Size, engine: str = "lanes", *, safe: bool = False
+) -> list[Array]:
     """Runs a program that must succeed, and on lanes if that was asked for."""
-    state = pipeline(source, device(engine), safe=True)
+    state = pipeline(source, device(engine), safe=safe)
     left, commands = launch(state, arrays, threads, group)
     assert commands.error() is None, commands.error().localizedDescription()
     assert engine != "lanes" or state.soft_engine() == "lanes", state.soft_declined()

@@ -60,8 +60,7 @@ def test_a_source_can_say_that_products_are_rounded(pragmas: str) -> None:
     source = f"""{pragmas}
     kernel void k(device const float *a, device const float *b, device float *out,
                   uint i [[thread_position_in_grid]]) {{
-      float product = a[i] * a[i];
-      out[i] = product - b[i];
+      out[i] = a[i] * a[i] - b[i];
     }}"""
     device: Any = default_device()
     library, error = device.newLibraryWithSource_options_error_(source, None, None)

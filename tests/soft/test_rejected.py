@@ -7,6 +7,7 @@ import re
 import pytest
 
 from .conformance import rejected_language_table as language
+from .conformance import rejected_strict_table as strict
 from .conformance import rejected_table as table
 from .conformance.rejected_table import Refused
 from .harness import rejections
@@ -18,6 +19,7 @@ ROWS = (
     *language.LEFT_OUT,
     *language.TYPES,
     *language.SYNTAX,
+    *strict.INPUTS,
 )
 
 

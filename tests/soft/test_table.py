@@ -78,7 +78,7 @@ METAL4_FACTORIES = {
     "queryTimestampFrequency",
     "sizeOfCounterHeapEntry:",
 }
-# PyObjC's metadata forgets that reflection comes back; the door registers it, and the software follows the door.
+# PyObjC's metadata forgets that reflection comes back; the backend registers it, and the software follows the backend.
 REFLECTING = {
     "newComputePipelineStateWithFunction:options:reflection:error:",
     "newComputePipelineStateWithDescriptor:options:reflection:error:",

@@ -12,8 +12,10 @@ from mlx_native_py import metal, softmetal
 
 from .bridge import Bridge
 from .objects import ClassProxy, wrap
+from .profiles import PLAIN, PROFILES, REFUSED, Profile
+from .teeth import Aborted
 
-__all__ = ["Bridge", "install"]
+__all__ = ["PROFILES", "REFUSED", "Aborted", "Bridge", "Profile", "install", "modules"]
 
 
 class _Metal(ModuleType):
@@ -23,20 +25,18 @@ class _Metal(ModuleType):
         super().__init__("Metal")
         self._bridge = bridge
 
+    def MTLCreateSystemDefaultDevice(self) -> Any:
+        return wrap(self._bridge, self._bridge.device)
+
     def __getattr__(self, name: str) -> Any:
         value = getattr(softmetal, name)
         if isinstance(value, type):
+            if not self._bridge.has_class(name):
+                raise AttributeError(f"this macOS has no class {name}")
             return ClassProxy(self._bridge, value)
         if callable(value):
             return lambda *arguments: wrap(self._bridge, value(*arguments))
         return value
-
-
-class _NoDevice(_Metal):
-    """A machine with PyObjC and without a GPU."""
-
-    def __getattr__(self, name: str) -> Any:
-        return (lambda: None) if name == "MTLCreateSystemDefaultDevice" else super().__getattr__(name)
 
 
 class _URL:
@@ -49,14 +49,18 @@ class _URL:
         return softmetal.NSURL.fileURLWithPath_(path)
 
 
-def install(monkeypatch: pytest.MonkeyPatch, *, has_device: bool = True) -> Bridge:
-    """Puts the stand-ins where `import` finds them, for one test; the door's bridge is imported anew."""
-    bridge = Bridge()
+def modules(bridge: Bridge) -> dict[str, ModuleType]:
+    """What `import` is to find, by name."""
     foundation = ModuleType("Foundation")
     foundation.NSURL = _URL  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "objc", bridge.module())
-    monkeypatch.setitem(sys.modules, "Metal", (_Metal if has_device else _NoDevice)(bridge))
-    monkeypatch.setitem(sys.modules, "Foundation", foundation)
+    return {"objc": bridge.module(), "Metal": _Metal(bridge), "Foundation": foundation}
+
+
+def install(monkeypatch: pytest.MonkeyPatch, profile: Profile = PLAIN, *, has_device: bool = True) -> Bridge:
+    """Puts the stand-ins where `import` finds them, for one test; the backend's bridge is imported anew."""
+    bridge = Bridge(profile, has_device=has_device)
+    for name, module in modules(bridge).items():
+        monkeypatch.setitem(sys.modules, name, module)
     # Set first, so that leaving the test removes whatever it imported.
     monkeypatch.setitem(sys.modules, "mlx_native_py.metal.pyobjc", ModuleType("placeholder"))
     monkeypatch.setattr(metal, "pyobjc", None, raising=False)

@@ -11,6 +11,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from mlx_native_py import softmetal
+
+from .profiles import PLAIN, Profile
+
 TABLE = Path(__file__).parent.parent / "data" / "pyobjc-selectors.json"
 
 
@@ -23,6 +27,7 @@ class Row:
     arguments: tuple[str, ...]
     lengths: dict[int, int]
     result: str
+    introduced: tuple[int, ...] = ()  # the macOS that it came with
     owned: bool = False  # PyObjC knows that the caller owns the result
 
     @property
@@ -37,7 +42,8 @@ def load_rows() -> list[Row]:
         native = entry.get("header_args", entry["args"])
         arguments = tuple(n if n.startswith("{") else a for a, n in zip(entry["args"], native, strict=True))
         lengths = {int(k): v for k, v in entry.get("array_length_in_arg", {}).items()}
-        rows.append(Row(entry["owner"], entry["selector"], arguments, lengths, entry["retval"]))
+        introduced = tuple(int(part) for part in (entry.get("introduced") or "0").split("."))
+        rows.append(Row(entry["owner"], entry["selector"], arguments, lengths, entry["retval"], introduced))
     return rows
 
 
@@ -46,15 +52,24 @@ class Bridge:
 
     NULL = object()
 
-    def __init__(self) -> None:
+    def __init__(self, profile: Profile = PLAIN, *, has_device: bool = True) -> None:
+        self.profile = profile
+        self.device = softmetal.open_device(softmetal.SoftOptions(capture_enabled=True), profile.device)
+        if not has_device:
+            self.device = None
+        self.leaked: list[Any] = []
+        """What nobody can give back any more: new objects whose owner PyObjC was not told of."""
         self.registered: dict[bytes, dict[str, Any]] = {}
         self.sent: list[str] = []
         self.loose = 0  # autoreleased objects made where no pool would ever drain them
+        self._classes: dict[str, tuple[int, ...]] = {}
         self._rows: dict[str, list[Row]] = {}
         self._frozen: dict[str, Row] = {}
         self._pools = threading.local()
         for row in load_rows():
             self._rows.setdefault(row.selector.replace(":", "_"), []).append(row)
+            if row.introduced != (0,):
+                self._classes[row.owner] = min(row.introduced, self._classes.get(row.owner, row.introduced))
 
     def module(self) -> ModuleType:
         objc = ModuleType("objc")
@@ -81,7 +96,11 @@ class Bridge:
         return getattr(self._pools, "depth", 0)
 
     def has(self, name: str) -> bool:
-        return name in self._rows
+        """Whether some object of this system responds to it."""
+        return any(row.introduced <= self.profile.macos for row in self._rows.get(name, ()))
+
+    def has_class(self, name: str) -> bool:
+        return self._classes.get(name, (0,)) <= self.profile.macos
 
     def row(self, name: str, count: int) -> Row:
         """How a selector is called, fixed at its first use: later registrations do not reach it."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .bridge import Bridge, Row
+from .teeth import answer
 
 _proxies: weakref.WeakValueDictionary[int, Object] = weakref.WeakValueDictionary()
 
@@ -31,7 +32,9 @@ class Object:
     def respondsToSelector_(self, selector: bytes) -> bool:
         if not isinstance(selector, bytes):
             raise TypeError("a selector is bytes")
-        return bool(self._soft.respondsToSelector_(selector))
+        name = selector.decode()
+        known = name in self._bridge.profile.offers or bool(self._soft.respondsToSelector_(selector))
+        return known and self._bridge.has(name.replace(":", "_"))
 
 
 class ClassProxy:
@@ -78,21 +81,24 @@ def _send(bridge: Bridge, soft: Any, name: str, arguments: tuple[Any, ...]) -> A
     for i in range(len(arguments)):
         _check(bridge, row, i, arguments)
     bridge.sent.append(row.selector)
-    answer = getattr(soft, name)(*(unwrap(a) for a in arguments))
-    return _result(bridge, row, answer)
+    given = [unwrap(argument) for argument in arguments]
+    return _result(bridge, row, answer(bridge.profile, soft, row.selector, given))
 
 
-def _result(bridge: Bridge, row: Row, answer: Any) -> Any:
+def _result(bridge: Bridge, row: Row, found: Any) -> Any:
     """Out-parameters come back behind the result; those that PyObjC does not know of are lost."""
     outs = [i for i, kind in enumerate(row.arguments) if kind.startswith("o")]
     pointers = [i for i, kind in enumerate(row.arguments) if kind in ("o^@", "o^Q", "^@")]
-    values = list(answer) if pointers else [answer]
+    values = list(found) if pointers else [found]
     if pointers and row.result == "v":
         values.insert(0, None)
     if len(values) != 1 + len(pointers):
         raise TypeError(f"{row.selector}: software Metal gave {len(values)} values, the table says {1 + len(pointers)}")
     _check_result(row, values[0])
-    retains = 1 if row.owned or not row.makes_new else 2
+    if row.makes_new and not row.owned:
+        bridge.leaked.append(values[0])
+    wrapped = bridge.profile.debug_layer and row.makes_new
+    retains = (1 if row.owned or not row.makes_new else 2) + wrapped
     first = wrap(bridge, values[0], retains) if row.result == "@" else values[0]
     if isinstance(first, Object) and not row.makes_new and bridge.pool_depth == 0:
         bridge.loose += 1
@@ -132,6 +138,8 @@ def _check(bridge: Bridge, row: Row, i: int, arguments: tuple[Any, ...]) -> None
     elif kind == "@":
         if not (value is None or isinstance(value, (Object, ClassProxy, str, dict, list, tuple)) or _is_url(value)):
             raise refuse("an object")
+        if isinstance(value, (str, dict, list, tuple)) and bridge.pool_depth == 0:
+            bridge.loose += 1  # PyObjC makes an autoreleased proxy of it
     elif kind in ("o^@", "o^Q", "^@"):
         if value is not None and value is not bridge.NULL:
             raise refuse("None, for an out-parameter")

@@ -16,8 +16,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from mlx_native_py import InvalidArgument, MlxDevice, ModelFileError
-from mlx_native_py.ops.ggml_types import GGML_TYPES
 from mlx_native_py.weights import open_gguf, open_safetensors
+from mlx_native_py.weights.ggml_types import GGML_TYPES
 
 
 @pytest.fixture(scope="module", params=["soft", pytest.param("metal", marks=pytest.mark.metal)])

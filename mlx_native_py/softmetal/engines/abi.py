@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 
+from ..toolchain import ENGINE_NUMBERS
+
 SLOTS = 31
 WIDTH = 32
-FLAT = 0
-FIBERS = 1
-LANES = 2
+FLAT, FIBERS, LANES = (ENGINE_NUMBERS[engine] for engine in ("flat", "fibers", "lanes"))
 MAX_THREADS = 1024
 MAX_THREADGROUP_BYTES = 32768
 

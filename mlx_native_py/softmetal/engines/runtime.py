@@ -70,8 +70,7 @@ class Runtime:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        for name in ("libm.so.6", "libmvec.so.1"):
-            _load_global(name)
+        _load_global("libm.so.6")
         self._library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
         self._run = self._library.soft_run
         self._run.restype = ctypes.c_uint32

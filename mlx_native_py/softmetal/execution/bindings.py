@@ -115,11 +115,7 @@ class Bindings:
         self._put(allocation.address + start, allocation.length - start, slot)
 
     def set_pipeline(self, pipeline: PipelineState) -> None:
-        state, code = self._launch, pipeline.code
-        state.engine = pipeline.engine
-        state.stack_bytes = code.stack_bytes
-        state.entry = code.entry
-        state.tg_bytes = pipeline.own_threadgroup_bytes
+        self._launch.tg_bytes = pipeline.own_threadgroup_bytes
         self.pipeline = pipeline
         self.dirty = True
 

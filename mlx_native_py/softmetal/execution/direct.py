@@ -93,8 +93,7 @@ def _expected_ns(dispatch: Dispatch, retained: bool) -> float | None:
     """How long it took the last time, by the thread; None where that is not known, or it cannot simply be run."""
     pipeline, shape = dispatch.pipeline, dispatch.shape
     pace = pipeline.ns_per_thread.get(shape)
-    tiers = pipeline.code.tiers
-    if pace is None or dispatch.indirect is not None or (tiers is not None and tiers.listens(shape)):
+    if pace is None or dispatch.indirect is not None or not pipeline.is_settled():
         return None
     if not retained and not all(each is None or each.live for each in dispatch.allocations):
         return None

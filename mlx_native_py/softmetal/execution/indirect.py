@@ -13,7 +13,7 @@ from ..program import Size
 from ..values import within
 from .bindings import Bindings
 from .device import DeviceState
-from .launches import KeptBatch, is_settled
+from .launches import Batch, is_settled
 from .passes import Dispatch, Item, LostResource
 from .pipeline import PipelineState
 from .residency import Resident
@@ -131,7 +131,7 @@ class Replay(Item):
         known = self._known(resident)
         return known if isinstance(known, list) else known.again(resident)
 
-    def kept(self, resident: Resident) -> KeptBatch | None:
+    def kept(self, resident: Resident) -> Batch | None:
         """The same as one batch that was made before; None while the commands, or their engines, may change."""
         known = self._known(resident)
         return None if isinstance(known, list) else known.batch()
@@ -181,7 +181,7 @@ class Expanded:
     def __init__(self, epochs: list[list[Dispatch]], resident: Resident) -> None:
         self._epochs = epochs
         self._resident = resident  # where all the memory was found last
-        self._batch: KeptBatch | None = None
+        self._batch: Batch | None = None
         dispatches = [dispatch for epoch in epochs for dispatch in epoch]
         self._needed = {each for dispatch in dispatches for each in dispatch.allocations if each is not None}
 
@@ -197,10 +197,10 @@ class Expanded:
         """Dispatches with launches of their own."""
         return [[dispatch.again(resident) for dispatch in epoch] for epoch in self._epochs]
 
-    def batch(self) -> KeptBatch | None:
+    def batch(self) -> Batch | None:
         """All of them as one batch, once the engine of each is settled."""
         if self._batch is None:
             dispatches = [dispatch for epoch in self._epochs for dispatch in epoch]
             if dispatches and all(starmap(is_settled, {(each.pipeline, each.shape) for each in dispatches})):
-                self._batch = KeptBatch([dispatch.again(self._resident) for dispatch in dispatches])
+                self._batch = Batch([dispatch.again(self._resident) for dispatch in dispatches])
         return self._batch

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..engines.abi import FIBERS, FLAT
+from ..engines.abi import Launch
+from ..engines.choice import aim
 from ..program import Executable, Size
 
 SIMD_WIDTH = 32
@@ -47,7 +48,6 @@ class PipelineState:
         self.aligned = tuple((argument.index, argument.alignment) for argument in buffers if argument.alignment > 1)
         self.threadgroup_slots = tuple(sorted(each.index for each in arguments if each.kind == "threadgroup"))
         self.own_threadgroup_bytes = -(-code.static_threadgroup_bytes // 16) * 16
-        self.engine = FLAT if code.engine == "flat" else FIBERS
         self.last_engine: str = code.engine
         self.engines: dict[Size, str] = {}  # of the last launch, by threads per threadgroup
         self.ns_per_thread: dict[Size, float] = {}  # of the last launch, likewise
@@ -56,10 +56,19 @@ class PipelineState:
         names = [each.name for each in self.code.kernel.arguments if each.index == index and each.kind == kind]
         return names[0] if names else "?"
 
+    def prepare(self, shape: Size) -> None:
+        """Begins to compile for threadgroups of this shape."""
+        if self.code.lanes is not None:
+            self.code.lanes.prepare(shape)
+
+    def aim(self, launch: Launch, shape: Size) -> None:
+        """Puts the code that runs threadgroups of this shape into a launch."""
+        self.last_engine = self.engines[shape] = aim(launch, self.code, shape)
+
     def is_settled(self) -> bool:
         """Whether the choice of engine is made for every shape that was launched."""
-        return self.code.tiers is None or self.code.tiers.settled()
+        return self.code.lanes is None or self.code.lanes.settled()
 
     def declined(self) -> dict[str, str]:
         """Why other engines were not taken; for lanes, shape by shape."""
-        return {**self.code.declined, **(self.code.tiers.declined() if self.code.tiers else {})}
+        return {**self.code.declined, **(self.code.lanes.declined() if self.code.lanes else {})}

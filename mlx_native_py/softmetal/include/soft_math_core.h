@@ -1,6 +1,6 @@
 // The formulas behind metal_math, written once for float and for the compiler's float vectors.
 #pragma once
-#include "soft_arguments.h"
+#include "soft_elementary.h"
 
 namespace soft {
 namespace math {
@@ -17,33 +17,35 @@ SOFT_CORE1(acos, __builtin_elementwise_acos)
 SOFT_CORE1(asin, __builtin_elementwise_asin)
 SOFT_CORE1(atan, __builtin_elementwise_atan)
 SOFT_CORE1(ceil, __builtin_elementwise_ceil)
-SOFT_CORE1(cos, __builtin_elementwise_cos)
 SOFT_CORE1(cosh, __builtin_elementwise_cosh)
-SOFT_CORE1(exp, __builtin_elementwise_exp)
-SOFT_CORE1(exp2, __builtin_elementwise_exp2)
-SOFT_CORE1(exp10, __builtin_elementwise_exp10)
 SOFT_CORE1(fabs, __builtin_elementwise_abs)
 SOFT_CORE1(floor, __builtin_elementwise_floor)
-SOFT_CORE1(log, __builtin_elementwise_log)
-SOFT_CORE1(log2, __builtin_elementwise_log2)
-SOFT_CORE1(log10, __builtin_elementwise_log10)
 SOFT_CORE1(rint, __builtin_elementwise_roundeven)
 SOFT_CORE1(round, __builtin_elementwise_round)
-SOFT_CORE1(sin, __builtin_elementwise_sin)
 SOFT_CORE1(sinh, __builtin_elementwise_sinh)
 SOFT_CORE1(sqrt, __builtin_elementwise_sqrt)
 SOFT_CORE1(tan, __builtin_elementwise_tan)
-SOFT_CORE1(tanh, __builtin_elementwise_tanh)
 SOFT_CORE1(trunc, __builtin_elementwise_trunc)
 SOFT_CORE2(atan2, __builtin_elementwise_atan2)
 SOFT_CORE2(copysign, __builtin_elementwise_copysign)
 SOFT_CORE2(fmax, __builtin_elementwise_maxnum)
 SOFT_CORE2(fmin, __builtin_elementwise_minnum)
 SOFT_CORE2(fmod, __builtin_elementwise_fmod)
-SOFT_CORE2(pow, __builtin_elementwise_pow)
 SOFT_LANE1(acosh, __builtin_acoshf)
 SOFT_LANE1(asinh, __builtin_asinhf)
 SOFT_LANE1(atanh, __builtin_atanhf)
+SOFT_LANE1(cos, elementary::cos)
+SOFT_LANE1(exp, elementary::exp)
+SOFT_LANE1(exp2, elementary::exp2)
+SOFT_LANE1(exp10, elementary::exp10)
+SOFT_LANE1(log, elementary::log)
+SOFT_LANE1(log2, elementary::log2)
+SOFT_LANE1(log10, elementary::log10)
+SOFT_LANE1(sin, elementary::sin)
+SOFT_LANE1(tanh, elementary::tanh)
+template <class V> SOFT_INLINE V pow(V x, V y) {
+  return each([](float a, float b) { return elementary::pow(a, b); }, x, y);
+}
 #undef SOFT_CORE1
 #undef SOFT_CORE2
 #undef SOFT_LANE1

@@ -15,7 +15,7 @@ from .values import Values
 
 MAX_INDEX = 30
 
-_VECTORS = (
+POSITIONS = (
     "thread_position_in_grid",
     "threads_per_grid",
     "threadgroup_position_in_grid",
@@ -39,7 +39,7 @@ _SCALARS = (
     "quadgroups_per_threadgroup",
     "dispatch_quadgroups_per_threadgroup",
 )
-WIDTHS = dict.fromkeys(_VECTORS, 3) | dict.fromkeys(_SCALARS, 1)
+WIDTHS = dict.fromkeys(POSITIONS, 3) | dict.fromkeys(_SCALARS, 1)
 _UNSUPPORTED = frozenset(
     {"texture", "sampler", "stage_in", "payload", "visible", "imageblock_data", "color", "position"}
 )
@@ -187,7 +187,7 @@ class ParameterReader:
     def _builtin(self, start: int, end: int, name: int, listed: list[Attribute], condition: int) -> Parameter | None:
         unit = self.unit
         anchor = name if name >= 0 else start
-        spelling = unit.spelling(start, _type_end(unit, start, end, name)).replace("const ", "")
+        spelling = input_spelling(unit, start, end, name)
         if spelling.removeprefix("metal::").startswith("tensor<"):
             unit.error(anchor, "tensors as kernel arguments are not supported by software Metal: make one of a buffer")
             return None
@@ -323,6 +323,11 @@ def _outside_angles(unit: Unit, start: int, end: int) -> list[int]:
             found.append(index)
         index += 1
     return found
+
+
+def input_spelling(unit: Unit, start: int, end: int, name: int) -> str:
+    """The type of a parameter that is a value."""
+    return unit.spelling(start, _type_end(unit, start, end, name)).replace("const ", "")
 
 
 def _type_end(unit: Unit, start: int, end: int, name: int) -> int:

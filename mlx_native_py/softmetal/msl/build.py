@@ -11,6 +11,7 @@ from typing import Any
 
 from ..cache import digest
 from ..engines import abi
+from ..engines.choice import scalar_engine
 from ..program import Argument, Executable, Kernel
 from ..toolchain import CompilerFailed, Engine, MathMode
 from .emit import Piece, Segment, assemble
@@ -129,15 +130,7 @@ def check_defines(record: Record) -> str:
 def compile_order(order: Order, workshop: Workshop) -> bytes:
     """Compiles and links for flat or fibers; the answer is the record of the build, which names the artefact."""
     text = order.text()
-    waits = order.waits()
-    declined: dict[str, str] = {}
-    engine: Engine = "flat"
-    if order.checked:
-        engine, declined["flat"] = "fibers", "checked mode tells threads apart"
-    elif workshop.engine == "fibers":
-        engine, declined["flat"] = "fibers", "the settings ask for fibers"
-    elif waits:
-        engine, declined["flat"] = "fibers", f"threads wait for each other in {', '.join(waits[:3])}"
+    engine, declined = scalar_engine(workshop.engine, checked=order.checked, waits=order.waits())
     with workshop.store.scratch() as folder:
         source = folder / SOURCE_NAME
         source.write_text(text)

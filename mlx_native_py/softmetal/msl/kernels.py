@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from .arguments import Parameter, ParameterReader, split
 from .attributes import HARMLESS, Attribute, attributes
 from .evaluate import NotConstant
+from .input_types import check_inputs
 from .lexer import is_name
 from .metal_functions import is_metal_function
 from .scopes import Declaration, walk
@@ -105,6 +106,7 @@ class KernelReader:
         self._make_static(declaration, keywords, prefix)
         assert declaration.parameters
         function.parameters = ParameterReader(unit, self.values).read(*declaration.parameters)
+        check_inputs(unit, function.parameters)
         self.functions.append(function)
 
     def _plain_expression(self, function: KernelFunction, everything: list[Declaration]) -> str:

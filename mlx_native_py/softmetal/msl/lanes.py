@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ..cache import digest
+from ..engines.choice import BUDGET_S, LanesChoice, lanes_refused
 from ..engines.lanes.model import Declined
 from ..program import Executable, Size, Specialised
-from ..tiers import LanesTiers
 from ..toolchain import CompilerFailed, stack_bytes, uses_elements
 from .build import SOURCE_NAME, Order
 from .workshop import Workshop
@@ -68,14 +68,6 @@ class LanesBuilder:
         if made is None:
             raise Declined("the build vanished from the cache")
         return made
-
-    def verdict(self, shape: Size) -> str | None:
-        """Why an earlier run gave the build up although it works; empty where it was found to be good."""
-        body = self.shop.store.record(digest("verdict", self._key(shape)))
-        return None if body is None else body.decode()
-
-    def put_verdict(self, shape: Size, reason: str) -> None:
-        self.shop.store.put_record(digest("verdict", self._key(shape)), reason.encode())
 
     def _key(self, shape: Size) -> str:
         return digest("lanes", _pass_identity(), self.key, str(shape))
@@ -145,13 +137,11 @@ def _first_error(output: str) -> str:
     return output.partition("error: ")[2].partition("\n")[0] or output[:200]
 
 
-def with_tiers(code: Executable, order: Order, shop: Workshop, key: str) -> Executable:
-    """The executable with its way to lanes, or with the reason why it has none."""
-    if shop.engine in ("flat", "fibers"):
-        reason = f"the settings ask for {shop.engine}"
-    elif order.checked and shop.engine != "lanes":
-        reason = "checked mode runs on fibers unless the settings ask for lanes"
-    else:
-        builder = LanesBuilder(order, shop, key, code.static_threadgroup_bytes)
-        return replace(code, tiers=LanesTiers(builder, code.engine, at_once=shop.engine == "lanes"))
-    return replace(code, declined={**code.declined, "lanes": reason})
+def with_lanes(code: Executable, order: Order, shop: Workshop, key: str) -> Executable:
+    """The executable with its lanes code, or with the reason why it has none."""
+    reason = lanes_refused(shop.engine, checked=order.checked)
+    if reason:
+        return replace(code, declined={**code.declined, "lanes": reason})
+    builder = LanesBuilder(order, shop, key, code.static_threadgroup_bytes)
+    budget = None if shop.engine == "lanes" else BUDGET_S
+    return replace(code, lanes=LanesChoice(builder, budget=budget))

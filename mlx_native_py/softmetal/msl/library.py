@@ -14,7 +14,7 @@ from ..toolchain import CompilerFailed
 from . import diagnostics
 from .build import SOURCE_NAME, MissingConstant, Order, check_defines, compile_order, load
 from .emit import Piece, Segment, assemble, locate
-from .lanes import with_tiers
+from .lanes import with_lanes
 from .positions import Positions
 from .preprocess import closure_state, file_digest, preprocess
 from .record import Record, make_record
@@ -69,7 +69,7 @@ class SourceLibrary:
         with self._lock:
             if key not in self._built:
                 made = self._stored(order, key) or self._make(order, key)
-                self._built[key] = with_tiers(made, order, self._shop, key)
+                self._built[key] = with_lanes(made, order, self._shop, key)
             return self._built[key]
 
     def _stored(self, order: Order, key: str) -> Executable | None:

@@ -40,11 +40,11 @@ _LOOP_PRAGMA = re.compile(r"(unroll|nounroll|clang\s+loop)\b")
 _MATH_PRAGMA = re.compile(r"METAL\s+fp\s+(math_mode|contract)\s*\(\s*(\w+)\s*\)\s*$")
 _MATH = {
     ("math_mode", "safe"): "reassociate(off) contract(on)",
-    ("math_mode", "relaxed"): "reassociate(on) contract(fast)",
-    ("math_mode", "fast"): "reassociate(on) contract(fast)",
+    ("math_mode", "relaxed"): "contract(on)",
+    ("math_mode", "fast"): "contract(on)",
     ("contract", "off"): "contract(off)",
     ("contract", "on"): "contract(on)",
-    ("contract", "fast"): "contract(fast)",
+    ("contract", "fast"): "contract(on)",
 }
 _SILENT_PRAGMA = re.compile(
     r"(METAL\b|once\b|unused\b|mark\b|clang\s+diagnostic|GCC\s+diagnostic|message\b|region\b|endregion\b)"

@@ -95,7 +95,8 @@ class Workshop:
                 return found
             self.announce("software Metal: preparing the compiler, once for this machine")
             math = next(mode for mode, options in reversed(MATH.items()) if set(options) <= set(wanted))
-            usual = [self.flags(math), self.flags(math, "flat"), self.flags(math, "flat", parallel=False)]
+            engines: tuple[Engine, ...] = ("fibers", "flat", "lanes")
+            usual = [*(self.flags(math, engine) for engine in engines), self.flags(math, "flat", parallel=False)]
             todo = [flags for flags in dict.fromkeys([wanted, *map(tuple, usual)]) if not self._stored(flags)]
             with ThreadPoolExecutor(2) as pool:
                 made = pool.map(self._precompile, todo)

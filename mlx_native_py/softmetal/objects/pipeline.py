@@ -173,6 +173,10 @@ class MTLComputePipelineState(Owned):
     def reflection(self) -> MTLComputePipelineReflection:
         return MTLComputePipelineReflection(self.state.code.kernel.arguments)
 
+    def soft_prepare(self, shape: Size) -> None:
+        """Begins to compile for threadgroups of this size, so that the first launch need not wait."""
+        self.state.prepare(shape)
+
     def soft_engine(self) -> str:
         """Which engine ran this kernel last, or would run it first: flat, lanes or fibers."""
         return self.state.last_engine

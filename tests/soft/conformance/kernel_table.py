@@ -34,8 +34,8 @@ def vectors(grid: tuple[int, ...], group: tuple[int, ...]) -> dict[str, Array]:
     }
 
 
-def scalars(grid: tuple[int, ...], group: tuple[int, ...]) -> dict[str, Array]:
-    """Builtins that are always one number."""
+def scalars(grid: tuple[int, ...], group: tuple[int, ...], width: str) -> dict[str, Array]:
+    """Builtins that are always one number; `width` is one of the two names of the simdgroup's."""
     all_vectors = vectors(grid, group)
     local, size = all_vectors["thread_position_in_threadgroup"], all_vectors["threads_per_threadgroup"]
     strides = np.concatenate([np.ones((len(size), 1), int), np.cumprod(size, 1)[:, :-1]], 1)
@@ -46,8 +46,7 @@ def scalars(grid: tuple[int, ...], group: tuple[int, ...]) -> dict[str, Array]:
         "simdgroup_index_in_threadgroup": index // 32,
         "thread_index_in_quadgroup": index % 4,
         "quadgroup_index_in_threadgroup": index // 4,
-        "threads_per_simdgroup": np.full(len(index), 32),
-        "thread_execution_width": np.full(len(index), 32),
+        width: np.full(len(index), 32),
         "simdgroups_per_threadgroup": -(-count // 32),
         "quadgroups_per_threadgroup": -(-count // 4),
         "dispatch_simdgroups_per_threadgroup": np.full(len(index), -(-whole // 32)),
@@ -80,9 +79,11 @@ def position_kernel(scalar: str, dimensions: int) -> Program:
     return Program(f"builtins-{kind}", body, args, results, threads=grid, group=group)
 
 
-def index_kernel(scalar: str, grid: tuple[int, ...], group: tuple[int, ...]) -> Program:
+def index_kernel(
+    scalar: str, grid: tuple[int, ...], group: tuple[int, ...], width: str = "threads_per_simdgroup"
+) -> Program:
     """Every scalar builtin; the group spans several simdgroups."""
-    wanted = scalars(grid, group)
+    wanted = scalars(grid, group, width)
     outs = [f"device {scalar}* o{n}" for n in range(len(wanted))]
     ins = [f"{scalar} v{n} [[{name}]]" for n, name in enumerate(wanted)]
     lines = [f"  o{n}[j] = v{n};" for n in range(len(wanted))]
@@ -115,7 +116,7 @@ def all_programs() -> list[Program]:
     shapes = [position_kernel(scalar, n) for scalar in ("uint", "ushort") for n in (1, 2, 3)]
     numbers = [
         index_kernel("uint", (100, 3), (50, 2)),
-        index_kernel("ushort", (90,), (70,)),
+        index_kernel("ushort", (90,), (70,), "thread_execution_width"),
         index_kernel("uint", (9, 9, 9), (4, 4, 4)),
     ]
     return [*shapes, *numbers, whole_groups()]

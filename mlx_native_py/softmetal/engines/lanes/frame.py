@@ -38,7 +38,6 @@ class Writer:
     """A function being written. Values go from block to block through slots, which become registers again later."""
 
     analysis: Analysis
-    math_width: int  # floats that one call of the vector mathematics library takes, 0 without it
     lines: list[str] = field(default_factory=list)
     slots: list[str] = field(default_factory=list)  # the lines that make them
     kept: dict[Value, str] = field(default_factory=dict)  # slot of a value that other blocks use

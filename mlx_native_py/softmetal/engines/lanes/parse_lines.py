@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .model import (
-    I1,
-    POINTER,
-    VOID,
-    ArrayType,
-    Constant,
-    Instruction,
-    IntType,
-    StructType,
-    Type,
-    VectorType,
-)
+from .model import I1, POINTER, VOID, ArrayType, Constant, Instruction, IntType, StructType, Type, VectorType
 from .reader import Reader
 
 _BINARY = "add sub mul udiv sdiv urem srem shl lshr ashr and or xor fadd fsub fmul fdiv frem".split()

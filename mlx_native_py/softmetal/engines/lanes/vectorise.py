@@ -29,10 +29,10 @@ _WIDTHS = re.compile(r'"(?:min-legal|prefer)-vector-width"="\d+"')
 _KEPT_ATTRIBUTE = re.compile(r'"[^"]*"(?:="[^"]*")?')
 
 
-def vectorise(text: str, entry: str, size: Size, *, vector_math: bool = True) -> str:
+def vectorise(text: str, entry: str, size: Size) -> str:
     """The module with `soft_lanes_entry(group, fiber, simdgroup)` in place of `entry`; raises Declined.
 
-    `size` is the threadgroup's; `vector_math` says that there is a vector mathematics library.
+    `size` is the threadgroup's.
     """
     module = parse_module(text)
     width = _register_width(module)
@@ -46,7 +46,7 @@ def vectorise(text: str, entry: str, size: Size, *, vector_math: bool = True) ->
     private_arrays.rewrite(function)
     found = _analysed(function, size, exact=watched)
     groups = find_groups(function, lambda value: found.shape_of(value) or VARYING)
-    writer = Writer(found, width if vector_math else 0, groups=groups, native_masks=width == AVX512)
+    writer = Writer(found, groups=groups, native_masks=width == AVX512)
     lines = _write(writer, function, size)
     head = f"define void @{ENTRY}(ptr {function.parameters[0].text}, ptr %fiber, i32 %simdgroup)"
     attributes = " ".join(_KEPT_ATTRIBUTE.findall(_attributes(module, function)))

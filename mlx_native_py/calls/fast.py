@@ -1,0 +1,249 @@
+"""MLX's `fast.metal_kernel` on this package's devices: the body of a kernel in, a function on arrays out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..dtypes import DType, narrowed
+from ..encoder import CommandEncoder
+from ..errors import InvalidArgument, ShaderCompilationError
+from ..memory.buffer import Array, MlxBuffer, as_array
+from ..memory.shapes import whole
+from ..pipelines.compile_options import CompileOptions
+from ..pipelines.pipeline import Pipeline
+from .fast_source import Body, Generated, InputType, TemplateValue, generate
+
+if TYPE_CHECKING:
+    from ..device import MlxDevice
+
+__all__ = ["MetalKernel", "metal_kernel"]
+
+Grid = Sequence[int]
+
+
+def metal_kernel(
+    name: str,
+    input_names: Sequence[str],
+    output_names: Sequence[str],
+    source: str,
+    header: str = "",
+    ensure_row_contiguous: bool = True,
+    atomic_outputs: bool = False,
+    compile_options: Mapping[str, str] | None = None,
+) -> MetalKernel:
+    """A kernel from its body alone; the signature follows from the arrays that it is called with.
+
+    It takes the arguments of MLX's function of the same name, and generates the same signature. `compile_options`
+    knows `"math_mode"`: `"safe"` (the default), `"relaxed"` or `"fast"`.
+
+    >>> exp = metal_kernel(name="myexp", input_names=["inp"], output_names=["out"], source='''
+    ...     uint elem = thread_position_in_grid.x;
+    ...     T tmp = inp[elem];
+    ...     out[elem] = metal::exp(tmp);
+    ... ''')
+    >>> a = np.zeros((2, 3), np.float16)
+    >>> out, = exp(inputs=[a], template=[("T", np.float32)], grid=(a.size, 1, 1), threadgroup=(256, 1, 1),
+    ...            output_shapes=[a.shape], output_dtypes=[a.dtype])
+    >>> out
+    array([[1., 1., 1.],
+           [1., 1., 1.]], dtype=float16)
+    """
+    names = [*input_names, *output_names]
+    if not output_names:
+        raise InvalidArgument(f"metal_kernel {name!r} needs at least one output name")
+    for each in (name, *names):
+        if not isinstance(each, str) or not f"_{each}".isidentifier():
+            raise InvalidArgument(f"metal_kernel {name!r}: {each!r} cannot be a name in MSL")
+    if len(set(names)) < len(names):
+        raise InvalidArgument(f"metal_kernel {name!r}: input and output names must differ, not {names}")
+    options = dict(compile_options or {})
+    math_mode = options.pop("math_mode", "safe")
+    if options:
+        raise InvalidArgument(f"metal_kernel {name!r}: unknown compile option {next(iter(options))!r}")
+    body = Body(name, tuple(input_names), tuple(output_names), source, header, atomic_outputs)
+    return MetalKernel(body, ensure_row_contiguous, CompileOptions(math=math_mode))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """An input as it is bound, with the shape and the strides (in elements) that the body sees."""
+
+    type: InputType
+    value: MlxBuffer | bytes
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def extra(self, what: str) -> bytes:
+        if what == "ndim":
+            return np.int32(len(self.shape)).tobytes()
+        return (
+            np.array(self.shape, np.int32).tobytes() if what == "shape" else np.array(self.strides, np.int64).tobytes()
+        )
+
+
+class MetalKernel:
+    """What `metal_kernel` gives; calling it runs the kernel."""
+
+    def __init__(self, body: Body, ensure_row_contiguous: bool, options: CompileOptions) -> None:
+        self._body = body
+        self._ensure_row_contiguous = ensure_row_contiguous
+        self._options = options
+
+    def __call__(
+        self,
+        *,
+        inputs: Sequence[Any],
+        output_shapes: Sequence[Sequence[int]],
+        output_dtypes: Sequence[Any],
+        grid: Grid,
+        threadgroup: Grid,
+        template: Sequence[tuple[str, Any]] | None = None,
+        init_value: float | None = None,
+        verbose: bool = False,
+        stream: Any = None,
+    ) -> list[Any]:
+        """Runs the kernel over `grid` threads in groups of `threadgroup`, and gives the outputs as arrays.
+
+        Inputs are arrays of any library, buffers or numbers; types are numpy's, this package's or MLX's. `stream` is a
+        device, or a `CommandEncoder`, into which the kernel is only encoded; the outputs are buffers then.
+        """
+        self._check_count("inputs", inputs, self._body.input_names)
+        self._check_count("output_shapes", output_shapes, self._body.output_names)
+        self._check_count("output_dtypes", output_dtypes, self._body.output_names)
+        device, encoder = _target(stream)
+        brought = [self._bring(device, each) for each in inputs]
+        types = [_dtype(each) for each in output_dtypes]
+        generated = generate(self._body, [each.type for each in brought], types, self._template(template or ()))
+        if verbose:
+            print(f"Generated source code for `{self._body.name}`:\n```\n{generated.text}\n```")
+        pipeline = self._pipeline(device, generated)
+        outputs = [device.empty(shape, kind) for shape, kind in zip(output_shapes, types, strict=True)]
+        if init_value is not None:
+            for each in outputs:
+                each.fill(init_value)
+        arguments = [*self._arguments(brought), *outputs]
+        launch = self._launch(pipeline, grid, threadgroup)
+        if encoder is not None:
+            encoder.dispatch(pipeline, *arguments, **launch)
+            return outputs
+        with device.command_encoder() as enc:
+            enc.dispatch(pipeline, *arguments, **launch)
+            enc.commit_and_wait(label=self._body.name)
+        return [each.numpy() for each in outputs]
+
+    def __repr__(self) -> str:
+        inputs, outputs = ", ".join(self._body.input_names), ", ".join(self._body.output_names)
+        return f"<MetalKernel {self._body.name}({inputs}) -> {outputs}>"
+
+    def _refusal(self, problem: str) -> InvalidArgument:
+        return InvalidArgument(f"metal_kernel {self._body.name!r}: {problem}")
+
+    def _check_count(self, what: str, given: Sequence[Any], names: Sequence[str]) -> None:
+        if len(given) != len(names):
+            raise self._refusal(f"{what} has {len(given)} items, expected {len(names)} for {', '.join(names)}")
+
+    def _bring(self, device: MlxDevice, given: Any) -> _Input:
+        if isinstance(given, MlxBuffer):
+            return _input(given.dtype, given.shape, _row_major(given.shape), given)
+        array = _array(given)
+        kind, size = DType.of(array.dtype), array.dtype.itemsize
+        if not array.flags.c_contiguous and not self._ensure_row_contiguous and _can_be_strided(array):
+            strides = tuple(stride // size for stride in array.strides)
+            extent = 1 + sum((n - 1) * stride for n, stride in zip(array.shape, strides, strict=True))
+            row = np.lib.stride_tricks.as_strided(array, (extent,), (size,), writeable=False)
+            return _input(kind, array.shape, strides, _bound(device, row))
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        return _input(kind, array.shape, _row_major(array.shape), _bound(device, array))
+
+    def _template(self, given: Sequence[tuple[str, Any]]) -> list[tuple[str, TemplateValue]]:
+        found: list[tuple[str, TemplateValue]] = []
+        for name, value in given:
+            if isinstance(value, (bool, int, np.bool_, np.integer)):
+                found.append((name, bool(value) if isinstance(value, (bool, np.bool_)) else int(value)))
+                continue
+            try:
+                found.append((name, _dtype(value)))
+            except InvalidArgument:
+                raise self._refusal(f"template argument {name!r} is {value!r}, expected a type, int or bool") from None
+        return found
+
+    def _pipeline(self, device: MlxDevice, generated: Generated) -> Pipeline:
+        try:
+            library = device.kernels.library(generated.full, self._options, name=self._body.name)
+            return device.kernels.get_pipeline(generated.name, library=library)
+        except ShaderCompilationError as error:
+            raise generated.with_own_lines(error) from None
+
+    def _arguments(self, brought: Sequence[_Input]) -> list[MlxBuffer | bytes]:
+        found: list[MlxBuffer | bytes] = []
+        for name, each in zip(self._body.input_names, brought, strict=True):
+            found.append(each.value)
+            found += [each.extra(what) for what in self._body.extras(name, each.type.ndim)]
+        return found
+
+    def _launch(self, pipeline: Pipeline, grid: Grid, threadgroup: Grid) -> dict[str, Any]:
+        threads, group = self._three("grid", grid), self._three("threadgroup", threadgroup)
+        if math.prod(group) > pipeline.max_threads:
+            raise self._refusal(
+                f"threadgroup {group} has {math.prod(group)} threads; this kernel allows at most {pipeline.max_threads}"
+            )
+        return {"threads": threads, "group": tuple(map(min, group, threads))}
+
+    def _three(self, what: str, given: Grid) -> tuple[int, ...]:
+        if len(given) != 3:
+            raise self._refusal(f"{what} is {given!r}, expected three numbers")
+        return tuple(whole(each, f"metal_kernel {self._body.name!r}: {what}", 1) for each in given)
+
+
+def _target(stream: Any) -> tuple[MlxDevice, CommandEncoder | None]:
+    """The device to run on, and the encoder where one is given; MLX's own gpu stands for the default device."""
+    from ..default_device import default_device
+    from ..device import MlxDevice
+
+    if isinstance(stream, CommandEncoder):
+        return stream.device, stream
+    if isinstance(stream, MlxDevice):
+        return stream, None
+    if stream is None or (_is_mlx(stream) and "gpu" in str(stream)):
+        return default_device(), None
+    raise InvalidArgument(f"metal_kernel runs on a device or in a CommandEncoder; stream is {stream!r}")
+
+
+def _is_mlx(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "mlx"
+
+
+def _dtype(given: Any) -> DType:
+    """An element type, also one of MLX's, which numpy knows only by name."""
+    return DType.of(str(given).rpartition(".")[2] if _is_mlx(given) else given)
+
+
+def _array(given: Any) -> Array:
+    """An input as an array, with MLX's types for what Python does not say: 32 bits."""
+    array = as_array(given)
+    if array.dtype == np.int64 and isinstance(given, (int, list, tuple)) and np.all(abs(array) < 2**31):
+        return array.astype(np.int32)
+    return narrowed(array)
+
+
+def _can_be_strided(array: Array) -> bool:
+    """Whether the first element comes first in memory, and all others whole elements after it."""
+    return array.ndim > 0 and all(stride >= 0 and stride % array.dtype.itemsize == 0 for stride in array.strides)
+
+
+def _row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _input(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], value: MlxBuffer | bytes) -> _Input:
+    return _Input(InputType(dtype, len(shape), math.prod(shape)), value, shape, strides)
+
+
+def _bound(device: MlxDevice, array: Array) -> MlxBuffer | bytes:
+    """Small arrays travel with the command."""
+    return array.tobytes() if array.nbytes <= 64 else device.buffer(array, copy=None)

@@ -1,0 +1,173 @@
+"""The MSL around the body of a kernel: the signature that MLX's `fast.metal_kernel` generates, to the letter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from ..dtypes import DType
+from ..errors import ShaderCompilationError
+
+__all__ = ["Body", "Generated", "InputType", "TemplateValue", "generate"]
+
+TemplateValue = bool | int | DType
+
+CONSTANT_BELOW = 8
+"""Inputs with fewer elements are in the constant address space."""
+
+_ATTRIBUTES = {
+    "dispatch_quadgroups_per_threadgroup": "uint",
+    "dispatch_simdgroups_per_threadgroup": "uint",
+    "dispatch_threads_per_threadgroup": "uint3",
+    "grid_origin": "uint3",
+    "grid_size": "uint3",
+    "quadgroup_index_in_threadgroup": "uint",
+    "quadgroups_per_threadgroup": "uint",
+    "simdgroup_index_in_threadgroup": "uint",
+    "simdgroups_per_threadgroup": "uint",
+    "thread_execution_width": "uint",
+    "thread_index_in_quadgroup": "uint",
+    "thread_index_in_simdgroup": "uint",
+    "thread_index_in_threadgroup": "uint",
+    "thread_position_in_grid": "uint3",
+    "thread_position_in_threadgroup": "uint3",
+    "threadgroup_position_in_grid": "uint3",
+    "threadgroups_per_grid": "uint3",
+    "threads_per_grid": "uint3",
+    "threads_per_simdgroup": "uint",
+    "threads_per_threadgroup": "uint3",
+}
+_TYPES = {
+    DType.F32: "float",
+    DType.F16: "float16_t",
+    DType.BF16: "bfloat16_t",
+    DType.U8: "uint8_t",
+    DType.U16: "uint16_t",
+    DType.U32: "uint32_t",
+    DType.U64: "uint64_t",
+    DType.I8: "int8_t",
+    DType.I16: "int16_t",
+    DType.I32: "int32_t",
+    DType.I64: "int64_t",
+    DType.BOOL: "bool",
+}
+_PLACE = re.compile(r"\bprogram_source:(\d+)(?=:\d+)")
+
+
+@dataclass(frozen=True)
+class InputType:
+    """What of an input decides how it is passed."""
+
+    dtype: DType
+    ndim: int
+    size: int
+
+    @property
+    def is_constant(self) -> bool:
+        return self.size < CONSTANT_BELOW
+
+
+@dataclass(frozen=True)
+class Body:
+    """What a kernel was made with."""
+
+    name: str
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    source: str
+    header: str
+    atomic_outputs: bool
+
+    def extras(self, name: str, ndim: int) -> list[str]:
+        """Which of shape, strides and ndim of an input the body asks for; a scalar has none."""
+        return [what for what in ("shape", "strides", "ndim") if ndim and f"{name}_{what}" in self.source]
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A whole source: `text` is what MLX would show, `full` what is compiled."""
+
+    name: str
+    text: str
+    body: Body
+
+    @property
+    def full(self) -> str:
+        return _prelude() + self.text
+
+    def with_own_lines(self, error: ShaderCompilationError) -> ShaderCompilationError:
+        """The error with the lines of what the user wrote, in place of those of the whole text."""
+        before = _prelude().count("\n")
+        first = before + self.text[: self.text.rindex(") {\n" + self.body.source)].count("\n") + 2
+
+        def own(match: re.Match[str]) -> str:
+            line = int(match[1])
+            if line >= first:
+                return f"{self.body.name} source:{line - first + 1}"
+            if before < line <= before + self.body.header.count("\n") + bool(self.body.header):
+                return f"{self.body.name} header:{line - before}"
+            return f"{self.body.name} generated:{line}"
+
+        return ShaderCompilationError(self.body.name, _PLACE.sub(own, error.message))
+
+
+@lru_cache(maxsize=1)
+def _prelude() -> str:
+    """What precedes every body."""
+    return Path(__file__).with_name("fast_prelude.metal").read_text()
+
+
+def generate(
+    body: Body,
+    inputs: Sequence[InputType],
+    outputs: Sequence[DType],
+    template: Sequence[tuple[str, TemplateValue]],
+) -> Generated:
+    """The source for inputs, outputs and template arguments of these types."""
+    values = ", ".join(_template_value(value) for _, value in template)
+    name = f"custom_kernel_{body.name}" + _suffix(values, inputs, outputs)
+    text = body.header
+    if template:
+        text += f"template <{', '.join(f'{_template_kind(value)} {key}' for key, value in template)}>\n"
+    parameters = [*_buffers(body, inputs, outputs), *_attributes(body.source)]
+    text += f"[[kernel]] void {name}(\n" + ",\n".join(parameters) + f") {{\n{body.source}\n}}\n"
+    if template:
+        whole = f"{name}<{values}>"
+        text += f'\ntemplate [[host_name("{name}")]] [[kernel]] decltype({whole}) {whole};\n'
+    return Generated(name, text, body)
+
+
+def _suffix(values: str, inputs: Sequence[InputType], outputs: Sequence[DType]) -> str:
+    """Makes the name say everything that the text depends on."""
+    parts = [_TYPES[each.dtype] + ("s" if each.ndim == 0 else "c" if each.is_constant else "") for each in inputs]
+    parts += [_TYPES[each] for each in outputs]
+    start = "__" + re.sub(r"\W", "_", values.replace(", ", "_")) if values else ""
+    return "_".join([start, *parts])
+
+
+def _template_kind(value: TemplateValue) -> str:
+    return "typename" if isinstance(value, DType) else "bool" if isinstance(value, bool) else "int"
+
+
+def _template_value(value: TemplateValue) -> str:
+    return _TYPES[value] if isinstance(value, DType) else str(int(value))
+
+
+def _buffers(body: Body, inputs: Sequence[InputType], outputs: Sequence[DType]) -> list[str]:
+    found: list[str] = []
+    extra_types = {"shape": "int*", "strides": "int64_t*", "ndim": "int&"}
+    for name, each in zip(body.input_names, inputs, strict=True):
+        space, mark = "constant" if each.is_constant else "device", "*" if each.ndim else "&"
+        found.append(f"const {space} {_TYPES[each.dtype]}{mark} {name}")
+        found += [f"const constant {extra_types[what]} {name}_{what}" for what in body.extras(name, each.ndim)]
+    for name, dtype in zip(body.output_names, outputs, strict=True):
+        kind = f"atomic<{_TYPES[dtype]}>" if body.atomic_outputs else _TYPES[dtype]
+        found.append(f"device {kind}* {name}")
+    return [f"  {declaration} [[buffer({slot})]]" for slot, declaration in enumerate(found)]
+
+
+def _attributes(source: str) -> list[str]:
+    return [f"  {kind} {name} [[{name}]]" for name, kind in _ATTRIBUTES.items() if name in source]

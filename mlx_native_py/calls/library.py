@@ -1,0 +1,256 @@
+"""Kernels from source as Python callables: `lib = kernel(source)`, then `lib.axpy(y, x, 2.0)`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..encoder import CommandEncoder, Out, Ticket
+from ..encoder.arguments import refuse_count
+from ..errors import InvalidArgument, KernelNotFound, MlxError
+from ..memory.buffer import MlxBuffer
+from ..pipelines.compile_options import CompileOptions
+from ..pipelines.function_constants import Constants
+from ..pipelines.pipeline import Binding, Pipeline
+from ..pipelines.registry import KernelLibrary
+from .staging import Staging
+
+if TYPE_CHECKING:
+    from ..device import MlxDevice
+
+__all__ = ["Kernel", "Library", "kernel"]
+
+_SHOWN = 16  # kernels whose signatures a library's repr compiles to show
+_GRID_POSITION = re.compile(r"\b(u(?:int|short)[23])\s+\w+\s*\[\[\s*thread_position_in_grid\b")
+_ROLES = {"read": "", "write": "out ", "read_write": "inout "}
+
+
+def kernel(
+    source: str | Path,
+    *,
+    device: MlxDevice | None = None,
+    constants: Constants | None = None,
+    options: CompileOptions | None = None,
+) -> Library:
+    """Compiles MSL, as text or as a file's path; each kernel in it is an attribute that can be called.
+
+    `constants` are values for function constants, by name or index. Without `device` it is `default_device()`.
+
+    >>> lib = kernel('''
+    ... kernel void axpy(device float *y, device const float *x, constant float &a,
+    ...                  uint i [[thread_position_in_grid]]) { y[i] += a * x[i]; }
+    ... ''')
+    >>> import numpy as np
+    >>> y, x = np.ones(4, np.float32), np.arange(4, dtype=np.float32)
+    >>> ticket = lib.axpy(y, x, 2.0)
+    >>> y
+    array([1., 3., 5., 7.], dtype=float32)
+    """
+    if device is None:
+        from ..default_device import default_device
+
+        device = default_device()
+    name = source.name if isinstance(source, Path) else ""
+    text = source.read_text() if isinstance(source, Path) else source
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidArgument(f"a source is MSL text or the Path of a file with some, not {source!r}")
+    if text.endswith(".metal") and "\n" not in text:
+        raise InvalidArgument(f"{source!r} is the name of a file; pass pathlib.Path({source!r})")
+    return Library(device, device.kernels.library(text, options, name=name), constants or {})
+
+
+class _NoSuchKernel(KernelNotFound, AttributeError):  # type: ignore[misc]
+    """An attribute of a library that is no kernel of it."""
+
+
+class Library:
+    """The kernels of one source: `lib.name`, or `lib["name"]` for names that are no Python names.
+
+    >>> lib = device.compile("kernel void twice(device float *x, uint i [[thread_position_in_grid]]) { x[i] *= 2; }")
+    >>> list(lib), lib["twice"] is lib.twice
+    (['twice'], True)
+    >>> lib.twice
+    <Kernel twice(inout float x)>
+    """
+
+    def __init__(self, device: MlxDevice, library: KernelLibrary, constants: Constants) -> None:
+        self._device = device
+        self._library = library
+        self._kernels = {name: Kernel(device, library, name, constants) for name in library.names}
+
+    def __getattr__(self, name: str) -> Kernel:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return self._kernels[name]
+        except KeyError:
+            raise _NoSuchKernel(name, self._library.names) from None
+
+    def __getitem__(self, name: str) -> Kernel:
+        if name not in self._kernels:
+            raise KernelNotFound(name, self._library.names)
+        return self._kernels[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kernels
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kernels)
+
+    def __len__(self) -> int:
+        return len(self._kernels)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(name for name in self._kernels if name.isidentifier())]
+
+    def __repr__(self) -> str:
+        few = len(self) <= _SHOWN
+        lines = [f"  {each.signature() if few else each.name}" for each in self._kernels.values()]
+        plural = "" if len(self) == 1 else "s"
+        return "\n".join([f"<Library of {len(self)} kernel{plural} on {self._device.name}>", *lines])
+
+
+class Kernel:
+    """A kernel that is launched by calling it, on numpy arrays and on buffers.
+
+    >>> import numpy as np
+    >>> counts = np.zeros(4, np.uint32)
+    >>> lib = device.compile('''
+    ... #include <metal_stdlib>
+    ... using namespace metal;
+    ... kernel void histogram(device const uint *values, device atomic_uint *counts,
+    ...                       uint i [[thread_position_in_grid]]) {
+    ...   atomic_fetch_add_explicit(&counts[values[i]], 1, memory_order_relaxed);
+    ... }''')
+    >>> ticket = lib.histogram(np.array([0, 2, 2, 3, 2], np.uint32), counts, threads=5)
+    >>> counts.tolist()
+    [1, 0, 3, 1]
+    """
+
+    def __init__(self, device: MlxDevice, library: KernelLibrary, name: str, constants: Constants) -> None:
+        self.name = name
+        self._device = device
+        self._library = library
+        self._constants = dict(constants)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """What `CommandEncoder.dispatch` takes."""
+        return self._specialised(None)
+
+    def __call__(
+        self,
+        *args: Any,
+        threads: Any = None,
+        threadgroups: Any = None,
+        group: Any = None,
+        shared: Any = (),
+        constants: Constants | None = None,
+        wait: bool = True,
+        encoder: CommandEncoder | None = None,
+    ) -> Ticket:
+        """Launches the kernel; arguments by slot, as `CommandEncoder.dispatch` takes them, and arrays too.
+
+        An array that the kernel writes has the result when the call returns. `threads`, where neither it nor
+        `threadgroups` is given, is the number of values in the first argument that is written, or else in the first
+        array or buffer. `wait=False` returns at once, `encoder=` only encodes; both write to buffers, or to arrays
+        over buffers, because a copy could not be brought back, and arrays that are read must stay as they are.
+        """
+        pipeline = self._specialised(constants)
+        if len(args) != len(pipeline.buffers):
+            raise refuse_count(pipeline, args)
+        staging = Staging(self._device, pipeline)
+        values = [staging.argument(binding, given) for binding, given in zip(pipeline.buffers, args, strict=True)]
+        if threads is None and threadgroups is None:
+            threads = self._default_threads(pipeline, values)
+        if staging.to_bring_back and (encoder is not None or not wait):
+            how = "wait=False" if encoder is None else "encoder="
+            raise InvalidArgument(
+                f"kernel {pipeline.label!r}: with {how}, what it writes must be a device buffer or an array over one; "
+                f"{', '.join(map(repr, staging.to_bring_back))} would be copied"
+            )
+        launch = {"threads": threads, "threadgroups": threadgroups, "group": group, "shared": shared}
+        if encoder is not None:
+            encoder.dispatch(pipeline, *values, **launch)
+            return encoder.ticket
+        ticket = self._run(pipeline, values, launch, wait)
+        staging.bring_back()
+        return ticket
+
+    def _run(self, pipeline: Pipeline, values: list[Any], launch: dict[str, Any], wait: bool) -> Ticket:
+        enc = self._device.command_encoder()
+        try:
+            enc.dispatch(pipeline, *values, **launch)
+            if wait:
+                enc.commit_and_wait(label=pipeline.label)
+            else:
+                enc.commit(label=pipeline.label)
+        finally:
+            enc.discard()
+        return enc.ticket
+
+    @cached_property
+    def _vector_position(self) -> str | None:
+        """The type of the thread's position, where it is a vector."""
+        found = _GRID_POSITION.search(_parameters(self._library.source, self.name))
+        return found and found[1]
+
+    def _default_threads(self, pipeline: Pipeline, values: list[Any]) -> int:
+        if self._vector_position is not None:
+            raise InvalidArgument(
+                f"kernel {pipeline.label!r} counts threads by a {self._vector_position}, "
+                "so an array's size does not say how many there are; give threads= or threadgroups="
+            )
+        return _values_in(pipeline, values)
+
+    def _specialised(self, constants: Constants | None) -> Pipeline:
+        chosen = {**self._constants, **constants} if constants else self._constants
+        return self._device.kernels.get_pipeline(self.name, chosen, library=self._library)
+
+    def signature(self) -> str:
+        """Its name and its arguments, with `inout` before those that it may write."""
+        try:
+            bindings = self.pipeline.bindings
+        except MlxError as problem:
+            return f"{self.name}: {problem}"
+        return f"{self.name}({', '.join(map(_declared, bindings))})"
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.signature()}>"
+
+
+def _declared(binding: Binding) -> str:
+    if binding.kind == "threadgroup":
+        return f"threadgroup {binding.name}"
+    kind = binding.scalar.name if binding.scalar else "struct"
+    return f"{_ROLES[binding.access]}{kind} {binding.name}"
+
+
+def _parameters(source: str, name: str) -> str:
+    """What a source has between the parentheses after a kernel's name; all of it where the name is not spelled out."""
+    found = re.search(rf"\b{re.escape(name)}\s*\(", source)
+    if found is None:
+        return source
+    depth, end = 1, found.end()
+    while depth and end < len(source):
+        depth += {"(": 1, ")": -1}.get(source[end], 0)
+        end += 1
+    return source[found.end() : end]
+
+
+def _values_in(pipeline: Pipeline, values: list[Any]) -> int:
+    """How many values the first written argument has, or else the first array or buffer."""
+    buffers = [
+        (binding, given.buffer if isinstance(given, Out) else given)
+        for binding, given in zip(pipeline.buffers, values, strict=True)
+        if binding is not None and isinstance(given, (MlxBuffer, Out))
+    ]
+    chosen = next((pair for pair in buffers if pair[0].writes), buffers[0] if buffers else None)
+    if chosen is None:
+        raise InvalidArgument(
+            f"kernel {pipeline.label!r} has no array to take threads= from; give it, or threadgroups="
+        )
+    return max(1, int(chosen[1].nbytes // max(1, chosen[0].size)))

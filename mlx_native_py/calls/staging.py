@@ -1,0 +1,124 @@
+"""The arguments of one launch where arrays of the CPU are among them: brought to the device, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..dtypes import DType, narrowed
+from ..encoder import Out
+from ..errors import InvalidArgument
+from ..memory.buffer import Array, MlxBuffer, as_array
+from ..pipelines.pipeline import Binding, Pipeline
+
+if TYPE_CHECKING:
+    from ..device import MlxDevice
+
+__all__ = ["Staging"]
+
+_DTYPES = {dtype.mtl: dtype for dtype in DType}
+_EFFORT = 1000  # of numpy's search for shared bytes; beyond it they count as shared
+
+
+@dataclass(slots=True)
+class _Staged:
+    name: str
+    array: Array
+    buffer: MlxBuffer
+    copied: bool
+    written: bool
+
+
+class Staging:
+    """The arrays of one launch; one that lies in device memory, or can be used in place, is not copied."""
+
+    def __init__(self, device: MlxDevice, pipeline: Pipeline) -> None:
+        self._device = device
+        self._kernel = f"kernel {pipeline.label!r}"
+        self._staged: list[_Staged] = []
+
+    def argument(self, binding: Binding | None, given: Any) -> Any:
+        """What `dispatch` takes for an argument: arrays become buffers, everything else stays."""
+        if binding is None:
+            return given
+        inner = given.buffer if isinstance(given, Out) else given
+        if isinstance(inner, MlxBuffer):
+            self._check_type(binding, inner.dtype.numpy, "buffer")
+            return given
+        array = _as_array(binding, inner)
+        if array is None:
+            return given
+        self._check_type(binding, array.dtype, "array")
+        buffer = self._bring(binding.name, array, written=binding.writes)
+        return Out(buffer) if isinstance(given, Out) else buffer
+
+    def _bring(self, name: str, array: Array, *, written: bool) -> MlxBuffer:
+        """A buffer with the array's elements; the same array given twice is one buffer."""
+        if written and not array.flags.writeable:
+            raise InvalidArgument(f"{self._kernel}: argument {name!r} is written, but the array is read-only")
+        place = _place(array)
+        for other in self._staged:
+            if _place(other.array) == place:
+                other.written |= written
+                return other.buffer
+        try:
+            buffer = self._device.buffer(array, copy=None)
+        except InvalidArgument as problem:
+            raise InvalidArgument(f"{self._kernel}: argument {name!r}: {problem}") from None
+        in_place = (buffer.allocation.address + buffer.offset, array.flags.c_contiguous) == (place[0], True)
+        self._staged.append(_Staged(name, array, buffer, not in_place, written))
+        self._refuse_overlap(self._staged[-1])
+        return buffer
+
+    @property
+    def to_bring_back(self) -> list[str]:
+        """The names of the arguments that are written in a copy."""
+        return [each.name for each in self._staged if each.copied and each.written]
+
+    def bring_back(self) -> None:
+        """Copies what the kernel wrote into the arrays."""
+        for each in self._staged:
+            if each.copied and each.written:
+                each.array[...] = each.buffer.numpy()
+
+    def _check_type(self, binding: Binding, given: Any, what: str) -> None:
+        scalar = binding.scalar
+        if scalar is not None and given != (expected := _DTYPES[scalar.scalar].numpy):
+            raise InvalidArgument(
+                f"{self._kernel}: {binding} is declared {scalar.name}, and the {what} has {given}; "
+                f"convert it to {expected}, or take a view({str(expected)!r}) of the same bytes"
+            )
+
+    def _refuse_overlap(self, new: _Staged) -> None:
+        """Copies of overlapping arrays would each miss what is written to the other."""
+        for other in self._staged[:-1]:
+            if (new.copied or other.copied) and (new.written or other.written) and _overlap(new.array, other.array):
+                raise InvalidArgument(
+                    f"{self._kernel}: arguments {other.name!r} and {new.name!r} share some of their memory, "
+                    "and one is written; put the data into a device.buffer() and pass views of it"
+                )
+
+
+def _as_array(binding: Binding, given: Any) -> Array | None:
+    """The array that an argument is; None for values, which travel with the command."""
+    if isinstance(given, np.generic) or not (hasattr(given, "__array__") or hasattr(given, "__dlpack__")):
+        return None
+    array = as_array(given)
+    scalar = binding.scalar
+    is_value = array.ndim == 0 or (scalar is not None and scalar.lanes > 1 and array.shape == (scalar.lanes,))
+    if binding.writes:
+        return array
+    return None if is_value else narrowed(array)
+
+
+def _place(array: Array) -> tuple[Any, ...]:
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
+
+
+def _overlap(one: Array, two: Array) -> bool:
+    try:
+        return bool(np.shares_memory(one, two, max_work=_EFFORT))  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True

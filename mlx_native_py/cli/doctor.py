@@ -1,0 +1,122 @@
+"""Checks of an installation, each with what was found and what to do about it."""
+
+from __future__ import annotations
+
+import platform
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ..errors import MlxError
+from ..metal import Backend, open_metal
+from ..pipelines.sources import kernel_source
+from ..settings import BackendName, current
+
+__all__ = ["Finding", "examine"]
+
+_COUNT = 256
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at; `advice` is empty where nothing is to be done."""
+
+    subject: str
+    good: bool
+    detail: str
+    advice: str = ""
+
+
+def examine(device: BackendName | None = None) -> list[Finding]:
+    """Looks at everything that a kernel needs, and then runs one."""
+    findings = [Finding("python", True, f"{platform.python_version()} on {platform.system()} {platform.machine()}")]
+    findings += _try("settings", _changed_settings, "correct the variable or unset it")
+    if not findings[-1].good:
+        return findings
+    findings += _try("backend", lambda: open_metal(device).kind, "see the message")
+    if findings[-1].good:
+        backend = open_metal(device)
+        findings.append(_apple(backend))
+        if backend.kind == "soft":
+            findings += _soft()
+        findings += _try("kernel", lambda: _run_self_check(backend), "compile the kernel alone to see its errors")
+    return findings
+
+
+def _try(subject: str, look: Callable[[], str], advice: str) -> Iterator[Finding]:
+    try:
+        yield Finding(subject, True, look())
+    except (MlxError, OSError, RuntimeError, ValueError) as error:
+        yield Finding(subject, False, str(error), advice)
+
+
+def _changed_settings() -> str:
+    now = current()
+    changed = [f"{f.name}={getattr(now, f.name)}" for f in fields(now) if getattr(now, f.name) != f.default]
+    return ", ".join(changed) or "all at their defaults"
+
+
+def _apple(backend: Backend) -> Finding:
+    if backend.kind == "metal":
+        return Finding("Apple's Metal", True, "in use; new objects have a retain count of 1")
+    advice = "pip install pyobjc-framework-Metal" if platform.system() == "Darwin" else ""
+    return Finding("Apple's Metal", True, f"not used: {backend.declined}", advice)
+
+
+def _soft() -> Iterator[Finding]:
+    from ..softmetal import cache, toolchain
+
+    now = current()
+
+    def compiler() -> str:
+        found = toolchain.find_toolchain(str(now.soft_clang) if now.soft_clang else None)
+        version = found.run([*found.compiler, "--version"]).stdout.splitlines()[0]
+        return f"{version} ({' '.join(found.compiler)})"
+
+    def cache_directory() -> str:
+        directory = now.kernel_cache or cache.default_directory()
+        files = [path for path in cache.Store(directory).directory.iterdir() if path.is_file()]
+        return f"{directory}, {len(files)} files, {sum(path.stat().st_size for path in files) / (1 << 20):.1f} MiB"
+
+    yield from _try("compiler", compiler, "pip install ziglang, or point MLX_SOFT_CLANG at a recent clang")
+    yield from _try("cache folder", cache_directory, "give it mode 700 and to your user, or set MLX_SOFT_CACHE_DIR")
+
+
+def _run_self_check(backend: Backend) -> str:
+    """Runs the shipped self-check kernel and compares its results with numpy's."""
+    device = backend.default_device()
+    with backend.autorelease_pool():
+        pipeline = _pipeline(device)
+        width = pipeline.threadExecutionWidth()
+        buffers = [device.newBufferWithLength_options_(4 * _COUNT, 0) for _ in range(3)]
+        x, y, sums = (np.frombuffer(b.contents().as_buffer(4 * _COUNT), np.float32) for b in buffers)
+        x[:], y[:], sums[:] = np.arange(_COUNT), 1.0, 0.0
+        commands = device.newCommandQueue().commandBuffer()
+        encoder = commands.computeCommandEncoder()
+        encoder.setComputePipelineState_(pipeline)
+        for index, buffer in enumerate(buffers):
+            encoder.setBuffer_offset_atIndex_(buffer, 0, index)
+        encoder.setBytes_length_atIndex_(struct.pack("<f", 0.5), 4, 3)
+        encoder.dispatchThreads_threadsPerThreadgroup_((_COUNT, 1, 1), (width, 1, 1))
+        encoder.endEncoding()
+        commands.commit()
+        commands.waitUntilCompleted()
+        if commands.error() is not None:
+            raise RuntimeError(str(commands.error().localizedDescription()))
+        wanted = 0.5 * np.arange(_COUNT, dtype=np.float32) + 1.0
+        if not (np.array_equal(y, wanted) and np.allclose(sums[: _COUNT // width], wanted.reshape(-1, width).sum(1))):
+            raise RuntimeError("the self-check kernel ran, but its results are wrong")
+        return f"right, on {device.name()}, in {(commands.GPUEndTime() - commands.GPUStartTime()) * 1e6:.0f} us"
+
+
+def _pipeline(device: Any) -> Any:
+    library, error = device.newLibraryWithSource_options_error_(kernel_source("self_check"), None, None)
+    if library is not None:
+        function = library.newFunctionWithName_("self_check")
+        pipeline, error = device.newComputePipelineStateWithFunction_error_(function, None)
+        if pipeline is not None:
+            return pipeline
+    raise RuntimeError(str(error.localizedDescription()))

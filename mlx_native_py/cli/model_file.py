@@ -1,0 +1,87 @@
+"""`mlx-native info FILE`: what is in a model file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..models import model_path
+from ..models.config import read_json
+from ..weights import Tensor, TensorFile, open_gguf, open_safetensors
+from .table import plain, print_table
+
+__all__ = ["show_model_file"]
+
+
+def show_model_file(name: str, *, every_tensor: bool = False) -> None:
+    """Prints the architecture, the tensors by format, and the metadata of a GGUF file, safetensors or a folder."""
+    path = model_path(name)
+    kind, file, metadata = _opened(path)
+    values = sum(tensor.size for tensor in file.values())
+    rows = [
+        ("file", plain(path, 200)),
+        ("format", kind),
+        ("architecture", plain(_architecture(metadata))),
+        ("tensors", f"{len(file):,}"),
+        ("values", f"{values:,} in the shapes of the tensors"),
+        ("size", _size(file.nbytes)),
+    ]
+    print_table(("property", "value"), rows)
+    print()
+    print_table(("format", "tensors", "values", "size", "note"), _by_format(file))
+    if every_tensor:
+        print()
+        print_table(("tensor", "format", "shape", "size"), [_row(tensor) for tensor in file.values()])
+    print()
+    print_table(("metadata", "value"), [(plain(key), plain(value)) for key, value in _flat(metadata)])
+
+
+def _opened(path: Path) -> tuple[str, TensorFile, Mapping[str, Any]]:
+    if path.is_file():
+        with path.open("rb") as opened:
+            if opened.read(4) == b"GGUF":
+                file: TensorFile = open_gguf(path)
+                return "GGUF", file, file.metadata
+    file = open_safetensors(path)
+    beside = (path if path.is_dir() else path.parent) / "config.json"
+    config = read_json(beside) if beside.is_file() else {}
+    return "safetensors", file, {**file.metadata, **config}
+
+
+def _architecture(metadata: Mapping[str, Any]) -> object:
+    return metadata.get("general.architecture") or metadata.get("model_type") or "not said"
+
+
+def _by_format(file: TensorFile) -> list[tuple[str, str, str, str, str]]:
+    groups: dict[str, list[Tensor]] = {}
+    for tensor in file.values():
+        groups.setdefault(tensor.format, []).append(tensor)
+    return [
+        (
+            name,
+            f"{len(group):,}",
+            f"{sum(tensor.size for tensor in group):,}",
+            _size(sum(tensor.nbytes for tensor in group)),
+            "not readable" if group[0].problem else "",
+        )
+        for name, group in groups.items()
+    ]
+
+
+def _row(tensor: Tensor) -> tuple[str, str, str, str]:
+    return plain(tensor.name, 100), tensor.format, " x ".join(map(str, tensor.shape)), _size(tensor.nbytes)
+
+
+def _flat(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Tables inside of the table with their keys behind a dot, one level deep."""
+    found: list[tuple[str, Any]] = []
+    for key, value in table.items():
+        found += (
+            [(f"{key}.{each}", inner) for each, inner in value.items()] if isinstance(value, dict) else [(key, value)]
+        )
+    return found
+
+
+def _size(nbytes: int) -> str:
+    return f"{nbytes / 1e6:,.1f} MB" if nbytes >= 100_000 else f"{nbytes:,} bytes"

@@ -1,0 +1,168 @@
+"""`mlx-native generate` and `mlx-native embed`: models from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, TextIO
+
+from .. import settings
+from ..profiling import kernel_profile
+from .table import print_table
+
+__all__ = ["add_commands", "embed", "generate"]
+
+_SAMPLING = {
+    "temperature": (float, 0.0, "how freely to choose; 0 takes the likeliest token"),
+    "top_p": (float, 1.0, "choose among the likeliest tokens that have this share together"),
+    "top_k": (int, 0, "choose among so many of the likeliest tokens; 0 is all"),
+    "min_p": (float, 0.0, "leave out what is less likely than this share of the likeliest"),
+    "repetition_penalty": (float, 1.0, "how unlikely tokens become that were used lately; 1 changes nothing"),
+    "seed": (int, 0, "of the random numbers"),
+}
+
+
+def add_commands(commands: Any) -> None:
+    """Adds both to the command's parsers."""
+    purpose = "write text behind a prompt"
+    writing = commands.add_parser("generate", help=purpose, description=purpose)
+    writing.add_argument("prompt", help="the text to go on with; - reads it from standard input")
+    _add_model(writing, "smollm2")
+    writing.add_argument("--max-tokens", type=int, default=100, help="the most tokens to write (default: 100)")
+    for name, (kind, default, meaning) in _SAMPLING.items():
+        flag = f"--{name.replace('_', '-')}"
+        writing.add_argument(flag, type=kind, default=default, help=f"{meaning} (default: {default})")
+    form = writing.add_mutually_exclusive_group()
+    form.add_argument("--chat", action="store_true", help="the prompt is a message: apply the model's chat template")
+    form.add_argument("--raw", action="store_true", help="go on with the prompt as it is (the default)")
+    writing.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end before this text")
+    writing.add_argument("--json", action="store_true", help="print tokens, text and speeds as JSON, when all is done")
+    writing.add_argument(
+        "--profile", action="store_true", help="then print the times of command buffers and dispatches"
+    )
+    purpose = "turn texts into vectors of length 1, one line each"
+    embedding = commands.add_parser("embed", help=purpose, description=purpose)
+    embedding.add_argument("text", nargs="+")
+    _add_model(embedding, "minilm")
+    embedding.add_argument("--json", action="store_true", help="print a list of vectors")
+
+
+def _add_model(command: argparse.ArgumentParser, default: str) -> None:
+    meaning = f"a path, smollm2, minilm, or OWNER/NAME on the Hugging Face hub (default: {default})"
+    command.add_argument("--model", default=default, help=meaning)
+
+
+def generate(chosen: argparse.Namespace) -> int:
+    """Writes text as it comes, or all of it as JSON."""
+    from ..models import load, prompt_ids
+
+    text = sys.stdin.read() if chosen.prompt == "-" else chosen.prompt
+    model, tokenizer = load(chosen.model)
+    tokens = prompt_ids(tokenizer, [{"role": "user", "content": text}] if chosen.chat else text)
+    with _profiled(chosen.profile, sys.stderr if chosen.json else sys.stdout):
+        made = []
+        for each in _streamed(chosen, model, tokenizer, tokens):
+            made.append(each)
+            if not chosen.json:
+                print(each.text, end="", flush=True)
+        if not chosen.json:
+            print()
+    last = made[-1]
+    if chosen.json:
+        answer = {
+            "prompt_ids": tokens,
+            "ids": [each.token for each in made],
+            "text": "".join(each.text for each in made),
+            "prompt_tps": last.prompt_tps,
+            "generation_tps": last.generation_tps,
+        }
+        print(json.dumps(answer))
+    else:
+        _print_speeds(last)
+    return 0
+
+
+def _streamed(chosen: argparse.Namespace, model: Any, tokenizer: Any, tokens: list[int]) -> Iterator[Any]:
+    """Shows how far the prompt is until the first token comes."""
+    from ..models import stream_generate
+    from ..models.progress import progress
+
+    options = {name: getattr(chosen, name) for name in _SAMPLING}
+    options |= {"max_tokens": chosen.max_tokens, "stop": chosen.stop}
+    with progress("reading the prompt") as report:
+        report(0, len(tokens))
+        made = stream_generate(model, tokenizer, tokens, progress=report, **options)
+        first = next(made)
+    return chain([first], made)
+
+
+def _print_speeds(last: Any) -> None:
+    for name in ("prompt", "generation"):
+        count, speed = getattr(last, f"{name}_tokens"), getattr(last, f"{name}_tps")
+        print(f"{name}: {count} tokens, {speed:.1f} tokens/s", file=sys.stderr)
+    print(f"memory: {last.peak_memory:.3f} GB, ended by: {last.finish_reason}", file=sys.stderr)
+
+
+def embed(chosen: argparse.Namespace) -> int:
+    """Prints a vector for each text."""
+    from ..models import embed as embedded
+    from ..models import load
+
+    vectors = embedded(*load(chosen.model), chosen.text)
+    if chosen.json:
+        print(json.dumps(vectors.tolist()))
+        return 0
+    for vector in vectors:
+        print(" ".join(f"{value:.7f}" for value in vector))
+    return 0
+
+
+@contextmanager
+def _profiled(wanted: bool, out: TextIO) -> Iterator[None]:
+    """Times all that the block does, and prints the tables behind it."""
+    if not wanted:
+        yield
+        return
+    kernel_profile.reset()
+    with settings.override(profile_cb=True, profile_dispatch=True):
+        yield
+        _print_command_buffers(out)
+        _print_dispatches(out)
+
+
+def _print_command_buffers(out: TextIO) -> None:
+    rows = [
+        (
+            label or "(no label)",
+            f"{entry.count:,}",
+            f"{entry.total_ns / 1e6:.3f}",
+            f"{entry.percentile(50) / 1e6:.3f}",
+            f"{entry.max_ns / 1e6:.3f}",
+            str(entry.provenance),
+        )
+        for label, entry in kernel_profile.dump()
+    ]
+    print(file=out)
+    print_table(("command buffers", "count", "total ms", "median ms", "max ms", "times are"), rows, file=out)
+
+
+def _print_dispatches(out: TextIO) -> None:
+    """By kernel, as a token alone has hundreds of dispatches; the most expensive first."""
+    groups: dict[tuple[str, str], list[kernel_profile.DispatchEntry]] = {}
+    for label, entries in kernel_profile.dump_dispatches():
+        for entry in entries:
+            groups.setdefault((label or "(no label)", entry.kernel or entry.op_kind), []).append(entry)
+    rows = []
+    for (label, kernel), entries in sorted(groups.items(), key=lambda pair: -sum(each.gpu_ns for each in pair[1])):
+        total = sum(each.gpu_ns for each in entries)
+        mean, how = f"{total / len(entries) / 1e3:.1f}", str(entries[0].provenance)
+        rows.append((kernel, label, f"{len(entries):,}", f"{total / 1e6:.3f}", mean, how))
+    print(file=out)
+    print_table(("dispatches", "in", "count", "total ms", "mean us", "times are"), rows, file=out)
+    untimed = {str(cb.dispatch_timing) for cb in kernel_profile.dump_command_buffers() if cb.dispatch_timing}
+    if not rows:
+        print(f"no dispatch was timed: {', '.join(sorted(untimed)) or 'none was encoded'}", file=out)

@@ -1,0 +1,162 @@
+"""Several command buffers in stages, each of which the GPU begins when the one before it has signalled."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from .. import settings
+from ..errors import EncoderStateError, InvalidArgument
+from ..memory.buffer import MlxBuffer
+from . import CommandEncoder, Ticket
+
+if TYPE_CHECKING:
+    from ..device import MlxDevice
+
+__all__ = ["EncoderSession"]
+
+
+class EncoderSession:
+    """One encoder that goes through a chain of command buffers.
+
+    A stage is encoded through `encoder()` and ended by `fence_stage()`, after which `reset_for_next_stage()` begins
+    the next one behind the fence; `commit_stage()` and `commit_and_wait()` end a stage without a fence. Ending a stage
+    that has been ended in the same way changes nothing. What would be lost silently is refused.
+
+    >>> session = device.encoder_session()
+    >>> for stage in ("first", "second"):
+    ...     session.encoder().dispatch(axpy, x, y, 1.0, threads=4)
+    ...     ticket = session.fence_stage(stage)
+    ...     session.reset_for_next_stage()
+    >>> session.commit_and_wait()
+    >>> session.fence_value(), session.wait_count(), session.is_drained()
+    (2, 2, True)
+    """
+
+    def __init__(self, device: MlxDevice, **options: Any) -> None:
+        self._device = device
+        self._encoder = CommandEncoder(device, **options)
+        self._event: Any = None
+        self._fence_value = 0
+        self._wait_value = 0
+        self._wait_count = 0
+        self._label: str | None = None
+        self._fenced = False
+
+    @staticmethod
+    def env_enabled() -> bool:
+        """Whether `HF2Q_ENCODER_SESSION` asks `GraphExecutor` for sessions; made by hand they work without it."""
+        return settings.current().encoder_session
+
+    def encoder(self) -> CommandEncoder:
+        """The encoder of the stage; after the stage has ended there is none until `reset_for_next_stage()`."""
+        if self.is_drained():
+            raise EncoderStateError("this stage has ended; call reset_for_next_stage() before encoding the next one")
+        return self._encoder
+
+    def begin_stage(self, label: str) -> None:
+        """Names the stage; the name goes to its command buffer when the stage ends."""
+        if not isinstance(label, str) or not label:
+            raise InvalidArgument(f"a stage's label is a non-empty str, not {label!r}")
+        if self.is_drained():
+            raise EncoderStateError(f"stage {label!r} cannot begin: call reset_for_next_stage() first")
+        self._label = label
+
+    def commit_stage(self) -> Ticket:
+        """Submits the stage without a fence; where the stage has ended already, only its ticket comes back."""
+        if not self.is_drained():
+            self._encoder.commit(self._label)
+        return self._encoder.ticket
+
+    def commit_and_wait(self) -> None:
+        """Submits the stage and waits; a stage that has ended is waited for. Raises the errors of all stages."""
+        if self.is_drained():
+            self._encoder.wait_until_completed()
+        else:
+            self._encoder.commit_and_wait(self._label)
+
+    def fence_stage(self, label: str | None = None) -> Ticket:
+        """Submits the stage, which signals the session's event when it is done; a second time changes nothing."""
+        if self._fenced:
+            return self._encoder.ticket
+        if self.is_drained():
+            raise EncoderStateError("this stage was committed without a fence, and cannot get one afterwards")
+        if self._event is None:
+            self._event = self._device.mtl.newSharedEvent()
+        if label is not None:
+            self._label = label
+        ticket = self._encoder.fence_and_commit(self._event, self._fence_value + 1, self._label)
+        self._fence_value += 1
+        self._fenced = True
+        return ticket
+
+    def reset_for_next_stage(self) -> None:
+        """A fresh command buffer, which waits for the fence if there is one; nothing to do before the stage ends."""
+        if not self.is_drained():
+            return
+        if self._fenced:
+            self._encoder.next_command_buffer(self._event, self._fence_value)
+            self._wait_count += 1
+            self._wait_value = self._fence_value
+        else:
+            self._encoder.next_command_buffer()
+        self._fenced = False
+        self._label = None
+
+    # Pure reads
+
+    def is_drained(self) -> bool:
+        """Whether the stage has ended; so it has if its encoder was committed directly."""
+        return not self._encoder.is_recording
+
+    def is_fence_pending(self) -> bool:
+        """Whether the stage ended with a fence that nothing waits behind yet."""
+        return self._fenced
+
+    def has_event(self) -> bool:
+        """Whether there has been a fence."""
+        return self._event is not None
+
+    def fence_value(self) -> int:
+        """The last value that a stage signals."""
+        return self._fence_value
+
+    def wait_value(self) -> int:
+        """The last value that a stage waits for."""
+        return self._wait_value
+
+    def wait_count(self) -> int:
+        """How many stages wait for a fence."""
+        return self._wait_count
+
+    def metal_command_buffer(self) -> Any:
+        """The stage's MTLCommandBuffer; None once it is known to be done."""
+        return self._encoder.metal_command_buffer()
+
+    @property
+    def ticket(self) -> Ticket:
+        """The stage's ticket."""
+        return self._encoder.ticket
+
+    # Residency
+
+    def add_to_residency_set(self, buffer: MlxBuffer) -> bool:
+        """Stages a buffer into the device's set; False where there is none."""
+        return self._device.residency.add(buffer.allocation)
+
+    def remove_from_residency_set(self, buffer: MlxBuffer) -> bool:
+        """Stages a removal from the device's set; False where there is none."""
+        return self._device.residency.remove(buffer.allocation)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if error is not None:
+            self._encoder.discard()
+        else:
+            self.commit_and_wait()
+
+    def __repr__(self) -> str:
+        state = "fenced" if self._fenced else "drained" if self.is_drained() else "encoding"
+        return f"<EncoderSession, {state}, {self._fence_value} fences, {self._wait_count} waits>"

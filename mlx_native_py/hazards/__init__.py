@@ -1,0 +1,1 @@
+"""Byte ranges that dispatches touch, and the barriers they need."""

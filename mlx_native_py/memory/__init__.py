@@ -1,0 +1,1 @@
+"""Device memory: allocations, typed views of them, a pool, residency."""

@@ -1,0 +1,259 @@
+"""Device memory as buffers and views share it: its address, who keeps it, and what the GPU may still do with it."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import threading
+import weakref
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..errors import BufferAllocationError, EncoderStateError, InvalidArgument
+from ..hazards.ranges import Memory
+from ..metal import Backend
+from .residency import Residency
+
+__all__ = ["Allocation", "Completion", "adopt", "allocate", "allocation_behind", "over_pages"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+PAGE = mmap.PAGESIZE
+
+
+class Completion(Protocol):
+    """What an encoder leaves at an allocation: something that knows whether the GPU is done."""
+
+    def done(self) -> bool: ...
+
+
+class _All:
+    """Done when each of several is."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: tuple[Completion, ...]) -> None:
+        self.parts = parts
+
+    def done(self) -> bool:
+        return all(part.done() for part in self.parts)
+
+
+class _Export:
+    """What numpy arrays over an allocation hold on to; while it lives, the memory stays."""
+
+    __slots__ = ("allocation", "__array_interface__", "__weakref__")
+
+    def __init__(self, allocation: Allocation) -> None:
+        self.allocation = allocation
+        self.__array_interface__ = {
+            "shape": (allocation.nbytes,),
+            "typestr": "|u1",
+            "data": (allocation.address, allocation.readonly),
+            "version": 3,
+        }
+
+
+# Reentrant, because a finaliser that releases a buffer may run anywhere inside.
+_changing = threading.RLock()
+
+
+class Allocation:
+    """One MTLBuffer's memory; buffers, their views and arrays over them keep it alive."""
+
+    __slots__ = (
+        "mtl",
+        "address",
+        "nbytes",
+        "memory",
+        "readonly",
+        "residency",
+        "resident",
+        "owner",
+        "pending",
+        "released",
+        "_export",
+        "__weakref__",
+    )
+
+    def __init__(
+        self,
+        mtl: Any,
+        address: int,
+        nbytes: int,
+        residency: Residency,
+        *,
+        memory: Memory | None = None,
+        readonly: bool = False,
+        owner: object = None,
+    ) -> None:
+        self.resident = 0
+        self.residency = residency
+        self.mtl = mtl
+        self.address = address
+        """Where the CPU sees the first byte; 0 where it cannot."""
+        self.nbytes = nbytes
+        self.memory = Memory(address, nbytes, known=address != 0) if memory is None else memory
+        self.readonly = readonly
+        """Whether neither CPU nor kernels may write."""
+        self.owner = owner
+        self.pending: Completion | None = None
+        """Not done while the GPU may still use the memory."""
+        self.released = False
+        """Whether it went back to its pool, after which no buffer over it may be used."""
+        self._export: weakref.ref[_Export] | None = None
+
+    def __del__(self) -> None:
+        if self.resident:
+            self.residency.remove(self)
+
+    def hold(self, completion: Completion) -> None:
+        """Says that the GPU may use the memory until `completion` is done; earlier ones stay in force."""
+        # Completions are asked outside the lock: they take the lock of their queue.
+        while True:
+            earlier = self.pending
+            parts = earlier.parts if isinstance(earlier, _All) else (earlier,)
+            waiting = tuple(part for part in parts if part not in (None, completion) and not part.done())
+            with _changing:
+                self.require_live()
+                if self.pending is earlier:
+                    self.pending = _All((*waiting, completion)) if waiting else completion
+                    return
+
+    def is_busy(self) -> bool:
+        """Whether the GPU may still use the memory."""
+        earlier = self.pending
+        done = earlier is not None and earlier.done()
+        with _changing:
+            if done and self.pending is earlier:
+                self.pending = None
+            return self.pending is not None
+
+    def is_exported(self) -> bool:
+        """Whether an array over the memory is alive."""
+        return self._export is not None and self._export() is not None
+
+    @property
+    def root(self) -> Allocation:
+        """The block that this was lent from, or itself."""
+        # By its type, because the module's names may be gone when the last buffers go.
+        return self.owner if isinstance(self.owner, type(self)) else self
+
+    def set_label(self, label: str) -> None:
+        """Names the memory in GPU traces and in explained barriers."""
+        self.memory.label = label
+        # A Python string becomes an autoreleased object with each message.
+        with self.residency.backend.autorelease_pool():
+            self.mtl.setLabel_(label)
+
+    def release(self) -> None:
+        """Ends the use of all buffers over it; arrays that are out stay."""
+        with _changing:
+            self.released = True
+
+    def require_live(self) -> None:
+        """Raises where it went back to its pool."""
+        if self.released:
+            raise EncoderStateError("this buffer went back to its pool by release() or reset(); allocate another")
+
+    def bytes(self) -> Array:
+        """All bytes, without a copy; the array keeps the memory alive."""
+        if not self.address:
+            raise InvalidArgument(
+                "the CPU cannot see a buffer of private storage; copy it into a shared one by a kernel"
+            )
+        with _changing:
+            self.require_live()
+            export = None if self._export is None else self._export()
+            if export is None:
+                export = _Export(self)
+                self._export = weakref.ref(export)
+        return np.asarray(export)
+
+
+def _made(mtl: Any, nbytes: int, device: Any) -> Any:
+    if mtl is None:
+        used, advised = int(device.currentAllocatedSize()), int(device.recommendedMaxWorkingSetSize())
+        raise BufferAllocationError(
+            nbytes, f"the device has no room for it; it holds {used} bytes and is meant for {advised}"
+        )
+    return mtl
+
+
+def _within(nbytes: int, limit: int) -> None:
+    if nbytes > limit:
+        raise BufferAllocationError(nbytes, f"the device takes at most {limit} bytes in one buffer")
+
+
+def _address(mtl: Any, nbytes: int) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(mtl.contents().as_buffer(nbytes)))
+
+
+def allocate(backend: Backend, device: Any, nbytes: int, limit: int, residency: Residency) -> Allocation:
+    """Fresh shared memory, staged for residency; what it holds is not defined."""
+    _within(nbytes, limit)
+    mode = backend.Metal.MTLResourceStorageModeShared
+    mtl = device.newBufferWithLength_options_(nbytes, mode)
+    if mtl is None and residency.flush():
+        # Removals that were only staged kept memory; now it is free.
+        mtl = device.newBufferWithLength_options_(nbytes, mode)
+    made = _made(mtl, nbytes, device)
+    address = _address(made, nbytes)
+    allocation = Allocation(made, address, nbytes, residency, memory=Memory(address, nbytes, fresh=True))
+    residency.add(allocation)
+    return allocation
+
+
+def adopt(backend: Backend, mtl: Any, residency: Residency) -> Allocation:
+    """An MTLBuffer that someone else made, and keeps resident."""
+    nbytes = int(mtl.length())
+    private = mtl.storageMode() == backend.Metal.MTLStorageModePrivate
+    return Allocation(mtl, 0 if private else _address(mtl, nbytes), nbytes, residency)
+
+
+def _origin(array: Array) -> Any:
+    """The object whose memory an array shows."""
+    found: Any = array
+    while isinstance(found, (np.ndarray, memoryview)):
+        found = found.base if isinstance(found, np.ndarray) else found.obj
+    return found
+
+
+def allocation_behind(array: Array) -> Allocation | None:
+    """The allocation that an array came from, if it came from one."""
+    origin = _origin(array)
+    return origin.allocation if isinstance(origin, _Export) else None
+
+
+def _pages(array: Array) -> tuple[int, int]:
+    """The whole pages around a contiguous array, where they are the array's or belong to its mmap."""
+    start = array.__array_interface__["data"][0]
+    end = start + array.nbytes
+    low, high = start // PAGE * PAGE, -(-end // PAGE) * PAGE
+    origin = _origin(array)
+    if (low, high) == (start, end):
+        return low, high
+    if isinstance(origin, mmap.mmap):
+        first = np.frombuffer(origin, np.uint8).__array_interface__["data"][0]
+        if first <= low and high <= first + -(-len(origin) // PAGE) * PAGE:
+            return low, high
+    where = f"starts {start - low} bytes after a page boundary" if start > low else "starts on a page boundary"
+    raise InvalidArgument(
+        f"cannot use this memory without a copy: it {where} and ends {high - end} bytes before one "
+        f"(pages of {PAGE} bytes), and the rest of those pages is not known to belong to it. "
+        "Put the data into an mmap.mmap, or pass copy=True"
+    )
+
+
+def over_pages(backend: Backend, device: Any, array: Array, limit: int, residency: Residency) -> tuple[Allocation, int]:
+    """A buffer over the memory of a contiguous array, and the array's offset in it; the array is kept."""
+    low, high = _pages(array)
+    _within(high - low, limit)
+    pages = (ctypes.c_char * (high - low)).from_address(low)
+    mode = backend.Metal.MTLResourceStorageModeShared
+    mtl = _made(
+        device.newBufferWithBytesNoCopy_length_options_deallocator_(pages, high - low, mode, None), high - low, device
+    )
+    allocation = Allocation(mtl, low, high - low, residency, readonly=not array.flags.writeable, owner=array)
+    residency.add(allocation)
+    return allocation, array.__array_interface__["data"][0] - low

@@ -1,0 +1,272 @@
+"""Typed, shaped, exact views of device memory."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DType
+from ..errors import InvalidArgument
+from ..hazards.ranges import Span
+from . import dlpack
+from .allocation import Allocation
+from .shapes import as_shape, whole
+
+__all__ = ["MlxBuffer", "as_array", "exactly"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class _OutOfRange(InvalidArgument, IndexError):
+    """An index beyond the first axis; also what ends a `for` over a buffer."""
+
+
+class MlxBuffer:
+    """Elements of one type in row-major order; a view has its own length, offset and CPU access.
+
+    The CPU sees what kernels wrote once their command buffer is done; reading earlier is not an error, and shows
+    whatever is there. Buffers and views are never empty.
+
+    >>> x = device.buffer(np.arange(12, dtype=np.float32).reshape(3, 4))
+    >>> x[1:]
+    MlxBuffer(f32[2, 4], 32 bytes at 16 of 48)
+    >>> x[1:][0].numpy()
+    array([4., 5., 6., 7.], dtype=float32)
+    >>> np.asarray(x)[2, 0] = 100  # the buffer's own memory
+    >>> x.slice_view(32, 2).numpy()
+    array([100.,   9.], dtype=float32)
+    """
+
+    __slots__ = ("allocation", "mtl", "offset", "nbytes", "dtype", "shape", "span", "__weakref__")
+
+    def __init__(self, allocation: Allocation, dtype: DType, shape: tuple[int, ...], offset: int, nbytes: int) -> None:
+        self.allocation = allocation
+        self.mtl = allocation.mtl
+        self.offset = offset
+        """Bytes from the start of the MTLBuffer."""
+        self.nbytes = nbytes
+        self.dtype = dtype
+        self.shape = shape
+        start = allocation.address + offset
+        self.span: Span = (allocation.memory, start, start + nbytes)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.nbytes // self.dtype.size
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def readonly(self) -> bool:
+        """Whether neither the CPU nor a kernel may write to it."""
+        return self.allocation.readonly
+
+    @property
+    def label(self) -> str:
+        """The allocation's name in GPU traces and in explained barriers."""
+        return self.allocation.memory.label
+
+    @label.setter
+    def label(self, label: str) -> None:
+        self.allocation.set_label(label)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a buffer of shape () has no length")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        axes = ", ".join(map(str, self.shape))
+        whole_of = self.allocation.nbytes
+        part = f" at {self.offset} of {whole_of}" if (self.offset, self.nbytes) != (0, whole_of) else ""
+        notes = ", read-only" * self.readonly + ", released" * self.allocation.released
+        name = f"{self.label!r}, " if self.label else ""
+        return f"MlxBuffer({name}{self.dtype}[{axes}], {self.nbytes} bytes{part}{notes})"
+
+    # Views
+
+    def slice_view(self, byte_offset: int, n_elements: int) -> MlxBuffer:
+        """`n_elements` in one row, from `byte_offset` bytes after the start of this buffer or view."""
+        offset, count = whole(byte_offset, "byte_offset"), whole(n_elements, "n_elements", 1)
+        size = self.dtype.size
+        if offset % size:
+            raise InvalidArgument(f"byte_offset is {offset}, expected a multiple of {size}, the size of {self.dtype}")
+        if offset + count * size > self.nbytes:
+            raise InvalidArgument(
+                f"slice_view({offset}, {count}) ends at byte {offset + count * size}, beyond the end of {self!r}"
+            )
+        return MlxBuffer(self.allocation, self.dtype, (count,), self.offset + offset, count * size)
+
+    def __getitem__(self, key: Any) -> MlxBuffer:
+        """`buf[a:b]` along the first axis, or `buf[i]` without it; more than that needs strides, so numpy."""
+        if not self.shape:
+            raise InvalidArgument(f"{self!r} has no axis to index")
+        row = self.nbytes // self.shape[0]
+        if isinstance(key, slice):
+            first, last, step = key.indices(self.shape[0])
+            if step != 1:
+                raise InvalidArgument(f"step {step}: views have no strides; take a copy by numpy()[...]")
+            if first >= last:
+                raise InvalidArgument(f"[{first}:{last}] of {self!r} is empty, and Metal knows no empty buffer")
+            shape, count = (last - first, *self.shape[1:]), last - first
+        else:
+            first, shape, count = self._row(key), self.shape[1:], 1
+        return MlxBuffer(self.allocation, self.dtype, shape, self.offset + first * row, count * row)
+
+    def _row(self, key: Any) -> int:
+        try:
+            index = operator.index(key)
+        except TypeError:
+            raise InvalidArgument(f"{key!r} cannot index a buffer; use a slice, a number, or numpy()[...]") from None
+        if not -self.shape[0] <= index < self.shape[0]:
+            raise _OutOfRange(f"index {index} is outside the first axis of {self!r}")
+        return index % self.shape[0]
+
+    def reshape(self, *shape: int | Sequence[int]) -> MlxBuffer:
+        """The same elements under another shape; one axis may be -1, for whatever is left.
+
+        >>> device.empty((4, 6)).reshape(-1, 8)
+        MlxBuffer(f32[3, 8], 96 bytes)
+        """
+        given = shape[0] if len(shape) == 1 else shape
+        axes, count = as_shape(_filled(given, self.size))
+        if count != self.size:
+            raise InvalidArgument(f"shape {axes} has {count} elements, and {self!r} has {self.size}")
+        return MlxBuffer(self.allocation, self.dtype, axes, self.offset, self.nbytes)
+
+    def view(self, dtype: Any) -> MlxBuffer:
+        """The same bytes as elements of another type; the last axis grows or shrinks.
+
+        >>> device.empty((2, 3), "f32").view("bf16")
+        MlxBuffer(bf16[2, 6], 24 bytes)
+        """
+        wanted = DType.of(dtype)
+        axes = self.shape or (1,)
+        row = axes[-1] * self.dtype.size
+        if row % wanted.size or self.offset % wanted.size:
+            raise InvalidArgument(f"{self!r} cannot be seen as {wanted}: rows of {row} bytes at offset {self.offset}")
+        return MlxBuffer(self.allocation, wanted, (*axes[:-1], row // wanted.size), self.offset, self.nbytes)
+
+    # CPU access
+
+    def numpy(self) -> Array:
+        """An array over this very memory; it keeps the memory alive, and is read-only where the buffer is."""
+        found = self.allocation.bytes()[self.offset : self.offset + self.nbytes]
+        return found.view(self.dtype.numpy).reshape(self.shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        found = self.numpy()
+        if dtype is not None and np.dtype(dtype) != found.dtype:
+            if copy is False:
+                raise ValueError(f"{self!r} as {dtype} takes a copy")
+            return found.astype(dtype)
+        return found.copy() if copy else found
+
+    def to_bytes(self) -> bytes:
+        """A copy of the bytes."""
+        return self.numpy().tobytes()
+
+    def fill(self, value: Any) -> MlxBuffer:
+        """Sets every element from the CPU; a value that the type cannot hold is refused.
+
+        >>> device.empty((2, 2), "i8").fill(-1).numpy().sum()
+        np.int64(-4)
+        """
+        target = self._writable()
+        given = exactly(value, self.dtype)
+        if given.shape:
+            raise InvalidArgument(f"fill takes one value, not an array of shape {given.shape}; use copy_from")
+        target[...] = given
+        return self
+
+    def copy_from(self, source: Any) -> MlxBuffer:
+        """Copies in, on the CPU: bytes of the same length, or elements of the same type and shape.
+
+        What is no array yet (a list, a number) is made one of this buffer's type.
+
+        >>> device.empty(3, "u8").copy_from([1, 2, 3]).to_bytes()
+        b'\\x01\\x02\\x03'
+        """
+        target = self._writable()
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            given: Array = np.frombuffer(source, np.uint8)
+            target = target.reshape(-1).view(np.uint8)
+        elif isinstance(source, (np.ndarray, np.generic, MlxBuffer)) or hasattr(source, "__dlpack__"):
+            given = as_array(source)
+        else:
+            given = exactly(source, self.dtype)
+        if (given.dtype, given.shape) != (target.dtype, target.shape):
+            raise InvalidArgument(
+                f"copy_from got {given.dtype}{list(given.shape)}, expected {target.dtype}{list(target.shape)}"
+            )
+        target[...] = given
+        return self
+
+    def _writable(self) -> Array:
+        if self.readonly:
+            raise InvalidArgument(f"{self!r} lies over read-only memory")
+        return self.numpy()
+
+    # DLPack
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.CPU
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        return dlpack.to_capsule(self.numpy(), stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+
+def _filled(shape: Any, size: int) -> Any:
+    """A shape with its one -1 replaced; anything else as it is."""
+    if not isinstance(shape, (list, tuple)) or shape.count(-1) != 1:
+        return size if shape == -1 else shape
+    others = [axis for axis in shape if axis != -1]
+    known = math.prod(others) if all(isinstance(axis, int) for axis in others) else 0
+    return [size // known if axis == -1 else axis for axis in shape] if known > 0 and size % known == 0 else shape
+
+
+def as_array(source: Any) -> Array:
+    """Any array of any library as numpy's, without a copy where there is a way."""
+    if isinstance(source, np.ndarray):
+        return source
+    if isinstance(source, MlxBuffer):
+        return source.numpy()
+    if hasattr(source, "__dlpack__") and tuple(source.__dlpack_device__())[0] == dlpack.CPU[0]:
+        return dlpack.from_capsule(source)
+    try:
+        return np.asarray(source)
+    except (TypeError, ValueError) as reason:
+        raise InvalidArgument(f"this {type(source).__name__} cannot be made an array: {reason}") from None
+
+
+def exactly(values: Any, dtype: DType) -> Array:
+    """Numbers as elements of `dtype`; floats are rounded, and what a whole number cannot hold is refused.
+
+    >>> exactly([1, 2], DType.U8), exactly(300, DType.U8)
+    Traceback (most recent call last):
+    mlx_native_py.errors.InvalidArgument: 300 is not a value of u8
+    """
+    try:
+        given = np.asarray(values)
+        with np.errstate(all="ignore"):
+            found: Array = given.astype(dtype.numpy)
+        if dtype.is_float or bool((found == given).all()):
+            return found
+    except (TypeError, ValueError, OverflowError):
+        pass
+    kind = "an array" if isinstance(values, (list, tuple, np.ndarray)) else "a value"
+    raise InvalidArgument(f"{values!r} is not {kind} of {dtype}")

@@ -1,0 +1,269 @@
+"""Buffers that are used again: power-of-two blocks, lent out one at a time."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..dtypes import DType
+from ..errors import BufferAllocationError, InvalidArgument
+from .allocation import Allocation
+from .buffer import MlxBuffer
+from .residency import Residency
+from .shapes import as_shape, whole
+
+__all__ = ["MlxBufferPool", "PoolStatistics", "bucket_size"]
+
+
+def bucket_size(nbytes: int) -> int:
+    """The next power of two.
+
+    >>> [bucket_size(n) for n in (1, 3, 5, 1023, 1024, 1025)]
+    [1, 4, 8, 1024, 1024, 2048]
+    """
+    return 1 << (nbytes - 1).bit_length()
+
+
+class _Device(Protocol):
+    """What a pool needs of an `MlxDevice`."""
+
+    residency: Residency
+
+    def allocate(self, nbytes: int) -> Allocation: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolStatistics:
+    """What a pool holds and how well it serves; bytes are those of whole blocks.
+
+    >>> pool = device.buffer_pool()
+    >>> pool.release(pool.alloc(100, "u8", 100))
+    >>> kept = pool.alloc(100, "u8", 100)
+    >>> now = pool.statistics()
+    >>> now.requested_bytes, now.in_use_bytes, now.reused, now.allocated
+    (100, 128, 1, 1)
+    """
+
+    in_use_count: int
+    in_use_bytes: int
+    waiting_count: int
+    waiting_bytes: int
+    """Given back, but the GPU or an array may still use them."""
+    free_count: int
+    free_bytes: int
+    requested_bytes: int
+    """What the buffers in use were asked for."""
+    peak_bytes: int
+    """The most that the pool ever held."""
+    reused: int
+    allocated: int
+    cap_bytes: int | None
+
+    @property
+    def held_bytes(self) -> int:
+        return self.in_use_bytes + self.waiting_bytes + self.free_bytes
+
+
+class MlxBufferPool:
+    """Lends blocks of device memory; any thread may call.
+
+    A block is lent to one buffer at a time. It comes back by `release`, or with all others by `reset`; the buffer and
+    its views can then no longer be used, and the block is lent again only when the GPU is done with it and no
+    array over it is alive. Fresh blocks are zero-filled; used ones are, too, with `zero=True`.
+
+    >>> pool = device.buffer_pool()
+    >>> x = pool.alloc(100, "u8", 100)
+    >>> x
+    MlxBuffer(u8[100], 100 bytes at 0 of 128)
+    >>> pool.release(x)
+    >>> pool.alloc(120, "f32", (5, 6)).span[1] == x.span[1], pool.in_use_count, pool.free_count
+    (True, 1, 0)
+    """
+
+    def __init__(self, device: _Device, *, cap_bytes: int | None = None, zero: bool = False) -> None:
+        self.device = device
+        self._cap = None if cap_bytes is None else whole(cap_bytes, "cap_bytes", 1)
+        self._zero = zero
+        # Reentrant, because a finaliser that releases a buffer may run anywhere inside.
+        self._lock = threading.RLock()
+        self._free: dict[int, list[Allocation]] = {}
+        self._waiting: dict[int, list[Allocation]] = {}
+        self._lent: dict[Allocation, MlxBuffer] = {}
+        self._held = self._peak = self._reused = self._allocated = 0
+
+    # Lending
+
+    def alloc(self, byte_len: int, dtype: Any, shape: int | Sequence[int]) -> MlxBuffer:
+        """A buffer of exactly `byte_len` bytes in a block of the next power of two."""
+        nbytes, kind = whole(byte_len, "byte_len", 1), DType.of(dtype)
+        axes, count = as_shape(shape)
+        if nbytes != count * kind.size:
+            raise InvalidArgument(f"byte_len is {nbytes}, but {kind}{list(axes)} takes {count * kind.size} bytes")
+        with self._lock:
+            block = self._take(bucket_size(nbytes))
+            lease = Allocation(
+                block.mtl, block.address, block.nbytes, block.residency, memory=block.memory, owner=block
+            )
+            found = MlxBuffer(lease, kind, axes, 0, nbytes)
+            if found.label:
+                found.label = ""
+            self._lent[lease] = found
+        return found
+
+    def alloc_batch(self, requests: Iterable[tuple[int, Any, int | Sequence[int]]]) -> list[MlxBuffer]:
+        """A buffer for each `(byte_len, dtype, shape)`, or none at all if one of them cannot be had.
+
+        >>> device.buffer_pool().alloc_batch([(8, "f32", 2), (2, "f16", ())])
+        [MlxBuffer(f32[2], 8 bytes), MlxBuffer(f16[], 2 bytes)]
+        """
+        found: list[MlxBuffer] = []
+        with self._lock:
+            try:
+                for byte_len, dtype, shape in requests:
+                    found.append(self.alloc(byte_len, dtype, shape))
+            except BaseException:
+                for buffer in found:
+                    self.release(buffer)
+                raise
+        return found
+
+    def release(self, buffer: MlxBuffer) -> None:
+        """Takes a buffer back; refused for one that is not lent, or not by this pool, and for views."""
+        with self._lock:
+            lent = self._lent.get(buffer.allocation)
+            if lent is None:
+                why = "is already released" if buffer.allocation.released else "does not come from this pool"
+                raise InvalidArgument(f"{buffer!r} {why}")
+            if (buffer.offset, buffer.nbytes) != (lent.offset, lent.nbytes):
+                raise InvalidArgument(f"{buffer!r} is a part of {lent!r}; release that one")
+            self._take_back(buffer.allocation)
+
+    def reset(self) -> None:
+        """Takes back all that are lent."""
+        with self._lock:
+            for lease in list(self._lent):
+                self._take_back(lease)
+
+    def register_existing(self, buffer: MlxBuffer) -> bool:
+        """Keeps a buffer of the same device resident; it stays the caller's. False where there is no residency set."""
+        if buffer.allocation.residency is not self.device.residency:
+            raise InvalidArgument(f"{buffer!r} belongs to another device than {self.device!r}")
+        return self.device.residency.add(buffer.allocation)
+
+    # Keeping
+
+    def trim(self, keep_bytes: int = 0) -> int:
+        """Gives free blocks back to the device, largest first, until at most `keep_bytes` are free.
+
+        The answer is the number of bytes given back.
+        """
+        keep, freed = whole(keep_bytes, "keep_bytes"), 0
+        with self._lock:
+            self._settle()
+            surplus = self.free_bytes - keep
+            for size in sorted(self._free, reverse=True):
+                blocks = self._free[size]
+                while blocks and freed < surplus:
+                    blocks.pop()
+                    freed += size
+            self._held -= freed
+        return freed
+
+    def clear(self) -> int:
+        """Gives all free blocks back to the device; lent ones stay."""
+        return self.trim(0)
+
+    @property
+    def free_count(self) -> int:
+        return self.statistics().free_count
+
+    @property
+    def free_bytes(self) -> int:
+        return self.statistics().free_bytes
+
+    @property
+    def in_use_count(self) -> int:
+        return len(self._lent)
+
+    def statistics(self) -> PoolStatistics:
+        """How things stand."""
+        with self._lock:
+            self._settle()
+            lent, waiting, free = list(self._lent.values()), _sizes(self._waiting), _sizes(self._free)
+            return PoolStatistics(
+                in_use_count=len(lent),
+                in_use_bytes=sum(buffer.allocation.nbytes for buffer in lent),
+                waiting_count=len(waiting),
+                waiting_bytes=sum(waiting),
+                free_count=len(free),
+                free_bytes=sum(free),
+                requested_bytes=sum(buffer.nbytes for buffer in lent),
+                peak_bytes=self._peak,
+                reused=self._reused,
+                allocated=self._allocated,
+                cap_bytes=self._cap,
+            )
+
+    def __repr__(self) -> str:
+        now = self.statistics()
+        return f"MlxBufferPool({now.in_use_count} in use, {now.waiting_count} waiting, {now.free_count} free)"
+
+    # Blocks
+
+    def _take(self, size: int) -> Allocation:
+        if not self._free.get(size):
+            self._settle(size)
+        if blocks := self._free.get(size):
+            block = blocks.pop()
+            self._reused += 1
+            if self._zero:
+                ctypes.memset(block.address, 0, size)
+            return block
+        self._make_room(size)
+        try:
+            block = self.device.allocate(size)
+        except BufferAllocationError:
+            # Memory of other sizes may be all that is missing.
+            if not self.trim():
+                raise
+            self.device.residency.flush()
+            block = self.device.allocate(size)
+        ctypes.memset(block.address, 0, size)
+        self._allocated += 1
+        self._held += size
+        self._peak = max(self._peak, self._held)
+        return block
+
+    def _make_room(self, size: int) -> None:
+        if self._cap is None or self._held + size <= self._cap:
+            return
+        now = self.statistics()
+        self._held = now.held_bytes
+        self.trim(max(0, now.free_bytes - (self._held + size - self._cap)))
+        if self._held + size > self._cap:
+            raise BufferAllocationError(size, f"the pool is capped at {self._cap} bytes and {self._held} are in use")
+
+    def _take_back(self, lease: Allocation) -> None:
+        if self._lent.pop(lease, None) is not None:
+            lease.release()
+            self._waiting.setdefault(lease.nbytes, []).append(lease)
+
+    def _settle(self, size: int | None = None) -> None:
+        """Frees the blocks that neither the GPU nor an array uses any more."""
+        for bucket in list(self._waiting) if size is None else [size]:
+            still = []
+            for lease in self._waiting.pop(bucket, ()):
+                if lease.is_busy() or lease.is_exported():
+                    still.append(lease)
+                else:
+                    self._free.setdefault(bucket, []).append(lease.root)
+            if still:
+                self._waiting.setdefault(bucket, []).extend(still)
+
+
+def _sizes(blocks: dict[int, list[Allocation]]) -> list[int]:
+    """The size of each block."""
+    return [size for size, members in list(blocks.items()) for _ in members]

@@ -1,0 +1,162 @@
+"""Which allocations stay resident: changes are staged, and take effect at most once per command buffer."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from typing import Any, Protocol
+
+from ..metal import Backend, Capabilities
+
+__all__ = ["Residency", "open_residency"]
+
+LABEL = "mlx_native_default"
+CAPACITY = 256
+
+
+class _Resident(Protocol):
+    mtl: Any
+    owner: object
+    resident: int
+
+    @property
+    def root(self) -> _Resident: ...
+
+
+class Residency:
+    """The one residency set of a device, or its absence and the reason for it.
+
+    An allocation that is added and dropped between two flushes never reaches the set. Dropping takes no lock,
+    because Python drops objects at any moment.
+
+    >>> for _ in range(100):
+    ...     scratch = device.empty(16)
+    >>> del scratch
+    >>> device.command_encoder().commit_and_wait()
+    >>> device.residency.commits
+    1
+    """
+
+    def __init__(self, backend: Backend, mtl: Any, queue: Any, reason: str = "") -> None:
+        self.backend = backend
+        self.mtl = mtl
+        self.reason = reason
+        """Why there is no set, where there is none."""
+        self.commits = 0
+        """How often the set was committed."""
+        self._queue = queue
+        self._lock = threading.Lock()
+        self._tokens = itertools.count(1)
+        self._members: set[int] = set()
+        self._additions: dict[int, Any] = {}
+        self._removals: deque[tuple[Any, object]] = deque()
+        self._staged = False
+
+    @property
+    def enabled(self) -> bool:
+        """Whether there is a set."""
+        return self.mtl is not None
+
+    @property
+    def count(self) -> int:
+        """How many live allocations belong to it, staged ones included."""
+        return len(self._members)
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether the next flush will commit."""
+        return self._staged
+
+    def add(self, allocation: _Resident) -> bool:
+        """Stages an allocation; False where there is no set. A second time changes nothing."""
+        if self.mtl is None:
+            return False
+        root = allocation.root
+        if not root.resident:
+            token = next(self._tokens)
+            self._additions[token] = root.mtl
+            self._members.add(token)
+            root.resident = token
+            self._staged = True
+        return True
+
+    def remove(self, allocation: _Resident) -> bool:
+        """Stages a removal; False where there is no set. Also the end of an allocation does this."""
+        if self.mtl is None:
+            return False
+        root = allocation.root
+        token, root.resident = root.resident, 0
+        if token:
+            self._members.discard(token)
+            # Whoever takes the addition out first settles it: this call, or a flush in another thread.
+            if self._additions.pop(token, None) is None:
+                # The memory's owner stays until the set has let go of the memory.
+                self._removals.append((root.mtl, root.owner))
+            self._staged = True
+        return True
+
+    def flush(self) -> bool:
+        """Commits what is staged, if anything is; called before each submission."""
+        if not self._staged:
+            return False
+        with self._lock:
+            if not self._staged:
+                return False
+            self._staged = False
+            self._add_staged()
+            removed = self._remove_staged()
+            self.mtl.commit()
+            self.commits += 1
+            removed.clear()
+        return True
+
+    def _add_staged(self) -> None:
+        additions = []
+        while self._additions:
+            try:
+                additions.append(self._additions.popitem()[1])
+            except KeyError:
+                break
+        if additions:
+            self.mtl.addAllocations_count_(additions, len(additions))
+
+    def _remove_staged(self) -> list[tuple[Any, object]]:
+        """Comes after the additions, for what was dropped meanwhile may be among them."""
+        removed = []
+        while self._removals:
+            removed.append(self._removals.popleft())
+            self.mtl.removeAllocation_(removed[-1][0])
+        return removed
+
+    def close(self) -> None:
+        """Takes the set off its queue and empties it."""
+        with self._lock:
+            if self.mtl is not None:
+                self._queue.removeResidencySet_(self.mtl)
+                self.mtl.endResidency()
+                self.mtl.removeAllAllocations()
+                self.mtl.commit()
+            self.mtl, self.reason, self._staged = None, "the device is closed", False
+            self._additions.clear()
+            self._removals.clear()
+            self._members.clear()
+
+
+def open_residency(backend: Backend, device: Any, queue: Any, able: Capabilities, *, wanted: bool) -> Residency:
+    """The set of `device`, attached to `queue`; without one where it is unwanted or the device has none."""
+    if not wanted:
+        return Residency(backend, None, queue, "HF2Q_NO_RESIDENCY is set")
+    if not able.residency_sets:
+        return Residency(backend, None, queue, "the device has no residency sets (they need macOS 15 and Metal 3)")
+    descriptor = backend.Metal.MTLResidencySetDescriptor.alloc().init()
+    descriptor.setLabel_(LABEL)
+    descriptor.setInitialCapacity_(CAPACITY)
+    found, error = device.newResidencySetWithDescriptor_error_(descriptor, None)
+    if found is None:
+        # Residency is a promise of speed, not of results: Metal makes what is bound resident by itself.
+        why = f": {error.localizedDescription()}" if error is not None else ""
+        return Residency(backend, None, queue, f"the device refused a residency set{why}")
+    found.requestResidency()
+    queue.addResidencySet_(found)
+    return Residency(backend, found, queue)

@@ -1,0 +1,44 @@
+"""Checks of lengths and shapes at the public edge."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import InvalidArgument
+
+__all__ = ["as_shape", "whole"]
+
+
+def whole(value: Any, what: str, least: int = 0) -> int:
+    """`value` as a Python int of at least `least`; a float or a bool is a mistake, also a whole one.
+
+    >>> whole(8, "byte_len"), whole(0, "byte_len", 1)
+    Traceback (most recent call last):
+    mlx_native_py.errors.InvalidArgument: byte_len is 0, expected at least 1
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidArgument(f"{what} is {value!r}, expected a whole number") from None
+    if isinstance(value, bool):
+        raise InvalidArgument(f"{what} is {value!r}, expected a whole number")
+    if number < least:
+        raise InvalidArgument(f"{what} is {number}, expected at least {least}")
+    return number
+
+
+def as_shape(shape: int | Sequence[int]) -> tuple[tuple[int, ...], int]:
+    """A shape as a tuple, and its number of elements; no axis may be empty, for Metal knows no empty buffer.
+
+    >>> as_shape([2, 3]), as_shape(5), as_shape(())
+    (((2, 3), 6), ((5,), 5), ((), 1))
+    """
+    try:
+        axes = tuple(shape)  # type: ignore[arg-type]
+    except TypeError:
+        axes = (shape,)  # type: ignore[assignment]
+    found = tuple(whole(axis, f"axis {i} of shape {axes}", 1) for i, axis in enumerate(axes))
+    return found, math.prod(found)

@@ -1,0 +1,164 @@
+"""Attention over dense or quantised keys and values, and masks for it."""
+
+from __future__ import annotations
+
+import math
+
+from ...dtypes import DType
+from ...encoder import CapturedOpKind, CommandEncoder, Out
+from ...errors import InvalidArgument
+from ...memory.buffer import MlxBuffer
+from ...memory.shapes import whole
+from ..attention_arguments import SIMDGROUPS, Attention, Source, arguments
+from ..op import FLOATS, Count, Output, op
+from ..support import SIMD, kernel, result
+
+__all__ = ["attention_mask", "sdpa"]
+
+FEW_QUERIES = 8
+"""Up to here, and where rows are not whole eights, each query reads the keys by itself; else tiles share them."""
+_SIMDGROUP_KEYS, _MOST_SPLITS, _ENOUGH_GROUPS = 128, 32, 256
+_TILE, _MOST_COLUMNS, _MOST_SLICE = 32, 256, 128
+
+
+@op(
+    "softmax(softcap * tanh(scale * q @ k.T / softcap) + mask) @ v",
+    (*FLOATS, "q8", "q4"),
+    fn=("scaled_dot_product_attention",),
+)
+def sdpa(
+    enc: CommandEncoder,
+    q: MlxBuffer,
+    k: Source,
+    v: Source,
+    *,
+    scale: float,
+    mask: MlxBuffer | None = None,
+    causal: bool = False,
+    window: int | None = None,
+    softcap: float | None = None,
+    sinks: MlxBuffer | None = None,
+    length: Count | None = None,
+    ring: bool = False,
+    tokens_first: bool = False,
+    kv_tokens_first: bool = False,
+    out: Output = None,
+) -> MlxBuffer:
+    """Scaled dot-product attention of q [batch, heads, queries, dim] over k and v [batch, kv_heads, capacity, dim].
+
+    k and v are buffers, or caches of 8 or 4 bits as `(words, scales, biases)`. Of their rows the first `length` count
+    (a number, or a u32 buffer with one per sequence); the last query stands at the last of them. With `ring` a length
+    beyond the capacity means that row `position % capacity` holds a position, and that the last `capacity` are there.
+    `window` leaves each query that many keys, itself included. `mask` is boolean (true: attend) or added, and is
+    broadcast to [batch, heads, queries, capacity]. `sinks` has a logit per head that joins the softmax without a value.
+    With `tokens_first` q and out are [batch, queries, heads, dim], with `kv_tokens_first` k and v [batch, capacity,
+    kv_heads, dim]. A row whose keys are all hidden is as in MLX: the mean of their values where a boolean mask hides
+    them, NaN where an added one does. A sequence of length 0 has zeros.
+    """
+    found = arguments(
+        *(q, k, v),
+        scale=scale,
+        mask=mask,
+        causal=causal,
+        window=window,
+        softcap=softcap,
+        sinks=sinks,
+        length=length,
+        ring=ring,
+        tokens_first=tokens_first,
+        kv_tokens_first=kv_tokens_first,
+    )
+    out = result(enc, "sdpa", out, found.out_shape, q.dtype)
+    if found.queries <= FEW_QUERIES or found.keys.dim % 8 or found.values.dim % 8:
+        _decode(enc, found, out)
+    else:
+        _prefill(enc, found, out)
+    return out
+
+
+def _decode(enc: CommandEncoder, found: Attention, out: MlxBuffer) -> None:
+    rows, dim = found.heads * found.queries, found.values.dim
+    splits = _splits(found)
+    parts = enc.empty(rows * found.batch * splits * (dim + 2) if splits > 1 else 1, DType.F32)
+    enc.dispatch(
+        kernel(enc, "attention", f"sdpa_decode_{found.kind}", {"DIM": found.keys.dim, "V_DIM": dim}),
+        *found.inputs,
+        Out(parts),
+        Out(out),
+        found.packed,
+        threadgroups=(splits, rows // found.together, found.batch),
+        group=SIMDGROUPS * SIMD,
+        kind=CapturedOpKind.Sdpa,
+    )
+    if splits > 1:
+        enc.dispatch(
+            kernel(enc, "attention", f"sdpa_merge_{out.dtype}"),
+            *(parts, found.lengths, Out(out), found.packed, splits),
+            threads=(dim, rows, found.batch),
+            kind=CapturedOpKind.Sdpa,
+        )
+
+
+def _prefill(enc: CommandEncoder, found: Attention, out: MlxBuffer) -> None:
+    dim, v_dim = found.keys.dim, found.values.dim
+    columns = _even(v_dim, _MOST_COLUMNS)
+    constants: dict[int | str, int] = {
+        "DIM": dim,
+        "V_DIM": v_dim,
+        "SLICE": _even(dim, _MOST_SLICE),
+        "COLUMNS": columns,
+        "V_SLICE": _even(columns, _MOST_SLICE),
+    }
+    enc.dispatch(
+        kernel(enc, "attention_prefill", f"sdpa_prefill_{found.kind}", constants),
+        *found.inputs,
+        Out(out),
+        found.packed,
+        threadgroups=(math.ceil(found.queries / _TILE), found.heads, found.batch * v_dim // columns),
+        group=SIMDGROUPS * SIMD,
+        kind=CapturedOpKind.Sdpa,
+    )
+
+
+def _even(dim: int, most: int) -> int:
+    """The widest equal parts of `dim` columns, in whole blocks of 32 where it has such, else of 8."""
+    unit = 32 if dim % 32 == 0 else 8
+    return max(width for width in range(unit, most + 1, unit) if dim % width == 0)
+
+
+def _splits(found: Attention) -> int:
+    """Into how many parts the keys of a row go: enough threadgroups, and enough keys for each."""
+    groups = found.batch * found.heads * found.queries // found.together
+    keys = _SIMDGROUP_KEYS * SIMDGROUPS // found.together
+    return max(1, min(_MOST_SPLITS, math.ceil(found.capacity / keys), math.ceil(_ENOUGH_GROUPS / groups)))
+
+
+@op("k <= q and q - k < window, for query q and key k", (DType.BOOL, *FLOATS))
+def attention_mask(
+    enc: CommandEncoder,
+    queries: int,
+    keys: int,
+    *,
+    causal: bool = True,
+    window: int | None = None,
+    offset: int | None = None,
+    dtype: DType = DType.BOOL,
+    out: Output = None,
+) -> MlxBuffer:
+    """The mask [queries, keys] of causal and windowed attention: booleans, or 0 and minus infinity to be added.
+
+    Query i stands at position `offset + i`; left open, the last query stands at the last key.
+    """
+    shape = whole(queries, "attention_mask: queries", 1), whole(keys, "attention_mask: keys", 1)
+    if window is not None:
+        window = whole(window, "attention_mask: window", 1)
+    if dtype not in (DType.BOOL, *FLOATS):
+        raise InvalidArgument(f"attention_mask: dtype is {dtype!r}, expected bool, f32, f16 or bf16")
+    first = shape[1] - shape[0] if offset is None else whole(offset, "attention_mask: offset", -(2**31))
+    out = result(enc, "attention_mask", out, shape, dtype)
+    seen, unseen = (True, False) if dtype is DType.BOOL else (0.0, -math.inf)
+    pipeline = kernel(enc, "attention", f"attention_mask_{dtype}")
+    enc.dispatch(
+        pipeline, Out(out), shape[1], first, int(causal), window or 0, seen, unseen, threads=(shape[1], shape[0])
+    )
+    return out

@@ -1,0 +1,49 @@
+"""The gated delta rule, token by token: the state of each head, updated in place, and what queries read from it."""
+
+from __future__ import annotations
+
+import struct
+
+from ...encoder import CommandEncoder, Out
+from ...memory.buffer import MlxBuffer
+from ..delta_sizes import KeyHeads, check_delta
+from ..op import Output, op
+from ..support import SIMD, kernel, result
+
+__all__ = ["gated_delta_net"]
+
+_ROWS = 4
+"""Rows of a state in one threadgroup, a simdgroup for each."""
+
+
+@op("S = exp(-g) S; S += beta (v - S k) k^T; out = scale S q, for each token")
+def gated_delta_net(
+    enc: CommandEncoder,
+    q: MlxBuffer,
+    k: MlxBuffer,
+    v: MlxBuffer,
+    g: MlxBuffer,
+    beta: MlxBuffer,
+    state: MlxBuffer,
+    *,
+    scale: float = 1.0,
+    norm_eps: float | None = None,
+    key_heads: KeyHeads = "grouped",
+    out: Output = None,
+) -> MlxBuffer:
+    """What the queries read, in the shape and type of v; `state` is updated in place.
+
+    q and k are [sequences, tokens, key heads, key dim], v [sequences, tokens, heads, value dim], g and beta f32
+    [sequences, tokens, heads], state f32 [sequences, heads, value dim, key dim]. Value head h has key head
+    h // (heads / key heads), or h % key heads where these are `tiled`. `norm_eps` brings each q and k to length one
+    first: x / sqrt(sum(x^2) + norm_eps).
+    """
+    sizes = check_delta("gated_delta_net", q, k, v, g, beta, state, key_heads)
+    out = result(enc, "gated_delta_net", out, v.shape, v.dtype)
+    per_lane = -(-sizes.key_dim // SIMD)
+    pipeline = kernel(enc, "delta_net", f"gated_delta_net_{v.dtype}", {"PER_LANE": per_lane})
+    axes = struct.pack("4I", sizes.tokens, sizes.key_heads, sizes.key_dim, sizes.value_dim)
+    options = (scale, norm_eps or 0.0, norm_eps is not None, bool(sizes.tiled))
+    groups = (-(-sizes.value_dim // _ROWS), sizes.heads, sizes.sequences)
+    enc.dispatch(pipeline, q, k, v, g, beta, state, Out(out), axes, *options, threadgroups=groups, group=SIMD * _ROWS)
+    return out

@@ -1,0 +1,149 @@
+"""Products of dense matrices."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ...dtypes import DType
+from ...encoder import CommandEncoder
+from ...errors import InvalidArgument
+from ...memory.buffer import MlxBuffer
+from ..op import FLOATS, Indices, Output, op
+from ..product import FEW_ROWS, Shape, broadcast, check_rank, expert_batch, expert_rows, launch, tiles_pay
+from ..support import check_dtype, result, shown
+
+__all__ = ["addmm", "matmul", "matmul_id"]
+
+
+@op("a @ b + bias")
+def matmul(
+    enc: CommandEncoder,
+    a: MlxBuffer,
+    b: MlxBuffer,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    bias: MlxBuffer | None = None,
+    out: Output = None,
+) -> MlxBuffer:
+    """The product of matrices, or of batches of them, which broadcast against each other; sums are float.
+
+    `transpose_b` takes b as [n, k], as weights lie; `bias` has n values. b may be f16 or bf16 beside an f32 a. Where a
+    has r times the matrices of b in the last axis of the batch, each of b serves r in a row, as heads share keys.
+    """
+    return _product(enc, "matmul", a, b, bias, (transpose_a, transpose_b), 1.0, 1.0, out)
+
+
+@op("alpha * (a @ b) + beta * c")
+def addmm(
+    enc: CommandEncoder,
+    c: MlxBuffer,
+    a: MlxBuffer,
+    b: MlxBuffer,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    out: Output = None,
+) -> MlxBuffer:
+    """The product of matrices plus c, which broadcasts to the result, both scaled."""
+    return _product(enc, "addmm", a, b, c, (transpose_a, transpose_b), alpha, beta, out)
+
+
+@op("x @ w[id]^T for each id")
+def matmul_id(enc: CommandEncoder, x: MlxBuffer, w: MlxBuffer, ids: Indices, *, out: Output = None) -> MlxBuffer:
+    """Each row by the weights of its experts: w is [experts, n, k], typed as b of matmul, ids is u32 [..., top_k].
+
+    x is [..., k], one row for all experts of a token, or [..., top_k, k], one for each. The result is [..., top_k, n];
+    where an id names no expert it is zero.
+    """
+    check_dtype("matmul_id", "x", x)
+    check_dtype("matmul_id", "w", w, FLOATS if x.dtype is DType.F32 else (x.dtype,))
+    check_rank("matmul_id", "w", w, 3)
+    experts, n, k = w.shape
+    share = expert_rows("matmul_id", x, ids, k)
+    out = result(enc, "matmul_id", out, (*ids.shape, n), x.dtype)
+    shape = Shape(ids.size, n, k, experts=experts, share=share, w_row=k, batch=expert_batch(n * k))
+    tiled = tiles_pay(ids.size, experts)
+    launch(enc, "matmul", f"{x.dtype}_{w.dtype}", shape, x, (w, 0), out, ids=ids, tiled=tiled)
+    return out
+
+
+def _product(
+    enc: CommandEncoder,
+    op: str,
+    a: MlxBuffer,
+    b: MlxBuffer,
+    c: MlxBuffer | None,
+    transposes: tuple[bool, bool],
+    alpha: float,
+    beta: float,
+    out: Output,
+) -> MlxBuffer:
+    m, n, k = _sizes(op, a, b, *transposes)
+    batch_sizes, batches = _batches(op, a, b, c)
+    out = result(enc, op, out, (*batch_sizes, m, n), a.dtype)
+    c_steps, c_elements = _added(op, c, out)
+    # A single row or column lies the same either way.
+    across, along = transposes[0] and m > 1, transposes[1] or n == 1
+    if not across and c_steps[0] == 0 and {*batches[1], *batches[2]} <= {1}:  # one b serves all rows
+        m, batches = m * prod(batch_sizes), [[], [], []]
+    swapped = n == 1 and m > 1 and not across and a.dtype is b.dtype
+    if swapped:  # a column: the rows of a are the weights
+        a, b, m, n, batches, c_steps = b, a, 1, m, [batches[i] for i in (1, 0, 2)], c_steps[::-1]
+    sizes = [max(axes) for axes in zip(*batches, strict=True)]
+    shape = Shape(
+        *(m, n, k),
+        transposed=along,
+        alpha=alpha,
+        beta=0.0 if c is None else beta,
+        x=(1, m) if across else (k, 1),
+        w_row=k if along else n,
+        c=c_steps,
+        batch=broadcast(op, sizes, *zip(batches, (m * k, n * k, c_elements), strict=True)),
+    )
+    tiled = m > FEW_ROWS or (across and along)
+    launch(enc, "matmul", f"{a.dtype}_{b.dtype}", shape, a, (b, 0 if c is None else c), out, tiled=tiled)
+    return out
+
+
+def _sizes(op: str, a: MlxBuffer, b: MlxBuffer, transpose_a: bool, transpose_b: bool) -> tuple[int, int, int]:
+    """m, n and k, once the operands fit together."""
+    check_dtype(op, "a", a)
+    check_dtype(op, "b", b, FLOATS if a.dtype is DType.F32 else (a.dtype,))
+    if min(a.ndim, b.ndim) < 2:
+        raise InvalidArgument(f"{op}: a is {shown(a)} and b is {shown(b)}, expected at least two axes each")
+    m, k = a.shape[-2:][::-1] if transpose_a else a.shape[-2:]
+    n, b_k = b.shape[-2:] if transpose_b else b.shape[-2:][::-1]
+    if k != b_k:
+        raise InvalidArgument(f"{op}: a is {shown(a)} and b is {shown(b)}; they would sum over {k} and {b_k} values")
+    return m, n, k
+
+
+def _batches(op: str, a: MlxBuffer, b: MlxBuffer, c: MlxBuffer | None) -> tuple[list[int], list[list[int]]]:
+    """The batch axes of the result, and those of a, b and c, all of one length."""
+    given = [list(buffer.shape[:-2]) if buffer is not None else [] for buffer in (a, b, c)]
+    rank = max(map(len, given[:2]))
+    axes = [[1] * (rank - len(each)) + each for each in given]
+    sizes = [max(each) for each in zip(*axes[:2], strict=True)]
+    if rank and 1 < axes[1][-1] < axes[0][-1] and axes[0][-1] % axes[1][-1] == 0:
+        shared = axes[0][-1] // axes[1][-1]
+        axes[0][-1:], axes[1][-1:] = [axes[1][-1], shared], [axes[1][-1], 1]
+        axes[2][-1:] = [1, 1] if axes[2][-1] == 1 else [axes[2][-1] // shared, shared]
+    for x, y in zip(*axes[:2], strict=True):
+        if x != y and 1 not in (x, y):
+            raise InvalidArgument(f"{op}: a is {shown(a)} and b is {shown(b)}; their batches do not broadcast")
+    return sizes, axes
+
+
+def _added(op: str, c: MlxBuffer | None, out: MlxBuffer) -> tuple[tuple[int, int], int]:
+    """The steps of c along the rows and columns of the result, and the elements of one of its matrices."""
+    if c is None:
+        return (0, 0), 0
+    check_dtype(op, "what is added", c, (out.dtype,))
+    tail = (1,) * (out.ndim - c.ndim) + c.shape
+    if len(tail) > out.ndim or any(size not in (1, most) for size, most in zip(tail, out.shape, strict=True)):
+        raise InvalidArgument(f"{op}: what is added is {shown(c)}, expected a shape that broadcasts to {shown(out)}")
+    rows, columns = tail[-2:]
+    return (columns if rows > 1 else 0, 1 if columns > 1 else 0), rows * columns

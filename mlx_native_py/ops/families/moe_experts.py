@@ -1,0 +1,178 @@
+"""Around the experts of a mixture: token slots sorted by expert, rows gathered, gated, and summed with weights."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...dtypes import DType
+from ...encoder import CommandEncoder, Out
+from ...errors import InvalidArgument
+from ...memory.buffer import MlxBuffer
+from ..op import Indices, Output, op
+from ..support import SIMD, check_dtype, check_shape, kernel, one_dtype, result, rows_of, shown
+
+__all__ = [
+    "ExpertOrder",
+    "moe_geglu",
+    "moe_permute",
+    "moe_sort",
+    "moe_swiglu",
+    "moe_unpermute",
+    "moe_weighted_reduce",
+    "moe_weighted_sum",
+]
+
+
+class ExpertOrder(NamedTuple):
+    """The slots `token * top_k + k` sorted by expert; all u32."""
+
+    counts: MlxBuffer
+    """Slots of each expert."""
+    offsets: MlxBuffer
+    """Where each expert's slots begin, and at last how many slots have an expert."""
+    order: MlxBuffer
+    """The slots, those of one expert in their own order; those without an existing expert come last."""
+    places: MlxBuffer
+    """The place of each slot in `order`, [tokens, top_k]."""
+
+
+@op("counts, offsets, order, places of a stable sort of ids", (DType.U32,))
+def moe_sort(enc: CommandEncoder, ids: Indices, *, experts: int) -> ExpertOrder:
+    """The slots of ids [tokens, top_k] by their experts, so that each expert's rows can lie together."""
+    check_dtype("moe_sort", "ids", ids, (DType.U32,))
+    if ids.ndim != 2:
+        raise InvalidArgument(f"moe_sort: ids is {shown(ids)}, expected [tokens, top_k]")
+    if experts < 1:
+        raise InvalidArgument(f"moe_sort: experts is {experts}, expected at least 1")
+    shapes = ((experts,), (experts + 1,), (ids.size,), ids.shape)
+    found = ExpertOrder(*(enc.empty(shape, DType.U32) for shape in shapes))
+    pipeline = kernel(enc, "moe_experts", "moe_sort")
+    enc.dispatch(pipeline, ids, *map(Out, found), ids.size, experts, threadgroups=experts + 1, group=SIMD)
+    return found
+
+
+@op("out[i] = x[order[i] // top_k]")
+def moe_permute(enc: CommandEncoder, x: MlxBuffer, order: Indices, *, top_k: int, out: Output = None) -> MlxBuffer:
+    """The rows of x [tokens, width] for the slots in `order`: [tokens * top_k, width]."""
+    check_dtype("moe_permute", "x", x)
+    tokens, width = _table("moe_permute", "x", x)
+    check_dtype("moe_permute", "order", order, (DType.U32,))
+    check_shape("moe_permute", "order", order, (tokens * top_k,), "top_k slots for each row of x")
+    out = result(enc, "moe_permute", out, (tokens * top_k, width), x.dtype)
+    pipeline = kernel(enc, "moe_experts", f"moe_permute_{x.dtype.size}")
+    enc.dispatch(pipeline, x, order, Out(out), width, tokens, top_k, threads=(width, tokens * top_k))
+    return out
+
+
+@op("out[t] = sum_k weights[t, k] * y[places[t, k]] (+ residual)")
+def moe_unpermute(
+    enc: CommandEncoder,
+    y: MlxBuffer,
+    places: Indices,
+    weights: MlxBuffer,
+    residual: MlxBuffer | None = None,
+    *,
+    out: Output = None,
+) -> MlxBuffer:
+    """The rows y [tokens * top_k, width] of sorted slots back at their tokens, weighted and summed."""
+    slots, width = _table("moe_unpermute", "y", y)
+    tokens, top_k = _check_weights("moe_unpermute", weights, slots)
+    check_dtype("moe_unpermute", "places", places, (DType.U32,))
+    check_shape("moe_unpermute", "places", places, (tokens, top_k), "the shape of weights")
+    rows = y.reshape(tokens, top_k, width)
+    return _reduce(enc, "moe_unpermute", rows, weights, residual=residual, places=places, out=out)
+
+
+@op("sum_k weights_k * y_k")
+def moe_weighted_sum(enc: CommandEncoder, y: MlxBuffer, weights: MlxBuffer, *, out: Output = None) -> MlxBuffer:
+    """The experts' rows y [tokens, top_k, width] summed with f32 weights [tokens, top_k]."""
+    return _reduce(enc, "moe_weighted_sum", y, weights, out=out)
+
+
+@op("sum_k weights_k * y_k + sigmoid(shared_logit) * shared (+ residual)")
+def moe_weighted_reduce(
+    enc: CommandEncoder,
+    y: MlxBuffer,
+    weights: MlxBuffer,
+    shared: MlxBuffer,
+    shared_logit: MlxBuffer,
+    residual: MlxBuffer | None = None,
+    *,
+    out: Output = None,
+) -> MlxBuffer:
+    """The weighted sum of y [tokens, top_k, width], and the shared expert's row [tokens, width] gated by its logit.
+
+    `shared_logit` is the raw logit of each token, f32.
+    """
+    check_dtype("moe_weighted_reduce", "shared_logit", shared_logit, (DType.F32,))
+    gated = (shared, shared_logit)
+    return _reduce(enc, "moe_weighted_reduce", y, weights, gated, residual, out=out)
+
+
+@op("silu(gate) * up of rows gate || up")
+def moe_swiglu(enc: CommandEncoder, gate_up: MlxBuffer, *, out: Output = None) -> MlxBuffer:
+    """The first half of each row through SiLU, times the second half."""
+    return _gated(enc, "moe_swiglu", gate_up, False, out)
+
+
+@op("gelu_tanh(gate) * up of rows gate || up")
+def moe_geglu(enc: CommandEncoder, gate_up: MlxBuffer, *, out: Output = None) -> MlxBuffer:
+    """The first half of each row through the tanh form of GELU, times the second half."""
+    return _gated(enc, "moe_geglu", gate_up, True, out)
+
+
+def _gated(enc: CommandEncoder, op: str, gate_up: MlxBuffer, gelu: bool, out: Output) -> MlxBuffer:
+    check_dtype(op, "gate_up", gate_up)
+    rows, both = rows_of(op, "gate_up", gate_up)
+    if both % 2:
+        raise InvalidArgument(f"{op}: gate_up is {shown(gate_up)}, expected a last axis of two halves")
+    n = both // 2
+    out = result(enc, op, out, (*gate_up.shape[:-1], n), gate_up.dtype)
+    pipeline = kernel(enc, "moe_experts", f"moe_gated_{gate_up.dtype}")
+    enc.dispatch(pipeline, gate_up, Out(out), n, gelu, threads=(n, rows))
+    return out
+
+
+def _reduce(
+    enc: CommandEncoder,
+    op: str,
+    y: MlxBuffer,
+    weights: MlxBuffer,
+    gated: tuple[MlxBuffer, MlxBuffer] | None = None,
+    residual: MlxBuffer | None = None,
+    places: MlxBuffer | None = None,
+    out: Output = None,
+) -> MlxBuffer:
+    """One kernel for every weighted sum; what it lacks is bound to something that it does not look at."""
+    shared, logit = gated or (None, None)
+    dtype = one_dtype(op, y=y, shared=shared, residual=residual)
+    if y.ndim != 3:
+        raise InvalidArgument(f"{op}: y is {shown(y)}, expected [tokens, top_k, width]")
+    tokens, top_k, width = y.shape
+    _check_weights(op, weights, tokens * top_k)
+    check_shape(op, "weights", weights, (tokens, top_k), "one for each row of y")
+    for name, each in (("shared", shared), ("residual", residual)):
+        if each is not None:
+            check_shape(op, name, each, (tokens, width), "a row for each token")
+    if logit is not None:
+        check_shape(op, "shared_logit", logit, (tokens,), "one for each token")
+    out = result(enc, op, out, (tokens, width), dtype)
+    pipeline = kernel(enc, "moe_experts", f"moe_reduce_{dtype}")
+    has = bytes((places is not None, shared is not None, residual is not None))
+    bound = (places or weights, shared or y, logit or weights, residual or y)
+    enc.dispatch(pipeline, y, weights, *bound, Out(out), width, top_k, tokens * top_k, has, threads=(width, tokens))
+    return out
+
+
+def _table(op: str, name: str, buffer: MlxBuffer) -> tuple[int, int]:
+    if buffer.ndim != 2:
+        raise InvalidArgument(f"{op}: {name} is {shown(buffer)}, expected two axes")
+    return buffer.shape[0], buffer.shape[1]
+
+
+def _check_weights(op: str, weights: MlxBuffer, slots: int) -> tuple[int, int]:
+    check_dtype(op, "weights", weights, (DType.F32,))
+    tokens, top_k = _table(op, "weights", weights)
+    if tokens * top_k != slots:
+        raise InvalidArgument(f"{op}: weights is {shown(weights)}, expected one for each of {slots} rows of y")
+    return tokens, top_k

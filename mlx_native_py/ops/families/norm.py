@@ -1,0 +1,251 @@
+"""Norms of rows, alone and with what models do right before and after."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from ...encoder import CapturedOpKind, CommandEncoder, Out
+from ...memory.buffer import MlxBuffer
+from ..op import FLOATS, Output, op
+from ..positions import Positions, token_places
+from ..rope_tables import checked_factors, turns
+from ..rows import row_threads
+from ..support import check_shape, kernel, one_dtype, result, rows_of
+
+__all__ = [
+    "head_norm_rope",
+    "l2_norm",
+    "layer_norm",
+    "residual_rms_norm",
+    "rms_norm",
+    "rms_norm_add",
+    "rms_norm_mul",
+]
+
+B = TypeVar("B", MlxBuffer, MlxBuffer | None)
+_KIND = CapturedOpKind.RmsNorm
+
+
+@op("x / sqrt(mean(x^2) + eps) * weight")
+def rms_norm(
+    enc: CommandEncoder,
+    x: MlxBuffer,
+    weight: MlxBuffer | None = None,
+    eps: float = 1e-5,
+    *,
+    out: Output = None,
+) -> MlxBuffer:
+    """Each row over its root mean square; without a weight that is all."""
+    return _by_squares(enc, "rms_norm", x, weight, eps, 1 / x.shape[-1] if x.shape else 1.0, out)
+
+
+@op("x / sqrt(sum(x^2) + eps)")
+def l2_norm(enc: CommandEncoder, x: MlxBuffer, eps: float = 1e-6, *, out: Output = None) -> MlxBuffer:
+    """Each row over its length."""
+    return _by_squares(enc, "l2_norm", x, None, eps, 1.0, out)
+
+
+def _by_squares(
+    enc: CommandEncoder,
+    name: str,
+    x: MlxBuffer,
+    weight: MlxBuffer | None,
+    eps: float,
+    share: float,
+    out: Output,
+) -> MlxBuffer:
+    dtype = one_dtype(name, x=x, weight=weight)
+    rows, length = rows_of(name, "x", x)
+    _check_vector(name, "weight", weight, length)
+    out = result(enc, name, out, x.shape, dtype)
+    pipeline = kernel(enc, "norm", f"rms_norm_{dtype}")
+    enc.dispatch(
+        pipeline,
+        x,
+        _or(weight, x),
+        Out(out),
+        length,
+        eps,
+        share,
+        weight is not None,
+        threadgroups=rows,
+        group=row_threads(pipeline, length, rows),
+        kind=_KIND if name == "rms_norm" else CapturedOpKind.Other,
+    )
+    return out
+
+
+@op("(x - mean(x)) / sqrt(var(x) + eps) * weight + bias")
+def layer_norm(
+    enc: CommandEncoder,
+    x: MlxBuffer,
+    weight: MlxBuffer | None = None,
+    bias: MlxBuffer | None = None,
+    eps: float = 1e-5,
+    *,
+    out: Output = None,
+) -> MlxBuffer:
+    """Each row less its mean, over its standard deviation; weight and bias may be missing."""
+    dtype = one_dtype("layer_norm", x=x, weight=weight, bias=bias)
+    rows, length = rows_of("layer_norm", "x", x)
+    _check_vector("layer_norm", "weight", weight, length)
+    _check_vector("layer_norm", "bias", bias, length)
+    out = result(enc, "layer_norm", out, x.shape, dtype)
+    pipeline = kernel(enc, "norm", f"layer_norm_{dtype}")
+    enc.dispatch(
+        pipeline,
+        x,
+        _or(weight, x),
+        _or(bias, x),
+        Out(out),
+        length,
+        eps,
+        weight is not None,
+        bias is not None,
+        threadgroups=rows,
+        group=row_threads(pipeline, length, rows),
+    )
+    return out
+
+
+@op("rms_norm(residual + x) * weight * scale; sum = residual + x")
+def residual_rms_norm(
+    enc: CommandEncoder,
+    x: MlxBuffer,
+    residual: MlxBuffer,
+    weight: MlxBuffer | None = None,
+    eps: float = 1e-5,
+    *,
+    scale: float = 1.0,
+    sum: Output = None,
+    out: Output = None,
+) -> MlxBuffer:
+    """The norm of a sum. The sum itself goes to the buffer `sum`, if there is one, which may be `residual` or `x`."""
+    return _around(enc, "residual_rms_norm", x, weight, eps, scale, before=residual, sum=sum, out=out)
+
+
+@op("(residual + rms_norm(x) * weight) * scale")
+def rms_norm_add(
+    enc: CommandEncoder,
+    x: MlxBuffer,
+    residual: MlxBuffer,
+    weight: MlxBuffer | None = None,
+    eps: float = 1e-5,
+    *,
+    scale: float = 1.0,
+    out: Output = None,
+) -> MlxBuffer:
+    """A residual and a norm, added: the order of Gemma's post-norms."""
+    return _around(enc, "rms_norm_add", x, weight, eps, scale, after=residual, out=out)
+
+
+@op("rms_norm(x) * weight * factor")
+def rms_norm_mul(
+    enc: CommandEncoder,
+    x: MlxBuffer,
+    weight: MlxBuffer | None,
+    factor: MlxBuffer,
+    eps: float = 1e-5,
+    *,
+    out: Output = None,
+) -> MlxBuffer:
+    """A norm times a buffer of the same shape."""
+    return _around(enc, "rms_norm_mul", x, weight, eps, 1.0, times=factor, out=out)
+
+
+def _around(
+    enc: CommandEncoder,
+    name: str,
+    x: MlxBuffer,
+    weight: MlxBuffer | None,
+    eps: float,
+    scale: float,
+    *,
+    before: MlxBuffer | None = None,
+    times: MlxBuffer | None = None,
+    after: MlxBuffer | None = None,
+    sum: Output = None,
+    out: Output = None,
+) -> MlxBuffer:
+    other = {"residual_rms_norm": "residual", "rms_norm_add": "residual", "rms_norm_mul": "factor"}[name]
+    beside = {other: _or(before, _or(times, after)), "sum": sum}
+    dtype = one_dtype(name, FLOATS, x=x, weight=weight, **beside)
+    rows, length = rows_of(name, "x", x)
+    _check_vector(name, "weight", weight, length)
+    for each, buffer in beside.items():
+        if buffer is not None:
+            check_shape(name, each, buffer, x.shape, "the shape of x")
+    out = result(enc, name, out, x.shape, dtype)
+    pipeline = kernel(enc, "norm", f"rms_norm_around_{dtype}")
+    enc.dispatch(
+        pipeline,
+        x,
+        _or(weight, x),
+        _or(before, x),
+        _or(times, x),
+        _or(after, x),
+        Out(out),
+        Out(_or(sum, out)),
+        length,
+        eps,
+        scale,
+        bytes(part is not None for part in (before, weight, times, after, sum)),
+        threadgroups=rows,
+        group=row_threads(pipeline, length, rows),
+    )
+    return out
+
+
+@op("rope(rms_norm(x) * weight, positions) for each head")
+def head_norm_rope(
+    enc: CommandEncoder,
+    x: MlxBuffer,
+    weight: MlxBuffer | None,
+    positions: Positions,
+    *,
+    dims: int | None = None,
+    base: float = 10000.0,
+    scale: float = 1.0,
+    factors: MlxBuffer | None = None,
+    eps: float = 1e-6,
+    out: Output = None,
+) -> MlxBuffer:
+    """The norm of each head of x[tokens, heads, width], then NeoX RoPE over its first `dims` values.
+
+    `positions` is a buffer with one per token, or the first one. `factors` divide the frequencies.
+    """
+    name = "head_norm_rope"
+    dtype = one_dtype(name, x=x, weight=weight)
+    where, places, (tokens, heads, width) = token_places(name, x, positions)
+    table = turns(name, dims, width, base, scale, factors is not None)
+    _check_vector(name, "weight", weight, width)
+    out = result(enc, name, out, x.shape, dtype)
+    enc.dispatch(
+        kernel(enc, "norm", f"head_norm_rope_{dtype}"),
+        x,
+        _or(weight, x),
+        where,
+        checked_factors(name, factors, len(table) // 8),
+        Out(out),
+        table,
+        heads,
+        width,
+        len(table) // 4,
+        eps,
+        (places.token, places.step),
+        weight is not None,
+        factors is not None,
+        threadgroups=(heads, tokens),
+        group=32,
+    )
+    return out
+
+
+def _check_vector(op: str, name: str, vector: MlxBuffer | None, length: int) -> None:
+    if vector is not None:
+        check_shape(op, name, vector, (length,), "one per value of a row")
+
+
+def _or(given: MlxBuffer | None, otherwise: B) -> MlxBuffer | B:
+    """What fills a slot that the kernel leaves alone when nothing was given."""
+    return otherwise if given is None else given

@@ -1,0 +1,71 @@
+"""What is left of a row when its values are taken together: sums, running sums, and where the extremes are."""
+
+from __future__ import annotations
+
+from ...dtypes import DType
+from ...encoder import CommandEncoder, Out
+from ...memory.buffer import MlxBuffer
+from ..op import Output, op
+from ..rows import row_threads
+from ..support import kernel, one_dtype, result, rows_of
+
+__all__ = ["argmax", "argmin", "cumsum", "row_sum"]
+
+
+@op("sum(x) of each row", fn=("sum",))
+def row_sum(enc: CommandEncoder, x: MlxBuffer, *, out: Output = None) -> MlxBuffer:
+    """The sum over the last axis."""
+    dtype = one_dtype("row_sum", x=x)
+    rows, length = rows_of("row_sum", "x", x)
+    out = result(enc, "row_sum", out, x.shape[:-1], dtype)
+    pipeline = kernel(enc, "reduce", f"row_sum_{dtype}")
+    enc.dispatch(pipeline, x, Out(out), length, threadgroups=rows, group=row_threads(pipeline, length, rows))
+    return out
+
+
+@op("x[0] + ... + x[i] of each row; without x[i] unless inclusive; from the end if reverse")
+def cumsum(
+    enc: CommandEncoder,
+    x: MlxBuffer,
+    *,
+    reverse: bool = False,
+    inclusive: bool = True,
+    out: Output = None,
+) -> MlxBuffer:
+    """The running sum along the last axis."""
+    dtype = one_dtype("cumsum", x=x)
+    rows, length = rows_of("cumsum", "x", x)
+    out = result(enc, "cumsum", out, x.shape, dtype)
+    pipeline = kernel(enc, "reduce", f"cumsum_{dtype}")
+    group = row_threads(pipeline, length, rows)
+    enc.dispatch(pipeline, x, Out(out), length, reverse, inclusive, threadgroups=rows, group=group)
+    return out
+
+
+@op("the lowest i with x[i] = max(x), and x[i], of each row")
+def argmax(
+    enc: CommandEncoder, x: MlxBuffer, *, out: Output = None, value: Output = None
+) -> tuple[MlxBuffer, MlxBuffer]:
+    """Where each row is largest, as u32, and how large; the first of equals, and the first NaN before all numbers."""
+    return _arg_extreme(enc, "argmax", x, out, value)
+
+
+@op("the lowest i with x[i] = min(x), and x[i], of each row")
+def argmin(
+    enc: CommandEncoder, x: MlxBuffer, *, out: Output = None, value: Output = None
+) -> tuple[MlxBuffer, MlxBuffer]:
+    """Where each row is smallest, as u32, and how small; the first of equals, and the first NaN before all numbers."""
+    return _arg_extreme(enc, "argmin", x, out, value)
+
+
+def _arg_extreme(
+    enc: CommandEncoder, name: str, x: MlxBuffer, out: Output, value: Output
+) -> tuple[MlxBuffer, MlxBuffer]:
+    dtype = one_dtype(name, x=x)
+    rows, length = rows_of(name, "x", x)
+    out = result(enc, name, out, x.shape[:-1], DType.U32)
+    value = result(enc, name, value, x.shape[:-1], dtype)
+    pipeline = kernel(enc, "reduce", f"arg_extreme_{dtype}")
+    group = row_threads(pipeline, length, rows)
+    enc.dispatch(pipeline, x, Out(out), Out(value), length, name == "argmin", threadgroups=rows, group=group)
+    return out, value

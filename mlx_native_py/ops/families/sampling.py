@@ -1,0 +1,136 @@
+"""The next token, drawn on the device."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from ...dtypes import DType
+from ...encoder import CommandEncoder, Out
+from ...errors import InvalidArgument
+from ...memory.buffer import MlxBuffer
+from ..op import Count, Indices, Output, op
+from ..rows import row_threads
+from ..support import check_dtype, kernel, one_dtype, result, rows_of, shown
+
+__all__ = ["softmax_sample"]
+
+_TOP_P, _MIN_P = 1 << 32, 1 << 31  # what the kernel counts probabilities in
+
+
+@op("a token of softmax(logits / temperature), after penalty, top_k, top_p and min_p, and the log of its probability")
+def softmax_sample(
+    enc: CommandEncoder,
+    logits: MlxBuffer,
+    *,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    min_p: float = 0.0,
+    repetition_penalty: float = 1.0,
+    history: Indices | None = None,
+    history_length: Count | None = None,
+    seed: int = 0,
+    step: Count = 0,
+    out: Output = None,
+    log_probability: Output = None,
+) -> tuple[MlxBuffer, MlxBuffer]:
+    """One token per row of logits, as u32, and the natural logarithm of its probability.
+
+    In this order: logits of tokens in `history` are divided by the penalty (multiplied, if negative); the softmax of
+    logits / temperature; the `top_k` most probable (0: all); of those the fewest that have `top_p` of their
+    probability; of those the ones with at least `min_p` of the highest. Equals go by the lower index. The
+    log-probability is that of the softmax, before anything is left out. Temperature 0 takes the largest logit, and
+    the log-probability at temperature 1. NaN is like minus infinity.
+
+    The draw follows from `seed`, `step` and the row alone. `step`, and `history_length` for the first tokens of each
+    row of `history`, can be buffers of u32 with one value, or one per row, so that a captured step can be replayed.
+    """
+    dtype = one_dtype("softmax_sample", logits=logits)
+    rows, length = rows_of("softmax_sample", "logits", logits)
+    _check_options(temperature, top_k, top_p, min_p, repetition_penalty)
+    out = result(enc, "softmax_sample", out, logits.shape[:-1], DType.U32)
+    log_probability = result(enc, "softmax_sample", log_probability, logits.shape[:-1], DType.F32)
+    if history is not None or dtype is not DType.F32:
+        logits = _prepared(enc, logits, history, history_length, repetition_penalty)
+    elif repetition_penalty != 1:
+        raise InvalidArgument(f"softmax_sample: repetition_penalty is {repetition_penalty}, expected a history with it")
+    steps, step_stride = _per_row("step", step, rows)
+    pipeline = kernel(enc, "sampling", "sample")
+    weights = enc.empty((rows, length), DType.U32)
+    how = struct.pack(
+        "<Qf5I",
+        seed % (1 << 64),
+        temperature,
+        top_k,
+        0 if top_p >= 1 else max(1, round(top_p * _TOP_P)),
+        round(min_p * _MIN_P),
+        length,
+        step_stride,
+    )
+    group = row_threads(pipeline, length, rows)
+    enc.dispatch(
+        pipeline, logits, steps, Out(weights), Out(out), Out(log_probability), how, threadgroups=rows, group=group
+    )
+    return out, log_probability
+
+
+def _prepared(
+    enc: CommandEncoder,
+    logits: MlxBuffer,
+    history: Indices | None,
+    history_length: Count | None,
+    penalty: float,
+) -> MlxBuffer:
+    """The logits as f32, [rows, length], with those of the history penalised."""
+    rows, length = rows_of("softmax_sample", "logits", logits)
+    made = enc.empty((rows, length), DType.F32)
+    pipeline = kernel(enc, "sampling", f"sample_logits_{logits.dtype}")
+    enc.dispatch(pipeline, logits, Out(made), logits.size, threads=logits.size)
+    if history is None:
+        return made
+    check_dtype("softmax_sample", "history", history, (DType.U32,))
+    history_rows, capacity = rows_of("softmax_sample", "history", history)
+    if history_rows != rows:
+        raise InvalidArgument(f"softmax_sample: history is {shown(history)}, expected {rows} rows, as logits have")
+    if isinstance(history_length, int) and history_length > capacity:
+        raise InvalidArgument(f"softmax_sample: history_length is {history_length}, expected at most {capacity}")
+    lengths, stride = _per_row("history_length", capacity if history_length is None else history_length, rows)
+    enc.dispatch(
+        kernel(enc, "sampling", f"sample_penalise_{logits.dtype}"),
+        logits,
+        history,
+        lengths,
+        made,
+        penalty,
+        length,
+        stride,
+        threads=(capacity, rows),
+    )
+    return made
+
+
+def _per_row(name: str, value: Count, rows: int) -> tuple[MlxBuffer | bytes, int]:
+    """A value for all rows or one for each, as the kernels take it: where it is, and how far it is to the next."""
+    if isinstance(value, int):
+        if not 0 <= value < 1 << 32:
+            raise InvalidArgument(f"softmax_sample: {name} is {value}, expected a number of 32 bits")
+        return struct.pack("<I", value), 0
+    check_dtype("softmax_sample", name, value, (DType.U32,))
+    if value.size not in (1, rows):
+        raise InvalidArgument(
+            f"softmax_sample: {name} is {shown(value)}, expected one value, or one for each of {rows}"
+        )
+    return value, int(value.size > 1)
+
+
+def _check_options(temperature: float, top_k: int, top_p: float, min_p: float, penalty: float) -> None:
+    for name, value, good, expected in (
+        ("temperature", temperature, 0 <= temperature < math.inf, "0 or more"),
+        ("top_k", top_k, 0 <= top_k < 1 << 32, "0 or more"),
+        ("top_p", top_p, 0 < top_p <= 1, "more than 0 and up to 1"),
+        ("min_p", min_p, 0 <= min_p <= 1, "0 to 1"),
+        ("repetition_penalty", penalty, penalty > 0, "more than 0"),
+    ):
+        if not good:
+            raise InvalidArgument(f"softmax_sample: {name} is {value}, expected {expected}")

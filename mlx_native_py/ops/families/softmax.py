@@ -1,0 +1,67 @@
+"""Softmax of rows, also scaled and masked, and the logarithm of its denominator."""
+
+from __future__ import annotations
+
+from ...dtypes import DType
+from ...encoder import CapturedOpKind, CommandEncoder, Out
+from ...errors import InvalidArgument
+from ...memory.buffer import MlxBuffer
+from ..op import FLOATS, Output, op
+from ..rows import row_threads
+from ..support import check_dtype, kernel, one_dtype, result, rows_of, shown
+
+__all__ = ["logsumexp", "scale_mask_softmax", "softmax"]
+
+_MASKS = (DType.F32, DType.F16, DType.BF16, DType.BOOL)  # in the order of the kernel's kinds
+
+
+@op("exp(x - max(x)) / sum(exp(x - max(x)))")
+def softmax(enc: CommandEncoder, x: MlxBuffer, *, out: Output = None) -> MlxBuffer:
+    """The softmax of each row; a row that is all minus infinity becomes NaN."""
+    dtype = one_dtype("softmax", x=x)
+    rows, length = rows_of("softmax", "x", x)
+    out = result(enc, "softmax", out, x.shape, dtype)
+    pipeline = kernel(enc, "softmax", f"softmax_{dtype}")
+    group = row_threads(pipeline, length, rows)
+    enc.dispatch(pipeline, x, Out(out), length, threadgroups=rows, group=group, kind=CapturedOpKind.Softmax)
+    return out
+
+
+@op("softmax(x * scale + mask[row % mask rows]); a boolean mask keeps where it is true")
+def scale_mask_softmax(
+    enc: CommandEncoder,
+    x: MlxBuffer,
+    mask: MlxBuffer,
+    *,
+    scale: float = 1.0,
+    out: Output = None,
+) -> MlxBuffer:
+    """The softmax of scaled rows under a mask, which is added, or tells by booleans what to keep.
+
+    The mask may have fewer rows than x, and is then used over and over: [queries, keys] for x[..., queries, keys].
+    """
+    dtype = one_dtype("scale_mask_softmax", FLOATS, x=x)
+    check_dtype("scale_mask_softmax", "mask", mask, _MASKS)
+    rows, length = rows_of("scale_mask_softmax", "x", x)
+    mask_rows, mask_length = rows_of("scale_mask_softmax", "mask", mask)
+    if mask_length != length or rows % mask_rows:
+        raise InvalidArgument(
+            f"scale_mask_softmax: mask is {shown(mask)}, expected rows of {length}, as many as divide {rows}"
+        )
+    out = result(enc, "scale_mask_softmax", out, x.shape, dtype)
+    pipeline = kernel(enc, "softmax", f"scale_mask_softmax_{dtype}")
+    kind = _MASKS.index(mask.dtype)
+    group = row_threads(pipeline, length, rows)
+    enc.dispatch(pipeline, x, mask, Out(out), length, scale, mask_rows, kind, threadgroups=rows, group=group)
+    return out
+
+
+@op("max(x) + log(sum(exp(x - max(x)))) of each row")
+def logsumexp(enc: CommandEncoder, x: MlxBuffer, *, out: Output = None) -> MlxBuffer:
+    """The logarithm of the sum of the exponentials over the last axis."""
+    dtype = one_dtype("logsumexp", x=x)
+    rows, length = rows_of("logsumexp", "x", x)
+    out = result(enc, "logsumexp", out, x.shape[:-1], dtype)
+    pipeline = kernel(enc, "softmax", f"logsumexp_{dtype}")
+    enc.dispatch(pipeline, x, Out(out), length, threadgroups=rows, group=row_threads(pipeline, length, rows))
+    return out

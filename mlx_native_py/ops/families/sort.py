@@ -1,0 +1,121 @@
+"""Rows in order: sorted values, the indices that sort, and the largest few."""
+
+from __future__ import annotations
+
+from ...dtypes import DType
+from ...encoder import CommandEncoder, Out
+from ...errors import InvalidArgument
+from ...memory.buffer import MlxBuffer
+from ..op import Output, op
+from ..support import SIMD, kernel, one_dtype, result, rows_of, shown
+
+__all__ = ["argsort", "sort", "top_k"]
+
+_BLOCK = 1024  # items that a threadgroup sorts
+_MERGED_EACH = 8  # items that a thread merges
+
+
+@op("the indices that put each row in order; of equals the lowest first, NaN last")
+def argsort(enc: CommandEncoder, x: MlxBuffer, *, descending: bool = False, out: Output = None) -> MlxBuffer:
+    """The indices, as u32, that sort each row."""
+    one_dtype("argsort", x=x)
+    rows_of("argsort", "x", x)
+    out = result(enc, "argsort", out, x.shape, DType.U32)
+    _write_indices(enc, _sorted(enc, x, descending), out)
+    return out
+
+
+@op("each row in order, NaN last")
+def sort(enc: CommandEncoder, x: MlxBuffer, *, descending: bool = False, out: Output = None) -> MlxBuffer:
+    """The values of each row, sorted."""
+    dtype = one_dtype("sort", x=x)
+    rows_of("sort", "x", x)
+    out = _apart("sort", x, result(enc, "sort", out, x.shape, dtype))
+    _write_values(enc, x, _sorted(enc, x, descending), out)
+    return out
+
+
+@op(
+    "the k largest values of each row in descending order, and their indices; of equals the lowest first, NaN last",
+    fn=("top_k", "topk"),
+)
+def top_k(
+    enc: CommandEncoder,
+    x: MlxBuffer,
+    k: int,
+    *,
+    out: Output = None,
+    indices: Output = None,
+) -> tuple[MlxBuffer, MlxBuffer]:
+    """The k largest values of each row, the largest first, and where they are, as u32."""
+    dtype = one_dtype("top_k", x=x)
+    _, length = rows_of("top_k", "x", x)
+    if not 1 <= k <= length:
+        raise InvalidArgument(f"top_k: k is {k}, expected 1 to {length}, the length of a row")
+    out = _apart("top_k", x, result(enc, "top_k", out, (*x.shape[:-1], k), dtype))
+    indices = result(enc, "top_k", indices, (*x.shape[:-1], k), DType.U32)
+    items = _largest(enc, x, k) if 2 * k <= _BLOCK else _sorted(enc, x, True)
+    _write_values(enc, x, items, out)
+    _write_indices(enc, items, indices)
+    return out, indices
+
+
+def _apart(op: str, x: MlxBuffer, out: MlxBuffer) -> MlxBuffer:
+    """`out`, if it does not lie over x, whose values are looked up to the end."""
+    (memory, begin, end), (other, first, last) = x.span, out.span
+    if memory is other and begin < last and first < end:
+        raise InvalidArgument(f"{op}: out lies over x, {shown(x)}, expected memory of its own")
+    return out
+
+
+def _sorted(enc: CommandEncoder, x: MlxBuffer, descending: bool) -> MlxBuffer:
+    """All items of x in order, [rows, length]."""
+    length = x.shape[-1]
+    width = _block(length)
+    items = _sort_blocks(enc, x, width, width, descending)
+    other = enc.empty(items.shape, DType.U64) if width < length else items
+    while width < length:
+        threads = (-(-length // _MERGED_EACH), items.shape[0])
+        enc.dispatch(kernel(enc, "sort", "sort_merge"), items, Out(other), length, width, threads=threads)
+        items, other, width = other, items, 2 * width
+    return items
+
+
+def _largest(enc: CommandEncoder, x: MlxBuffer, k: int) -> MlxBuffer:
+    """The first k items in descending order, [rows, k]: each round keeps the first k of every block."""
+    items = x
+    while items is x or items.shape[-1] > k:
+        items = _sort_blocks(enc, items, _block(items.shape[-1]), k, True)
+    return items
+
+
+def _sort_blocks(enc: CommandEncoder, source: MlxBuffer, block: int, keep: int, descending: bool) -> MlxBuffer:
+    """The first `keep` items of each block, [rows, kept]; blocks that are kept whole end where the row ends."""
+    rows, length = rows_of("sort", "x", source)
+    blocks = -(-length // block)
+    made = length if keep == block else blocks * keep
+    items = enc.empty((rows, made), DType.U64)
+    pipeline = kernel(enc, "sort", "sort_blocks_" + ("items" if source.dtype is DType.U64 else str(source.dtype)))
+    enc.dispatch(
+        pipeline, source, Out(items), length, made, keep, descending, threadgroups=(blocks, rows), group=block // 2
+    )
+    return items
+
+
+def _block(length: int) -> int:
+    """Items of a block: a power of two that gives whole simdgroups."""
+    return min(_BLOCK, max(2 * SIMD, 1 << (length - 1).bit_length()))
+
+
+def _write_indices(enc: CommandEncoder, items: MlxBuffer, out: MlxBuffer) -> None:
+    pipeline = kernel(enc, "sort", "sorted_indices")
+    rows, made = items.shape
+    k = out.shape[-1]
+    enc.dispatch(pipeline, items, Out(out), made, k, threads=(k, rows))
+
+
+def _write_values(enc: CommandEncoder, x: MlxBuffer, items: MlxBuffer, out: MlxBuffer) -> None:
+    pipeline = kernel(enc, "sort", f"sorted_values_{x.dtype}")
+    rows, made = items.shape
+    k = out.shape[-1]
+    enc.dispatch(pipeline, items, x, Out(out), x.shape[-1], made, k, threads=(k, rows))

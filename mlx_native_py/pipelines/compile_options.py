@@ -1,0 +1,79 @@
+"""How an MSL source is compiled: a value, and the Metal object made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+from ..errors import InvalidArgument
+from ..metal import Backend, Capabilities
+
+__all__ = ["CompileOptions"]
+
+MathMode = Literal["safe", "relaxed", "fast"]
+_NEWEST = (3, 2)
+"""What is used of the language; newer versions only where asked for."""
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """Macros, math mode and language version of a source.
+
+    Without a math mode Metal's own default is taken, which is "fast". Without a language version it is the newest
+    that the system's compiler knows up to 3.2, and never what the Python executable was built with.
+
+    >>> CompileOptions(macros={"N": 4}, math="safe").macros
+    {'N': '4'}
+    """
+
+    macros: Mapping[str, str | int | float] = field(default_factory=dict)
+    math: MathMode | None = None
+    language: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.math is not None and self.math not in get_args(MathMode):
+            raise InvalidArgument(f"math is {self.math!r}, expected one of {', '.join(get_args(MathMode))}")
+        bad = [name for name in self.macros if not (isinstance(name, str) and name.isidentifier())]
+        if bad:
+            raise InvalidArgument(f"{bad[0]!r} cannot be the name of a macro")
+        object.__setattr__(self, "macros", {name: str(value) for name, value in sorted(self.macros.items())})
+
+    def on(self, able: Capabilities) -> CompileOptions:
+        """The same with the language version that this system is given."""
+        if self.language is None:
+            return replace(self, language=min(able.language_version, _NEWEST))
+        if self.language > able.language_version:
+            asked, newest = (".".join(map(str, version)) for version in (self.language, able.language_version))
+            raise InvalidArgument(f"language is {asked}, and this system's Metal knows versions up to {newest}")
+        return self
+
+    def text(self) -> str:
+        """A spelling that is equal for equal options."""
+        return repr((tuple(self.macros.items()), self.math, self.language))
+
+    def mtl(self, backend: Backend, able: Capabilities) -> Any:
+        """The MTLCompileOptions."""
+        metal = backend.Metal
+        options = metal.MTLCompileOptions.alloc().init()
+        if self.macros:
+            options.setPreprocessorMacros_(dict(self.macros))
+        if self.math is not None and able.math_mode:
+            modes = {"safe": metal.MTLMathModeSafe, "relaxed": metal.MTLMathModeRelaxed, "fast": metal.MTLMathModeFast}
+            options.setMathMode_(modes[self.math])
+            if self.math == "safe" and options.respondsToSelector_(b"setMathFloatingPointFunctions:"):
+                # The mode is about arithmetic; without this, exp, log and their like stay the fast variants.
+                options.setMathFloatingPointFunctions_(metal.MTLMathFloatingPointFunctionsPrecise)
+        elif self.math is not None:
+            # Systems without math modes know two, and only the exact one keeps infinities and NaNs.
+            options.setFastMathEnabled_(self.math == "fast")
+        options.setLanguageVersion_(_version(metal, self.on(able).language))
+        return options
+
+
+def _version(metal: Any, language: tuple[int, int] | None) -> int:
+    major, minor = language or _NEWEST
+    version = getattr(metal, f"MTLLanguageVersion{major}_{minor}", None)
+    if version is None:
+        raise InvalidArgument(f"Metal has no language version {major}.{minor}")
+    return int(version)

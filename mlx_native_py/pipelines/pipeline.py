@@ -1,0 +1,169 @@
+"""A kernel that is ready to run: its Metal object, its limits and what it binds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..errors import BackendError, InvalidArgument
+from ..metal import Backend
+from .scalars import ScalarType, scalar_type
+
+__all__ = ["Binding", "Limits", "Pipeline", "reflected_bindings"]
+
+BUFFER_SLOTS = 31
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One argument of a kernel, as the pipeline's reflection tells it.
+
+    >>> a = axpy.bindings[2]
+    >>> a.name, a.index, a.access, a.scalar.name, a.size
+    ('a', 2, 'read', 'float', 4)
+    """
+
+    index: int
+    name: str
+    kind: Literal["buffer", "threadgroup"]
+    access: Literal["read", "write", "read_write"]
+    data_type: int = 0
+    """The MTLDataType of what it holds or points to."""
+    size: int = 0
+    """Bytes of one such value."""
+    alignment: int = 1
+    used: bool = True
+
+    @property
+    def reads(self) -> bool:
+        return self.access != "write"
+
+    @property
+    def writes(self) -> bool:
+        return self.access != "read"
+
+    @property
+    def scalar(self) -> ScalarType | None:
+        """Its scalar or vector type; None for structs, arrays and matrices."""
+        return scalar_type(self.data_type)
+
+    def __str__(self) -> str:
+        return f"{self.kind} argument {self.name!r} (slot {self.index})"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the device allows any threadgroup."""
+
+    threads: tuple[int, int, int]
+    threadgroup_memory: int
+
+
+class Pipeline:
+    """A compiled kernel. Its attributes are facts: change none.
+
+    >>> axpy
+    <Pipeline axpy(x, y, a), at most 1024 threads, width 32>
+    >>> [binding.access for binding in axpy.bindings]
+    ['read', 'read_write', 'read']
+    """
+
+    __slots__ = (
+        "bindings",
+        "buffers",
+        "device",
+        "key",
+        "label",
+        "launches",
+        "limits",
+        "max_threads",
+        "mtl",
+        "name",
+        "origin",
+        "shared",
+        "specs",
+        "static_threadgroup_bytes",
+        "supports_indirect",
+        "width",
+    )
+
+    def __init__(
+        self,
+        mtl: Any,
+        *,
+        device: Any,
+        name: str,
+        label: str,
+        key: str,
+        origin: tuple[Any, Any],
+        bindings: tuple[Binding, ...],
+        limits: Limits,
+    ) -> None:
+        self.mtl = mtl
+        self.device = device
+        """The MTLDevice that it runs on."""
+        self.name = name
+        self.label = label
+        self.key = key
+        self.origin = origin
+        """The library that it is from, and its function constants."""
+        self.bindings = bindings
+        self.limits = limits
+        self.max_threads = int(mtl.maxTotalThreadsPerThreadgroup())
+        self.width = int(mtl.threadExecutionWidth())
+        self.static_threadgroup_bytes = int(mtl.staticThreadgroupMemoryLength())
+        self.supports_indirect = bool(mtl.supportIndirectCommandBuffers())
+        self.buffers = _by_slot(b for b in bindings if b.kind == "buffer")
+        """The buffer arguments by slot; None where the kernel has no argument."""
+        self.shared = _by_slot(b for b in bindings if b.kind == "threadgroup")
+        self.specs = tuple(None if binding is None else _spec(binding) for binding in self.buffers)
+        """What each dispatch looks at, by slot."""
+        self.launches: dict[Any, Any] = {}
+        """Launch shapes that have been checked against this pipeline, by what the caller wrote."""
+
+    def __repr__(self) -> str:
+        names = ", ".join(binding.name for binding in self.bindings)
+        return f"<Pipeline {self.label}({names}), at most {self.max_threads} threads, width {self.width}>"
+
+
+Spec = tuple[int, int, bool, bool, Callable[..., bytes] | None]
+"""Size, bits that an offset must not have, reads, writes, and what packs plain numbers."""
+
+
+def _spec(binding: Binding) -> Spec:
+    scalar = None if binding.writes else binding.scalar
+    pack = None if scalar is None else scalar.quick(binding.size)
+    return binding.size, binding.alignment - 1, binding.reads, binding.writes, pack
+
+
+def _by_slot(bindings: Any) -> tuple[Binding | None, ...]:
+    found = {binding.index: binding for binding in bindings}
+    return tuple(found.get(slot) for slot in range(max(found, default=-1) + 1))
+
+
+def reflected_bindings(backend: Backend, reflection: Any, kernel: str) -> tuple[Binding, ...]:
+    """What Metal's reflection says of a kernel's arguments, buffers first, in the order of their slots."""
+    if reflection is None:
+        raise BackendError(f"kernel {kernel!r}: Metal made its pipeline and does not say what it binds")
+    metal = backend.Metal
+    accesses: dict[int, Literal["read", "write", "read_write"]] = {
+        metal.MTLBindingAccessReadOnly: "read",
+        metal.MTLBindingAccessWriteOnly: "write",
+        metal.MTLBindingAccessReadWrite: "read_write",
+    }
+    found = []
+    for mtl in reflection.bindings():
+        kind, index, name = mtl.type(), int(mtl.index()), str(mtl.name())
+        if kind == metal.MTLBindingTypeBuffer:
+            access = accesses[mtl.access()]
+            size, alignment = int(mtl.bufferDataSize()), max(1, int(mtl.bufferAlignment()))
+            data_type = int(mtl.bufferDataType())
+            found.append(Binding(index, name, "buffer", access, data_type, size, alignment, bool(mtl.isUsed())))
+        elif kind == metal.MTLBindingTypeThreadgroupMemory:
+            found.append(Binding(index, name, "threadgroup", "read_write"))
+        else:
+            raise InvalidArgument(
+                f"kernel {kernel!r}: argument {name!r} (index {index}) is neither a buffer nor threadgroup memory"
+            )
+    return tuple(sorted(found, key=lambda binding: (binding.kind, binding.index)))

@@ -1,0 +1,361 @@
+"""Kernels by name: sources, libraries and pipelines, each compiled once and found again by content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from .. import settings
+from ..errors import BackendError, InvalidArgument, KernelNotFound, ShaderCompilationError
+from ..metal import SIMDGROUP_WIDTH, Backend, Capabilities
+from .archive import PipelineArchive
+from .compile_options import CompileOptions
+from .function_constants import Constants, resolve_constants
+from .pipeline import Limits, Pipeline, reflected_bindings
+from .sources import kernel_families, kernel_source
+
+__all__ = ["KernelLibrary", "KernelRegistry", "RegistryStats", "source_digest"]
+
+V = TypeVar("V")
+# Sums may be reordered; infinities and NaNs, which masks are made of, keep their meaning.
+_SHIPPED = CompileOptions(math="relaxed")
+_PLACE = re.compile(r"^program_source:(\d+):(\d+): .*$", re.MULTILINE)
+
+
+class _OpenDevice(Protocol):
+    """What the registry needs of a device."""
+
+    @property
+    def mtl(self) -> Any: ...
+
+    @property
+    def backend(self) -> Backend: ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+
+@dataclass(frozen=True)
+class RegistryStats:
+    """What the registry has done so far; `hits` and `misses` count `get_pipeline` calls."""
+
+    hits: int = 0
+    misses: int = 0
+    libraries: int = 0
+    pipelines: int = 0
+    archive_hits: int = 0
+    archive_misses: int = 0
+    compile_seconds: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class KernelLibrary:
+    """One compiled source and the kernels in it.
+
+    >>> library = device.kernels.library("kernel void nothing() {}")
+    >>> library.names, device.kernels.get_pipeline("nothing", library=library).name
+    (('nothing',), 'nothing')
+    """
+
+    mtl: Any
+    source: str
+    digest: str
+    names: tuple[str, ...]
+    options: CompileOptions
+
+
+def source_digest(library: KernelLibrary) -> str:
+    """Names a library's source on every device."""
+    return hashlib.sha256(library.source.encode()).hexdigest()
+
+
+class _Once(Generic[V]):
+    """Values made once per key, however many threads ask; a failure is not kept."""
+
+    def __init__(self) -> None:
+        self.values: dict[Hashable, V] = {}
+        self._gates: dict[Hashable, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], V]) -> V:
+        found = self.values.get(key)
+        if found is not None:
+            return found
+        with self._lock:
+            gate = self._gates.setdefault(key, threading.Lock())
+        with gate:
+            found = self.values.get(key)
+            if found is None:
+                found = self.values[key] = make()
+        return found
+
+
+class KernelRegistry:
+    """The kernels of one device: those shipped with the package, and those registered.
+
+    Compiled pipelines are kept on disk in the file `archive`, or else in the one that `MLX_KERNEL_ARCHIVE` names.
+
+    >>> device.kernels.register_source("twice", '''
+    ... #include <metal_stdlib>
+    ... kernel void twice(device float *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] *= 2.0f; }
+    ... ''')
+    >>> pipeline = device.kernels.get_pipeline("twice")
+    >>> pipeline is device.kernels.get_pipeline("twice"), pipeline.bindings[0].access
+    (True, 'read_write')
+    """
+
+    def __init__(self, device: _OpenDevice, *, archive: Path | str | None = None) -> None:
+        self._mtl = device.mtl
+        self._backend = device.backend
+        self._capabilities = device.capabilities
+        self._limits = Limits(
+            device.capabilities.max_threads_per_threadgroup, device.capabilities.max_threadgroup_memory
+        )
+        self._identity = f"{device.capabilities.name}/{device.capabilities.architecture}/{device.mtl.registryID()}"
+        chosen = settings.current().kernel_archive if archive is None else Path(archive)
+        self._archive = PipelineArchive(self._backend, self._mtl, chosen) if chosen is not None else None
+        self._lock = threading.Lock()
+        self._done: dict[str, float] = dict.fromkeys(RegistryStats.__dataclass_fields__, 0)
+        self._sources: dict[str, tuple[str, CompileOptions]] = {}
+        self._families: dict[str, KernelLibrary] = {}
+        self._libraries: _Once[KernelLibrary] = _Once()
+        self._pipelines: _Once[Pipeline] = _Once()
+        self._found: dict[Hashable, Pipeline] = {}
+        """Pipelines by what the caller asked for; emptied when a source is registered."""
+        self._edition = 0
+
+    def register_source(self, name: str, msl: str, *, options: CompileOptions | None = None) -> None:
+        """Makes the kernels of `msl` available; `name` is one of them or, for several, a name for them all.
+
+        A later source of the same name replaces an earlier one, and goes before a shipped kernel.
+        """
+        if not isinstance(name, str) or not name:
+            raise InvalidArgument(f"a kernel's name is a non-empty str, not {name!r}")
+        if not isinstance(msl, str) or not msl.strip():
+            raise InvalidArgument(f"the source of {name!r} is empty")
+        with self._lock:
+            self._sources.pop(name, None)
+            self._sources[name] = (msl, options or CompileOptions())
+            self._found = {}
+            self._edition += 1
+
+    def get_pipeline(
+        self,
+        name: str,
+        constants: Constants | None = None,
+        *,
+        library: KernelLibrary | None = None,
+        indirect: bool = False,
+    ) -> Pipeline:
+        """The kernel `name`, specialised by `constants` (by index or by name), from `library` or wherever it is.
+
+        `indirect` asks for a pipeline that indirect command buffers can run.
+        """
+        asked = (name, library, indirect, _spelling(constants) if constants else None)
+        with self._lock:
+            found = self._found.get(asked)
+            self._done["misses" if found is None else "hits"] += 1
+            edition = self._edition
+        if found is not None:
+            return found
+        pipeline = self._make(name, constants or {}, library, indirect)
+        with self._lock:
+            if edition == self._edition:
+                self._found[asked] = pipeline
+        return pipeline
+
+    def library(self, source: str, options: CompileOptions | None = None, *, name: str = "") -> KernelLibrary:
+        """The library that `source` compiles to; the same one for the same text and options."""
+        chosen = (options or CompileOptions()).on(self._capabilities)
+        digest = hashlib.sha256(f"{self._identity}\0{chosen.text()}\0{source}".encode()).hexdigest()
+        return self._libraries.get(digest, lambda: self._compile(source, chosen, digest, name))
+
+    def shipped(self, family: str) -> KernelLibrary:
+        """The library of `kernels/<family>.metal`.
+
+        >>> "elementwise_add_f32" in device.kernels.shipped("elementwise").names
+        True
+        """
+        found = self._families.get(family)
+        if found is None:
+            found = self._families[family] = self.library(kernel_source(family), _SHIPPED, name=family)
+        return found
+
+    def indirect(self, pipeline: Pipeline) -> Pipeline:
+        """The same kernel as a pipeline that indirect command buffers can run."""
+        library, constants = pipeline.origin
+        return self.get_pipeline(pipeline.name, constants, library=library, indirect=True)
+
+    def warmup(self, names: Iterable[str | tuple[str, Constants]]) -> None:
+        """Compiles kernels ahead of their first use, several at a time, and saves the archive if there is one."""
+        wanted = [(item, None) if isinstance(item, str) else item for item in names]
+        with ThreadPoolExecutor(max(1, min(len(wanted), os.cpu_count() or 1))) as workers:
+            for made in [workers.submit(self.get_pipeline, name, constants) for name, constants in wanted]:
+                made.result()
+        self.save()
+
+    def save(self) -> bool:
+        """Writes newly compiled pipelines to the archive; False where there is none or nothing new."""
+        return self._archive is not None and self._archive.save()
+
+    def is_cached(self, name: str, constants: Constants | None = None) -> bool:
+        """Whether `get_pipeline` would compile nothing."""
+        with self._lock:
+            return (name, None, False, _spelling(constants) if constants else None) in self._found
+
+    def cached_count(self) -> int:
+        """How many pipelines have been made."""
+        return len(self._pipelines.values)
+
+    def source_count(self) -> int:
+        """How many sources there are: registered ones and shipped families."""
+        return len(self._sources) + len(kernel_families())
+
+    @property
+    def stats(self) -> RegistryStats:
+        """What has been asked for and compiled so far."""
+        with self._lock:
+            return RegistryStats(**self._done)  # type: ignore[arg-type]
+
+    def _count(self, **more: float) -> None:
+        with self._lock:
+            for name, amount in more.items():
+                self._done[name] += amount
+
+    def _make(self, name: str, constants: Constants, library: KernelLibrary | None, indirect: bool) -> Pipeline:
+        home = library or self._home(name)
+        if name not in home.names:
+            raise KernelNotFound(name, home.names)
+        with self._backend.autorelease_pool():
+            plain = home.mtl.newFunctionWithName_(name)
+            values = resolve_constants(name, plain, home.source, constants)
+            facts = (home.digest, name, [(v.index, v.code, v.data) for v in values], indirect)
+            key = hashlib.sha256(repr(facts).encode()).hexdigest()
+            build = self._build
+            return self._pipelines.get(key, lambda: build(home, name, plain, values, key, (home, constants), indirect))
+
+    def _build(
+        self,
+        home: KernelLibrary,
+        name: str,
+        function: Any,
+        values: tuple[Any, ...],
+        key: str,
+        origin: tuple[KernelLibrary, Constants],
+        indirect: bool,
+    ) -> Pipeline:
+        metal, begin = self._backend.Metal, time.perf_counter()
+        label = name + "".join(value.label for value in values)
+        if values:
+            given = metal.MTLFunctionConstantValues.alloc().init()
+            for value in values:
+                given.setConstantValue_type_atIndex_(value.data, value.code, value.index)
+            function, error = home.mtl.newFunctionWithName_constantValues_error_(name, given, None)
+            if function is None:
+                raise ShaderCompilationError(name, str(error.localizedDescription()))
+        descriptor = metal.MTLComputePipelineDescriptor.alloc().init()
+        descriptor.setComputeFunction_(function)
+        descriptor.setLabel_(label)
+        descriptor.setSupportIndirectCommandBuffers_(indirect)
+        options = metal.MTLPipelineOptionBindingInfo | metal.MTLPipelineOptionBufferTypeInfo
+        mtl, reflection, error, stored = self._ask(descriptor, options)
+        if mtl is None:
+            raise ShaderCompilationError(name, _with_carets(str(error.localizedDescription()), home.source))
+        pipeline = Pipeline(
+            mtl,
+            device=self._mtl,
+            name=name,
+            label=label,
+            key=key,
+            origin=origin,
+            bindings=reflected_bindings(self._backend, reflection, name),
+            limits=self._limits,
+        )
+        if home in self._families.values():
+            _require_width(pipeline, home)
+        self._count(pipelines=1, compile_seconds=time.perf_counter() - begin)
+        if self._archive is not None:
+            self._count(archive_hits=int(stored), archive_misses=int(not stored))
+        return pipeline
+
+    def _ask(self, descriptor: Any, options: int) -> tuple[Any, Any, Any, bool]:
+        if self._archive is not None:
+            return self._archive.build(descriptor, options)
+        make = self._mtl.newComputePipelineStateWithDescriptor_options_reflection_error_
+        return *make(descriptor, options, None, None), False
+
+    def _compile(self, source: str, options: CompileOptions, digest: str, name: str) -> KernelLibrary:
+        begin = time.perf_counter()
+        with self._backend.autorelease_pool():
+            chosen = options.mtl(self._backend, self._capabilities)
+            mtl, error = self._mtl.newLibraryWithSource_options_error_(source, chosen, None)
+            if mtl is None:
+                message = _with_carets(str(error.localizedDescription()), source)
+                raise ShaderCompilationError(name or "program_source", message)
+            names = tuple(str(each) for each in mtl.functionNames())
+        self._count(libraries=1, compile_seconds=time.perf_counter() - begin)
+        return KernelLibrary(mtl, source, digest, names, options)
+
+    def _home(self, name: str) -> KernelLibrary:
+        """The library with kernel `name`: registered under that name, registered otherwise, or shipped."""
+        with self._lock:
+            registered = dict(self._sources)
+        if name in registered:
+            library = self.library(*registered[name], name=name)
+            if name in library.names:
+                return library
+        for source, options in reversed(registered.values()):
+            if name in source:
+                library = self.library(source, options, name=name)
+                if name in library.names:
+                    return library
+        return self._shipped_home(name, registered)
+
+    def _shipped_home(self, name: str, registered: Mapping[str, Any]) -> KernelLibrary:
+        # Macros may build a kernel's name, so files that do not spell it out come last, not never.
+        texts = {family: kernel_source(family) for family in kernel_families()}
+        known = [each for source, options in registered.values() for each in self.library(source, options).names]
+        for family in sorted(
+            texts, key=lambda family: (name not in texts[family], not name.startswith(family), family)
+        ):
+            library = self.shipped(family)
+            if name in library.names:
+                return library
+            known += library.names
+        raise KernelNotFound(name, known)
+
+
+def _require_width(pipeline: Pipeline, home: KernelLibrary) -> None:
+    """The shipped kernels count on Apple's simdgroups; a kernel of the caller can ask its pipeline."""
+    if pipeline.width != SIMDGROUP_WIDTH and "simd" in home.source:
+        raise BackendError(
+            f"kernel {pipeline.name!r} needs simdgroups of {SIMDGROUP_WIDTH} threads, and this device runs it in "
+            f"simdgroups of {pipeline.width}: its results would be wrong"
+        )
+
+
+def _spelling(constants: Constants) -> Hashable:
+    """Equal for equal constants in any order; True, 1 and 1.0 differ."""
+    return frozenset((key, type(value), repr(value)) for key, value in constants.items())
+
+
+def _with_carets(message: str, source: str) -> str:
+    """The compiler's message, with the user's line and a caret under each place where it shows none."""
+    lines = source.split("\n")
+
+    def shown(match: re.Match[str]) -> str:
+        row, column = int(match[1]), int(match[2])
+        rest = message[match.end() :].lstrip("\n")
+        if not 1 <= row <= len(lines) or rest.startswith(lines[row - 1]):
+            return match[0]
+        return f"{match[0]}\n{lines[row - 1]}\n{' ' * (column - 1)}^"
+
+    return _PLACE.sub(shown, message)

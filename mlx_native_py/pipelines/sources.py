@@ -1,0 +1,50 @@
+"""Where the shipped `.metal` files are, in an installed wheel and in a checkout, and their text."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+__all__ = ["kernel_directory", "kernel_families", "kernel_source"]
+
+_INCLUDE = re.compile(r'^#include "([\w/]+\.h)"\n', re.MULTILINE)
+
+
+def kernel_directory() -> Path:
+    """The folder of the shipped kernels: inside the wheel, or beside the package in a checkout."""
+    package = Path(__file__).parents[1]
+    for candidate in (package / "kernels", package.parent / "kernels"):
+        if candidate.is_dir():
+            return candidate
+    raise FileNotFoundError(f"the kernels are missing from this installation of {package.name}; install it again")
+
+
+@cache
+def kernel_families() -> tuple[str, ...]:
+    """The names of the shipped families, each a file of kernels."""
+    return tuple(sorted(path.stem for path in kernel_directory().glob("*.metal")))
+
+
+def kernel_source(family: str) -> str:
+    """The MSL text of `kernels/<family>.metal`, with the headers of `kernels/shared` in the place of their includes.
+
+    Metal compiles a text that has no folder, so it could not find them by itself.
+    """
+    path = kernel_directory() / f"{family}.metal"
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no kernel family {family!r}; there are: {', '.join(kernel_families())}")
+    return _with_headers(path.read_text(), set())
+
+
+def _with_headers(text: str, seen: set[str]) -> str:
+    """Each header goes in once, where it is first asked for."""
+
+    def put(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in seen:
+            return ""
+        seen.add(name)
+        return _with_headers((kernel_directory() / name).read_text(), seen)
+
+    return _INCLUDE.sub(put, text)

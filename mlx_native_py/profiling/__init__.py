@@ -1,0 +1,1 @@
+"""Times of command buffers and dispatches, and GPU traces."""

@@ -1,0 +1,109 @@
+"""GPU traces of a queue, which Xcode can open."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from .. import settings
+from ..errors import CaptureError
+
+if TYPE_CHECKING:
+    from ..device import MlxDevice
+
+__all__ = ["MetalCapture", "reset_capture_consumed"]
+
+_lock = threading.Lock()
+_consumed = False
+
+
+class MetalCapture:
+    """Writes what a device's queue does between `begin()` and `end()`, or inside a `with` block, to `path`.
+
+    On a Mac, start the process with `MTL_CAPTURE_ENABLED=1`.
+
+    >>> from mlx_native_py import MlxDevice
+    >>> with settings.override(metal_capture=folder / "step.gputrace"):
+    ...     device = MlxDevice("soft")  # which captures if the flag was set when it was opened
+    >>> with MetalCapture(device, folder / "step.gputrace") as capture:
+    ...     device.command_encoder().commit_and_wait()
+    >>> capture.path.is_dir()
+    True
+    """
+
+    def __init__(self, device: MlxDevice, path: Path | str) -> None:
+        self.path = Path(path)
+        self._device = device
+        self._manager = device.backend.Metal.MTLCaptureManager.sharedCaptureManager()
+        self.is_capturing = False
+
+    @classmethod
+    def from_env(cls, device: MlxDevice) -> MetalCapture | None:
+        """A capture to the path in `MLX_METAL_CAPTURE`, begun; None without one, and from the second time on.
+
+        Raises `CaptureError` where the device cannot capture.
+        """
+        global _consumed
+        path = settings.current().metal_capture
+        with _lock:
+            if path is None or _consumed:
+                return None
+            capture = cls(device, path)
+            capture.begin()
+            _consumed = True
+            return capture
+
+    def begin(self) -> None:
+        """Starts the trace; while it runs there is nothing to do."""
+        if self.is_capturing:
+            return
+        self._device.require_open()
+        if self.path.exists():
+            raise CaptureError(f"{self.path} exists already, and Metal does not overwrite a trace")
+        backend = self._device.backend
+        metal = backend.Metal
+        with backend.autorelease_pool():
+            descriptor = metal.MTLCaptureDescriptor.alloc().init()
+            descriptor.setCaptureObject_(self._device.queue)
+            descriptor.setDestination_(metal.MTLCaptureDestinationGPUTraceDocument)
+            descriptor.setOutputURL_(backend.url(self.path))
+            started, error = self._manager.startCaptureWithDescriptor_error_(descriptor, None)
+        if not started:
+            reason = str(error.localizedDescription()) if error is not None else "no reason given"
+            raise CaptureError(
+                f"{self._device.name} cannot write a GPU trace to {self.path}: {reason} "
+                "Start the process with MTL_CAPTURE_ENABLED=1 on a Mac; the software device captures "
+                "if MLX_METAL_CAPTURE was set when it was opened"
+            )
+        self.is_capturing = True
+
+    def end(self) -> None:
+        """Waits for what was submitted, and closes the trace; without one running there is nothing to do."""
+        if not self.is_capturing:
+            return
+        self.is_capturing = False
+        try:
+            self._device.submissions.wait_all()
+        finally:
+            self._manager.stopCapture()
+
+    def __enter__(self) -> Self:
+        self.begin()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.end()
+
+    def __del__(self) -> None:
+        if self.__dict__.get("is_capturing"):
+            self.is_capturing = False
+            self._manager.stopCapture()
+
+
+def reset_capture_consumed() -> None:
+    """Lets `from_env` capture once more."""
+    global _consumed
+    with _lock:
+        _consumed = False

@@ -1,0 +1,61 @@
+"""Threads for compilations that run beside launches; what is left of them when the process ends is dropped."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import queue
+import threading
+from collections.abc import Callable
+
+_EXIT_SECONDS = 1.0
+
+Task = Callable[[], object]
+
+
+class _Background:
+    """As many threads as processors, each started when a task finds no idle one. Tasks do not raise."""
+
+    def __init__(self) -> None:
+        self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def add(self, task: Task) -> None:
+        with self._lock:
+            self._tasks.put(task)
+            if self._idle < self._tasks.qsize() and len(self._threads) < (os.cpu_count() or 1):
+                thread = threading.Thread(target=self._work, name="soft-metal-compile", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def close(self) -> None:
+        """Lets running tasks end for a moment; the others are not begun."""
+        self._closed = True
+        for _ in self._threads:
+            self._tasks.put(lambda: None)
+        for thread in self._threads:
+            thread.join(_EXIT_SECONDS / len(self._threads))
+
+    def _work(self) -> None:
+        while not self._closed:
+            with self._lock:
+                self._idle += 1
+            task = self._tasks.get()
+            with self._lock:
+                self._idle -= 1
+            if not self._closed:
+                task()
+
+
+_background = _Background()
+
+
+def later(task: Task) -> None:
+    """Runs `task` in the background, after those that were given before."""
+    _background.add(task)
+
+
+atexit.register(_background.close)
