@@ -77,8 +77,10 @@ def test_a_faulty_kernel_is_an_error_of_its_command_buffer(
 def test_the_watchdog_times_each_dispatch() -> None:
     """Many dispatches may together take longer than one may."""
     device = Metal.open_device(Metal.SoftOptions(watchdog_seconds=1.0))
+    queue = device.newCommandQueue()
+    endless(queue, buffer(np.ones(2, np.uint32), device), device).waitUntilCompleted()  # so that it is compiled
     stops = [buffer(np.zeros(2, np.uint32), device) for _ in range(3)]
-    commands = device.newCommandQueue().commandBuffer()
+    commands = queue.commandBuffer()
     encoder = commands.computeCommandEncoder()
     encoder.setComputePipelineState_(pipeline("endless", device))
     for number, stop in enumerate(stops):

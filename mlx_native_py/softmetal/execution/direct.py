@@ -14,7 +14,8 @@ from .execute import Stopped, failed, fault_code, fault_text
 from .launches import MOST_TIMED, Batch
 from .passes import Dispatch, Pass
 
-SHORT_NS = 1_000_000  # Ctrl-C is heard only after the call, so nothing longer runs this way
+# Ctrl-C is heard only after the call. So nothing longer runs this way, and no loop, which may end late or never.
+SHORT_NS = 1_000_000
 
 
 class DirectRun:
@@ -93,7 +94,7 @@ def _expected_ns(dispatch: Dispatch, retained: bool) -> float | None:
     """How long it took the last time, by the thread; None where that is not known, or it cannot simply be run."""
     pipeline, shape = dispatch.pipeline, dispatch.shape
     pace = pipeline.ns_per_thread.get(shape)
-    if pace is None or dispatch.indirect is not None or not pipeline.is_settled():
+    if pace is None or pipeline.code.has_loops or dispatch.indirect is not None or not pipeline.is_settled():
         return None
     if not retained and not all(each is None or each.live for each in dispatch.allocations):
         return None

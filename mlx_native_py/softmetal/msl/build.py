@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from .workshop import Workshop
 
 MAX_THREADS = 1024
 SOURCE_NAME = "kernel.clcpp"
+_LOOP = re.compile(r"\b(for|while|do|goto)\b")
 
 
 class MissingConstant(Exception):
@@ -179,6 +181,7 @@ def load(order: Order, workshop: Workshop, body: bytes) -> Executable | None:
         max_total_threads=limit,
         declined=found["declined"],
         image=image,
+        has_loops=_LOOP.search(order.text()) is not None,
     )
 
 
