@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Iterator
-from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import hypothesis
 import pytest
 from lanes_report import LanesReport
+from selection import SoftGuard, absence, needs_soft, play_mac
+from standin import PROFILES
 
 from mlx_native_py import settings, softmetal
-from mlx_native_py.errors import DeviceNotFound
 from mlx_native_py.metal import Backend, open_metal
 
+SOFT_TESTS = Path(__file__).parent / "soft"
+GUARD = pytest.StashKey[SoftGuard]()
 NOT_RUN = pytest.StashKey[dict[str, tuple[int, str]]]()
 LANES = pytest.StashKey[LanesReport]()
 
@@ -31,6 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="auto",
         help="tests that need a GPU: run where Metal is (auto), fail where it is not (require), leave out (skip)",
     )
+    parser.addoption("--standin", choices=sorted(PROFILES), help="play this Mac: Metal is the stand-in for PyObjC")
     parser.addoption("--full", action="store_true", help="also the long runs")
 
 
@@ -38,26 +41,19 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell starts its background jobs with Ctrl-C ignored, and Python then leaves it so.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[NOT_RUN] = {}
+    config.stash[GUARD] = SoftGuard()
+    if played := config.getoption("--standin"):
+        play_mac(played)
+    else:
+        config.stash[GUARD].install()
     if settings.current().soft_engine == "lanes":
         config.stash[LANES] = LanesReport()
     hypothesis.settings.load_profile("full" if config.getoption("--full") else "default")
 
 
-@cache
-def metal_absence() -> str:
-    """Why Metal cannot be used here; empty where it can."""
-    try:
-        open_metal("metal")
-    except DeviceNotFound as reason:
-        return str(reason.__cause__ or reason)
-    return ""
-
-
-def needs_soft(item: pytest.Item) -> bool:
-    """Whether a test runs kernels on the software device."""
-    params = getattr(getattr(item, "callspec", None), "params", {})
-    fixtures = {"soft", "bridge"} & set(getattr(item, "fixturenames", ()))
-    return bool(fixtures) or params.get("backend") == "soft" or "soft" in item.path.parts[-2:-1]
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    # Its modules open the software device as they are imported.
+    return True if collection_path == SOFT_TESTS and absence("soft") else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -66,8 +62,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("soft")
     choice = config.getoption("--metal")
     reasons = {
-        "metal": metal_absence() if choice == "auto" else "--metal=skip" if choice == "skip" else "",
-        "soft": "" if sys.platform == "linux" else f"software Metal runs on Linux, and this is {sys.platform}",
+        "metal": absence("metal") if choice == "auto" else "--metal=skip" if choice == "skip" else "",
+        "soft": absence("soft"),
         "full": "" if config.getoption("--full") else "only with --full",
     }
     for mark, reason in reasons.items():
@@ -78,14 +74,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker("metal") and metal_absence():
-        pytest.fail(f"--metal=require, but Metal is not here: {metal_absence()}", pytrace=False)
+    item.config.stash[GUARD].item = item
+    if item.get_closest_marker("metal") and absence("metal"):
+        pytest.fail(f"--metal=require, but Metal is not here: {absence('metal')}", pytrace=False)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    item.config.stash[GUARD].item = None
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     for mark, (count, reason) in config.stash[NOT_RUN].items():
         why = f": {reason}" if count else ""
-        terminalreporter.write_line(f"{mark}: {count} tests not run{why}")
+        more = " and all of tests/soft" if mark == "soft" and reason else ""
+        terminalreporter.write_line(f"{mark}: {count} tests{more} not run{why}")
     if LANES in config.stash:
         for line in config.stash[LANES].lines():
             terminalreporter.write_line(line)

@@ -14,7 +14,9 @@ from ..errors import DeviceNotFound, SettingsError
 from ..settings import BackendName
 from .capabilities import SIMDGROUP_WIDTH, Capabilities, probe
 
-__all__ = ["Backend", "Capabilities", "SIMDGROUP_WIDTH", "open_metal"]
+__all__ = ["ASKED_FOR_SOFT", "Backend", "Capabilities", "SIMDGROUP_WIDTH", "open_metal"]
+
+ASKED_FOR_SOFT = "the software device was asked for"
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def open_metal(backend: BackendName | None = None) -> Backend:
     if choice not in get_args(BackendName):
         raise SettingsError(f"device is {choice!r}; allowed: {', '.join(get_args(BackendName))}")
     if choice == "soft":
-        return _open_soft("the software device was asked for")
+        return _open_soft(ASKED_FOR_SOFT)
     try:
         return _open_pyobjc()
     except (ImportError, DeviceNotFound) as reason:

@@ -100,7 +100,7 @@ class SeenNamespace:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._metal, name)
-        if isinstance(value, type):
+        if isinstance(value, type) or hasattr(value, "alloc"):
             return Seen(value, self._watcher)
         if callable(value):
             return lambda *arguments: wrap(value(*map(unwrap, arguments)), self._watcher)

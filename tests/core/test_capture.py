@@ -40,6 +40,7 @@ def test_a_captured_dispatch_is_a_value(device: MlxDevice) -> None:
     assert out.numpy()[0] == 9.0
 
 
+@pytest.mark.soft
 def test_capturing_sends_nothing() -> None:
     with soft_device() as device:
         log = record(device)

@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from selection import absence
 
 from mlx_native_py import (
     BufferAllocationError,
@@ -52,9 +53,7 @@ def test_the_backend_is_chosen_by_argument_or_setting() -> None:
 
 
 def test_metal_demanded_and_absent() -> None:
-    import conftest
-
-    if not conftest.metal_absence():
+    if not absence("metal"):
         pytest.skip("Metal is here")
     with pytest.raises(DeviceNotFound, match="Metal was demanded and is not here"):
         MlxDevice("metal")

@@ -30,6 +30,7 @@ def test_views_are_bound_at_their_offset(device: MlxDevice) -> None:
     assert x.numpy()[6:].tolist() == [2.0, 4.0]
 
 
+@pytest.mark.soft
 @pytest.mark.parametrize("auto_barrier", [True, False])
 @pytest.mark.parametrize("unretained", [True, False])
 @pytest.mark.parametrize("schedule", ["ordered", "reversed", "shuffled:1", "shuffled:2", "shuffled:3"])
@@ -46,6 +47,7 @@ def test_chains_are_right_in_every_order(auto_barrier: bool, unretained: bool, s
         assert enc.tally.auto_barriers == (5 if auto_barrier else 0)
 
 
+@pytest.mark.soft
 def test_messages_of_a_pass() -> None:
     with soft_device() as device:
         log = record(device)
@@ -92,6 +94,7 @@ def test_messages_of_a_pass() -> None:
         assert names(log)[4] == "commit"
 
 
+@pytest.mark.soft
 def test_every_message_is_in_the_contract() -> None:
     from mlx_native_py.metal.contract import CONTRACT
 
@@ -107,6 +110,7 @@ def test_every_message_is_in_the_contract() -> None:
         assert all(len(args) == known[name] for name, args in log)
 
 
+@pytest.mark.soft
 @pytest.mark.parametrize("serial", [False, True])
 def test_serial_dispatch_is_asked_for_at_each_open(serial: bool) -> None:
     with soft_device() as device:
@@ -119,6 +123,7 @@ def test_serial_dispatch_is_asked_for_at_each_open(serial: bool) -> None:
         enc.commit_and_wait()
 
 
+@pytest.mark.soft
 def test_an_encoder_without_work_opens_no_pass() -> None:
     with soft_device() as device:
         log = record(device)
@@ -287,6 +292,7 @@ def test_an_exception_in_the_block_discards_the_work(device: MlxDevice) -> None:
     enc.discard()
 
 
+@pytest.mark.soft
 def test_a_dropped_encoder_ends_its_pass() -> None:
     with soft_device() as device:
         log = record(device)
@@ -299,6 +305,7 @@ def test_a_dropped_encoder_ends_its_pass() -> None:
         assert ticket.done() and not ticket.is_submitted
 
 
+@pytest.mark.soft
 def test_too_many_open_encoders_raise_instead_of_waiting_for_ever() -> None:
     with soft_device(queue_patience_seconds=0.5) as device:
         held = [device.command_encoder() for _ in range(64)]
@@ -314,6 +321,7 @@ def test_too_many_open_encoders_raise_instead_of_waiting_for_ever() -> None:
         device.command_encoder().commit_and_wait()
 
 
+@pytest.mark.soft
 def test_buffers_live_until_the_gpu_is_done() -> None:
     with soft_device() as device:
         enc = device.command_encoder(unretained_refs=True)

@@ -46,6 +46,7 @@ def test_vectors_of_three_take_sixteen_bytes(device: MlxDevice) -> None:
     assert out.numpy()[0] == 7
 
 
+@pytest.mark.soft
 def test_bytes_beyond_four_kilobytes_travel_in_a_buffer() -> None:
     with soft_device() as device:
         log = record(device)
@@ -59,6 +60,7 @@ def test_bytes_beyond_four_kilobytes_travel_in_a_buffer() -> None:
         assert np.array_equal(out.numpy(), table)
 
 
+@pytest.mark.soft
 def test_unretained_long_bytes_stay_alive() -> None:
     with soft_device() as device:
         table = np.arange(1500, dtype=np.float32)
@@ -103,6 +105,7 @@ WRONG_ARGUMENTS = [
 ]
 
 
+@pytest.mark.soft
 @pytest.mark.parametrize(("kernel", "make", "message"), WRONG_ARGUMENTS, ids=range(len(WRONG_ARGUMENTS)))
 @pytest.mark.parametrize("capture", [False, True])
 def test_wrong_arguments_send_nothing(kernel: str, make: Any, message: str, capture: bool) -> None:
@@ -120,6 +123,7 @@ def test_wrong_arguments_send_nothing(kernel: str, make: Any, message: str, capt
         enc.commit_and_wait()
 
 
+@pytest.mark.soft
 def test_buffers_of_another_device_are_refused() -> None:
     with soft_device() as one, soft_device() as two:
         enc = one.command_encoder()
@@ -160,6 +164,7 @@ WRONG_SHAPES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.soft
 @pytest.mark.parametrize(("shape", "message"), WRONG_SHAPES, ids=range(len(WRONG_SHAPES)))
 def test_wrong_shapes(shape: dict[str, Any], message: str) -> None:
     with soft_device() as device:
@@ -230,6 +235,7 @@ def test_what_is_no_pipeline_is_refused(device: MlxDevice) -> None:
     enc.discard()
 
 
+@pytest.mark.soft
 def test_a_pipeline_of_another_device_is_refused() -> None:
     with soft_device() as one, soft_device() as two:
         with pytest.raises(InvalidArgument, match="compiled for another device"):

@@ -57,6 +57,7 @@ def test_command_buffers_of_five_layers(device: MlxDevice) -> None:
     assert (plain.cmd_bufs, c.cmd_bufs, c.syncs, c.barriers) == (10, 5, 0, 5)
 
 
+@pytest.mark.soft
 def test_a_fence_waits_before_the_first_dispatch() -> None:
     with soft_device() as device:
         log = record(device)

@@ -17,7 +17,7 @@ Refuses = Callable[..., Callable[..., None]]
 
 @pytest.fixture(scope="module")
 def device() -> Iterator[MlxDevice]:
-    with MlxDevice("soft") as opened:
+    with MlxDevice() as opened:
         yield opened
 
 

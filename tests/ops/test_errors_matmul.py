@@ -15,7 +15,7 @@ from mlx_native_py.weights.ggml_types import GGML_TYPES
 
 @pytest.fixture(scope="module")
 def device() -> Iterator[MlxDevice]:
-    with MlxDevice("soft") as opened:
+    with MlxDevice() as opened:
         yield opened
 
 

@@ -15,7 +15,7 @@ Make = Callable[..., MlxBuffer]
 
 @pytest.fixture(scope="module")
 def device() -> Iterator[MlxDevice]:
-    with MlxDevice("soft") as opened:
+    with MlxDevice() as opened:
         yield opened
 
 

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from .conformance import batch as batches
-from .conformance import binding_table, constant_table, kernel_table, language_table, memory_table, name_table
+from .conformance import (
+    binding_table,
+    constant_table,
+    habit_table,
+    kernel_table,
+    language_table,
+    member_table,
+    memory_table,
+    name_table,
+)
 from .conformance import program as programs
 
 
@@ -34,4 +43,19 @@ def test_language(batch: batches.Batch, index: int) -> None:
 
 @programs.parametrised(memory_table.all_programs())
 def test_memory(program: programs.Program, result: str) -> None:
+    programs.verify(program, result)
+
+
+@programs.parametrised(member_table.all_programs())
+def test_member_function(program: programs.Program, result: str) -> None:
+    programs.verify(program, result)
+
+
+@batches.parametrised(habit_table.all_batches())
+def test_habit(batch: batches.Batch, index: int) -> None:
+    batches.verify(batch, index)
+
+
+@programs.parametrised(habit_table.all_programs())
+def test_habit_of_declarations(program: programs.Program, result: str) -> None:
     programs.verify(program, result)

@@ -158,19 +158,24 @@ def test_a_fault_leaves_other_runs_alone() -> None:
 SCRIPT = """
 import ctypes, faulthandler, threading, sys
 faulthandler.enable()
-from soft.test_engines_faults import ENDLESS, FINE, _buffers
+from soft.test_engines_faults import ENDLESS, FINE, WILD, _buffers, _fault
 from soft.engine_driver import run
 run(FINE, _buffers(), 4096, 64, engine="flat")
 def spin():
     run(ENDLESS, _buffers(), 64, 64, engine="flat", deadline=20)
-if sys.argv[1] == "during":
+if sys.argv[1].startswith("covering"):
+    faulthandler.disable()
+    faulthandler.enable()
+    for engine in ("flat", "fibers"):
+        _fault(WILD, engine, _buffers())
+if sys.argv[1].endswith("during"):
     threading.Thread(target=spin, daemon=True).start()
     import time; time.sleep(1)
 ctypes.string_at(0)
 """
 
 
-@pytest.mark.parametrize("when", ["after", "during"])
+@pytest.mark.parametrize("when", ["after", "during", "covering after", "covering during"])
 def test_faults_of_the_host_stay_the_host_s(when: str) -> None:
     path = [p for p in sys.path if p]
     script = f"import sys; sys.path[:0] = {path!r}\n{SCRIPT}"
@@ -178,4 +183,4 @@ def test_faults_of_the_host_stay_the_host_s(when: str) -> None:
         [sys.executable, "-c", script, when], capture_output=True, text=True, timeout=60, check=False
     )
     assert result.returncode == -11
-    assert "Fatal Python error: Segmentation fault" in result.stderr
+    assert result.stderr.count("Fatal Python error: Segmentation fault") == 1

@@ -100,6 +100,7 @@ def test_groups_that_the_edge_cuts_run_on_another_engine(engine: str) -> None:
     [
         ("if (group->position[0] == 2) *(volatile int *)8 = 1;", "bad address"),
         ("if (group->position[0] == 2) __builtin_trap();", "illegal instruction"),
+        ("if (group->position[0] == 2) __builtin_debugtrap();", "illegal instruction"),
         ("if (group->position[0] == 2) for (volatile int i = 0;; i++) {}", "timeout"),
     ],
 )

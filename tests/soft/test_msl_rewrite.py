@@ -50,21 +50,49 @@ def test_equal_members_become_one() -> None:
     found = text(MEMBERS)
     assert found.count("S ( int x )") == 1
     assert found.count("int get ( )") == 1
-    assert "int only ( ) const { return v ; }" in found
+    assert "int only ( ) const __global { return v ; }" in found
 
 
 def test_members_that_differ_stay_apart() -> None:
     found = text("struct S { int f() thread { return 1; } int f() device { return 2; } };")
-    assert "f ( ) __private { return 1 ; }" in found
-    assert "f ( ) __global { return 2 ; }" in found
+    assert "f ( ) & { return 1 ; }" in found
+    assert "f ( ) __global & { return 2 ; }" in found
+    assert "f ( ) && { return (( __private S &) *this) . f () ; }" in found
 
 
-def test_members_that_refer_to_thread_memory_belong_to_the_thread() -> None:
+def test_members_speak_of_their_object_in_its_space() -> None:
     found = text(
         "struct S { float v[4]; thread float& at(int i) { return v[i]; } float sum() const { return v[0]; } };"
     )
-    assert "at ( int i ) __private {" in found
-    assert "sum ( ) const __private {" in found
+    assert (
+        "at ( int i ) { __private S * const soft_this = (__private S *) this ; return soft_this->v [ i ] ; }" in found
+    )
+    found = text("struct S { int v; device int& f(int x) device { int v = x; return this->v; } };")
+    assert "int v = x ; return soft_this -> v ; }" in found
+
+
+def test_members_for_device_and_constant_that_differ() -> None:
+    with pytest.raises(CompileError, match="cannot tell this function from the one for 'device' objects"):
+        translated("struct S { int f() const device { return 1; } int f() const constant { return 2; } };")
+
+
+def test_conditionals_nest() -> None:
+    found = text("int f(int a, int b) { return a ? 1 : b ? 2 : a; }")
+    assert (
+        "? soft::like<decltype((a))>(1) : (SOFT_VALUE_OF b ? soft::like<decltype((a))>(2) : (SOFT_VALUE_OF a))" in found
+    )
+
+
+def test_what_is_not_compute_is_left_out() -> None:
+    source = (
+        "float4 look(texture2d<float> t);\nvertex float4 v() { return 0; }\n"
+        "kernel void image(texture2d<float> t [[texture(0)]]) { look(t); }\n"
+        "kernel void f(device float* a) { a[0] = 1; }"
+    )
+    found = translated(source)
+    assert list(found.entries) == ["f"]
+    assert [(note.line, note.severity) for note in found.unit.warnings] == [(3, "warning")]
+    assert "kernel 'image' is left out: 'texture2d' is not supported" in found.unit.warnings[0].message
 
 
 @pytest.mark.parametrize(
@@ -182,5 +210,15 @@ def test_known_pragmas(pragma: str) -> None:
 
 
 def test_unknown_pragma() -> None:
-    with pytest.raises(CompileError, match="unknown pragma 'frobnicate'"):
-        translated("#pragma frobnicate\n")
+    found = translated("#pragma frobnicate\nkernel void f(device float* a) { a[0] = 1; }")
+    assert [note.message for note in found.unit.warnings] == ["unknown pragma 'frobnicate' is ignored"]
+
+
+def test_attributes_of_other_compilers() -> None:
+    found = translated("[[clang::optnone]] void f() {}\n[[gnu::hot]] kernel void g(device float* a) { a[0] = 1; }")
+    assert [note.message for note in found.unit.warnings] == [
+        "attribute 'gnu::hot' is ignored",
+        "attribute 'clang::optnone' is ignored",
+    ]
+    with pytest.raises(CompileError, match="unknown attribute 'optnone'"):
+        translated("[[optnone]] void f() {}")

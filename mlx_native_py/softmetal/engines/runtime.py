@@ -38,8 +38,8 @@ class KernelFault(RuntimeError):
 
     def __init__(self, kind: str, launch: int, group: Position, thread: Position | None, address: int) -> None:
         where = f"thread {thread} of threadgroup {group}" if thread else f"threadgroup {group}"
-        at = f" at address {address:#x}" if kind in ("bad address", "stack overflow") else ""
-        super().__init__(f"{kind}{at} in launch {launch}, {where}")
+        self.detail = _detail(kind, address)
+        super().__init__(f"{kind}{self.detail} in launch {launch}, {where}")
         self.kind = kind
         self.launch = launch
         self.group = group
@@ -96,6 +96,14 @@ class Runtime:
     def prepare(self, launches: Any, count: int, deadline_s: float = 0.0, threads: int = 0) -> RuntimeCall:
         """A call that runs an array of launches, or a single one; see `run`."""
         return RuntimeCall(self._run, launches, count, deadline_s, threads)
+
+
+def _detail(kind: str, address: int) -> str:
+    if kind in ("bad address", "stack overflow") and address:
+        return f" at address {address:#x}"
+    if kind == "out of memory" and address:
+        return f" for the stacks of its threads, {address} bytes on each core (fewer threads per threadgroup need less)"
+    return ""
 
 
 def _fault(fault: abi.Fault) -> KernelFault:

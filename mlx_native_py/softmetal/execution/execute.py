@@ -245,9 +245,8 @@ def fault_code(fault: KernelFault) -> int:
 
 def fault_text(fault: KernelFault, dispatch: Dispatch, limit_s: float) -> str:
     where = f"thread {fault.thread} of threadgroup {fault.group}" if fault.thread else f"threadgroup {fault.group}"
-    at = f" at address {fault.address:#x}" if fault.kind == "bad address" else ""
     limit = f" after {limit_s:g} s" if fault.kind == "timeout" else ""
-    return f"kernel {dispatch.label}: {fault.kind}{at}{limit}, {where}"
+    return f"kernel {dispatch.label}: {fault.kind}{fault.detail}{limit}, {where}"
 
 
 def _read_counts(dispatch: Dispatch, source: tuple[memory.Allocation, int]) -> bool:
@@ -263,6 +262,8 @@ def _read_counts(dispatch: Dispatch, source: tuple[memory.Allocation, int]) -> b
         launch.groups[axis] = count
         launch.threads[axis] = count * launch.group[axis]
         threads *= count * launch.group[axis]
+    if threads >= 1 << 64:
+        raise LostResource(f"kernel {dispatch.kernel}: its indirect arguments ask for {counts} threadgroups")
     dispatch.threads = threads
     return all(counts)
 

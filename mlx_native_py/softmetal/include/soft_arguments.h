@@ -38,7 +38,7 @@ template <class... A> struct joined {
   typedef typename as_vector<type>::element element;
   static constexpr bool any = (fits<type, A>::value && ...);
   static constexpr bool real = any && metal::is_floating_point<element>::value;
-  static constexpr bool whole = any && metal::is_integral<element>::value && !__is_same(element, bool);
+  static constexpr bool whole = any && soft::whole_number<element> && !__is_same(element, bool);
 };
 // The vector type that all arguments share; no such type takes the function out of the overload set.
 template <class... A> using vector_t = metal::enable_if_t<joined<A...>::any, typename joined<A...>::type>;

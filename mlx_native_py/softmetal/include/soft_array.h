@@ -7,12 +7,13 @@ template <class T, size_t N> struct array {
   typedef T value_type;
   T elements[N];
 
-  SOFT_MEMBER __private T &operator[](size_t i) __private { return elements[i]; }
-  SOFT_MEMBER const __private T &operator[](size_t i) const __private { return elements[i]; }
-  SOFT_MEMBER __local T &operator[](size_t i) __local { return elements[i]; }
-  SOFT_MEMBER const __local T &operator[](size_t i) const __local { return elements[i]; }
-  SOFT_MEMBER __generic T &operator[](size_t i) { return elements[i]; }
-  SOFT_MEMBER const __generic T &operator[](size_t i) const { return elements[i]; }
+  SOFT_MEMBER __private T &operator[](size_t i) __private & { return elements[i]; }
+  SOFT_MEMBER const __private T &operator[](size_t i) const __private & { return elements[i]; }
+  SOFT_MEMBER __local T &operator[](size_t i) __local & { return elements[i]; }
+  SOFT_MEMBER const __local T &operator[](size_t i) const __local & { return elements[i]; }
+  SOFT_MEMBER __generic T &operator[](size_t i) & { return elements[i]; }
+  SOFT_MEMBER const __generic T &operator[](size_t i) const & { return elements[i]; }
+  SOFT_MEMBER T operator[](size_t i) && { return elements[i]; }
   SOFT_MEMBER __generic T &front() { return elements[0]; }
   SOFT_MEMBER const __generic T &front() const { return elements[0]; }
   SOFT_MEMBER __generic T &back() { return elements[N - 1]; }

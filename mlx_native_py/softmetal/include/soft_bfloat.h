@@ -11,7 +11,7 @@ SOFT_FN ushort bfloat_bits(float value) {
   return ushort((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 SOFT_FN float bfloat_value(ushort bits) { return __builtin_bit_cast(float, uint(bits) << 16); }
-template <class T> using if_integer = metal::enable_if_t<metal::is_integral<T>::value || __is_enum(T), int>;
+template <class T> using if_integer = metal::enable_if_t<soft::whole_number<T> || __is_enum(T), int>;
 template <class T> using if_real = metal::enable_if_t<metal::is_floating_point<T>::value && !__is_class(T), int>;
 // A class of the program that converts to a number.
 template <class T>

@@ -13,7 +13,7 @@ template <class T> __attribute__((always_inline)) constexpr if_object<T> operato
 // A literal beside an operand of type T: an object's type draws it over, a pointer makes it null.
 template <class T> __attribute__((always_inline)) constexpr auto like(int value) {
   if constexpr (is_object<T>)
-    return bare<T>(value);
+    return metal::remove_addrspace_t<bare<T>>(value);
   else if constexpr (__is_pointer(bare<T>))
     return bare<T>(nullptr);
   else

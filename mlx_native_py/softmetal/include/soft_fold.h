@@ -130,7 +130,7 @@ SOFT_WHOLE(or, or, or)
 SOFT_WHOLE(xor, xor, xor)
 #undef SOFT_REAL
 #undef SOFT_WHOLE
-template <class T> constexpr bool is_short_integer = metal::is_integral<T>::value && sizeof(T) <= 4;
+template <class T> constexpr bool is_short_integer = soft::whole_number<T> && sizeof(T) <= 4;
 #endif
 
 template <class Op, uint Width, class T> SOFT_LANE_FN T reduce(T value, mark at) {

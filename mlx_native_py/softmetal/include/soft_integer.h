@@ -4,7 +4,7 @@
 
 namespace soft {
 template <class T> using if_whole =
-    metal::enable_if_t<metal::is_integral<T>::value && !metal::is_same<T, bool>::value, int>;
+    metal::enable_if_t<soft::whole_number<T> && !metal::is_same<T, bool>::value, int>;
 
 namespace whole {
 template <class T> using unsigned_of = typename signs<T>::without;

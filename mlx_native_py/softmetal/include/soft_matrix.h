@@ -21,13 +21,14 @@ template <class T, int C, int R> struct matrix {
     for (int i = 0; i < C; i++) columns[i] = column_type(m.columns[i]);
   }
 
-  // A column of a private or threadgroup matrix keeps the address space.
-  SOFT_MEMBER __private column_type &operator[](int i) __private { return columns[i]; }
-  SOFT_MEMBER const __private column_type &operator[](int i) const __private { return columns[i]; }
-  SOFT_MEMBER __local column_type &operator[](int i) __local { return columns[i]; }
-  SOFT_MEMBER const __local column_type &operator[](int i) const __local { return columns[i]; }
-  SOFT_MEMBER __generic column_type &operator[](int i) { return columns[i]; }
-  SOFT_MEMBER const __generic column_type &operator[](int i) const { return columns[i]; }
+  // A column of a private or threadgroup matrix keeps the address space; one of a temporary is a value.
+  SOFT_MEMBER __private column_type &operator[](int i) __private & { return columns[i]; }
+  SOFT_MEMBER const __private column_type &operator[](int i) const __private & { return columns[i]; }
+  SOFT_MEMBER __local column_type &operator[](int i) __local & { return columns[i]; }
+  SOFT_MEMBER const __local column_type &operator[](int i) const __local & { return columns[i]; }
+  SOFT_MEMBER __generic column_type &operator[](int i) & { return columns[i]; }
+  SOFT_MEMBER const __generic column_type &operator[](int i) const & { return columns[i]; }
+  SOFT_MEMBER column_type operator[](int i) && { return columns[i]; }
 
   friend SOFT_MEMBER matrix operator+(matrix a, matrix b) {
     for (int i = 0; i < C; i++) a.columns[i] += b.columns[i];

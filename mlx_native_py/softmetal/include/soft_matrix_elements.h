@@ -91,6 +91,7 @@ template <class T, int Columns = 8, int Rows = 8> struct simdgroup_matrix {
   static_assert(Columns == 8 && Rows == 8, "simdgroup matrices are 8x8");
   static_assert(__is_same(T, float) || __is_same(T, half) || __is_same(T, bfloat),
                 "simdgroup matrices are of float, half or bfloat");
+  typedef vec<T, 2> storage_type;  // a thread's share
 
   simdgroup_matrix() = default;
   explicit __attribute__((always_inline)) simdgroup_matrix(T diagonal) { soft_fill(diagonal, true); }

@@ -114,7 +114,7 @@ template <class T> SOFT_LANE_FN T take(const T *place) {
     return __builtin_bit_cast(T, __lane_take_i16(place));
   } else if constexpr (sizeof(T) == 4) {
     return __builtin_bit_cast(T, __lane_take_i32(place));
-  } else if constexpr (sizeof(T) == 8 && metal::is_integral<T>::value) {
+  } else if constexpr (sizeof(T) == 8 && soft::whole_number<T>) {
     return __builtin_bit_cast(T, __lane_take_i64(place));
   } else {
     words<T> whole;
@@ -134,7 +134,7 @@ template <class T> SOFT_LANE_FN T from_lane(T value, uint source, mark) {
     return __builtin_bit_cast(T, __lane_shuffle_i16(__builtin_bit_cast(ushort, value), source));
   } else if constexpr (sizeof(T) == 4) {
     return __builtin_bit_cast(T, __lane_shuffle_i32(__builtin_bit_cast(uint, value), source));
-  } else if constexpr (sizeof(T) == 8 && metal::is_integral<T>::value) {
+  } else if constexpr (sizeof(T) == 8 && soft::whole_number<T>) {
     return __builtin_bit_cast(T, __lane_shuffle_i64(__builtin_bit_cast(ulong, value), source));
   } else {
     words<T> whole;

@@ -23,7 +23,7 @@ template <class T> SOFT_FN bool is_input() {
 
 // Which element types may meet: a sum is as wide as its widest term, and integers may stay integers.
 template <class L, class R, class D> SOFT_FN bool product_types() {
-  constexpr bool integers = metal::is_integral_v<L> && metal::is_integral_v<R>;
+  constexpr bool integers = soft::whole_number<L> && soft::whole_number<R>;
   constexpr bool singles = metal::is_same_v<L, float> || metal::is_same_v<R, float>;
   constexpr bool same = metal::is_same_v<L, D> || metal::is_same_v<R, D>;
   if constexpr (!is_input<L>() || !is_input<R>()) return false;
@@ -33,7 +33,7 @@ template <class L, class R, class D> SOFT_FN bool product_types() {
   else return metal::is_same_v<D, metal::bfloat> && !singles && same;
 }
 template <class L, class R>
-using sum_t = metal::conditional_t<metal::is_integral_v<L> && metal::is_integral_v<R>, int, float>;
+using sum_t = metal::conditional_t<soft::whole_number<L> && soft::whole_number<R>, int, float>;
 
 // A sum added to what was there before.
 template <class D, class Sum> SOFT_FN D accumulated(D before, Sum sum) {

@@ -129,11 +129,21 @@ SOFT_IS(floating, half)
 SOFT_IS(floating, float)
 SOFT_IS(floating, metal::bfloat)
 #undef SOFT_IS
+template <class T> constexpr SOFT_CONSTANT bool whole_number = integral<bare<T>>::value;
 template <class T> struct pointer : metal::false_type {};
 template <class T> struct pointer<T *> : metal::true_type {};
 template <class T> struct vector : metal::false_type {};
 template <class T, int N> struct vector<metal::vec<T, N>> : metal::true_type {};
 template <class T, int N> struct vector<metal::packed_vec<T, N>> : metal::true_type {};
+template <class T> struct element_of {
+  typedef T type;
+};
+template <class T, int N> struct element_of<metal::vec<T, N>> {
+  typedef T type;
+};
+template <class T, int N> struct element_of<metal::packed_vec<T, N>> {
+  typedef T type;
+};
 template <class T> struct elements : metal::integral_constant<uint, 0> {};
 template <class T, int N> struct elements<metal::vec<T, N>> : metal::integral_constant<uint, N> {};
 template <class T, int N> struct elements<metal::packed_vec<T, N>> : metal::integral_constant<uint, N> {};
@@ -144,11 +154,13 @@ template <class T> struct vec_elements : soft::elements<soft::bare<T>> {};
 #define SOFT_BARE_PREDICATE(name, ...)                                                                        \
   template <class T> struct name : bool_constant<(__VA_ARGS__)> {};                                           \
   SOFT_PREDICATE(name)
-SOFT_BARE_PREDICATE(is_integral, soft::integral<soft::bare<T>>::value)
+// A vector of integers is integral, as Metal has it.
+SOFT_BARE_PREDICATE(is_integral, soft::integral<typename soft::element_of<soft::bare<T>>::type>::value)
 SOFT_BARE_PREDICATE(is_floating_point, soft::floating<soft::bare<T>>::value)
-SOFT_BARE_PREDICATE(is_arithmetic, is_integral<T>::value || is_floating_point<T>::value)
-SOFT_BARE_PREDICATE(is_signed, is_floating_point<T>::value || (is_integral<T>::value && __is_signed(soft::bare<T>)))
-SOFT_BARE_PREDICATE(is_unsigned, is_integral<T>::value && !__is_signed(soft::bare<T>))
+SOFT_BARE_PREDICATE(is_arithmetic, soft::integral<soft::bare<T>>::value || is_floating_point<T>::value)
+SOFT_BARE_PREDICATE(is_signed, is_floating_point<T>::value ||
+                                   (soft::integral<soft::bare<T>>::value && __is_signed(soft::bare<T>)))
+SOFT_BARE_PREDICATE(is_unsigned, soft::integral<soft::bare<T>>::value && !__is_signed(soft::bare<T>))
 SOFT_BARE_PREDICATE(is_pointer, soft::pointer<soft::bare<T>>::value)
 SOFT_BARE_PREDICATE(is_void, is_same<void, soft::bare<T>>::value)
 SOFT_BARE_PREDICATE(is_null_pointer, is_same<nullptr_t, soft::bare<T>>::value)

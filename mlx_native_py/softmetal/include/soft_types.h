@@ -45,6 +45,10 @@ using ::uint32_t;
 using ::uint64_t;
 using ::uint8_t;
 using ::uintptr_t;
+using ::uchar;
+using ::uint;
+using ::ulong;
+using ::ushort;
 typedef decltype(nullptr) nullptr_t;
 
 template <class T, int N> struct vec;

@@ -61,7 +61,7 @@ template <class V, class E, int N> struct held<V, E, N, true> {
 template <class S, class T> struct splats {
   static constexpr bool value =
       __is_convertible(S, T) && !metal::is_vector<S>::value &&
-      !(metal::is_integral<T>::value && !is_bool<T>::value && metal::is_floating_point<S>::value);
+      !(soft::whole_number<T> && !is_bool<T>::value && metal::is_floating_point<S>::value);
 };
 template <class S, class T> using if_splats = metal::enable_if_t<splats<S, T>::value, int>;
 template <class S, class T>
@@ -75,10 +75,21 @@ template <class To, int N, class V> SOFT_FN ext_t<To, N> saturated(V v) {
   return result;
 }
 
+// A volatile vector is read and written element by element.
+template <class V, class Vec>
+using if_volatile = metal::enable_if_t<metal::is_volatile<V>::value && metal::is_same<bare<V>, Vec>::value, int>;
+template <class T, int N> SOFT_FN typename lanes<T, N>::stored volatile_lanes(const volatile void *from) {
+  typename lanes<T, N>::stored v = typename lanes<T, N>::stored();
+  for (int i = 0; i < N; i++) v[i] = ((const volatile typename store<T>::type *)from)[i];
+  return v;
+}
+template <class U, class T>
+using if_other_integer = metal::enable_if_t<integral<U>::value && integral<T>::value && !metal::is_same<U, T>::value, int>;
+
 template <class To, class From, int N> SOFT_FN typename lanes<To, N>::stored convert(metal::vec<From, N> v) {
   if constexpr (is_bool<To>::value)
     return lanes<bool, N>::close(lanes<From, N>::open(v.whole()));
-  else if constexpr (metal::is_integral<To>::value && metal::is_floating_point<From>::value)
+  else if constexpr (soft::whole_number<To> && metal::is_floating_point<From>::value)
     return saturated<To, N>(lanes<From, N>::open(v.whole()));
   else
     return lanes<To, N>::close(
@@ -90,18 +101,35 @@ template <class T> SOFT_FN typename store<T>::type element(T v) {
 template <class T> SOFT_FN T value(typename store<T>::type v) { return __builtin_bit_cast(T, v); }
 }  // namespace soft
 
+// The template for volatile vectors leaves the others trivial.
+#define SOFT_VEC_ASSIGN(op, Operand)                                                                          \
+  SOFT_MEMBER __generic vec &operator op##=(Operand b) { return *this = *this op b; }                         \
+  template <class V = Operand> SOFT_MEMBER void operator op##=(type_identity_t<V> b) volatile {               \
+    *this = vec(*this) op b;                                                                                  \
+  }
 #define SOFT_VEC_ARITHMETIC(op)                                                                               \
   friend SOFT_MEMBER vec operator op(vec a, vec b) {                                                          \
     static_assert(!soft::is_bool<T>::value, "arithmetic on a bool vector");                                   \
     return vec(soft_lanes::close(soft_lanes::open(a.whole()) op soft_lanes::open(b.whole())));           \
   }                                                                                                           \
-  SOFT_MEMBER __generic vec &operator op##=(vec b) { return *this = *this op b; }
+  SOFT_VEC_ASSIGN(op, vec)
 #define SOFT_VEC_BITWISE(op)                                                                                  \
   friend SOFT_MEMBER vec operator op(vec a, vec b) {                                                          \
-    static_assert(metal::is_integral<T>::value, "integer operator on a floating-point vector");               \
-    return vec(a.whole() op b.whole());                                                                 \
+    static_assert(soft::whole_number<T>, "integer operator on a floating-point vector");               \
+    return vec(a.whole() op b.whole());                                                                       \
   }                                                                                                           \
-  SOFT_MEMBER __generic vec &operator op##=(vec b) { return *this = *this op b; }
+  SOFT_VEC_ASSIGN(op, vec)
+// The amounts of a shift may be of another integer type.
+#define SOFT_VEC_SHIFT(op)                                                                                    \
+  SOFT_VEC_BITWISE(op)                                                                                        \
+  template <class U, soft::if_other_integer<U, T> = 0>                                                        \
+  friend SOFT_MEMBER vec operator op(vec a, vec<U, soft_size> b) {                                            \
+    return a op vec(b);                                                                                       \
+  }                                                                                                           \
+  template <class U, soft::if_other_integer<U, T> = 0>                                                        \
+  SOFT_MEMBER __generic vec &operator op##=(vec<U, soft_size> b) {                                            \
+    return *this = *this op vec(b);                                                                           \
+  }
 #define SOFT_VEC_COMPARE(op)                                                                                  \
   friend SOFT_MEMBER vec<bool, soft_size> operator op(vec a, vec b) {                                         \
     return vec<bool, soft_size>(soft::lanes<bool, soft_size>::close(                         \
@@ -129,6 +157,10 @@ template <class T> SOFT_FN T value(typename store<T>::type v) { return __builtin
   template <class S, soft::if_splats_explicitly<S, T> = 0>                                                    \
   SOFT_MEMBER explicit vec(S s) : vec(soft_stored(soft::element<T>(T(s)))) {}                                 \
   template <class U> SOFT_MEMBER explicit vec(vec<U, N> v) : vec(soft::convert<T>(v)) {}                      \
+  template <class V, soft::if_volatile<V, vec> = 0> SOFT_MEMBER vec(V &v) : vec(soft::volatile_lanes<T, N>(&v.d)) {}\
+  template <class V = vec> SOFT_MEMBER void operator=(type_identity_t<V> v) volatile {                        \
+    for (int i = 0; i < N; i++) ((volatile typename soft::store<T>::type *)&d)[i] = v.whole()[i];             \
+  }                                                                                                           \
                                                                                                               \
   static SOFT_MEMBER vec made(soft_stored v) {                                                                \
     if (__builtin_is_constant_evaluated()) return spread(v);                                                  \
@@ -156,8 +188,8 @@ template <class T> SOFT_FN T value(typename store<T>::type v) { return __builtin
   SOFT_VEC_BITWISE(&)                                                                                         \
   SOFT_VEC_BITWISE(|)                                                                                         \
   SOFT_VEC_BITWISE(^)                                                                                         \
-  SOFT_VEC_BITWISE(<<)                                                                                        \
-  SOFT_VEC_BITWISE(>>)                                                                                        \
+  SOFT_VEC_SHIFT(<<)                                                                                          \
+  SOFT_VEC_SHIFT(>>)                                                                                          \
   SOFT_VEC_COMPARE(==)                                                                                        \
   SOFT_VEC_COMPARE(!=)                                                                                        \
   SOFT_VEC_COMPARE(<)                                                                                         \
@@ -170,7 +202,7 @@ template <class T> SOFT_FN T value(typename store<T>::type v) { return __builtin
   SOFT_MEMBER vec operator+() const { return *this; }                                                         \
   SOFT_MEMBER vec operator-() const { return vec(soft_lanes::close(-soft_lanes::open(whole()))); } \
   SOFT_MEMBER vec operator~() const {                                                                         \
-    static_assert(metal::is_integral<T>::value, "~ on a floating-point vector");                              \
+    static_assert(soft::whole_number<T>, "~ on a floating-point vector");                              \
     if constexpr (soft::is_bool<T>::value) return vec(whole() ^ (uchar)1);                         \
     else return vec(~whole());                                                                     \
   }                                                                                                           \

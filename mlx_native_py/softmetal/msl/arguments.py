@@ -140,7 +140,9 @@ class ParameterReader:
         space = self._space(start, end, anchor)
         places = [a for a in by_name.values() if a.name in ("buffer", "threadgroup")]
         others = [
-            a for a in by_name.values() if a.name not in ("buffer", "threadgroup", "maybe_unused", "raster_order_group")
+            a
+            for a in by_name.values()
+            if a.name not in ("buffer", "threadgroup", "maybe_unused", "raster_order_group", "user")
         ]
         if space is None:
             return self._builtin(start, end, name, places + others, condition_token)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .lexer import Tokens
+from .unit import Unit
 
 # Accepted and without meaning for a CPU, or understood by clang itself.
 HARMLESS = frozenset(
@@ -29,6 +30,17 @@ HARMLESS = frozenset(
         "id",
     }
 )
+# What connects the stages of a render pipeline; on members and parameters of functions that are no kernels.
+STAGE_ATTRIBUTES = frozenset(
+    """
+    attribute barycentric_coord center_no_perspective center_perspective centroid_no_perspective
+    centroid_perspective clip_distance color depth flat front_facing index instance_id invariant layer
+    payload point_coord point_size position primitive_id raster_order_group render_target_array_index
+    sample_id sample_mask sample_no_perspective sample_perspective shared stage_in stencil user vertex_id
+    viewport_array_index amplification_count amplification_id base_instance base_vertex patch patch_id
+    position_in_patch mesh object imageblock_data
+    """.split()
+)
 _KEPT = frozenset({"maybe_unused", "nodiscard", "fallthrough", "likely", "unlikely", "noreturn"})
 
 
@@ -41,6 +53,16 @@ class Attribute:
     start: int
     end: int
     arguments: tuple[int, int] | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether it may stand anywhere without a word: it changes nothing, or speaks of another stage."""
+        return self.name in HARMLESS or self.name in STAGE_ATTRIBUTES
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it is another compiler's, to be passed over with a note."""
+        return "::" in self.name
 
     @property
     def kept(self) -> bool:
@@ -96,3 +118,13 @@ def _listed(tokens: Tokens, start: int) -> list[Attribute]:
         if text[index] == ",":
             index += 1
     return found
+
+
+def refuse_unknown(unit: Unit, attribute: Attribute) -> None:
+    """An attribute that nobody here knows: an error, or a note if it is marked as another compiler's."""
+    if attribute.known:
+        return
+    if attribute.foreign:
+        unit.warn(attribute.index, f"attribute '{attribute.name}' is ignored")
+    else:
+        unit.error(attribute.index, f"unknown attribute '{attribute.name}'")

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .arguments import Parameter, ParameterReader, split
-from .attributes import HARMLESS, Attribute, attributes
+from .attributes import Attribute, attributes, refuse_unknown
 from .evaluate import NotConstant
 from .input_types import check_inputs
 from .lexer import is_name
 from .metal_functions import is_metal_function
 from .scopes import Declaration, walk
+from .stages import STAGES
 from .unit import Unit
 from .values import Values, template_names
 
-_STAGES = frozenset({"vertex", "fragment", "object", "mesh", "intersection", "visible", "stitchable", "tile"})
+# Functions for tables and graphs of functions: plain ones, for a kernel that calls them.
+_CALLABLE = frozenset({"visible", "stitchable"})
 
 
 @dataclass
@@ -58,6 +60,7 @@ class KernelReader:
         self.functions: list[KernelFunction] = []
         self.entries: dict[str, Entry] = {}
         self.instantiations: list[Declaration] = []
+        self.prototypes: list[Declaration] = []
 
     def read(self) -> None:
         """Fills `functions` and `entries`."""
@@ -105,14 +108,25 @@ class KernelReader:
         self._prefix(function, prefix)
         self._make_static(declaration, keywords, prefix)
         assert declaration.parameters
+        if not declaration.body:
+            self._prototype(declaration)
+            return
         function.parameters = ParameterReader(unit, self.values).read(*declaration.parameters)
         check_inputs(unit, function.parameters)
         self.functions.append(function)
 
+    def _prototype(self, declaration: Declaration) -> None:
+        """A kernel that is only declared: its definition says what its parameters are bound to."""
+        assert declaration.parameters
+        for start, end in split(self.unit, *declaration.parameters):
+            for attribute in attributes(self.unit.tokens, start, end):
+                self.unit.drop(attribute.start, attribute.end)
+        self.prototypes.append(declaration)
+
     def _plain_expression(self, function: KernelFunction, everything: list[Declaration]) -> str:
         """A kernel that is no template; the types of its parameters tell it from plain functions of the same name."""
         own, text = function.declaration, self.unit.tokens.text
-        kernels = {id(other.declaration) for other in self.functions}
+        kernels = {id(d) for d in (*(other.declaration for other in self.functions), *self.prototypes)}
         shared = any(
             text[d.name] == text[own.name] and d.scope == own.scope and id(d) not in kernels
             for d in everything
@@ -127,8 +141,9 @@ class KernelReader:
         if first in ("vertex", "fragment") and declaration.name > declaration.head + 1:
             self.unit.error(declaration.head, f"'{first}' functions are not supported by software Metal")
         for attribute in prefix:
-            if attribute.name in _STAGES:
+            if attribute.name in STAGES:
                 self.unit.error(attribute.index, f"'{attribute.name}' functions are not supported by software Metal")
+            if attribute.name in STAGES or attribute.name in _CALLABLE:
                 self.unit.drop(attribute.start, attribute.end)
 
     def _prefix(self, function: KernelFunction, prefix: list[Attribute]) -> None:
@@ -137,8 +152,8 @@ class KernelReader:
                 function.host_name = self._string(attribute)
             elif attribute.name == "max_total_threads_per_threadgroup":
                 self._max_threads(function, attribute)
-            elif attribute.name != "kernel" and attribute.name not in HARMLESS and attribute.name not in _STAGES:
-                self.unit.error(attribute.index, f"unknown attribute '{attribute.name}'")
+            elif attribute.name != "kernel" and attribute.name not in STAGES:
+                refuse_unknown(self.unit, attribute)
 
     def _max_threads(self, function: KernelFunction, attribute: Attribute) -> None:
         unit = self.unit
@@ -184,7 +199,7 @@ class KernelReader:
     def _refuse_calls(self, everything: list[Declaration]) -> None:
         """Kernels are for the host to call; a plain function of the same name may be called."""
         text = self.unit.tokens.text
-        own = {id(function.declaration) for function in self.functions}
+        own = {id(d) for d in (*(function.declaration for function in self.functions), *self.prototypes)}
         plain = {text[d.name] for d in everything if d.kind == "function" and id(d) not in own}
         kernels = {text[function.declaration.name] for function in self.functions} - plain
         for declaration in everything:
@@ -234,8 +249,8 @@ class KernelReader:
         ranges = split(unit, *parameters) if parameters else []
         inner = [a for start, end in ranges for a in attributes(unit.tokens, start, end)]
         for attribute in prefix:
-            if attribute.name not in ("kernel", "host_name", "max_total_threads_per_threadgroup", *HARMLESS):
-                unit.error(attribute.index, f"unknown attribute '{attribute.name}'")
+            if attribute.name not in ("kernel", "host_name", "max_total_threads_per_threadgroup"):
+                refuse_unknown(unit, attribute)
         for attribute in (*prefix, *inner):
             unit.drop(attribute.start, attribute.end)
         for index in range(declaration.start, declaration.end):

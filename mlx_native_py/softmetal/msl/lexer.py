@@ -87,6 +87,15 @@ def lex(text: str, path: str) -> Tokens:
     return tokens
 
 
+def without(tokens: Tokens, ranges: list[tuple[int, int]]) -> Tokens:
+    """The tokens that are in none of the ranges."""
+    dropped = {index for start, end in ranges for index in range(start, end)}
+    kept = [index for index in range(len(tokens)) if index not in dropped]
+    left = Tokens([tokens.text[i] for i in kept], [tokens.row[i] for i in kept])
+    _match_brackets(left)
+    return left
+
+
 def _match_brackets(tokens: Tokens) -> None:
     match = tokens.match = [-1] * len(tokens)
     open_brackets: list[int] = []

@@ -1,119 +1,215 @@
-"""Member functions and the address space of their object."""
+"""Member functions and the address space of their object, which Metal writes behind the parameters."""
 
 from __future__ import annotations
 
-from .lexer import Tokens, is_name
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .arguments import declared_name, split
+from .lexer import is_name
+from .objects import speak_of_object
 from .scopes import Declaration, trailing_spaces, walk
 from .spaces import MEMBER_SPACES
 from .unit import Unit
+from .values import template_names
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A member function; `space` is that of its object (thread if none is written)."""
+
+    declaration: Declaration
+    space: str
+    constant: bool
+    written: tuple[int, ...]  # its address-space qualifiers
 
 
 def unify_members(unit: Unit) -> None:
-    """Gives member functions an object of any address space, of one only, or of the thread's, as their code asks for.
+    """Gives each member function the address space of its object, as Metal has it.
 
-    Equal copies for several spaces become one function; those that differ stay apart.
+    Equal copies for several spaces become one function for any space. Constructors serve all spaces.
     """
-    tied = _tied_classes(unit)
+    apart: set[tuple[str, tuple[str, ...]]] = set()
     for parent in walk(unit.declarations):
-        if parent.kind != "class":
-            continue
-        grouped: dict[tuple[object, ...], list[Declaration]] = {}
-        for member in parent.children:
-            if member.kind == "function" and member.parameters:
-                grouped.setdefault(_signature(unit.tokens, member), []).append(member)
-        for members in grouped.values():
-            _unify(unit, members, private=parent.start in tied)
+        if parent.kind == "class":
+            for members in _overloads(unit, parent):
+                _Overloads(unit, parent, members).qualify(apart)
     for declaration in walk(unit.declarations):
         if declaration.kind == "function" and declaration.parameters and not declaration.in_class:
-            for index in trailing_spaces(unit.tokens, declaration):
-                unit.out[index] = ""
+            _qualify_outside(unit, declaration, apart)
 
 
-def _tied_classes(unit: Unit) -> set[int]:
-    """The classes whose functions speak of their own parts as thread memory, and those that hold such a class."""
-    classes = [d for d in walk(unit.declarations) if d.kind == "class" and d.body]
-    mentions = {d.start: {t for t in set(unit.tokens.text[slice(*d.body)]) if is_name(t)} for d in classes if d.body}
-    tied = {d.start for d in classes if any(_speaks_of_thread(unit, member) for member in d.children)}
-    while True:
-        names = {unit.tokens.text[d.name] for d in classes if d.start in tied and d.name >= 0}
-        more = {d.start for d in classes if mentions[d.start] & (names - {unit.tokens.text[d.name]})} - tied
-        if not more:
-            return tied
-        tied |= more
+def _overloads(unit: Unit, parent: Declaration) -> Iterator[list[_Member]]:
+    """The member functions of a class, those together that differ only in their object."""
+    found: dict[tuple[object, ...], list[_Member]] = {}
+    for member in parent.children:
+        if member.kind == "function" and member.parameters:
+            found.setdefault(_signature(unit, member), []).append(_member(unit, member))
+    yield from found.values()
 
 
-def _speaks_of_thread(unit: Unit, member: Declaration) -> bool:
-    """Whether a function returns or makes references to thread memory, apart from its parameters."""
-    if member.kind != "function" or not member.parameters or _constructs(unit.tokens, member):
-        return False
+def _member(unit: Unit, declaration: Declaration) -> _Member:
     text = unit.tokens.text
-    words = text[member.head : member.name]
-    if "static" in words:
-        return False
-    body = text[slice(*member.body)] if member.body else []
-    return "thread" in words or "thread" in body
+    written = tuple(trailing_spaces(unit.tokens, declaration))
+    space = text[written[0]] if written else "thread"
+    assert declaration.parameters
+    stop = declaration.body[0] if declaration.body else declaration.end
+    tail = text[declaration.parameters[1] + 1 : stop]
+    tail = tail[: tail.index(":")] if ":" in tail else tail
+    constant = not _constructs(unit, declaration) and bool({"const", "constant"} & set(tail))
+    return _Member(declaration, space, constant, written)
 
 
-def _signature(tokens: Tokens, member: Declaration) -> tuple[object, ...]:
-    """What tells overloads apart without their address spaces: name, parameters, constness and template header."""
+def _signature(unit: Unit, member: Declaration) -> tuple[object, ...]:
+    """What tells overloads apart without their object: template header, name and the types of the parameters."""
     assert member.parameters
-    text = tokens.text
-    opened, closed = member.parameters
-    tail = range(closed + 1, member.body[0] if member.body else member.end)
-    constant = not _constructs(tokens, member) and bool({"const", "constant"} & _until_body(text, tail))
-    return (
-        tuple(text[member.start : member.head]),
-        tuple(text[member.name : opened]),
-        tuple(text[opened : closed + 1]),
-        constant,
-    )
+    text = unit.tokens.text
+    types = []
+    for start, end in split(unit, *member.parameters):
+        name = declared_name(unit, start, end)
+        types.append(tuple(text[i] for i in range(start, end) if i != name))
+    return tuple(text[member.start : member.head]), tuple(text[member.name : member.parameters[0]]), tuple(types)
 
 
-def _until_body(text: list[str], tail: range) -> set[str]:
-    """The words after a parameter list, up to a constructor's initialisers."""
-    words = text[tail.start : tail.stop]
-    return set(words[: words.index(":")] if ":" in words else words)
-
-
-def _constructs(tokens: Tokens, member: Declaration) -> bool:
+def _constructs(unit: Unit, member: Declaration) -> bool:
     """Whether a member makes or ends an object, which is not constant meanwhile."""
-    return tokens.text[member.name] == member.scope[-1]
+    owner = member.scope[-1] if member.in_class else unit.tokens.text[_owner(unit, member)]
+    return unit.tokens.text[member.name] == owner
 
 
-def _unify(unit: Unit, members: list[Declaration], *, private: bool) -> None:
-    kept = members[:1]
-    spaces = {id(member): [unit.tokens.text[i] for i in trailing_spaces(unit.tokens, member)] for member in members}
-    served = [space for member in members for space in spaces[id(member)] or ["thread"]]
-    for member in members[1:]:
-        if any(_same(unit.tokens, member, other) for other in kept):
-            unit.drop(member.start, member.end)
-        else:
-            kept.append(member)
-    apart = len({tuple(spaces[id(member)]) for member in kept}) > 1
-    for member in kept:
-        _qualify(unit, member, apart=apart, private=private and set(served) == {"thread"})
-
-
-def _qualify(unit: Unit, member: Declaration, *, apart: bool, private: bool) -> None:
-    assert member.parameters
+def _owner(unit: Unit, member: Declaration) -> int:
+    """The class that a definition outside of it names."""
     text = unit.tokens.text
-    constructs = _constructs(unit.tokens, member)
-    for index in trailing_spaces(unit.tokens, member):
-        implied = text[index] == "constant" and "const" not in text[member.parameters[1] : index]
-        words = ["const"] if implied and not constructs else []
-        words += [MEMBER_SPACES[text[index]]] if apart else []
-        unit.out[index] = " ".join(words)
-    if private and not apart and not constructs and "static" not in text[member.head : member.name]:
-        last = member.parameters[1]
-        while text[last + 1] in ("const", "volatile", "thread"):
-            last += 1
-        unit.out[last] += " __private"
+    index = member.name - 2
+    while not is_name(text[index]) or text[index + 1] not in ("<", "::"):
+        index -= 1
+    return index
 
 
-def _same(tokens: Tokens, one: Declaration, other: Declaration) -> bool:
-    return _stripped(tokens, one) == _stripped(tokens, other)
+class _Overloads:
+    def __init__(self, unit: Unit, parent: Declaration, members: list[_Member]) -> None:
+        self.unit = unit
+        self.parent = parent
+        self.members = members
+
+    def qualify(self, apart: set[tuple[str, tuple[str, ...]]]) -> None:
+        first = self.members[0].declaration
+        assert first.parameters
+        if _constructs(self.unit, first) or "static" in self.unit.tokens.text[first.head : first.name]:
+            self._drop_copies(self.members)
+            return
+        exact: list[_Member] = []
+        for constant in (False, True):
+            exact += self._of_one_constness([m for m in self.members if m.constant is constant])
+        if len({MEMBER_SPACES[member.space] for member in exact}) > 1:
+            name = tuple(self.unit.tokens.text[first.name : first.parameters[0]])
+            apart.add((self.unit.tokens.text[self.parent.name], name))
+            self._keep_apart(exact)
+        else:
+            for member in exact:
+                self._write(member, MEMBER_SPACES[member.space])
+
+    def _of_one_constness(self, members: list[_Member]) -> list[_Member]:
+        """The members that need an address space of their own; equal copies are done with."""
+        if len(members) > 1 and all(m.declaration.body for m in members) and self._drop_copies(members):
+            return []
+        by_space = {member.space: member for member in members}
+        device, constant = by_space.get("device"), by_space.get("constant")
+        if device and constant:
+            self._serve_both(device, constant)
+            members = [member for member in members if member is not constant]
+        return members
+
+    def _drop_copies(self, members: list[_Member]) -> bool:
+        """Keeps one of equal members, for an object of any space; whether they were equal."""
+        words = [self._words(member) for member in members]
+        if any(other != words[0] for other in words[1:]):
+            return False
+        for member in members[1:]:
+            self.unit.drop(member.declaration.start, member.declaration.end)
+        _write(self.unit, members[0], "")
+        return True
+
+    def _words(self, member: _Member) -> list[str]:
+        declaration = member.declaration
+        return [self.unit.tokens.text[i] for i in range(declaration.head, declaration.end) if i not in member.written]
+
+    def _serve_both(self, device: _Member, constant: _Member) -> None:
+        """Constant objects use the function for device objects: what it returns is good for both spaces."""
+        swapped = ["constant" if word == "device" else word for word in self._words(device)]
+        if device.declaration.body and swapped != self._words(constant):
+            self.unit.error(
+                constant.declaration.name,
+                "software Metal cannot tell this function from the one for 'device' objects: make them do the same",
+            )
+        self.unit.drop(constant.declaration.start, constant.declaration.end)
+
+    def _keep_apart(self, members: list[_Member]) -> None:
+        """Tells overloads apart by the object's space; temporaries, which are in none, go to the thread's."""
+        for member in members:
+            self._write(member, MEMBER_SPACES[member.space] + " &")
+            if member.space == "thread":
+                self.unit.out[member.declaration.end - 1] += self._for_temporaries(member)
+
+    def _for_temporaries(self, member: _Member) -> str:
+        unit, declaration = self.unit, member.declaration
+        text = unit.tokens.text
+        assert declaration.parameters
+        names = [declared_name(unit, start, end) for start, end in split(unit, *declaration.parameters)]
+        header = " ".join(unit.out[declaration.start : declaration.head])
+        if -1 in names or "..." in header:
+            return ""
+        parameters = " ".join(filter(None, unit.out[declaration.parameters[0] : declaration.parameters[1] + 1]))
+        name = " ".join(unit.out[declaration.name : declaration.parameters[0]])
+        converts = text[declaration.name] == "operator" and is_name(text[declaration.name + 1])
+        explicit = f" < {', '.join(template_names(unit, declaration))} >" if header else ""
+        const = "const" if member.constant else ""
+        itself = f"(({const} __private {unit.out[self.parent.name]} &) *this)"
+        call = f"{itself} . {'template ' if header else ''}{name}{explicit} ({', '.join(unit.out[n] for n in names)})"
+        result = "" if converts else "decltype(auto)"
+        return f" {header} {result} {name} {parameters} {const} && {{ return {call} ; }}"
+
+    def _write(self, member: _Member, qualifiers: str) -> None:
+        _write(self.unit, member, qualifiers)
+        speak_of_object(
+            self.unit,
+            member.declaration,
+            self.parent,
+            spelling=self.unit.out[self.parent.name],
+            space=member.space,
+            constant=member.constant,
+        )
 
 
-def _stripped(tokens: Tokens, member: Declaration) -> list[str]:
-    dropped = set(trailing_spaces(tokens, member))
-    return [tokens.text[i] for i in range(member.head, member.end) if i not in dropped]
+def _write(unit: Unit, member: _Member, qualifiers: str) -> None:
+    text = unit.tokens.text
+    assert member.declaration.parameters
+    last = member.declaration.parameters[1]
+    for index in member.written:
+        implied = text[index] == "constant" and "const" not in text[last:index]
+        unit.out[index] = "const" if implied and not _constructs(unit, member.declaration) else ""
+    last = max(last, *member.written, last)
+    while text[last + 1] in ("const", "volatile"):
+        last += 1
+    if qualifiers:
+        unit.out[last] += " " + qualifiers
+
+
+def _qualify_outside(unit: Unit, declaration: Declaration, apart: set[tuple[str, tuple[str, ...]]]) -> None:
+    """A definition outside its class repeats what its declaration says."""
+    text = unit.tokens.text
+    if text[declaration.name - 1] != "::":
+        return
+    owner = _owner(unit, declaration)
+    parent = next((d for d in walk(unit.declarations) if d.kind == "class" and text[d.name] == text[owner]), None)
+    member = _member(unit, declaration)
+    assert declaration.parameters
+    name = tuple(text[declaration.name : declaration.parameters[0]])
+    reference = " &" if (text[owner], name) in apart else ""
+    if _constructs(unit, declaration):
+        _write(unit, member, "")
+        return
+    _write(unit, member, MEMBER_SPACES[member.space] + reference)
+    if parent:
+        spelling = " ".join(filter(None, unit.out[owner : declaration.name - 1]))
+        speak_of_object(unit, declaration, parent, spelling=spelling, space=member.space, constant=member.constant)

@@ -10,7 +10,9 @@ from .unit import Unit
 from .values import template_names
 
 _SPACES = frozenset({"device", "constant", "threadgroup", "thread"})
-_SPECIFIERS = frozenset({"const", "volatile", "static", "constexpr", "inline", "restrict", "__restrict", *_SPACES})
+_SPECIFIERS = frozenset(
+    {"const", "volatile", "static", "constexpr", "inline", "restrict", "__restrict", "coherent", *_SPACES}
+)
 # With one of these in it, a type may bring an address space of its own.
 _OPEN = frozenset({"auto", "typename", "decltype", "<", "...", "::", *_SPACES})
 
@@ -32,9 +34,13 @@ def _refuse(unit: Unit, index: int) -> None:
 
 
 def _qualified_before(unit: Unit, index: int) -> bool:
-    text = unit.tokens.text
+    text, match = unit.tokens.text, unit.tokens.match
     index -= 1
-    while index >= 0 and text[index] in _SPECIFIERS:
+    while index >= 0 and (text[index] in _SPECIFIERS or text[index] == ")"):
+        if text[index] == ")":
+            index = match[index]
+            if text[index - 1] != "coherent":
+                return False
         if text[index] in _SPACES:
             return True
         index -= 1

@@ -13,7 +13,10 @@ SPACES = {
     "thread": "__private",
 }
 # The same, where a member function has to be told apart by the space of its object.
-MEMBER_SPACES = {"device": "__global", "constant": "__global", "threadgroup": "__local", "thread": "__private"}
+MEMBER_SPACES = {"device": "__global", "constant": "__global", "threadgroup": "__local", "thread": ""}
+
+_OTHERS = frozenset({"device", "constant", "threadgroup"})
+_QUALIFIERS = _OTHERS | {"thread", "const", "volatile"}
 
 _RESERVED = (
     "local global generic pipe read_only write_only read_write event_t clk_event_t queue_t reserve_id_t ndrange_t "
@@ -51,9 +54,41 @@ def translate(tokens: Tokens) -> list[str]:
             out[index] = f"bfloat({digits}f)"
         elif token[0] in _DIGITS and _PLAIN_FLOAT.fullmatch(token):
             out[index] = token + "f"
-        elif token == "coherent" and text[index + 1] == "(" and text[index + 2] in ("device", "system", "threadgroup"):
-            out[index : index + 4] = [""] * 4
+        elif token == "coherent":
+            out[index : index + _coherence(text, index)] = [""] * _coherence(text, index)
+        elif token == "thread":
+            _move_to_pointer(text, out, index)
     return out
+
+
+def _coherence(text: list[str], index: int) -> int:
+    """The length of the qualifier `coherent` or `coherent(device)`; 0 where the word is a name like any other."""
+    if text[index + 1] == "(" and text[index + 2] in ("device", "system", "threadgroup"):
+        return 4
+    return int(text[index + 1] in _QUALIFIERS or (text[index - 1] in _QUALIFIERS and _is_word(text[index + 1])))
+
+
+def _is_word(token: str) -> bool:
+    return token[0].isalpha() or token[0] == "_"
+
+
+def _move_to_pointer(text: list[str], out: list[str], index: int) -> None:
+    """In `thread device float *p` the first word speaks of the pointer, or of the last pointer of several."""
+    first = last = index
+    while text[first - 1] in _QUALIFIERS:
+        first -= 1
+    while text[last + 1] in _QUALIFIERS:
+        last += 1
+    if not _OTHERS & set(text[first : last + 1]):
+        return
+    out[index] = ""
+    stars = []
+    position = last + 1
+    while _is_word(text[position]) or text[position] in ("*", "::", "&"):
+        stars += [position] if text[position] in ("*", "&") else []
+        position += 1
+    if len(stars) > 1 and not _OTHERS & set(text[stars[-2] : stars[-1]]):
+        out[stars[-1]] = f"{SPACES['thread']} {text[stars[-1]]}"
 
 
 def restore(message: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from .arguments import WIDTHS, split
-from .attributes import HARMLESS, attributes, is_attribute
-from .lexer import is_name
+from .attributes import attributes, is_attribute, refuse_unknown
 from .pointers import check_pointers
 from .scopes import Declaration, walk
+from .stages import is_graphics
 from .unit import Unit
 
 _FORBIDDEN = {
@@ -29,11 +29,6 @@ _FORBIDDEN = {
     "object_data": "address space 'object_data' is not supported by software Metal",
     "threadgroup_imageblock": "address space 'threadgroup_imageblock' is not supported by software Metal",
 }
-_TYPES = re.compile(
-    r"(texture(1d|2d|3d|cube|_buffer)|depth(2d|cube))(_ms)?(_array)?|sampler|imageblock|intersector|intersection_query|"
-    r"acceleration_structure|(primitive|instance)_acceleration_structure|visible_function_table|intersection_function_table|"
-    r"render_grid_properties|mesh_grid_properties|command_buffer|compute_command|render_command"
-)
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F']+|0[bB][01']+|[1-9][0-9']*)[uUlL]*")
 _PRAGMA = re.compile(r"#\s*pragma\s+(.*)")
 _LOOP_PRAGMA = re.compile(r"(unroll|nounroll|clang\s+loop)\b")
@@ -68,8 +63,8 @@ def check(unit: Unit) -> None:
             unit.error(index, f"'long {text[index + 1]}' is not supported in Metal")
         elif len(token) > 18 and (found := _INTEGER.fullmatch(token)) and int(found[1].replace("'", ""), 0) >= 2**64:
             unit.error(index, "integer literal is too large to be represented in any integer type")
-        elif _TYPES.fullmatch(token):
-            _graphics_type(unit, index)
+        elif is_graphics(unit.tokens, index):
+            unit.error(index, f"'{token}' is not supported by software Metal")
     for declaration in walk(unit.declarations):
         if declaration.kind == "variable":
             _variable(unit, declaration)
@@ -93,13 +88,6 @@ def _plain_parameters(unit: Unit) -> None:
                     unit.drop(attribute.start, attribute.end)
 
 
-def _graphics_type(unit: Unit, index: int) -> None:
-    following = unit.tokens.text[index + 1 : index + 2]
-    before = unit.tokens.text[index - 1]
-    if following and before not in (".", "->") and (following[0] == "<" or is_name(following[0]) or before == "::"):
-        unit.error(index, f"'{unit.tokens.text[index]}' is not supported by software Metal")
-
-
 def _pragma(unit: Unit, index: int) -> None:
     found = _PRAGMA.match(unit.tokens.text[index])
     if found is None:
@@ -112,7 +100,7 @@ def _pragma(unit: Unit, index: int) -> None:
     elif not _LOOP_PRAGMA.match(found[1]):
         unit.out[index] = ""
         if not _SILENT_PRAGMA.match(found[1]):
-            unit.error(index, f"unknown pragma '{found[1].strip()}'")
+            unit.warn(index, f"unknown pragma '{found[1].strip()}' is ignored")
 
 
 def _attribute(unit: Unit, index: int) -> None:
@@ -120,8 +108,7 @@ def _attribute(unit: Unit, index: int) -> None:
         return
     listed = attributes(unit.tokens, index, index + 1)
     for attribute in listed:
-        if attribute.name not in HARMLESS:
-            unit.error(attribute.index, f"unknown attribute '{attribute.name}'")
+        refuse_unknown(unit, attribute)
     if not all(attribute.kept for attribute in listed):
         unit.drop(index, unit.tokens.match[index] + 1)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from .data_types import data_type
 from .kernels import KernelFunction
 from .lexer import close_angle, is_name
 from .scopes import walk
 from .unit import Unit
 
-_SPECIFIERS = frozenset({"const", "volatile", "static", "constexpr", "threadgroup"})
+_SPECIFIERS = frozenset({"const", "volatile", "static", "constexpr", "threadgroup", "thread"})
+_ZERO = re.compile(r"(0[xX]0+|0+\.?0*|\.0+)([eE][+-]?\d+)?(bf|BF|[fFhHuUlL])*|false|nullptr|[={}(),]")
 _BUILTIN_WORDS = frozenset({"unsigned", "signed", "long", "short", "int", "char"})
 _STATEMENT_STARTS = frozenset({";", "{", "}", ":", ")", "else"})
 
@@ -31,7 +34,7 @@ def _statement_start(unit: Unit, index: int) -> int:
     start = index
     while True:
         previous = text[start - 1]
-        if previous == ")" and text[match[start - 1] - 1] == "alignas":
+        if previous == ")" and text[match[start - 1] - 1] in ("alignas", "__attribute__"):
             start = match[start - 1] - 1
         elif previous == "]" and text[match[start - 1]] == "[" and text[match[start - 1] + 1] == "[":
             start = match[start - 1]
@@ -90,6 +93,8 @@ class _Statement:
                 self.alignment = f"alignof({spelling})" if data_type(spelling) else spelling
                 self.dropped += range(index, match[index + 1] + 1)
                 index = match[index + 1]
+            elif token == "__attribute__":
+                index = match[index + 1]
             elif token == "[" and not seen:
                 self.dropped += range(index, match[index] + 1)
                 index = match[index]
@@ -110,6 +115,7 @@ class _Statement:
     def _past_name(self, index: int) -> int:
         unit = self.unit
         text, match = unit.tokens.text, unit.tokens.match
+        first = index
         while True:
             if text[index] == "decltype":
                 index = match[index + 1] + 1
@@ -120,11 +126,8 @@ class _Statement:
             elif is_name(text[index]) and text[index + 1] in ("::", "<"):
                 index += 1
             else:
-                return (
-                    index
-                    if text[index - 1] in (">", ">>", ")") or not is_name(text[index]) or self._named(index)
-                    else index + 1
-                )
+                ended = index > first and text[index - 1] in (">", ">>", ")")
+                return index if ended or not is_name(text[index]) or self._named(index) else index + 1
 
     def _named(self, index: int) -> bool:
         """Whether a type's last name stands before `index` already."""
@@ -141,8 +144,8 @@ class _Statement:
                 return -1
             self.names.append(index)
             index += 1
-            while text[index] == "[":
-                index = match[index] + 1
+            while text[index] in ("[", "__attribute__"):
+                index = match[index + (text[index] != "[")] + 1
             if text[index] in ("=", "{", "("):
                 index = self._past_initialiser(index)
             if text[index] == ";":
@@ -160,7 +163,8 @@ class _Statement:
         while text[end] not in (",", ";", "}"):
             end = match[end] + 1 if text[end] in ("(", "{", "[") else end + 1
         name = text[self.names[-1]]
-        if set(text[index:end]) <= {"=", "{", "}", "0", ",", "(", ")"}:
+        types = set(text[self.start : self.names[0]])
+        if all(_ZERO.fullmatch(word) or word in types or data_type(word) for word in text[index:end]):
             self.dropped += range(index, end)
             unit.warn(self.names[-1], f"initializer of threadgroup variable '{name}' is ignored")
         else:

@@ -9,13 +9,14 @@ from . import emit, spaces, strict
 from .closure import Graph, build_graph
 from .components import open_components
 from .conditionals import unify_operands
-from .function_parameters import loosen_references, take_by_reference
+from .function_parameters import loosen_references, number_elements, place_arrays, take_by_reference
 from .kernels import Entry, KernelFunction, KernelReader
 from .lexer import LexicalError, Tokens, lex
 from .loops import mark_loops
 from .members import unify_members
 from .positions import Positions
 from .scopes import parse
+from .stages import leave_out_graphics
 from .subscripts import pack_subscripts
 from .threadgroup import place_variables
 from .unit import Unit
@@ -59,18 +60,20 @@ def _at_deepest(tokens: Tokens, positions: Positions) -> Diagnostic:
 
 
 def _translated(tokens: Tokens, positions: Positions) -> Translation:
-    declarations = parse(tokens)
-    unit = Unit(tokens, positions, declarations, spaces.translate(tokens))
+    tokens, notes = leave_out_graphics(tokens, positions)
+    unit = Unit(tokens, positions, parse(tokens), spaces.translate(tokens), warnings=notes)
     values = Values(unit)
     kernels = KernelReader(unit, values)
     kernels.read()
     place_variables(unit, kernels.functions)
-    unify_members(unit)
     unify_operands(unit)
     open_components(unit)
     loosen_references(unit)
+    place_arrays(unit)
+    number_elements(unit)
     take_by_reference(unit)
     pack_subscripts(unit)
+    unify_members(unit)
     strict.check(unit)
     unit.raise_errors()
     owners = emit.droppable(unit, kernels.functions)

@@ -70,8 +70,8 @@ void check_group_begin(soft_group &group) {
   Worker &w = *check_worker;
   w.check = group.launch->check;
   w.group = &group;
-  w.stacks = (u64)current_context->stacks;
-  w.stack_bytes = current_context->stacks_bytes;
+  w.stacks = (u64)current_context->stacks.start;
+  w.stack_bytes = current_context->stacks.bytes;
   group.tg = w.tg;
   if (w.newest > LAST_SLICE) forget_slices(w);
   if (w.check_serial != w.check->serial || w.block_count > KEPT_BLOCKS) reset_blocks(w);

@@ -9,18 +9,8 @@
 namespace soft {
 namespace {
 
-enum { WATCHED = 5, FAULTS = 4 };
-Lock signal_lock;
-bool interruptible;
-uint32_t watchers;
-struct sigaction previous[WATCHED];
 Lock registry_lock;
 Context *registry;
-
-int number_of(int i) {
-  const int faults[] = {SIGFPE, SIGSEGV, SIGBUS, SIGILL};
-  return i < FAULTS ? faults[i] : interrupt_signal();
-}
 
 uint64_t stack_pointer(const ucontext_t &machine) {
 #if defined(__x86_64__)
@@ -30,17 +20,17 @@ uint64_t stack_pointer(const ucontext_t &machine) {
 #endif
 }
 
-// Flat kernels run on the thread's own stack: what faults close to its end is the stack itself.
-bool is_stack(const Context &context, uint64_t address, const ucontext_t &machine) {
+// What faults close to the stack pointer is the stack itself.
+bool is_stack(const Context &context, uint64_t address, uint64_t stack) {
   enum : uint64_t { NEAR = 64 << 10 };
-  return is_stack_guard(context, address) || address - (stack_pointer(machine) - NEAR) < 2 * NEAR;
+  return is_stack_end(context, address, stack) || address - (stack - NEAR) < NEAR;
 }
 
 uint32_t kind_of(int number, const Context &context, uint64_t address, const ucontext_t &machine) {
   if (number == SIGFPE) return SOFT_FAULT_DIVISION;
-  if (number == SIGILL) return SOFT_FAULT_INSTRUCTION;
+  if (number == SIGILL || number == SIGTRAP) return SOFT_FAULT_INSTRUCTION;
   if (number == interrupt_signal()) return SOFT_FAULT_TIMEOUT;
-  return is_stack(context, address, machine) ? SOFT_FAULT_STACK : SOFT_FAULT_ADDRESS;
+  return is_stack(context, address, stack_pointer(machine)) ? SOFT_FAULT_STACK : SOFT_FAULT_ADDRESS;
 }
 
 // Makes the interrupted thread return from the kernel as soon as the handler has ended.
@@ -54,23 +44,9 @@ void divert(ucontext_t &machine, const Context &context) {
 #endif
 }
 
-void pass_on(int number, siginfo_t *info, void *machine) {
-  for (int i = 0; i < WATCHED; i++) {
-    if (number_of(i) != number) continue;
-    const struct sigaction &old = previous[i];
-    if (old.sa_flags & SA_SIGINFO) return old.sa_sigaction(number, info, machine);
-    if (old.sa_handler == SIG_IGN && info->si_code <= 0) return;
-    if (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN) return old.sa_handler(number);
-    if (number == interrupt_signal()) return;
-    // The instruction runs again and ends the process as it would have without us.
-    struct sigaction standard = {};
-    standard.sa_handler = SIG_DFL;
-    sigaction(number, &standard, nullptr);
-    if (info->si_code <= 0) raise(number);
-  }
-}
+}  // namespace
 
-void handle(int number, siginfo_t *info, void *machine) {
+void handle_signal(int number, siginfo_t *info, void *machine) {
   Context *context = current_context;
   bool ours = context && context->in_kernel && context->escape.stack;
   if (number == interrupt_signal()) {
@@ -88,56 +64,6 @@ void handle(int number, siginfo_t *info, void *machine) {
   divert(*static_cast<ucontext_t *>(machine), *context);
 }
 
-}  // namespace
-
-int interrupt_signal() { return SIGRTMIN + 7; }
-
-void watch_signals() {
-  Locked hold(signal_lock);
-  if (watchers++) return;
-  struct sigaction action = {};
-  action.sa_sigaction = handle;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
-  // An interruption inside a fault's handler would leave the fault's signal blocked for ever.
-  sigaddset(&action.sa_mask, interrupt_signal());
-  for (int i = 0; i < FAULTS; i++) {
-    struct sigaction old;
-    sigaction(number_of(i), &action, &old);
-    // Somebody who had covered our handler may have put it back.
-    if (!((old.sa_flags & SA_SIGINFO) && old.sa_sigaction == handle)) previous[i] = old;
-  }
-  // An interruption may arrive late, so its handler stays.
-  if (!interruptible) sigaction(interrupt_signal(), &action, &previous[FAULTS]);
-  interruptible = true;
-}
-
-// A handler that somebody put over ours in the meantime stays.
-void unwatch_signals() {
-  Locked hold(signal_lock);
-  if (--watchers) return;
-  for (int i = 0; i < FAULTS; i++) {
-    struct sigaction now;
-    sigaction(number_of(i), nullptr, &now);
-    if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == handle) sigaction(number_of(i), &previous[i], nullptr);
-  }
-}
-
-void enter_signal_stack(Context &context) {
-  stack_t none, ours = {};
-  context.own_signal_stack = !sigaltstack(nullptr, &none) && (none.ss_flags & SS_DISABLE);
-  if (!context.own_signal_stack) return;
-  ours.ss_sp = context.signal_stack;
-  ours.ss_size = context.signal_stack_bytes;
-  sigaltstack(&ours, nullptr);
-}
-
-void leave_signal_stack(Context &context) {
-  if (!context.own_signal_stack) return;
-  stack_t none = {};
-  none.ss_flags = SS_DISABLE;
-  sigaltstack(&none, nullptr);
-}
-
 void register_context(Context &context) {
   Locked hold(registry_lock);
   context.next_registered = registry;
@@ -151,12 +77,11 @@ void interrupt(Run &run) {
     if (context->in_kernel && context->run == &run) syscall(SYS_tgkill, getpid(), context->owner, interrupt_signal());
 }
 
-void reset_signals_after_fork() {
+// Of all threads only this one is left.
+void reset_faults_after_fork() {
   registry_lock.word = 0;
-  signal_lock.word = 0;
-  if (!watchers) return;
-  watchers = 1;
-  unwatch_signals();
+  for (Context *context = registry; context; context = context->next_registered) context->in_kernel = 0;
+  if (current_context) current_context->owner = own_thread();
 }
 
 }  // namespace soft

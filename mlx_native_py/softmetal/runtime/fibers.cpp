@@ -17,6 +17,12 @@ inline uint32_t first_of(const Context &context, uint32_t runnable) {
   return __builtin_ctz(others ? others : runnable);
 }
 
+inline Lane *start(Context &context, Simdgroup &simdgroup) {
+  uint32_t number = &simdgroup - context.simdgroups;
+  if (number >= context.laid_out) lay_out(context, number);
+  return simdgroup.lanes + first_of(context, simdgroup.runnable);
+}
+
 // All threads of the simdgroup wait. Those that the engine chooses are released together.
 void meet(Simdgroup *simdgroup, uint32_t waiting) {
   uint32_t first = __builtin_ctz(waiting);
@@ -50,6 +56,15 @@ bool pass_barrier(Context &context) {
   return true;
 }
 
+// What a kernel left in registers and on its stack is not trusted.
+[[noreturn]] __attribute__((noinline)) void leave_kernel() { soft_leave(current_context->escape.stack); }
+
+void run_flat() {
+  Context &context = *current_context;
+  context.entry(&context.group, &context.flat.thread);
+  leave_kernel();
+}
+
 }  // namespace
 
 // Nobody in the simdgroup can run. Finds the thread that goes on, `lane` itself if it may; at the end, the way out.
@@ -63,7 +78,7 @@ Lane *find_next(Lane *lane) {
   Simdgroup *end = context.simdgroups + context.simdgroup_count;
   for (;;) {
     for (Simdgroup *s = simdgroup + 1; s < end; s++)
-      if (s->runnable) return s->lanes + first_of(context, s->runnable);
+      if (s->runnable) return start(context, *s);
     if (!pass_barrier(context)) break;
     simdgroup = context.simdgroups - 1;
   }
@@ -80,11 +95,17 @@ soft_lane *begin_fibers(Context &context, uint32_t count) {
     simdgroup.live = simdgroup.runnable = here >= SOFT_WIDTH ? ~0u : (1u << here) - 1;
     simdgroup.barrier = 0;
   }
-  return &context.lanes[first_of(context, context.simdgroups[0].runnable)].thread;
+  return &start(context, context.simdgroups[0])->thread;
 }
 
 // Comes back through the context's escape when the last thread has ended.
 void enter_fibers(soft_group *, soft_lane *first) { soft_enter(lane_of(first)); }
+
+// A flat kernel has a stack apart from the thread's own, which is full of what others need.
+void enter_flat(soft_group *, soft_lane *) {
+  const Guarded &stack = current_context->flat_stack;
+  soft_run_on(stack.start + stack.bytes - 64, run_flat);
+}
 
 }  // namespace soft
 

@@ -35,6 +35,12 @@ void place_lanes(Context &context) {
   for (int i = 0; i < 3; i++) context.shape[i] = size[i];
 }
 
+// A stray write may have changed what is known of the running thread.
+const Lane *faulty_lane(const Context &context) {
+  const Lane *lane = context.fault_lane;
+  return lane >= context.lanes && lane < context.lanes + MAX_THREADS ? lane : nullptr;
+}
+
 // The first fault of a run is the one that is told.
 void record(Context &context, Run &run) {
   soft_fault &fault = *run.fault;
@@ -45,10 +51,11 @@ void record(Context &context, Run &run) {
   if (!first) return;
   fault.launch = run.index;
   fault.address = context.fault_address;
-  fault.thread_known = context.fault_lane != nullptr;
+  const Lane *lane = faulty_lane(context);
+  fault.thread_known = lane != nullptr;
   for (int i = 0; i < 3; i++) {
     fault.group[i] = context.group.position[i];
-    fault.thread[i] = context.fault_lane ? context.fault_lane->thread.position[i] : 0;
+    fault.thread[i] = lane ? lane->thread.position[i] : 0;
   }
 }
 
@@ -82,7 +89,7 @@ bool has_fibers(const soft_launch &launch) { return launch.engine != SOFT_FLAT |
 bool run_group(Context &context, Run &run, uint64_t number) {
   const soft_launch &launch = *run.launch;
   place(context.group, launch, number);
-  context.group.tg = context.threadgroup_memory;
+  context.group.tg = threadgroup_memory(context, launch.tg_bytes);
   context.barriers = 0;
   context.run = &run;
   context.escape.stack = nullptr;
@@ -90,14 +97,13 @@ bool run_group(Context &context, Run &run, uint64_t number) {
   current_lane = first;
   if (launch.check) check_group_begin(context.group);
   context.in_kernel = IN_KERNEL;
-  soft_entry entry = context.engine == SOFT_FLAT ? context.entry : enter_fibers;
+  soft_entry entry = context.engine == SOFT_FLAT ? enter_flat : enter_fibers;
   soft_call_escapable(entry, &context.group, first, &context.escape.stack);
   context.in_kernel = 0;
   if (launch.check) check_group_end(context.group);
   if (context.fault == SOFT_FAULT_NONE) return true;
   record(context, run);
   context.fault = SOFT_FAULT_NONE;
-  context.lanes_ready = 0;
   return false;
 }
 

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,12 +12,30 @@ namespace soft {
 namespace {
 
 enum : uint64_t { WORTH_WAKING = 20000, IDLE_SPINS = 2000 };
+enum { REMEMBERED = 256 };
 
 Lock pool_lock;
 Run *runs;
 uint32_t published;                   // futex: changes when a run appears in the list
 uint32_t sleepers;
 uint32_t worker_count;                // started
+
+// What a threadgroup of a kernel took last time: a launch known to be long is shared from its first group on.
+struct Cost {
+  soft_entry entry;
+  uint64_t nanoseconds;
+};
+Cost costs[REMEMBERED];
+
+Cost &cost_of(const soft_launch &launch) {
+  return costs[(reinterpret_cast<uint64_t>(launch.entry) * 0x9E3779B97F4A7C15ull) >> 56];
+}
+
+uint64_t expected_time(const Run &run) {
+  const Cost &cost = cost_of(*run.launch);
+  bool known = __atomic_load_n(&cost.entry, __ATOMIC_RELAXED) == run.launch->entry;
+  return known ? __atomic_load_n(&cost.nanoseconds, __ATOMIC_RELAXED) * run.total : 0;
+}
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -33,7 +50,7 @@ bool grab(Run &run, uint64_t &first, uint64_t &last) {
   uint64_t at = __atomic_load_n(&run.next, __ATOMIC_RELAXED);
   for (;;) {
     if (at >= run.total || __atomic_load_n(&run.stop, __ATOMIC_RELAXED)) return false;
-    uint64_t batch = (run.total - at) / (4 * run.threads);
+    uint64_t batch = (run.total - at) / (4 * (run.helpers + 1));
     uint64_t end = at + (batch ? batch : 1);
     if (__atomic_compare_exchange_n(&run.next, &at, end, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
       first = at;
@@ -43,15 +60,7 @@ bool grab(Run &run, uint64_t &first, uint64_t &last) {
   }
 }
 
-// The caller is one of a run's threads.
-bool wants_help(const Run &run) { return run.next < run.total && !run.stop && run.inside + 1 < run.threads; }
-
-void fail(Run &run, uint32_t kind) {
-  uint32_t none = SOFT_FAULT_NONE;
-  __atomic_compare_exchange_n(&run.fault->kind, &none, kind, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-  run.fault->launch = run.index;
-  __atomic_store_n(&run.stop, kind, __ATOMIC_SEQ_CST);
-}
+bool wants_help(const Run &run) { return run.next < run.total && !run.stop && run.inside < run.helpers; }
 
 void work_on(Run &run, Context &context) {
   uint64_t first, last;
@@ -60,35 +69,23 @@ void work_on(Run &run, Context &context) {
       if (!run_group(context, run, first)) return;
 }
 
-// A context for one launch on this thread; null when memory is short.
-struct Working {
-  Context *context;
-  Context *outer;
-  explicit Working(Run &run) : context(take_context()), outer(current_context) {
-    if (!context) {
-      fail(run, SOFT_FAULT_RUNTIME);
-      return;
-    }
-    current_context = context;
-    enter_signal_stack(*context);
-    if (has_fibers(*run.launch) && !prepare_fibers(*context, *run.launch)) fail(run, SOFT_FAULT_RUNTIME);
-  }
-  void finish(Run &run) {
-    if (!context) return;
-    if (has_fibers(*run.launch) && !stacks_intact(*context)) {
-      context->lanes_ready = 0;
-      fail(run, SOFT_FAULT_STACK);
-    }
-    leave_signal_stack(*context);
-    current_context = outer;
-    return_context(context);
-  }
-};
+void check_stacks(Run &run, const Context &context) {
+  if (has_fibers(*run.launch) && !stacks_intact(context)) fail(run, SOFT_FAULT_STACK);
+}
+
+void help(Run &run, Context &context) {
+  uint64_t start = now();
+  if (uint64_t missing = prepare(context, *run.launch)) return fail(run, SOFT_FAULT_RUNTIME, missing);
+  work_on(run, context);
+  check_stacks(run, context);
+  __atomic_add_fetch(&run.busy, now() - start, __ATOMIC_RELAXED);
+}
 
 void join(Run &run) {
-  Working working(run);
-  if (working.context) work_on(run, *working.context);
-  working.finish(run);
+  if (Context *context = take_context()) {
+    help(run, *context);
+    return_context(context);
+  }
   if (__atomic_sub_fetch(&run.inside, 1, __ATOMIC_SEQ_CST) == 0) futex_wake(&run.inside, 1);
 }
 
@@ -118,13 +115,12 @@ void *worker(void *) {
 }
 
 // Called with the lock held. Signals of the host program are not for these threads.
-void start_workers(uint32_t threads) {
-  sigset_t all, old;
-  sigfillset(&all);
-  const int kept[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, interrupt_signal()};
-  for (int number : kept) sigdelset(&all, number);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  for (; worker_count + 1 < threads; worker_count++) {
+void start_workers(uint32_t wanted) {
+  if (worker_count >= wanted) return;
+  sigset_t blocked, old;
+  keep_only_faults(blocked);
+  pthread_sigmask(SIG_SETMASK, &blocked, &old);
+  for (; worker_count < wanted; worker_count++) {
     pthread_t thread;
     if (pthread_create(&thread, nullptr, worker, nullptr)) break;
     pthread_detach(thread);
@@ -135,14 +131,14 @@ void start_workers(uint32_t threads) {
 void publish(Run &run) {
   {
     Locked hold(pool_lock);
-    start_workers(run.threads);
+    start_workers(run.helpers);
     run.previous = nullptr;
     run.following = runs;
     if (runs) runs->previous = &run;
     runs = &run;
   }
   __atomic_add_fetch(&published, 1, __ATOMIC_SEQ_CST);
-  if (__atomic_load_n(&sleepers, __ATOMIC_SEQ_CST)) futex_wake(&published, 1 << 30);
+  if (__atomic_load_n(&sleepers, __ATOMIC_SEQ_CST)) futex_wake(&published, run.helpers);
 }
 
 void withdraw(Run &run) {
@@ -162,18 +158,24 @@ void wait_for_workers(Run &run) {
   }
 }
 
-// The first groups, alone: a launch that is over soon wakes nobody. True when there is enough left to share.
-bool begin_alone(Run &run, Context &context) {
-  if (run.threads == 1) return false;
+// As many as have enough to do: a small launch disturbs few others or nobody.
+uint32_t helpers_for(const Run &run, uint64_t nanoseconds) {
+  uint64_t most = run.threads - 1, left = run.total - run.next, worth = nanoseconds / WORTH_WAKING;
+  if (most > left) most = left;
+  return worth < most ? worth : most;
+}
+
+// The first groups, alone, until it is known how long the rest takes; answers how many could help with it.
+uint32_t begin_alone(Run &run, Context &context) {
   uint64_t start = now(), done = 0;
   for (uint64_t check = 1; run.next < run.total && !run.stop;) {
-    if (!run_group(context, run, run.next++)) return false;
+    if (!run_group(context, run, run.next++)) return 0;
     if (++done < check) continue;
     uint64_t spent = now() - start;
-    if (spent / done * (run.total - run.next) > WORTH_WAKING) return true;
+    if (uint32_t helpers = helpers_for(run, spent / done * (run.total - run.next))) return helpers;
     check = done * 2;
   }
-  return false;
+  return 0;
 }
 
 void forked() {
@@ -183,16 +185,30 @@ void forked() {
   sleepers = 0;
   forget_contexts_in_use();
   reset_signals_after_fork();
+  reset_faults_after_fork();
   reset_watchdog_after_fork();
 }
 
-__attribute__((constructor)) void register_fork_handler() { pthread_atfork(nullptr, nullptr, forked); }
+// glibc's shared object has the first for every processor, other C libraries only the second.
+extern "C" __attribute__((weak)) int __register_atfork(void (*)(), void (*)(), void (*)(), void *);
+extern "C" __attribute__((weak)) int pthread_atfork(void (*)(), void (*)(), void (*)());
+__attribute__((constructor)) void register_fork_handler() {
+  if (__register_atfork)
+    __register_atfork(nullptr, nullptr, forked, nullptr);
+  else
+    pthread_atfork(nullptr, nullptr, forked);
+}
 
 }  // namespace
 
+// Asked once: what the process may use seldom changes.
 uint32_t core_count() {
+  static uint32_t known;
+  if (uint32_t count = __atomic_load_n(&known, __ATOMIC_RELAXED)) return count;
   cpu_set_t cores;
-  return sched_getaffinity(0, sizeof(cores), &cores) ? 1 : CPU_COUNT(&cores);
+  uint32_t count = sched_getaffinity(0, sizeof(cores), &cores) ? 1 : CPU_COUNT(&cores);
+  __atomic_store_n(&known, count, __ATOMIC_RELAXED);
+  return count;
 }
 
 uint64_t now() {
@@ -218,15 +234,37 @@ void Lock::release() {
   if (__atomic_exchange_n(&word, 0, __ATOMIC_RELEASE) == 2) futex_wake(&word, 1);
 }
 
-void run_launch(Run &run) {
-  Working working(run);
-  bool shared = working.context && begin_alone(run, *working.context);
+void fail(Run &run, uint32_t kind, uint64_t address) {
+  uint32_t none = SOFT_FAULT_NONE;
+  bool first = __atomic_compare_exchange_n(&run.fault->kind, &none, kind, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  if (first) run.fault->launch = run.index, run.fault->address = address;
+  __atomic_store_n(&run.stop, kind, __ATOMIC_SEQ_CST);
+}
+
+void run_launch(Run &run, Context &context) {
+  if (uint64_t missing = prepare(context, *run.launch)) return fail(run, SOFT_FAULT_RUNTIME, missing);
+  run.helpers = 0;
+  run.busy = run.waiting_since = 0;
+  if (run.threads > 1 && run.total > 1) {
+    run.helpers = helpers_for(run, expected_time(run) / 2);
+    if (!run.helpers) run.helpers = begin_alone(run, context);
+  }
+  bool shared = run.helpers;
   if (shared) publish(run);
-  if (working.context) work_on(run, *working.context);
-  working.finish(run);
+  work_on(run, context);
+  check_stacks(run, context);
   if (!shared) return;
+  run.waiting_since = now();
   withdraw(run);
   wait_for_workers(run);
+}
+
+// What was quicker than before is believed at once; what was slower may have been held up.
+void remember_time(const Run &run, uint64_t nanoseconds) {
+  Cost &cost = cost_of(*run.launch);
+  uint64_t before = expected_time(run) / run.total, group = (nanoseconds + run.busy) / run.total;
+  __atomic_store_n(&cost.nanoseconds, before && group > before ? (3 * before + group) / 4 : group, __ATOMIC_RELAXED);
+  __atomic_store_n(&cost.entry, run.launch->entry, __ATOMIC_RELAXED);
 }
 
 }  // namespace soft

@@ -7,6 +7,17 @@ static bool is_empty(const soft_launch &launch) {
   return false;
 }
 
+static void run_one(soft::Run &run, soft::Context &context, soft_u64 limit, soft_u64 *times) {
+  const soft_launch &launch = *run.launch;
+  run.next = 0;
+  run.total = soft_u64(launch.groups[0]) * launch.groups[1] * launch.groups[2];
+  times[0] = soft::now();
+  if (limit) __atomic_store_n(&run.deadline, times[0] + limit, __ATOMIC_SEQ_CST);
+  if (!is_empty(launch)) soft::run_launch(run, context);
+  times[1] = soft::now();
+  if (run.total > 1) soft::remember_time(run, (run.waiting_since ? run.waiting_since : times[1]) - times[0]);
+}
+
 // Fills start and end of each launch (CLOCK_MONOTONIC). Answers the kind of fault; `fault` tells more.
 // Each launch may take `nanoseconds`; 0 = no limit.
 // `threads` is how many may work on a launch; 0 = one for each core.
@@ -17,21 +28,18 @@ SOFT_EXPORT soft_u32 soft_run(const soft_launch *launches, soft_u32 count, soft_
   run.threads = threads ? threads : soft::core_count();
   run.fault = fault;
   run.deadline = nanoseconds ? soft::now() + nanoseconds : 0;
-  soft::watch_signals();
+  soft::Context *context = soft::take_context();
+  if (!context) return fault->kind = SOFT_FAULT_RUNTIME;
+  bool covering = soft::watch_signals();
   soft::watch_deadline(run);
   for (soft_u32 i = 0; i < count && !__atomic_load_n(&run.stop, __ATOMIC_SEQ_CST); i++) {
-    const soft_launch &launch = launches[i];
-    run.launch = &launch;
+    run.launch = launches + i;
     run.index = i;
-    run.next = 0;
-    run.total = soft_u64(launch.groups[0]) * launch.groups[1] * launch.groups[2];
-    times[2 * i] = soft::now();
-    if (nanoseconds) __atomic_store_n(&run.deadline, times[2 * i] + nanoseconds, __ATOMIC_SEQ_CST);
-    if (!is_empty(launch)) soft::run_launch(run);
-    times[2 * i + 1] = soft::now();
+    run_one(run, *context, nanoseconds, times + 2 * i);
   }
   soft::unwatch_deadline(run);
-  soft::unwatch_signals();
+  soft::unwatch_signals(covering);
+  soft::return_context(context);
   if (run.stop && fault->kind == SOFT_FAULT_NONE) {
     fault->kind = run.stop;
     fault->launch = run.index;

@@ -1,6 +1,7 @@
 // What the parts of the runtime share: lanes, simdgroups, a worker's context, a running launch.
 #pragma once
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -63,22 +64,28 @@ struct Escape {
   void *stack;
 };
 
-// What one OS thread needs to run threadgroups. Taken from a free list for the time of a launch.
-struct Context {
+// Writable memory with pages around it that fault.
+struct Guarded {
+  char *start;
+  uint64_t bytes;
+  char *mapping;
+  uint64_t mapped;
+};
+
+// What one OS thread needs to run threadgroups. Taken from a free list for the time of a run.
+struct alignas(64) Context {
   Context *next_free;
   Context *next_registered;
   Lane *lanes;
   Simdgroup *simdgroups;
-  char *stacks;                       // guard page below
-  uint64_t stacks_bytes;
-  uint64_t stride;                    // what the lanes are laid out for
-  uint32_t lanes_ready;
-  bool guarded;                       // whether pages between the stacks fault
+  Guarded stacks;                     // of fibers
+  uint64_t stride;                    // from one to the next
+  uint32_t guarded;                   // how many end in pages that fault
+  uint32_t stack_count;               // that the launch has
+  uint32_t laid_out;                  // simdgroups that have theirs
+  Guarded flat_stack;
   uint32_t shape[3];
-  char *threadgroup_memory;
-  char *signal_stack;
-  uint64_t signal_stack_bytes;
-  bool own_signal_stack;              // whether the thread had none before
+  char *threadgroup_end;
   Lane flat;
   Lane way_out;                       // stands for the caller of the group
 
@@ -103,10 +110,13 @@ struct Run {
   const soft_launch *launch;
   uint32_t index;
   uint32_t threads;                   // that may work on it, with the caller
+  uint32_t helpers;                   // of them, workers that are wanted
   uint64_t total;
   uint64_t next;                      // atomic: first group not handed out yet
   uint32_t inside;                    // atomic, futex: workers that are still in it
   uint32_t stop;                      // atomic: a SOFT_FAULT_*; no more groups are begun
+  uint64_t busy;                      // atomic: ns that workers spent in it
+  uint64_t waiting_since;             // when the caller had nothing left to do but to wait for them
   soft_fault *fault;
   uint64_t deadline;                  // absolute ns, 0 = none
   Run *previous, *following;          // in the pool's list
@@ -119,10 +129,17 @@ extern SOFT_HIDDEN __thread __attribute__((tls_model("initial-exec"))) Context *
 // context.cpp
 SOFT_HIDDEN Context *take_context();
 SOFT_HIDDEN void return_context(Context *);
-SOFT_HIDDEN bool prepare_fibers(Context &, const soft_launch &);
-SOFT_HIDDEN bool stacks_intact(const Context &);
-SOFT_HIDDEN bool is_stack_guard(const Context &, uint64_t address);
 SOFT_HIDDEN void forget_contexts_in_use();
+SOFT_HIDDEN char *threadgroup_memory(const Context &, uint32_t bytes);
+
+// stacks.cpp
+SOFT_HIDDEN bool map_guarded(Guarded &, uint64_t bytes);
+SOFT_HIDDEN void unmap_guarded(Guarded &);
+SOFT_HIDDEN uint64_t prepare(Context &, const soft_launch &);  // bytes that there are not, else 0
+SOFT_HIDDEN void lay_out(Context &, uint32_t simdgroup);
+SOFT_HIDDEN bool stacks_intact(const Context &);
+SOFT_HIDDEN void give_back_stacks(Context &);
+SOFT_HIDDEN bool is_stack_end(const Context &, uint64_t address, uint64_t stack_pointer);
 
 // order.cpp
 SOFT_HIDDEN uint32_t choose_lanes(Simdgroup &, uint32_t waiting);
@@ -130,6 +147,7 @@ SOFT_HIDDEN uint32_t choose_lanes(Simdgroup &, uint32_t waiting);
 // fibers.cpp
 SOFT_HIDDEN soft_lane *begin_fibers(Context &, uint32_t count);
 SOFT_HIDDEN void enter_fibers(soft_group *, soft_lane *first);
+SOFT_HIDDEN void enter_flat(soft_group *, soft_lane *);
 
 // lanes.cpp
 inline uint32_t simdgroups_of(uint32_t threads) { return (threads + SOFT_WIDTH - 1) / SOFT_WIDTH; }
@@ -140,7 +158,9 @@ SOFT_HIDDEN bool has_fibers(const soft_launch &);
 SOFT_HIDDEN bool run_group(Context &, Run &, uint64_t number);
 
 // pool.cpp
-SOFT_HIDDEN void run_launch(Run &);
+SOFT_HIDDEN void run_launch(Run &, Context &);
+SOFT_HIDDEN void remember_time(const Run &, uint64_t nanoseconds);
+SOFT_HIDDEN void fail(Run &, uint32_t kind, uint64_t address = 0);
 SOFT_HIDDEN uint64_t now();
 SOFT_HIDDEN uint32_t core_count();
 SOFT_HIDDEN void futex_wait(uint32_t *word, uint32_t seen, uint64_t nanoseconds);
@@ -158,15 +178,20 @@ struct Locked {
   ~Locked() { lock.release(); }
 };
 
-// faults.cpp
-SOFT_HIDDEN void watch_signals();
-SOFT_HIDDEN void unwatch_signals();
-SOFT_HIDDEN void enter_signal_stack(Context &);
-SOFT_HIDDEN void leave_signal_stack(Context &);
-SOFT_HIDDEN void interrupt(Run &);
+// signals.cpp
+SOFT_HIDDEN bool watch_signals();     // whether others' handlers are covered, which unwatch_signals must know
+SOFT_HIDDEN void unwatch_signals(bool covering);
+SOFT_HIDDEN int own_thread();         // its number; the first call makes it ready for signals
 SOFT_HIDDEN int interrupt_signal();
-SOFT_HIDDEN void register_context(Context &);
+SOFT_HIDDEN void keep_only_faults(sigset_t &blocked);
+SOFT_HIDDEN void pass_on(int number, siginfo_t *, void *machine);
 SOFT_HIDDEN void reset_signals_after_fork();
+
+// faults.cpp
+SOFT_HIDDEN void handle_signal(int number, siginfo_t *, void *machine);
+SOFT_HIDDEN void interrupt(Run &);
+SOFT_HIDDEN void register_context(Context &);
+SOFT_HIDDEN void reset_faults_after_fork();
 
 // watchdog.cpp
 SOFT_HIDDEN void watch_deadline(Run &);
@@ -181,6 +206,7 @@ SOFT_HIDDEN void soft_call_escapable(soft_entry entry, soft_group *, soft_lane *
 SOFT_HIDDEN void soft_escape();
 SOFT_HIDDEN __attribute__((noreturn)) void soft_leave(void *escape);
 SOFT_HIDDEN void soft_fiber_start();
+SOFT_HIDDEN __attribute__((noreturn)) void soft_run_on(void *stack, void (*function)());
 
 // waiting.cpp
 SOFT_HIDDEN void soft_enter(soft::Lane *first);

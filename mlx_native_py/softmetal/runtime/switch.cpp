@@ -5,6 +5,7 @@
 // kept at `save`, returns from the call early;
 // soft_leave(stack) goes there by itself.
 // soft_fiber_start: where a new fiber begins; its lane lies on top of its stack.
+// soft_run_on(stack, function): calls on another stack what leaves by soft_leave.
 #if defined(__x86_64__)
 asm(R"(
   .text
@@ -55,6 +56,17 @@ soft_fiber_start:
   call soft_fiber_main
   ud2
   .size soft_fiber_start, .-soft_fiber_start
+
+  .hidden soft_run_on
+  .globl soft_run_on
+  .type soft_run_on,@function
+  .p2align 4
+soft_run_on:
+  movq %rdi, %rsp
+  xorl %ebp, %ebp
+  call *%rsi
+  ud2
+  .size soft_run_on, .-soft_run_on
 )");
 #elif defined(__aarch64__)
 #define SOFT_SAVE                                                                                                 \
@@ -79,7 +91,9 @@ asm("  .text\n"
     "  .hidden soft_escape\n  .globl soft_escape\nsoft_escape:\n"
     SOFT_RESTORE
     "  .hidden soft_fiber_start\n  .globl soft_fiber_start\n  .type soft_fiber_start,%function\n  .p2align 4\n"
-    "soft_fiber_start:\n  ldr x0, [sp]\n  bl soft_fiber_main\n  brk #1\n");
+    "soft_fiber_start:\n  ldr x0, [sp]\n  bl soft_fiber_main\n  brk #1\n"
+    "  .hidden soft_run_on\n  .globl soft_run_on\n  .type soft_run_on,%function\n  .p2align 4\n"
+    "soft_run_on:\n  mov sp, x0\n  mov x29, xzr\n  blr x1\n  brk #1\n");
 #else
 #error "software Metal runs on x86_64 and aarch64"
 #endif

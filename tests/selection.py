@@ -1,0 +1,67 @@
+"""Which tests can run where: by the device that a test asks for, checked each time that it asks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+from standin import PROFILES, Bridge, modules
+
+from mlx_native_py import metal
+from mlx_native_py.errors import DeviceNotFound
+from mlx_native_py.metal import Backend, open_metal
+
+__all__ = ["SoftGuard", "absence", "needs_soft", "play_mac"]
+
+_FIXTURES = {"soft", "bridge"}
+_DEVICES = ("backend", "device")
+
+
+def needs_soft(item: pytest.Item) -> bool:
+    """Whether a test runs kernels on the software device, as far as its parameters, fixtures and folder tell."""
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    fixtures = _FIXTURES & set(getattr(item, "fixturenames", ()))
+    asked = any(params.get(name) == "soft" for name in _DEVICES)
+    return bool(fixtures) or asked or "soft" in item.path.parts[-2:-1]
+
+
+@cache
+def absence(kind: Any) -> str:
+    """Why this kind of Metal cannot be used here; empty where it can."""
+    try:
+        open_metal(kind)
+    except DeviceNotFound as reason:
+        return str(reason.__cause__ or reason)
+    return ""
+
+
+class SoftGuard:
+    """Fails a test that asks for the software device and is not marked `soft`: on a Mac it would have none."""
+
+    def __init__(self) -> None:
+        self.item: pytest.Item | None = None
+        self._open: Callable[[str], Backend] = metal._open_soft
+
+    def open_soft(self, declined: str) -> Backend:
+        asked = declined == metal.ASKED_FOR_SOFT
+        if asked and self.item is not None and not self.item.get_closest_marker("soft"):
+            raise AssertionError(f"{self.item.nodeid} asks for the software device: mark it `soft`")
+        return self._open(declined)
+
+    def install(self) -> None:
+        metal._open_soft = self.open_soft
+
+
+def play_mac(name: str) -> Bridge:
+    """From now on this process is on a Mac: PyObjC's modules are the stand-in's, and there is no software Metal."""
+    bridge = Bridge(PROFILES[name])
+    sys.modules.update(modules(bridge))
+
+    def refuse(declined: str) -> Backend:
+        raise DeviceNotFound(f"software Metal runs on Linux, and this is darwin. Apple's Metal: {declined}")
+
+    metal._open_soft = refuse
+    return bridge

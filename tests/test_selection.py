@@ -1,0 +1,59 @@
+"""What pytest would select on a Mac: nothing that needs the software device, everything that needs Metal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from selection import SoftGuard
+
+from mlx_native_py import metal
+
+TESTS = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def selected() -> list[str]:
+    """The tests that a Mac would run."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--standin=m1", "-p", "no:cacheprovider", "-n0"]
+    found = subprocess.run([*command, str(TESTS)], capture_output=True, text=True, cwd=TESTS.parent, check=False)
+    assert found.returncode == 0, found.stdout[-2000:] + found.stderr[-2000:]
+    return [line for line in found.stdout.splitlines() if "::" in line]
+
+
+def parameters(node: str) -> list[str]:
+    return node.partition("[")[2].rstrip("]").split("-")
+
+
+def test_nothing_needs_the_software_device(selected: list[str]) -> None:
+    assert [node for node in selected if node.startswith("tests/soft/") or "soft" in parameters(node)] == []
+
+
+def test_what_runs_on_metal_is_selected(selected: list[str]) -> None:
+    for place in ("core/test_encoder.py", "graph/test_plans.py", "ops/test_conformance.py", "weights/test_files.py"):
+        assert any(f"tests/{place}::" in node and "metal" in parameters(node) for node in selected), place
+
+
+class Item:
+    """A collected test, as far as the guard looks at it."""
+
+    nodeid = "tests/test_x.py::test_x"
+
+    def __init__(self, *marks: str) -> None:
+        self.marks = marks
+
+    def get_closest_marker(self, name: str) -> bool:
+        return name in self.marks
+
+
+@pytest.mark.soft
+def test_the_guard_bites() -> None:
+    guard = SoftGuard()
+    guard.item = Item()  # type: ignore[assignment]
+    with pytest.raises(AssertionError, match="test_x asks for the software device: mark it `soft`"):
+        guard.open_soft(metal.ASKED_FOR_SOFT)
+    assert guard.open_soft("no module named Metal").kind == "soft"
+    guard.item = Item("soft")  # type: ignore[assignment]
+    assert guard.open_soft(metal.ASKED_FOR_SOFT).kind == "soft"
