@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import os
 
+from ..errors import AFTER_FORK
 from .misuse import ForkedProcess
 
-_opened = False
+_opened_in: int | None = None
 _forked = False
 
 
 def opening() -> None:
     """Notes that this process uses devices now."""
-    global _opened
+    global _opened_in
     refuse_after_fork()
-    _opened = True
+    _opened_in = os.getpid()
 
 
 def refuse_after_fork() -> None:
     """Raises in a forked child: the threads and locks behind a device stayed with the parent."""
     if _forked:
         raise ForkedProcess(
-            "software Metal was in use before a fork and cannot go on in the child; start processes by the spawn method"
+            f"Metal was in use in process {_opened_in} before this one was forked from it; {AFTER_FORK}"
         )
 
 
@@ -32,7 +33,7 @@ def is_forked() -> bool:
 
 def _note_fork() -> None:
     global _forked
-    _forked = _opened
+    _forked = _opened_in is not None
 
 
 os.register_at_fork(after_in_child=_note_fork)

@@ -50,6 +50,26 @@ ACCESSES = {
         float4 a = ((device const float4 *)x)[k + i]; s += a.x * a.y - a.z; o[k & 7] += s + a.w;
       }""",
 }
+# The same with strides that only the running kernel knows: n[0] is 40, n[1] is 3, n[2] is 0 and n[3] is -40.
+STRIDED = {
+    "rows": "o[0] = x[(i & 31) / 4 * n[0] + i % 4]; o[1] = x[(i & 31) / 16 * n[0] + i % 16 + 1];",
+    "pairs of rows": "o[0] = x[(i & 31) / 2 * n[1] + i % 2];",
+    "columns": "o[0] = x[(i & 31) * n[1]]; o[1] = x[(i & 31) * n[1] + 1]; o[2] = x[(i & 31) * n[1] + 2];",
+    "backwards": "o[0] = x[400 + int(i & 31) / 4 * int(n[3]) + int(i % 4)];",
+    "wrapped": "o[0] = x[400u + (i & 31u) / 4u * n[3] + i % 4u];",
+    "before the first": "uint r = (i & 31u) / 4u; if (r > 2u) o[0] = x[(r - 3u) * n[0] + i % 4u];",
+    "a row for each": """device const float4 *v = (device const float4 *)(x + (i & 15) * n[0]); float4 a = *v;
+      o[0] = a.x; o[1] = a.w; o[2] = a.y - a.z;""",
+    "walking": """device const float *p = x + (i & 31) / 8 * n[0]; float s = 0;
+      for (uint k = 0; k < n[1] * 5; ++k, p += 8) s = s * 0.5f + p[i % 8]; o[0] = s;""",
+    "a new stride each round": """float s = 0; uint before = 0; for (uint k = 0; k < 6; ++k) {
+        uint stride = n[k & 1], now = (i & 31) / 4 * stride; s = s * 0.5f + x[now + i % 4] - x[before]; before = now;
+      } o[0] = s;""",
+    "bytes": "o[0] = b[(i & 31) / 8 * n[0] + i % 8]; o[1] = ((device const ushort *)b)[(i & 31) / 4 * n[1] + i % 4];",
+    "compared": "o[0] = (i & 31) * n[1] < 50 ? 1 : 2; o[1] = (i & 31) * n[2] == n[2]; o[2] = float((i & 31) * n[3]);",
+    "shifted": """o[0] = ((i & 31) * n[3]) >> 4; o[1] = long(int((i & 31) * n[3])) >> 1 & 0xffff;
+      o[2] = (i & 31) * n[0] & 60;""",
+}
 # Who is at work: all lanes, some of them, or few of them in a loop of their own.
 FRAMES = {
     "all": "{ BODY }",
@@ -59,25 +79,46 @@ FRAMES = {
 BATCH = 6
 
 
-def source(names: Sequence[str], frame: str, count: int) -> str:
+def source(bodies: Sequence[str], frame: str, count: int) -> str:
     parts = [
-        f"{{ device float *o = out + 8 * (i + {count * n}); {FRAMES[frame].replace('BODY', ACCESSES[name])} }}"
-        for n, name in enumerate(names)
+        f"{{ device float *o = out + 8 * (i + {count * n}); {FRAMES[frame].replace('BODY', body)} }}"
+        for n, body in enumerate(bodies)
     ]
     parts.append("simdgroup_barrier(mem_flags::mem_device);")
-    arguments = "device const float *x, device const uchar *b, device float *out, uint i [[thread_position_in_grid]]"
-    return f"kernel void k({arguments}) {{\n" + "\n".join(parts) + "\n}"
+    arguments = "device const float *x, device const uchar *b, device float *out, constant uint *n"
+    return f"kernel void k({arguments}, uint i [[thread_position_in_grid]]) {{\n" + "\n".join(parts) + "\n}"
+
+
+def check(bodies: Sequence[str], frame: str) -> None:
+    random = np.random.default_rng(3)
+    x = random.integers(-99, 99, 2048).astype(np.float32)
+    halves = random.integers(-99, 99, 4096).astype(np.float16).view(np.uint8)
+    count, group = (64, 64) if frame == "all" else (144, 72)
+    strides = np.array([40, 3, 0, -40 % (1 << 32)], np.uint32)
+    arrays: list[kit.Array] = [x, halves, np.zeros(8 * count * len(bodies), np.float32), strides]
+    kit.compare(source(bodies, frame, count), arrays, (count, 1, 1), (group, 1, 1))
 
 
 @pytest.mark.parametrize("frame", FRAMES)
 @pytest.mark.parametrize("names", [list(ACCESSES)[i : i + BATCH] for i in range(0, len(ACCESSES), BATCH)], ids=",".join)
 def test_lanes_reach_what_threads_reach(names: Sequence[str], frame: str) -> None:
-    random = np.random.default_rng(3)
-    x = random.integers(-99, 99, 2048).astype(np.float32)
-    halves = random.integers(-99, 99, 4096).astype(np.float16).view(np.uint8)
-    count, group = (64, 64) if frame == "all" else (144, 72)
-    arrays: list[kit.Array] = [x, halves, np.zeros(8 * count * len(names), np.float32)]
-    kit.compare(source(names, frame, count), arrays, (count, 1, 1), (group, 1, 1))
+    check([ACCESSES[name] for name in names], frame)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("name", STRIDED)
+def test_strides_at_run_time(name: str, frame: str) -> None:
+    check([STRIDED[name]], frame)
+
+
+@pytest.mark.parametrize("stride", [0, 1, 2, 4])
+def test_the_highest_lane_has_the_last_word_at_any_stride(stride: int) -> None:
+    source = """kernel void k(device uint *out, constant uint &n, uint i [[thread_position_in_grid]]) {
+      out[i / 4 * n + i % 4] = i; out[64 + (31 - i) / 4 * n + i % 4] = i; out[128 + i % 4 * n + i / 4] = i;
+      simdgroup_barrier(mem_flags::mem_device); }"""
+    out = kit.run(source, [np.zeros(192, np.uint32), np.array([stride], np.uint32)], (32, 1, 1), (32, 1, 1))[0]
+    for first, place in ((0, lambda i: i // 4 * stride + i % 4), (64, lambda i: (31 - i) // 4 * stride + i % 4)):
+        assert all(out[first + place(i)] == max(j for j in range(32) if place(j) == place(i)) for i in range(32))
 
 
 def test_the_highest_lane_has_the_last_word() -> None:

@@ -13,7 +13,8 @@ from . import lanes_kit as kit
 HEAD = """kernel void k(device uint *out, device const uint *in, uint2 at [[thread_position_in_grid]],
   uint2 all [[threads_per_grid]],
   uint t [[thread_index_in_threadgroup]], uint lane [[thread_index_in_simdgroup]],
-  uint simd [[simdgroup_index_in_threadgroup]], uint n [[threads_per_threadgroup]]) {
+  uint simd [[simdgroup_index_in_threadgroup]], uint2 size [[threads_per_threadgroup]]) {
+  const uint n = size.x;
   uint i = at.x + at.y * all.x, v = in[i], w = 0;
 """
 BODIES = {

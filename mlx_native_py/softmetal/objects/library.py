@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -208,6 +209,22 @@ def library_error(code: int, message: str) -> NSError:
     return NSError(c.MTLLibraryErrorDomain, code, message)
 
 
+_ADVICE = {
+    errno.EMFILE: "; close some files or raise the limit on open ones (ulimit -n)",
+    errno.ENFILE: "; close files of other programs",
+    errno.ENOSPC: "; make room where kernels are cached (MLX_SOFT_CACHE_DIR)",
+    errno.ENOMEM: "; free some memory",
+    errno.EAGAIN: "; raise the limit on processes (ulimit -u)",
+}
+
+
+def system_error(problem: OSError) -> NSError:
+    """Why there is no code, where the machine is to blame and not the source."""
+    reason = problem.strerror or str(problem)
+    message = f"The source could not be compiled: {reason}{_ADVICE.get(problem.errno or 0, '')}"
+    return library_error(c.MTLLibraryErrorInternal, message)
+
+
 def _report(diagnostics: tuple[Diagnostic, ...]) -> str:
     return "\n".join(map(str, diagnostics)) + "\n"
 
@@ -226,6 +243,8 @@ def compile_source(
         program = open_library(source, values, shop=device.state.compiler)
     except CompileError as refused:
         return None, library_error(c.MTLLibraryErrorCompileFailure, _report(refused.diagnostics))
+    except OSError as problem:
+        return None, system_error(problem)
     library = MTLLibrary(device, program, source, digest)
     if not program.warnings:
         return library, None

@@ -1,67 +1,26 @@
-"""Writes accesses of all lanes at given addresses: as vectors, in a few pieces, or element by element."""
+"""Writes accesses of all lanes at given addresses: as vectors, in a few runs, or element by element."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+from .address import POINTERS, Address, safe_pointers
+from .emit_runs import read_runs, write_runs
 from .frame import Frame, numbers
-from .groups import FEW, segments
 from .layout import stored_bytes
-from .model import I32, Instruction, IntType, PointerType, Type, Value
-from .shape import LANES, WIDTH
+from .model import I32, IntType, PointerType, Type
+from .shape import LANES, VARYING, WIDTH
 
 _MANGLED = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 _BITS = f"<{WIDTH} x i1>"
-_POINTERS = f"<{WIDTH} x ptr>"
 _ALIKE = f"<{WIDTH} x i32> zeroinitializer"
 _EVERY = "splat (i1 true)"
 _PAGE = 4096  # the smallest there is; memory is readable by pages
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where lanes read or write: known distances from lane 0's pointer, or a vector of pointers."""
-
-    text: str
-    offsets: tuple[int, ...] | None
-    own: bool = False  # in an array of the simdgroup: where lanes are side by side, idle ones may take part
-
-    def moved(self, frame: Frame, distance: int) -> Address:
-        """The same, some bytes further."""
-        if distance == 0:
-            return self
-        kind = "ptr" if self.offsets is not None else _POINTERS
-        text = frame.let("moved", f"getelementptr i8, {kind} {self.text}, i64 {distance}")
-        return replace(self, text=text)
-
-    def pointers(self, frame: Frame) -> str:
-        if self.offsets is None:
-            return self.text
-        steps = ", ".join(f"i64 {offset}" for offset in self.offsets)
-        return frame.let("pointers", f"getelementptr i8, ptr {self.text}, <{WIDTH} x i64> <{steps}>")
-
-    def is_contiguous(self, size: int) -> bool:
-        return self.offsets == tuple(i * size for i in LANES)
-
-    def few(self, size: int) -> list[tuple[int, int]]:
-        """The pieces without gaps that it consists of, if these are few."""
-        found = segments(self.offsets, size) if self.offsets is not None else []
-        return found if len(found) <= FEW else []
-
-
-def address_of(frame: Frame, pointer: Value) -> Address:
-    offsets = frame.shape(pointer).offsets
-    text = frame.vector(pointer) if offsets is None else frame.scalar(pointer)
-    while isinstance(pointer, Instruction) and pointer.opcode == "getelementptr":
-        pointer = pointer.operands[0]
-    return Address(text, offsets, isinstance(pointer, Instruction) and "shared" in pointer.flags)
 
 
 def read(frame: Frame, kind: Type, address: Address, align: int) -> str:
     """The vector that lanes load."""
     size, whole = stored_bytes(kind), f"<{WIDTH} x {kind}>"
     if frame.full and address.few(size) or address.own and address.is_contiguous(size):
-        return _read_pieces(frame, kind, address, align)
+        return read_runs(frame, kind, address, align)
     if address.is_contiguous(size) and _has_masks(frame, size):
         name = f"@llvm.masked.load.v{WIDTH}{_mangled(kind)}.p0"
         frame.declare(f"declare {whole} {name}(ptr, i32, {_BITS}, {whole})")
@@ -79,7 +38,7 @@ def read(frame: Frame, kind: Type, address: Address, align: int) -> str:
 def _gather(frame: Frame, kind: Type, address: Address, align: int) -> str:
     whole = f"<{WIDTH} x {kind}>"
     name = f"@llvm.masked.gather.v{WIDTH}{_mangled(kind)}.v{WIDTH}p0"
-    frame.declare(f"declare {whole} {name}({_POINTERS}, i32, {_BITS}, {whole})")
+    frame.declare(f"declare {whole} {name}({POINTERS}, i32, {_BITS}, {whole})")
     return frame.let("gathered", f"call {whole} {name}({_chosen(frame, address, align)}, {whole} poison)")
 
 
@@ -91,8 +50,8 @@ def write(frame: Frame, kind: Type, values: str, address: Address, align: int) -
             old = frame.let("old", f"load {whole}, ptr {address.text}, align {align}")
             values = frame.let("new", f"select {_BITS} {frame.lanes()}, {whole} {values}, {whole} {old}")
         frame.emit(f"store {whole} {values}, ptr {address.text}, align {align}")
-    elif frame.full and address.few(size):
-        _write_pieces(frame, kind, values, address, align)
+    elif frame.full and address.few(size) and write_runs(frame, kind, values, address, align):
+        return
     elif address.is_contiguous(size) and _has_masks(frame, size):
         name = f"@llvm.masked.store.v{WIDTH}{_mangled(kind)}.p0"
         frame.declare(f"declare void {name}({whole}, ptr, i32, {_BITS})")
@@ -100,25 +59,15 @@ def write(frame: Frame, kind: Type, values: str, address: Address, align: int) -
         frame.emit(f"call void {name}({arguments})")
     else:
         name = f"@llvm.masked.scatter.v{WIDTH}{_mangled(kind)}.v{WIDTH}p0"
-        frame.declare(f"declare void {name}({whole}, {_POINTERS}, i32, {_BITS})")
+        frame.declare(f"declare void {name}({whole}, {POINTERS}, i32, {_BITS})")
         frame.emit(f"call void {name}({whole} {values}, {_chosen(frame, address, align)})")
-
-
-def safe_pointers(frame: Frame, address: Address) -> str:
-    """The addresses, with idle lanes sent to a spare place that nobody else uses: no branches are needed then."""
-    pointers = address.pointers(frame)
-    if frame.full:
-        return pointers
-    one = frame.let("one", f"insertelement {_POINTERS} poison, ptr {frame.spare()}, i64 0")
-    spare = frame.let("spare", f"shufflevector {_POINTERS} {one}, {_POINTERS} poison, {_ALIKE}")
-    return frame.let("safe", f"select {_BITS} {frame.lanes()}, {_POINTERS} {pointers}, {_POINTERS} {spare}")
 
 
 def _chosen(frame: Frame, address: Address, align: int) -> str:
     """The arguments of a gather or scatter that say where and who."""
     if frame.native_masks:
-        return f"{_POINTERS} {address.pointers(frame)}, i32 {align}, {_BITS} {frame.lanes()}"
-    return f"{_POINTERS} {safe_pointers(frame, address)}, i32 {align}, {_BITS} {_EVERY}"
+        return f"{POINTERS} {address.pointers(frame)}, i32 {align}, {_BITS} {frame.lanes()}"
+    return f"{POINTERS} {safe_pointers(frame, address)}, i32 {align}, {_BITS} {_EVERY}"
 
 
 def _tested(frame: Frame) -> str:
@@ -141,28 +90,6 @@ def _mangled(kind: Type) -> str:
     return "p0" if isinstance(kind, PointerType) else _MANGLED.get(str(kind), str(kind))
 
 
-def _at(frame: Frame, address: Address, offset: int) -> str:
-    return frame.let("here", f"getelementptr i8, ptr {address.text}, i64 {offset}") if offset else address.text
-
-
-def _read_pieces(frame: Frame, kind: Type, address: Address, align: int) -> str:
-    size, whole = stored_bytes(kind), f"<{WIDTH} x {kind}>"
-    total = ""
-    for first, count in address.few(size):
-        assert address.offsets is not None
-        narrow, end = f"<{count} x {kind}>", first + count * size
-        part = frame.let("piece", f"load {narrow}, ptr {_at(frame, address, first)}, align {align}")
-        lanes = [(o - first) // size if first <= o < end else -1 for o in address.offsets]
-        if lanes == list(LANES) and count == WIDTH:
-            return part
-        spread = ", ".join("i32 poison" if i < 0 else f"i32 {i}" for i in lanes)
-        wide = frame.let("wide", f"shufflevector {narrow} {part}, {narrow} poison, <{WIDTH} x i32> <{spread}>")
-        chosen = numbers(I32, [lane if at < 0 else lane + WIDTH for lane, at in enumerate(lanes)])
-        blend = f"shufflevector {whole} {total}, {whole} {wide}, <{WIDTH} x i32> {chosen}"
-        total = frame.let("merged", blend) if total else wide
-    return total
-
-
 def _read_nearby(frame: Frame, kind: Type, address: Address, align: int) -> str:
     """Small elements side by side: on one page, what a lane at work may read the idle ones may read as well."""
     whole, room = f"<{WIDTH} x {kind}>", WIDTH * stored_bytes(kind)
@@ -182,22 +109,12 @@ def _read_nearby(frame: Frame, kind: Type, address: Address, align: int) -> str:
     return frame.let("loaded", f"phi {whole} [ {plain}, %{near} ], [ {gathered}, %{far} ]")
 
 
-def _write_pieces(frame: Frame, kind: Type, values: str, address: Address, align: int) -> None:
-    size, whole = stored_bytes(kind), f"<{WIDTH} x {kind}>"
-    assert address.offsets is not None
-    writer = {offset: lane for lane, offset in enumerate(address.offsets)}  # the highest lane of each place
-    for first, count in address.few(size):
-        mask = f"<{count} x i32> {numbers(I32, [writer[first + i * size] for i in range(count)])}"
-        part = frame.let("piece", f"shufflevector {whole} {values}, {whole} poison, {mask}")
-        frame.emit(f"store <{count} x {kind}> {part}, ptr {_at(frame, address, first)}, align {align}")
-
-
 def _read_words(frame: Frame, kind: IntType, address: Address) -> str:
     """Hardware gathers nothing smaller than 32 bits; the aligned word around an element is on the same page."""
     longs, words = f"<{WIDTH} x i64>", f"<{WIDTH} x i32>"
-    exact = frame.let("exact", f"ptrtoint {_POINTERS} {address.pointers(frame)} to {longs}")
+    exact = frame.let("exact", f"ptrtoint {POINTERS} {address.pointers(frame)} to {longs}")
     down = frame.let("down", f"and {longs} {exact}, splat (i64 -4)")
-    around = Address(frame.let("around", f"inttoptr {longs} {down} to {_POINTERS}"), None)
+    around = Address(frame.let("around", f"inttoptr {longs} {down} to {POINTERS}"), VARYING)
     found = read(frame, I32, around, 4)
     low = frame.let("low", f"trunc {longs} {exact} to {words}")
     part = frame.let("part", f"and {words} {low}, splat (i32 3)")

@@ -119,9 +119,17 @@ def _phi(found: Analysis, made: Instruction, block: Block) -> Shape | None:
             one = VARYING
         if one is not None:
             total = one if total is None else shape.merge(total, one)
-    if total is None or total.known or block not in found.meeting or _same_values(made):
+    if total is None or total.known or _same_values(made):
         return total
-    return VARYING
+    return VARYING if block in found.meeting or _older_stride(found, total, block) else total
+
+
+def _older_stride(found: Analysis, one: Shape, block: Block) -> bool:
+    """Whether a round of a loop may have computed the stride anew since the value that comes from the round before."""
+    if not isinstance(one.stride, Instruction):
+        return False
+    home = found.home[one.stride]
+    return home is block or not found.flow.dominates(home, block)
 
 
 def _leaves(found: Analysis, source: Block, target: Block) -> bool:

@@ -79,14 +79,16 @@ def _compared(frame: Frame, condition: Instruction) -> Agreement:
     predicate = condition.predicate
     if frame.shape(left).uniform and predicate[-2:] in _FLIPPED:
         left, right, predicate = right, left, predicate[0] + _FLIPPED[predicate[-2:]]
-    offsets, kind = frame.shape(left).offsets, left.type
-    if predicate in ("eq", "ne") or offsets is None or not frame.shape(right).uniform:
+    shape, kind = frame.shape(left), left.type
+    if predicate in ("eq", "ne") or shape.offsets is None or not frame.shape(right).uniform:
         return _UNKNOWN
-    if frame.shape(left).known or not isinstance(kind, IntType) or frame.shape(left).spread >= 1 << kind.bits >> 1:
+    if shape.known or shape.stride is not None:
+        return _UNKNOWN
+    if not isinstance(kind, IntType) or shape.spread >= 1 << kind.bits >> 1:
         return _UNKNOWN
     sign = predicate[0]
-    least = _moved(frame, str(kind), frame.scalar(left), min(offsets))
-    most = _moved(frame, str(kind), frame.scalar(left), max(offsets))
+    least = _moved(frame, str(kind), frame.scalar(left), min(shape.offsets))
+    most = _moved(frame, str(kind), frame.scalar(left), max(shape.offsets))
     in_order = frame.let("in_order", f"icmp {sign}le {kind} {least}, {most}")
     bound = frame.scalar(right)
     upward = predicate[-2:] in ("lt", "le")

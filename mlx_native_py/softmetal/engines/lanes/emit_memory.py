@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .access import address_of, read, write
+from .access import read, write
+from .address import address_of
 from .emit_rows import load_group, store_group
 from .emit_serial import serial
 from .frame import Frame, lanes_type

@@ -6,7 +6,8 @@ words in each lane; those of eight lanes are transposed in registers.
 
 from __future__ import annotations
 
-from .access import Address, address_of, read, safe_pointers, write
+from .access import read, write
+from .address import Address, address_of, safe_pointers
 from .frame import Frame, numbers
 from .groups import Group, accessed, pointer_of
 from .maker import scalar_of
@@ -93,8 +94,8 @@ def _whole(frame: Frame, members: list[Instruction], unit: IntType, bits: int) -
 
 def _rows(frame: Frame, address: Address) -> list[str]:
     """A pointer for each lane."""
-    if frame.full and address.offsets is not None:
-        return [frame.let("row", f"getelementptr i8, ptr {address.text}, i64 {offset}") for offset in address.offsets]
+    if frame.full and not address.shape.varying:
+        return address.of_lanes(frame)
     pointers = safe_pointers(frame, address)
     return [frame.let("row", f"extractelement <{WIDTH} x ptr> {pointers}, i64 {i}") for i in range(WIDTH)]
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from .emit_division import divide, is_wide
 from .frame import Frame, lanes_type
 from .model import Constant, Declined, Instruction, Value, VectorType
-from .shape import WIDTH
+from .rules import bits_of
+from .shape import WIDTH, Shape
 from .text import render
 
 _DIVISIONS = frozenset(("udiv", "sdiv", "urem", "srem"))
@@ -51,6 +52,8 @@ def _extend(frame: Frame, made: Instruction) -> str:
     source = made.operands[0]
     shape = frame.shape(source)
     assert shape.offsets is not None
+    if shape.stride is not None:
+        return _extend_strided(frame, made, shape)
     small, wide, scalar = source.type, made.type, frame.scalar(source)
     if shape.low_bits() is not None:
         return frame.let(made.name, f"{made.opcode} {small} {scalar} to {wide}")
@@ -67,6 +70,24 @@ def _extend(frame: Frame, made: Instruction) -> str:
     plain = frame.let("plain", f"zext {small} {first} to {wide}")
     chosen = frame.let("chosen", f"select i1 {wraps}, {wide} {signed}, {wide} {plain}")
     return frame.let(made.name, f"sub {wide} {chosen}, {least}")
+
+
+def _extend_strided(frame: Frame, made: Instruction, shape: Shape) -> str:
+    """Lane 0's index; where counting on from it as an unsigned number would leave the range, it lies below zero."""
+    source = made.operands[0]
+    small, wide, scalar = source.type, made.type, frame.scalar(source)
+    signed = frame.let("signed", f"sext {small} {scalar} to {wide}")
+    if made.opcode == "sext":
+        return signed
+    stride = frame.stride(shape, wide)
+    plain = frame.let("plain", f"zext {small} {scalar} to {wide}")
+    test = "false"
+    for factor in {min(shape.factors), max(shape.factors)} - {0}:
+        step = frame.let("step", f"mul {wide} {stride}, {factor}")
+        end = frame.let("end", f"add {wide} {plain}, {step}")
+        beyond = frame.let("beyond", f"icmp sge {wide} {end}, {1 << bits_of(small)}")
+        test = frame.let("wraps", f"or i1 {test}, {beyond}")
+    return frame.let(made.name, f"select i1 {test}, {wide} {signed}, {wide} {plain}")
 
 
 def _vector(frame: Frame, made: Instruction) -> str:

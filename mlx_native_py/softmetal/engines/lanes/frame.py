@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .analysis import Analysis
 from .groups import Group
-from .model import Block, Constant, Declined, Instruction, PointerType, StructType, Type, Value, VectorType
+from .model import I64, Block, Constant, Declined, Instruction, PointerType, StructType, Type, Value, VectorType
 from .rules import bits_of
 from .shape import WIDTH, Shape
 
@@ -159,16 +159,37 @@ class Frame:
 
     def spread(self, scalar: str, kind: Type, shape: Shape) -> str:
         """A uniform or linear value in all lanes."""
-        assert shape.offsets is not None
+        if isinstance(kind, PointerType) and not shape.uniform:
+            return self.let("address", f"getelementptr i8, {kind} {scalar}, <{WIDTH} x i64> {self.steps(shape, I64)}")
+        alike = self.splat(scalar, kind)
+        return (
+            alike if shape.uniform else self.let("linear", f"add <{WIDTH} x {kind}> {alike}, {self.steps(shape, kind)}")
+        )
+
+    def splat(self, scalar: str, kind: Type) -> str:
         whole = f"<{WIDTH} x {kind}>"
-        if isinstance(kind, PointerType) and any(shape.offsets):
-            offsets = ", ".join(f"i64 {offset}" for offset in shape.offsets)
-            return self.let("address", f"getelementptr i8, {kind} {scalar}, <{WIDTH} x i64> <{offsets}>")
         one = self.let("one", f"insertelement {whole} poison, {kind} {scalar}, i64 0")
-        alike = self.let("alike", f"shufflevector {whole} {one}, {whole} poison, <{WIDTH} x i32> zeroinitializer")
-        if not any(shape.offsets):
-            return alike
-        return self.let("linear", f"add {whole} {alike}, {numbers(kind, shape.offsets)}")
+        return self.let("alike", f"shufflevector {whole} {one}, {whole} poison, <{WIDTH} x i32> zeroinitializer")
+
+    def steps(self, shape: Shape, kind: Type) -> str:
+        """From lane 0's value to that of each lane."""
+        assert shape.offsets is not None
+        known, whole = numbers(kind, shape.offsets), f"<{WIDTH} x {kind}>"
+        if shape.stride is None:
+            return known
+        alike = self.splat(self.stride(shape, kind), kind)
+        steps = self.let("steps", f"mul {whole} {alike}, {numbers(kind, shape.factors)}")
+        return self.let("steps", f"add {whole} {steps}, {known}")
+
+    def stride(self, shape: Shape, kind: Type) -> str:
+        """The stride as a signed number of a type."""
+        stride = shape.stride
+        assert stride is not None
+        scalar, own, wanted = self.scalar(stride), bits_of(stride.type), bits_of(kind)
+        if own == wanted:
+            return scalar
+        cast = "sext" if own < wanted else "trunc"
+        return self.let("stride", f"{cast} {stride.type} {scalar} to {kind}")
 
     def define(self, made: Instruction, text: str) -> None:
         """`text` is the result of `made`: a scalar or a vector, as its shape says."""

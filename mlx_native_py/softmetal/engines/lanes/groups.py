@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import cache
 
 from .layout import stored_bytes, terms
 from .maker import scalar_of
 from .model import I64, Constant, Function, Instruction, IntType, PointerType, Value
+from .runs import few_runs
 from .shape import Shape
 
-FEW = 8  # accesses that one access of all lanes may become
 _ROW = 16  # bytes that one lane reads or writes at once
 _SILENT = frozenset(("load", "store", "call", "atomicrmw", "cmpxchg", "fence", "alloca"))
 
@@ -116,19 +115,7 @@ def _fits(made: Instruction, shape_of: Callable[[Value], Shape]) -> bool:
     if shape.uniform or size > 4 or scalar_of(kind).bits != size * 8 or made.align < size:
         return False
     # Where lanes lie side by side, one element of all of them already is a few accesses.
-    return shape.offsets is None or len(segments(shape.offsets, size)) > FEW
-
-
-@cache
-def segments(offsets: tuple[int, ...], size: int) -> list[tuple[int, int]]:
-    """The elements that lanes touch as (offset, number of elements) without gaps."""
-    found: list[tuple[int, int]] = []
-    for offset in sorted(set(offsets)):
-        if found and offset == found[-1][0] + found[-1][1] * size:
-            found[-1] = (found[-1][0], found[-1][1] + 1)
-        else:
-            found.append((offset, 1))
-    return found
+    return not few_runs(shape, size)
 
 
 def _groups(run: list[Placed]) -> list[Group]:

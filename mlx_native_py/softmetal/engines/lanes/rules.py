@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 
 from . import layout, shape
-from .model import Instruction, IntType, PointerType, Type
+from .model import Constant, Instruction, IntType, PointerType, Type
 from .shape import UNIFORM, VARYING, Shape
 
 _BITWISE: dict[str, Callable[[int, int], int]] = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
@@ -59,8 +59,12 @@ def _mul(made: Instruction, shapes: Sequence[Shape]) -> Shape | None:
     for one, other in ((left, right), (right, left)):
         if one.base is not None and one.uniform:
             return shape.scale(other, one.base, bits)
-    if left.uniform and right.uniform and left.residue == right.residue == 0:
-        return shape.unknown(shape.ALIKE, left.multiple * right.multiple, 0, bits)
+    if left.uniform and right.uniform:
+        even = left.residue == right.residue == 0
+        return shape.unknown(shape.ALIKE, left.multiple * right.multiple, 0, bits) if even else None
+    for one, stride, times in ((left, made.operands[1], right), (right, made.operands[0], left)):
+        if one.offsets is not None and one.stride is None and times.uniform and not isinstance(stride, Constant):
+            return shape.strided(UNIFORM, stride, one.offsets)
     return None
 
 
@@ -138,8 +142,10 @@ def _extend(made: Instruction, shapes: Sequence[Shape]) -> Shape | None:
         return shape.known([v % (1 << target) for v in values], target)
     if one.uniform:
         return shape.unknown(shape.ALIKE, min(one.multiple, 1 << source), one.residue, target)
-    low = one.low_bits()
-    if low is not None or (made.opcode == "zext" and "nneg" in made.flags and _is_index(made, one)):
+    if one.stride is not None:
+        return None
+    natural = made.opcode == "zext" and "nneg" in made.flags and _is_index(made, one)
+    if one.low_bits() is not None or natural:
         assert one.offsets is not None
         return shape.unknown(one.offsets, min(one.multiple, 1 << source), one.residue, target)
     return None
@@ -195,7 +201,8 @@ def _compare(made: Instruction, shapes: Sequence[Shape]) -> Shape | None:
         sign = 1 << bits >> 1 if predicate[0] == "s" else 0
         return shape.lanewise(shapes, bits, 1, lambda a, b: int(order(a ^ sign, b ^ sign)))
     if predicate in ("eq", "ne"):
-        return UNIFORM if left.offsets == right.offsets else None
+        alike = (left.offsets, left.stride, left.factors) == (right.offsets, right.stride, right.factors)
+        return UNIFORM if alike else None
     if _ordered_alike(predicate, left, right):
         return UNIFORM
     return None

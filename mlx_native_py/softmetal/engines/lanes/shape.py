@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from .model import Value
 
 WIDTH = 32
 LANES = tuple(range(WIDTH))
+_LARGEST_FACTOR = 1 << 31
 _EXACT = 1 << 64  # a known number is that number modulo anything
 Offsets = tuple[int, ...]
 
@@ -15,13 +18,16 @@ Offsets = tuple[int, ...]
 class Shape:
     """Lane i has what lane 0 has plus `offsets[i]`, modulo the type's size; without offsets it varies freely.
 
-    Lane 0's value is `residue` modulo `multiple`, a power of two. Offsets of pointers count bytes.
+    Lane 0's value is `residue` modulo `multiple`, a power of two. Offsets of pointers count bytes. Where there is a
+    `stride`, a uniform value that only the running kernel knows, `factors[i]` times it (as a signed number) is added.
     """
 
     offsets: Offsets | None
     base: int | None = None  # lane 0's value where it is known; all lanes are, then
     multiple: int = 1
     residue: int = 0
+    stride: Value | None = None
+    factors: Offsets = (0,) * WIDTH
 
     @property
     def varying(self) -> bool:
@@ -29,7 +35,7 @@ class Shape:
 
     @property
     def uniform(self) -> bool:
-        return self.offsets is not None and not any(self.offsets)
+        return self.offsets is not None and self.stride is None and not any(self.offsets)
 
     @property
     def known(self) -> bool:
@@ -37,7 +43,7 @@ class Shape:
 
     def low_bits(self) -> list[int] | None:
         """The lanes' values below `multiple`, if they share the bits above."""
-        if self.offsets is None:
+        if self.offsets is None or self.stride is not None:
             return None
         low = [self.residue + offset for offset in self.offsets]
         return low if min(low) >= 0 and max(low) < self.multiple else None
@@ -77,13 +83,26 @@ def unknown(offsets: Sequence[int], multiple: int, residue: int, bits: int = 63)
     return Shape(near, None, multiple, residue % multiple)
 
 
+def strided(shape: Shape, stride: Value | None, factors: Sequence[int]) -> Shape:
+    """The shape with multiples of a stride added, if any lane has one and none has a monstrous one."""
+    if stride is None or not any(factors):
+        return shape
+    if max(map(abs, factors)) > _LARGEST_FACTOR:
+        return VARYING
+    return replace(shape, stride=stride, factors=tuple(factors))
+
+
 def add(left: Shape, right: Shape, bits: int, sign: int = 1) -> Shape:
     if left.offsets is None or right.offsets is None:
         return VARYING
     if left.known and right.known:
         return lanewise([left, right], bits, bits, lambda a, b: a + sign * b)
+    if left.stride is not None and right.stride is not None and left.stride is not right.stride:
+        return VARYING
     offsets = [a + sign * b for a, b in zip(left.offsets, right.offsets, strict=True)]
-    return unknown(offsets, min(left.multiple, right.multiple), left.residue + sign * right.residue, bits)
+    factors = [a + sign * b for a, b in zip(left.factors, right.factors, strict=True)]
+    found = unknown(offsets, min(left.multiple, right.multiple), left.residue + sign * right.residue, bits)
+    return strided(found, left.stride or right.stride, factors)
 
 
 def scale(shape: Shape, factor: int, bits: int) -> Shape:
@@ -95,7 +114,8 @@ def scale(shape: Shape, factor: int, bits: int) -> Shape:
     if factor == 0:
         return constant(0, bits)
     multiple = shape.multiple * (factor & -factor)
-    return unknown([offset * factor for offset in shape.offsets], multiple, shape.residue * factor, bits)
+    found = unknown([offset * factor for offset in shape.offsets], multiple, shape.residue * factor, bits)
+    return strided(found, shape.stride, [one * factor for one in shape.factors])
 
 
 def lanewise(shapes: Sequence[Shape], bits: int, result_bits: int, work: Callable[..., int]) -> Shape:
@@ -129,9 +149,8 @@ def narrow(shape: Shape, bits: int) -> Shape:
     if shape.base is not None:
         return known([shape.base + offset for offset in shape.offsets], bits)
     size = 1 << bits
-    if all(offset % size == 0 for offset in shape.offsets):
-        return unknown(ALIKE, shape.multiple, shape.residue, bits)
-    return unknown(shape.offsets, shape.multiple, shape.residue, bits)
+    near = ALIKE if all(offset % size == 0 for offset in shape.offsets) else shape.offsets
+    return strided(unknown(near, shape.multiple, shape.residue, bits), shape.stride, shape.factors)
 
 
 def merge(left: Shape, right: Shape) -> Shape:
@@ -140,7 +159,9 @@ def merge(left: Shape, right: Shape) -> Shape:
         return left
     if left.offsets is None or left.offsets != right.offsets:
         return VARYING
+    if left.stride is not right.stride or left.factors != right.factors:
+        return VARYING
     multiple = min(left.multiple, right.multiple, _EXACT >> 1)
     while (left.residue - right.residue) % multiple:
         multiple >>= 1
-    return unknown(left.offsets, multiple, left.residue)
+    return strided(unknown(left.offsets, multiple, left.residue), left.stride, left.factors)

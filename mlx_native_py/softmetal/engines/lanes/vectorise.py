@@ -120,6 +120,10 @@ def _make_slots(writer: Writer) -> None:
                     _slot(writer, writer.last, operand, varying=True)
                 elif analysis.home[operand] is not source or operand.opcode == "phi":
                     _slot(writer, writer.kept, operand, varying=analysis.seen(operand, source).varying)
+    for made in analysis.function.instructions():
+        stride = (analysis.shape_of(made) or VARYING).stride
+        if isinstance(stride, Instruction):
+            _slot(writer, writer.kept, stride, varying=False)
     for value in writer.last:
         if isinstance(value, Instruction) and value.opcode == "phi":
             _slot(writer, writer.kept, value, varying=analysis.seen(value, analysis.home[value]).varying)
