@@ -71,8 +71,9 @@ class DeviceState:
     def compiler(self) -> Any:
         from ..msl import workshop  # slow to import, and not needed before the first kernel
 
-        clang = None if self.options.compiler is None else str(self.options.compiler)
-        return workshop(self.options.cache_directory, clang, self.options.engine, self.options.cpu)
+        options = self.options
+        clang = None if options.compiler is None else str(options.compiler)
+        return workshop(options.cache_directory, clang, options.engine, options.cpu, options.compile_limits)
 
     @cached_property
     def zero_page(self) -> memory.Allocation:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import constants as c
+from ..cache import CacheError
+from ..compiler_process import ToolchainError
 from ..misuse import InvalidValue
 from ..program import CompileError, CompileOptions, Constant, Diagnostic, Kernel, Library
 from ..values import answer, instance, maybe, natural, optional_text, text, truth, unwanted, whole
@@ -18,6 +20,7 @@ from .foundation import NSArray, NSError
 from .function_constants import MTLFunctionConstantValues
 from .owned import DeviceObject, Owned
 
+HOST_FAILURES = (ToolchainError, CacheError, OSError)
 METALLIB_MAGIC = b"MTLB"
 MATH_MODES = {c.MTLMathModeSafe: "safe", c.MTLMathModeRelaxed: "relaxed", c.MTLMathModeFast: "fast"}
 _NO_MACROS: Mapping[str, str] = {}
@@ -218,11 +221,12 @@ _ADVICE = {
 }
 
 
-def system_error(problem: OSError) -> NSError:
-    """Why there is no code, where the machine is to blame and not the source."""
-    reason = problem.strerror or str(problem)
-    message = f"The source could not be compiled: {reason}{_ADVICE.get(problem.errno or 0, '')}"
-    return library_error(c.MTLLibraryErrorInternal, message)
+def system_error(problem: Exception) -> NSError:
+    """Why there is no code, where the machine, its compiler or the cache is to blame and not the source."""
+    reason = str(problem)
+    if isinstance(problem, OSError):
+        reason = f"{problem.strerror or problem}{_ADVICE.get(problem.errno or 0, '')}"
+    return library_error(c.MTLLibraryErrorInternal, f"The source could not be compiled: {reason}")
 
 
 def _report(diagnostics: tuple[Diagnostic, ...]) -> str:
@@ -238,12 +242,12 @@ def compile_source(
     from ..msl import open_library  # slow to import, and not needed before the first kernel
 
     values = (options or MTLCompileOptions()).soft_values()
-    digest = hashlib.sha256(repr((source, values)).encode()).hexdigest()
+    digest = hashlib.sha256(repr((source, values)).encode(errors="surrogatepass")).hexdigest()
     try:
         program = open_library(source, values, shop=device.state.compiler)
     except CompileError as refused:
         return None, library_error(c.MTLLibraryErrorCompileFailure, _report(refused.diagnostics))
-    except OSError as problem:
+    except HOST_FAILURES as problem:
         return None, system_error(problem)
     library = MTLLibrary(device, program, source, digest)
     if not program.warnings:

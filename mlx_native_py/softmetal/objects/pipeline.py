@@ -12,7 +12,7 @@ from ..program import Argument, CompileError, Size
 from ..values import MTLResourceID, MTLSize, instance, maybe, natural, optional_text, size, truth
 from .base import Descriptor, NSObject, attribute
 from .foundation import NSArray, NSError
-from .library import FunctionArchive, FunctionState, MTLFunction, library_error, system_error
+from .library import HOST_FAILURES, FunctionArchive, FunctionState, MTLFunction, library_error, system_error
 from .owned import DeviceObject, Owned
 
 PIPELINE_DOMAIN = "SoftMetal"
@@ -212,8 +212,8 @@ def build_pipeline(
         code = asked.program.build(asked.kernel.name, constants, checked=device.state.options.checked)
     except CompileError as refused:
         return None, library_error(c.MTLLibraryErrorCompileFailure, str(refused))
-    except OSError as trouble:
-        return None, system_error(trouble)
+    except HOST_FAILURES as failure:
+        return None, system_error(failure)
     if code.static_threadgroup_bytes > limit:
         return None, NSError(
             PIPELINE_DOMAIN,
