@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .data_types import data_type
+from ..data_types import data_type
 from .kernels import KernelFunction
 from .lexer import close_angle, is_name
 from .scopes import walk
