@@ -31,13 +31,11 @@ class Bindings:
 
     __slots__ = (
         "_addresses",
+        "_device",
         "_dimensions",
         "_lengths",
-        "_limits",
         "_offsets",
         "_launch",
-        "_threadgroup_limit",
-        "_zeros",
         "allocations",
         "bound",
         "dirty",
@@ -47,30 +45,24 @@ class Bindings:
         "unaligned",
     )
 
-    def __init__(self, device: DeviceState) -> None:
-        self._zeros = device.zero_page.address
-        self._limits = device.profile.max_threads
-        self._threadgroup_limit = device.profile.threadgroup_memory
-        self._adopt(_copy(device.blank_launch))
+    def __init__(self, device: DeviceState, launch: Launch | None = None) -> None:
+        self._device = device
+        self._launch = copied = _copy(launch or device.blank_launch)
+        self._addresses = _Words.from_buffer(copied, Launch.buffers.offset)
+        self._lengths = _Words.from_buffer(copied, Launch.lengths.offset)
+        self._offsets = _Offsets.from_buffer(copied, Launch.tg_offsets.offset)
+        self._dimensions = _Dimensions.from_buffer(copied, Launch.threads.offset)
         self.allocations: list[Allocation | None] = [None] * SLOTS
         self.threadgroup: dict[int, int] = {}
         self.pipeline: PipelineState | None = None
         self.bound = self.inline = self.unaligned = 0
         self.dirty = True
 
-    def _adopt(self, state: Launch) -> None:
-        self._launch = state
-        self._addresses = _Words.from_buffer(state, Launch.buffers.offset)
-        self._lengths = _Words.from_buffer(state, Launch.lengths.offset)
-        self._offsets = _Offsets.from_buffer(state, Launch.tg_offsets.offset)
-        self._dimensions = _Dimensions.from_buffer(state, Launch.threads.offset)
-
     def snapshot(self) -> Bindings:
         """An independent copy."""
-        twin = Bindings.__new__(Bindings)
-        for name in ("_limits", "_threadgroup_limit", "_zeros", "bound", "inline", "pipeline", "unaligned", "dirty"):
-            setattr(twin, name, getattr(self, name))
-        twin._adopt(_copy(self._launch))
+        twin = Bindings(self._device, self._launch)
+        twin.pipeline, twin.dirty = self.pipeline, self.dirty
+        twin.bound, twin.inline, twin.unaligned = self.bound, self.inline, self.unaligned
         twin.allocations = list(self.allocations)
         twin.threadgroup = dict(self.threadgroup)
         return twin
@@ -95,7 +87,7 @@ class Bindings:
 
     def unbind(self, index: int) -> None:
         slot = self.slot(index)
-        self._addresses[slot] = self._zeros
+        self._addresses[slot] = self._device.zero_page.address
         self._lengths[slot] = 0
         self.allocations[slot] = None
         self.bound &= ~(1 << slot)
@@ -127,10 +119,10 @@ class Bindings:
                 f"threadgroup memory at index {slot}{self._kernel()}: {size} bytes, "
                 f"expected a multiple of {_THREADGROUP_STEP}"
             )
-        if size > self._threadgroup_limit:
+        if size > self._device.profile.threadgroup_memory:
             raise InvalidValue(
                 f"threadgroup memory at index {slot}{self._kernel()}: {size} bytes, "
-                f"the device has {self._threadgroup_limit}"
+                f"the device has {self._device.profile.threadgroup_memory}"
             )
         self.threadgroup[slot] = size
         self.dirty = True
@@ -153,9 +145,9 @@ class Bindings:
         x, y, z = group
         if not 0 < x * y * z <= pipeline.max_threads or pipeline.has_rules:
             self._check_group(pipeline, group)
-        most_x, most_y, most_z = self._limits
-        if x > most_x or y > most_y or z > most_z:
-            raise InvalidValue(f"kernel {pipeline.name}: threadgroup of {group}, the device allows {self._limits}")
+        limits = self._device.profile.max_threads
+        if x > limits[0] or y > limits[1] or z > limits[2]:
+            raise InvalidValue(f"kernel {pipeline.name}: threadgroup of {group}, the device allows {limits}")
         a, b, c = threads
         if indirect is None and (
             not 0 < a * b * c < _UINT64_END or a >= _UINT32_END or b >= _UINT32_END or c >= _UINT32_END
@@ -242,11 +234,11 @@ class Bindings:
                 )
             self._offsets[slot] = end
             end += length
-        if end > self._threadgroup_limit:
+        if end > self._device.profile.threadgroup_memory:
             raise InvalidValue(
                 f"kernel {pipeline.name}: {end} bytes of threadgroup memory "
                 f"({pipeline.code.static_threadgroup_bytes} of them its own variables), "
-                f"the device has {self._threadgroup_limit}"
+                f"the device has {self._device.profile.threadgroup_memory}"
             )
         self._launch.tg_bytes = end
 
