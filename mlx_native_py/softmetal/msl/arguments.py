@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ..data_types import data_type
 from ..program import Argument
 from .attributes import Attribute, attributes, is_attribute
-from .data_types import data_type
 from .evaluate import NotConstant
 from .lexer import close_angle, is_name
 from .unit import Unit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .data_types import data_type
+from ..data_types import data_type
 from .kernels import KernelFunction
 from .lexer import close_angle, is_name
 from .scopes import walk
