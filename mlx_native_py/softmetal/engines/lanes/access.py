@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from .address import POINTERS, Address, safe_pointers
+from .address import POINTERS, Address
+from .emit_gather import gather, mangled, scatter
 from .emit_runs import read_runs, write_runs
 from .frame import Frame, numbers
 from .layout import stored_bytes
-from .model import I32, IntType, PointerType, Type
+from .model import I32, IntType, Type
 from .shape import LANES, VARYING, WIDTH
 
-_MANGLED = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 _BITS = f"<{WIDTH} x i1>"
 _ALIKE = f"<{WIDTH} x i32> zeroinitializer"
-_EVERY = "splat (i1 true)"
 _PAGE = 4096  # the smallest there is; memory is readable by pages
 
 
@@ -22,7 +21,7 @@ def read(frame: Frame, kind: Type, address: Address, align: int) -> str:
     if frame.full and address.few(size) or address.own and address.is_contiguous(size):
         return read_runs(frame, kind, address, align)
     if address.is_contiguous(size) and _has_masks(frame, size):
-        name = f"@llvm.masked.load.v{WIDTH}{_mangled(kind)}.p0"
+        name = f"@llvm.masked.load.v{WIDTH}{mangled(kind)}.p0"
         frame.declare(f"declare {whole} {name}(ptr, i32, {_BITS}, {whole})")
         arguments = f"ptr {address.text}, i32 {align}, {_BITS} {_tested(frame)}, {whole} poison"
         return frame.let("loaded", f"call {whole} {name}({arguments})")
@@ -32,14 +31,7 @@ def read(frame: Frame, kind: Type, address: Address, align: int) -> str:
         return found if isinstance(kind, IntType) else frame.let("loaded", f"bitcast {plain} {found} to {whole}")
     if address.is_contiguous(size):
         return _read_nearby(frame, kind, address, align)
-    return _gather(frame, kind, address, align)
-
-
-def _gather(frame: Frame, kind: Type, address: Address, align: int) -> str:
-    whole = f"<{WIDTH} x {kind}>"
-    name = f"@llvm.masked.gather.v{WIDTH}{_mangled(kind)}.v{WIDTH}p0"
-    frame.declare(f"declare {whole} {name}({POINTERS}, i32, {_BITS}, {whole})")
-    return frame.let("gathered", f"call {whole} {name}({_chosen(frame, address, align)}, {whole} poison)")
+    return gather(frame, kind, address, align)
 
 
 def write(frame: Frame, kind: Type, values: str, address: Address, align: int) -> None:
@@ -53,21 +45,12 @@ def write(frame: Frame, kind: Type, values: str, address: Address, align: int) -
     elif frame.full and address.few(size) and write_runs(frame, kind, values, address, align):
         return
     elif address.is_contiguous(size) and _has_masks(frame, size):
-        name = f"@llvm.masked.store.v{WIDTH}{_mangled(kind)}.p0"
+        name = f"@llvm.masked.store.v{WIDTH}{mangled(kind)}.p0"
         frame.declare(f"declare void {name}({whole}, ptr, i32, {_BITS})")
         arguments = f"{whole} {values}, ptr {address.text}, i32 {align}, {_BITS} {_tested(frame)}"
         frame.emit(f"call void {name}({arguments})")
     else:
-        name = f"@llvm.masked.scatter.v{WIDTH}{_mangled(kind)}.v{WIDTH}p0"
-        frame.declare(f"declare void {name}({whole}, {POINTERS}, i32, {_BITS})")
-        frame.emit(f"call void {name}({whole} {values}, {_chosen(frame, address, align)})")
-
-
-def _chosen(frame: Frame, address: Address, align: int) -> str:
-    """The arguments of a gather or scatter that say where and who."""
-    if frame.native_masks:
-        return f"{POINTERS} {address.pointers(frame)}, i32 {align}, {_BITS} {frame.lanes()}"
-    return f"{POINTERS} {safe_pointers(frame, address)}, i32 {align}, {_BITS} {_EVERY}"
+        scatter(frame, kind, values, address, align)
 
 
 def _tested(frame: Frame) -> str:
@@ -86,10 +69,6 @@ def _has_masks(frame: Frame, size: int) -> bool:
     return size >= 4 or frame.native_masks
 
 
-def _mangled(kind: Type) -> str:
-    return "p0" if isinstance(kind, PointerType) else _MANGLED.get(str(kind), str(kind))
-
-
 def _read_nearby(frame: Frame, kind: Type, address: Address, align: int) -> str:
     """Small elements side by side: on one page, what a lane at work may read the idle ones may read as well."""
     whole, room = f"<{WIDTH} x {kind}>", WIDTH * stored_bytes(kind)
@@ -103,7 +82,7 @@ def _read_nearby(frame: Frame, kind: Type, address: Address, align: int) -> str:
     plain = frame.let("plain", f"load {whole}, ptr {address.text}, align {align}")
     frame.emit(f"br label %{done}")
     frame.label(far)
-    gathered = _gather(frame, kind, address, align)
+    gathered = gather(frame, kind, address, align)
     frame.emit(f"br label %{done}")
     frame.label(done)
     return frame.let("loaded", f"phi {whole} [ {plain}, %{near} ], [ {gathered}, %{far} ]")

@@ -43,8 +43,8 @@ class Control:
 
     def write(self) -> None:
         """All copies of all blocks; the chain in its order."""
-        if self.chain.ever_full:
-            for block in self.flow.order:
+        for block in self.flow.order:
+            if block in self.chain.full:
                 self._block(Frame(self.writer, block), f"all.{self.flow.index[block]}")
         for place, stop in enumerate(self.chain.stops):
             if stop.again:
@@ -84,7 +84,7 @@ class Control:
         if block in self.chain.landings:
             frame.emit(f"br label %all.{index}")
             return
-        if self.chain.ever_full:
+        if block in self.chain.full:
             everybody = frame.let("everybody", f"icmp eq i32 {waiting}, {ALL}")
             frame.emit(f"br i1 {everybody}, label %all.{index}, label %some.{index}")
             frame.label(f"some.{index}")
@@ -156,7 +156,7 @@ class Control:
 
     def _go(self, frame: Frame, target: Block, moves: list[Move]) -> None:
         """All lanes of the frame go to one block."""
-        if frame.full:
+        if frame.full and target in self.chain.full:
             for move in moves:
                 kind = lanes_type(move.phi.type) if move.varying else move.phi.type
                 frame.emit(f"store {kind} {move.text}, ptr {self.writer.kept[move.phi]}")
@@ -194,13 +194,15 @@ class Control:
     def _if_agreed(self, frame: Frame, moves: dict[Block, list[Move]]) -> None:
         """Leads all lanes on together where a scalar test, or else the mask, says that they go the same way."""
         end = frame.block.end
-        if end.opcode != "br":
+        if end.opcode != "br" or not self.chain.full.intersection(end.blocks):
             return
         found = agreement(frame, end.operands[0])
         if not found.useful:
             bits = frame.bits_of(frame.vector(end.operands[0]))
             found = Agreement(*(frame.let("everybody", f"icmp eq i32 {bits}, {mask}") for mask in (ALL, "0")))
         for target, test in zip(end.blocks, (found.yes, found.no), strict=True):
+            if target not in self.chain.full:
+                continue
             agreed, others = self.writer.name("agreed"), self.writer.name("others")
             frame.emit(f"br i1 {test}, label %{agreed}, label %{others}")
             frame.label(agreed)

@@ -43,6 +43,8 @@ class Writer:
     kept: dict[Value, str] = field(default_factory=dict)  # slot of a value that other blocks use
     last: dict[Value, str] = field(default_factory=dict)  # slot of what each lane left a loop with
     declarations: dict[str, None] = field(default_factory=dict)
+    helpers: dict[str, str] = field(default_factory=dict)  # functions that the code calls, by name
+    attributes: str = ""  # of every function, which say what the processor can do
     places: dict[Value, str] = field(default_factory=dict)  # of private memory
     groups: dict[Instruction, Group] = field(default_factory=dict)  # accesses that are made together
     native_masks: bool = False  # whether gathering the lanes of a mask is one instruction
@@ -107,6 +109,13 @@ class Frame:
 
     def declare(self, line: str) -> None:
         self.writer.declarations[line] = None
+
+    def helper(self, name: str, head: str, lines: Sequence[str]) -> str:
+        """A function of the module's own, written once."""
+        if name not in self.writer.helpers:
+            first = f"define internal {head} noinline nounwind {self.writer.attributes} {{"
+            self.writer.helpers[name] = "\n".join([first, *lines, "}"])
+        return name
 
     def shape(self, value: Value) -> Shape:
         return self.writer.analysis.seen(value, self.block)

@@ -10,6 +10,9 @@ from .flow import Loop
 from .model import Block
 from .shape import WIDTH
 
+# Instructions that are written both for all lanes and for some of them; beyond that, compiling takes too long.
+_MOST_TWICE = 1000
+
 
 @dataclass(frozen=True, eq=False)
 class Stop:
@@ -32,7 +35,7 @@ class Chain:
     stops: list[Stop]
     after: dict[Block, int]  # of each block of the function: the first stop behind it
     begins_apart: bool  # some simdgroup has fewer than 32 lanes
-    ever_full: bool  # some simdgroup has 32
+    full: set[Block]  # the blocks with a copy for all lanes together
 
     def __contains__(self, block: Block) -> bool:
         return block in self.apart or block in self.landings
@@ -59,4 +62,7 @@ def plan(analysis: Analysis) -> Chain:
             stops.append(Stop(block))
         after[block] = len(stops)
         stops += [Stop(loop.header, loop) for loop in ends.get(block, ())]
-    return Chain(apart, landings, stops, after, begins_apart, threads >= WIDTH)
+    full = set(flow.order) if threads >= WIDTH else set()
+    if not begins_apart and sum(len(block.instructions) for block in apart) > _MOST_TWICE:
+        full -= apart
+    return Chain(apart, landings, stops, after, begins_apart, full)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 
 from . import flow, private_arrays, small_vectors
@@ -22,6 +23,8 @@ ENTRY = "soft_lanes_entry"
 WATCH = "@__tsan_"  # callbacks of checked mode, which reports addresses as they are
 AVX512 = 16  # floats in a register
 _NAMES = re.compile(r'@("[^"]*"|[-\w$.]+)')
+_CALLS = re.compile(r'call void @"?([-\w$.]+)')
+_MOST_INLINED = 64  # calls of one function; more of them make code that takes long to compile
 # Hints of the optimiser, which refer to parts of the module that are not kept.
 _METADATA = re.compile(r",? ![\w.]+ !\d+|^.*\(metadata .*$", re.MULTILINE)
 _BY_ADDRESS = re.compile(r" (?:byval|sret|inalloca|preallocated|byref)\(")
@@ -46,14 +49,18 @@ def vectorise(text: str, entry: str, size: Size) -> str:
     private_arrays.rewrite(function)
     found = _analysed(function, size, exact=watched)
     groups = find_groups(function, lambda value: found.shape_of(value) or VARYING)
-    writer = Writer(found, groups=groups, native_masks=width == AVX512)
+    writer = Writer(found, groups=groups, native_masks=width == AVX512, attributes=_kept_attributes(module, function))
     lines = _write(writer, function, size)
     head = f"define void @{ENTRY}(ptr {function.parameters[0].text}, ptr %fiber, i32 %simdgroup)"
-    attributes = " ".join(_KEPT_ATTRIBUTE.findall(_attributes(module, function)))
-    if width == AVX512:
-        attributes = f'{_WIDTHS.sub("", attributes)} "min-legal-vector-width"="512" "prefer-vector-width"="512"'
-    body = "\n".join([f"{head} nounwind {attributes} {{", *lines, "}", ""])
+    body = "\n".join([f"{head} nounwind {writer.attributes} {{", *lines, "}", *writer.helpers.values(), ""])
     return _assemble(module, entry, body, list(writer.declarations))
+
+
+def _kept_attributes(module: Module, function: Function) -> str:
+    attributes = " ".join(_KEPT_ATTRIBUTE.findall(_attributes(module, function)))
+    if _register_width(module) != AVX512:
+        return attributes
+    return f'{_WIDTHS.sub("", attributes)} "min-legal-vector-width"="512" "prefer-vector-width"="512"'
 
 
 def _read_boxes(function: Function) -> None:
@@ -156,10 +163,20 @@ def _assemble(module: Module, entry: str, body: str, declarations: list[str]) ->
             raise Declined(f"{function.name} is not inlined, and its lanes exchange values")
         if f'@"{function.name}"(' in body and _BY_ADDRESS.search(function.head):
             raise Declined(f"{function.name} is not inlined, and takes an argument by address")
+    for name, count in Counter(_CALLS.findall(body)).items():
+        if count > _MOST_INLINED and name in needed:
+            needed[name] = _not_inlined(module, needed[name])
     groups = [f"attributes {name} = {{ {words} }}" for name, words in module.attributes.items()]
     types = [f"{name} = type {replace(kind, name='')}" for name, kind in module.types.items()]
     texts = [_METADATA.sub("", function.text) for function in needed.values()]
     return "\n".join([module.header, *types, *module.globals.values(), *declarations, body, *texts, *groups, ""])
+
+
+def _not_inlined(module: Module, function: FunctionText) -> FunctionText:
+    head, number, rest = re.split(r" (#\d+)", function.head, maxsplit=1) if " #" in function.head else ("", "", "")
+    if not number or "alwaysinline" in module.attributes.get(number, ""):
+        return function
+    return replace(function, head=f"{head} noinline {number}{rest}")
 
 
 def _is_visible(function: FunctionText) -> bool:
