@@ -1,6 +1,9 @@
 // out = x w^T for weights in GGML's blocks, and their values.
 #include "shared/ggml_blocks.h"
+#include "shared/ggml_quads.h"
+#include "shared/lane_matmul.h"
 #include "shared/matvec.h"
+#include "shared/quad_matvec.h"
 #include "shared/tiled_matmul.h"
 
 // A matrix of blocks as the products read it.
@@ -36,6 +39,20 @@ kernel void ggml_mv(device const T *x [[buffer(0)]],
 }
 
 template <typename Block, typename T>
+kernel void ggml_quad(device const T *x [[buffer(0)]],
+                      device const uchar *w [[buffer(1)]],
+                      device T *out [[buffer(2)]],
+                      device const uint *ids [[buffer(3)]],
+                      constant MatmulShape &shape [[buffer(4)]],
+                      uint3 group [[threadgroup_position_in_grid]],
+                      uint simd [[simdgroup_index_in_threadgroup]],
+                      uint simds [[simdgroups_per_threadgroup]],
+                      uint lane [[thread_index_in_simdgroup]]) {
+  const QuadBlocks<Block> weights(w, depth_of(shape), shape.columns);
+  quad_matvec(weights, x, x, out, ids, shape, group, simd, simds, lane);
+}
+
+template <typename Block, typename T>
 kernel void ggml_mm(device const T *x [[buffer(0)]],
                     device const uchar *w [[buffer(1)]],
                     device T *out [[buffer(2)]],
@@ -48,6 +65,20 @@ kernel void ggml_mm(device const T *x [[buffer(0)]],
   threadgroup float memory[TILE_FLOATS];
   const Blocks<Block> weights(w, shape.depth, shape.columns);
   tiled_matmul(weights, x, x, out, starts, order, shape, memory, group, simd, thread_index);
+}
+
+template <typename Block, typename T>
+kernel void ggml_lane(device const T *x [[buffer(0)]],
+                      device const uchar *w [[buffer(1)]],
+                      device T *out [[buffer(2)]],
+                      device const uint *starts [[buffer(3)]],
+                      device const uint *order [[buffer(4)]],
+                      constant MatmulShape &shape [[buffer(5)]],
+                      uint3 group [[threadgroup_position_in_grid]],
+                      uint lane [[thread_index_in_simdgroup]]) {
+  threadgroup float memory[LANE_FLOATS];
+  const Blocks<Block> weights(w, shape.depth, shape.columns);
+  lane_matmul(weights, x, x, out, starts, order, shape, memory, group, lane);
 }
 
 // out[i, :] = w[ids[i], :], or zeros where there is no such row; all rows in order where `gathers` is 0. A thread for
@@ -71,6 +102,8 @@ kernel void ggml_rows(device const uchar *w [[buffer(0)]],
 
 #define FOR_TYPE(B, name, T) \
   template [[host_name("ggml_mv_" #B "_" #name)]] kernel decltype(ggml_mv<B, T>) ggml_mv<B, T>; \
+  template [[host_name("ggml_quad_" #B "_" #name)]] kernel decltype(ggml_quad<B, T>) ggml_quad<B, T>; \
+  template [[host_name("ggml_lane_" #B "_" #name)]] kernel decltype(ggml_lane<B, T>) ggml_lane<B, T>; \
   template [[host_name("ggml_mm_" #B "_" #name)]] kernel decltype(ggml_mm<B, T>) ggml_mm<B, T>; \
   template [[host_name("ggml_rows_" #B "_" #name)]] kernel decltype(ggml_rows<B, T>) ggml_rows<B, T>;
 #define FOR_FORMAT(B) FOR_TYPE(B, f32, float) FOR_TYPE(B, f16, half) FOR_TYPE(B, bf16, bfloat)

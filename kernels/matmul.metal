@@ -1,22 +1,10 @@
 // out = alpha * x w^T + beta * c with float sums; dense weights, of x's type or of a smaller one beside f32 rows.
+#include "shared/dense.h"
+#include "shared/lane_matmul.h"
 #include "shared/matvec.h"
+#include "shared/row_matvec.h"
 #include "shared/tiled_matmul.h"
 #include "shared/vecmat.h"
-
-// Values where they lie; a row's values lie side by side.
-template <typename T>
-struct Dense {
-  enum { SPAN = 32, BIASED = 0, WHOLE = 0 };
-  device const T *values;
-  ulong row_step;
-  uint length;
-  METAL_FUNC void move(ulong elements) thread { values += elements; }
-  template <typename Put>
-  METAL_FUNC void unpack(uint row, uint span, thread Put &put) const thread {
-    put_values<SPAN>(values + row * row_step + span * SPAN, length - span * SPAN, put);
-  }
-  METAL_FUNC float2 factors(uint, uint) const thread { return float2(1.0f, 0.0f); }
-};
 
 template <typename T, typename V>
 kernel void matmul_mv(device const T *x [[buffer(0)]],
@@ -30,6 +18,20 @@ kernel void matmul_mv(device const T *x [[buffer(0)]],
                       uint simds [[simdgroups_per_threadgroup]],
                       uint lane [[thread_index_in_simdgroup]]) {
   matvec(Dense<V>{w, shape.w_row, shape.depth}, x, c, out, ids, shape, group, simd, simds, lane);
+}
+
+template <typename T, typename V>
+kernel void matmul_row(device const T *x [[buffer(0)]],
+                       device const V *w [[buffer(1)]],
+                       device const T *c [[buffer(2)]],
+                       device T *out [[buffer(3)]],
+                       device const uint *ids [[buffer(4)]],
+                       constant MatmulShape &shape [[buffer(5)]],
+                       uint3 group [[threadgroup_position_in_grid]],
+                       uint simd [[simdgroup_index_in_threadgroup]],
+                       uint simds [[simdgroups_per_threadgroup]],
+                       uint lane [[thread_index_in_simdgroup]]) {
+  row_matvec(Dense<V>{w, shape.w_row, shape.depth}, x, c, out, ids, shape, group, simd, simds, lane);
 }
 
 template <typename T, typename V>
@@ -58,6 +60,21 @@ kernel void matmul_mm(device const T *x [[buffer(0)]],
   threadgroup float memory[TILE_FLOATS];
   const Dense<V> weights = {w, shape.w_row, shape.transposed ? shape.depth : shape.columns};
   tiled_matmul(weights, x, c, out, starts, order, shape, memory, group, simd, thread_index);
+}
+
+template <typename T, typename V>
+kernel void matmul_lane(device const T *x [[buffer(0)]],
+                        device const V *w [[buffer(1)]],
+                        device const T *c [[buffer(2)]],
+                        device T *out [[buffer(3)]],
+                        device const uint *starts [[buffer(4)]],
+                        device const uint *order [[buffer(5)]],
+                        constant MatmulShape &shape [[buffer(6)]],
+                        uint3 group [[threadgroup_position_in_grid]],
+                        uint lane [[thread_index_in_simdgroup]]) {
+  threadgroup float memory[LANE_FLOATS];
+  const Dense<V> weights = {w, shape.w_row, shape.transposed ? shape.depth : shape.columns};
+  lane_matmul(weights, x, c, out, starts, order, shape, memory, group, lane);
 }
 
 // Rows sorted by the expert that each one's id names: a simdgroup for each expert, and one for the ids that name none.
@@ -96,7 +113,9 @@ kernel void matmul_route(device const uint *ids [[buffer(0)]],
 
 #define FOR_TYPES(x, T, w, V) \
   template [[host_name("matmul_mv_" #x "_" #w)]] kernel decltype(matmul_mv<T, V>) matmul_mv<T, V>; \
+  template [[host_name("matmul_row_" #x "_" #w)]] kernel decltype(matmul_row<T, V>) matmul_row<T, V>; \
   template [[host_name("matmul_vm_" #x "_" #w)]] kernel decltype(matmul_vm<T, V>) matmul_vm<T, V>; \
+  template [[host_name("matmul_lane_" #x "_" #w)]] kernel decltype(matmul_lane<T, V>) matmul_lane<T, V>; \
   template [[host_name("matmul_mm_" #x "_" #w)]] kernel decltype(matmul_mm<T, V>) matmul_mm<T, V>;
 FOR_TYPES(f32, float, f32, float)
 FOR_TYPES(f16, half, f16, half)

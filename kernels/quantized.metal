@@ -1,6 +1,9 @@
 // out = x w^T (or x w) for weights w = scale * q + bias in groups, and the ways between such weights and plain ones.
 #include "shared/affine.h"
+#include "shared/affine_quads.h"
+#include "shared/lane_matmul.h"
 #include "shared/matvec.h"
+#include "shared/quad_matvec.h"
 #include "shared/tiled_matmul.h"
 #include "shared/vecmat.h"
 
@@ -18,6 +21,23 @@ kernel void quantized_mv(device const T *x [[buffer(0)]],
                          uint simds [[simdgroups_per_threadgroup]],
                          uint lane [[thread_index_in_simdgroup]]) {
   matvec(affine(w, scales, biases, layout), x, x, out, ids, shape, group, simd, simds, lane);
+}
+
+template <typename T>
+kernel void quantized_quad(device const T *x [[buffer(0)]],
+                           device const uint *w [[buffer(1)]],
+                           device const uchar *scales [[buffer(2)]],
+                           device const uchar *biases [[buffer(3)]],
+                           device T *out [[buffer(4)]],
+                           device const uint *ids [[buffer(5)]],
+                           constant MatmulShape &shape [[buffer(6)]],
+                           constant AffineLayout &layout [[buffer(7)]],
+                           uint3 group [[threadgroup_position_in_grid]],
+                           uint simd [[simdgroup_index_in_threadgroup]],
+                           uint simds [[simdgroups_per_threadgroup]],
+                           uint lane [[thread_index_in_simdgroup]]) {
+  const QuadAffine weights = quad_affine(w, scales, biases, depth_of(shape), layout.rows);
+  quad_matvec(weights, x, x, out, ids, shape, group, simd, simds, lane);
 }
 
 template <typename T>
@@ -49,6 +69,22 @@ kernel void quantized_mm(device const T *x [[buffer(0)]],
                          uint thread_index [[thread_index_in_threadgroup]]) {
   threadgroup float memory[TILE_FLOATS];
   tiled_matmul(affine(w, scales, biases, layout), x, x, out, starts, order, shape, memory, group, simd, thread_index);
+}
+
+template <typename T>
+kernel void quantized_lane(device const T *x [[buffer(0)]],
+                           device const uint *w [[buffer(1)]],
+                           device const uchar *scales [[buffer(2)]],
+                           device const uchar *biases [[buffer(3)]],
+                           device T *out [[buffer(4)]],
+                           device const uint *starts [[buffer(5)]],
+                           device const uint *order [[buffer(6)]],
+                           constant MatmulShape &shape [[buffer(7)]],
+                           constant AffineLayout &layout [[buffer(8)]],
+                           uint3 group [[threadgroup_position_in_grid]],
+                           uint lane [[thread_index_in_simdgroup]]) {
+  threadgroup float memory[LANE_FLOATS];
+  lane_matmul(affine(w, scales, biases, layout), x, x, out, starts, order, shape, memory, group, lane);
 }
 
 // T(T(scale * q) + bias): a rounding after each step, as MLX has it.
@@ -146,6 +182,8 @@ kernel void quantize(device const T *x [[buffer(0)]],
 #define FOR_TYPE(name, T) \
   template [[host_name("quantized_mv_" #name)]] kernel decltype(quantized_mv<T>) quantized_mv<T>; \
   template [[host_name("quantized_vm_" #name)]] kernel decltype(quantized_vm<T>) quantized_vm<T>; \
+  template [[host_name("quantized_quad_" #name)]] kernel decltype(quantized_quad<T>) quantized_quad<T>; \
+  template [[host_name("quantized_lane_" #name)]] kernel decltype(quantized_lane<T>) quantized_lane<T>; \
   template [[host_name("quantized_mm_" #name)]] kernel decltype(quantized_mm<T>) quantized_mm<T>; \
   template [[host_name("dequantize_" #name)]] kernel decltype(dequantize<T>) dequantize<T>; \
   template [[host_name("quantize_" #name)]] kernel decltype(quantize<T>) quantize<T>;

@@ -16,7 +16,7 @@ import numpy as np
 
 from . import settings
 from .dtypes import DType, narrowed
-from .errors import DeviceNotFound, EncoderStateError, ForkedProcessError, InvalidArgument
+from .errors import AFTER_FORK, DeviceNotFound, EncoderStateError, ForkedProcessError, InvalidArgument
 from .memory.allocation import Allocation, adopt, allocate, allocation_behind, over_pages
 from .memory.buffer import Array, MlxBuffer, as_array
 from .memory.residency import open_residency
@@ -268,7 +268,7 @@ class MlxDevice:
         if self._closed:
             raise EncoderStateError(f"{self!r} is closed")
         if os.getpid() != self._pid:
-            raise ForkedProcessError(f"{self!r} was opened in process {self._pid}; open another one after a fork")
+            raise ForkedProcessError(f"{self!r} was opened in process {self._pid} before a fork; {AFTER_FORK}")
 
     def close(self) -> None:
         """Waits for what is committed and lets go of the queue; buffers stay readable. Twice is once."""

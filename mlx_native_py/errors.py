@@ -135,8 +135,11 @@ class BackendError(MlxError, RuntimeError):
     """
 
 
+AFTER_FORK = "a forked child cannot use Metal; start it by the spawn method (multiprocessing.get_context('spawn'))"
+
+
 class ForkedProcessError(MlxError, RuntimeError):
-    """A device was opened before a fork and used after it; open another in the child process.
+    """Metal was in use before a fork and is used after it; start processes by the spawn method instead.
 
     >>> issubclass(ForkedProcessError, RuntimeError)
     True

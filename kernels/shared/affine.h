@@ -1,4 +1,4 @@
-// Weights in groups that share a scale and a bias (2, 3, 4, 6 or 8 bits, packed from the lowest bit up), or mxfp4.
+// Weights in groups that share a scale and a bias (2, 3, 4, 5, 6 or 8 bits, packed from the lowest bit up), or mxfp4.
 #pragma once
 #include <metal_stdlib>
 using namespace metal;

@@ -5,29 +5,11 @@
 // of each expert's first row in `order`, and a last pseudo expert holds the rows whose id is none.
 #pragma once
 #include "shared/matmul_shape.h"
+#include "shared/tile_rows.h"
 #include "shared/weights.h"
 
 constant constexpr uint TILE_M = 32, TILE_N = 64, TILE_K = 32;
 constant constexpr uint TILE_FLOATS = TILE_K * TILE_N + TILE_M * TILE_K;
-
-// The rows of a tile: all of one matrix.
-struct TileRows {
-  uint expert, first, end;
-};
-
-METAL_FUNC TileRows tile_rows(constant MatmulShape &shape, device const uint *starts, uint tile) {
-  if (shape.experts == 0) {
-    return {0, tile * TILE_M, min(tile * TILE_M + TILE_M, shape.rows)};
-  }
-  for (uint expert = 0; expert <= shape.experts; ++expert) {
-    const uint first = starts[expert] + tile * TILE_M, end = starts[expert + 1];
-    if (first < end) {
-      return {expert, first, min(first + TILE_M, end)};
-    }
-    tile -= (end - starts[expert] + TILE_M - 1) / TILE_M;
-  }
-  return {0, 0, 0};
-}
 
 template <typename W>
 METAL_FUNC void stage_weights(W w, threadgroup float *tile, constant MatmulShape &shape, uint column, uint k,
@@ -66,7 +48,7 @@ template <typename W, typename T>
 METAL_FUNC void tiled_matmul(W w, device const T *x, device const T *c, device T *out, device const uint *starts,
                              device const uint *order, constant MatmulShape &shape, threadgroup float *memory,
                              uint3 group, uint simd, uint thread_index) {
-  const TileRows rows = tile_rows(shape, starts, group.y);
+  const TileRows rows = tile_rows(shape, starts, group.y, TILE_M);
   if (rows.first >= rows.end) {
     return;
   }

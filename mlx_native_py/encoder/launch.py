@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from .nodes import DispatchKind, Size
 __all__ = ["Launch", "plan_launch"]
 
 _MOST = 1 << 32  # MSL's positions in the grid are 32 bits wide
+_MOST_THREADS = 1 << 64
 _USUAL = 256  # threads of a group whose size was left open
 _CACHED = 1024  # shapes kept per pipeline
 _STEP = 16  # threadgroup memory comes in steps
@@ -45,6 +47,9 @@ def plan_launch(pipeline: Pipeline, threads: Any, threadgroups: Any, group: Any,
     _check_group(pipeline, size)
     if kind is DispatchKind.ThreadGroups and any(g * s >= _MOST for g, s in zip(grid, size, strict=True)):
         raise InvalidArgument(f"{_name(pipeline)}: {grid} threadgroups of {size} have 2**32 or more threads in a row")
+    total = math.prod(grid) * (math.prod(size) if kind is DispatchKind.ThreadGroups else 1)
+    if total >= _MOST_THREADS:
+        raise InvalidArgument(f"{_name(pipeline)}: {kind.value}={grid} are {total} threads, expected fewer than 2**64")
     launch = Launch(kind is DispatchKind.Threads, grid, size, _shared(pipeline, shared))
     try:
         if len(pipeline.launches) >= _CACHED:

@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from ..errors import BackendError, EncoderStateError, ForkedProcessError, WaitTimeout
+from ..errors import AFTER_FORK, BackendError, EncoderStateError, ForkedProcessError, WaitTimeout
 from ..profiling import kernel_profile
 from ..profiling.kernel_profile import MEASURED, SIMULATED, CommandBufferEntry
 from .ticket import Ticket
@@ -154,7 +154,7 @@ class Submissions:
     def _await(self, ticket: Ticket, deadline: float | None, timeout: float | None) -> None:
         step = _FIRST_SLICE
         if os.getpid() != self._pid:
-            raise ForkedProcessError(f"{ticket!r} belongs to process {self._pid}, which this one was forked from")
+            raise ForkedProcessError(f"{ticket!r} belongs to process {self._pid} from before a fork; {AFTER_FORK}")
         while not ticket.done():
             left = _LONGEST_SLICE
             if deadline is not None:

@@ -10,6 +10,7 @@ __all__ = ["Capabilities", "SIMDGROUP_WIDTH", "probe", "unsupported"]
 # Apple's families are numbered 1001, 1002, ...; asking by number needs no constant of a newer SDK.
 _APPLE_FAMILIES = range(1001, 1021)
 _METAL3 = 5001
+_GPUS = "applegpu"  # how the architectures of all of Apple's begin
 _ICB_NEEDS_NO_HELP_FROM = 9
 
 SIMDGROUP_WIDTH = 32
@@ -30,6 +31,7 @@ class Capabilities:
     metal3: bool
     paravirtual: bool
     unified_memory: bool
+    vector_lanes: bool  # a simdgroup is a vector of a CPU: loads side by side are cheap, scattered ones are not
     max_threads_per_threadgroup: tuple[int, int, int]
     max_threadgroup_memory: int
     max_buffer_length: int
@@ -50,6 +52,7 @@ class Capabilities:
 def probe(metal: Any, device: Any) -> Capabilities:
     """Asks `device` (of either kind) what it can do; `metal` is the namespace it came from."""
     name = str(device.name())
+    architecture = str(device.architecture().name()) if device.respondsToSelector_(b"architecture") else None
     family = max((number - 1000 for number in _APPLE_FAMILIES if device.supportsFamily_(number)), default=0)
     paravirtual = "virtual" in name.lower()
     metal3 = bool(device.supportsFamily_(_METAL3))
@@ -58,11 +61,12 @@ def probe(metal: Any, device: Any) -> Capabilities:
     options = metal.MTLCompileOptions.alloc().init()
     return Capabilities(
         name=name,
-        architecture=str(device.architecture().name()) if device.respondsToSelector_(b"architecture") else None,
+        architecture=architecture,
         apple_family=family,
         metal3=metal3,
         paravirtual=paravirtual,
         unified_memory=bool(device.hasUnifiedMemory()),
+        vector_lanes=architecture is not None and not architecture.startswith(_GPUS),
         max_threads_per_threadgroup=(int(width), int(height), int(depth)),
         max_threadgroup_memory=int(device.maxThreadgroupMemoryLength()),
         max_buffer_length=int(device.maxBufferLength()),

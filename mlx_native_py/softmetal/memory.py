@@ -1,21 +1,16 @@
-"""Device memory: pages inside one reserved range of addresses, each allocation followed by a guarded gap."""
+"""Device memory: whole pages, followed by a gap that faults; where there are too many of them, small ones share."""
 
 from __future__ import annotations
 
 import ctypes
-import mmap
-import sys
 import threading
 from collections import deque
 from functools import lru_cache
 
-PAGE = mmap.PAGESIZE
-_READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
-_NO_ACCESS = 0
-_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x40 if sys.platform == "darwin" else 0x4000)
-_FIXED = 0x10
-_RESERVE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-_MAP_FAILED = ctypes.c_void_p(-1).value
+from .pages import PAGE, addresses_are_limited, close_pages, empty_pages, mappings, open_pages, pages, reserve
+
+__all__ = ["Allocation", "Arena", "PAGE", "Places", "Slab", "allocate", "arena", "pages", "view"]
+
 _BUFFER_WRITABLE = 0x200  # PyBUF_WRITE
 
 _view = ctypes.pythonapi.PyMemoryView_FromMemory
@@ -29,75 +24,50 @@ def view(address: int, length: int) -> memoryview:
     return result
 
 
-def pages(length: int) -> int:
-    """`length` rounded up to whole pages."""
-    return -(-length // PAGE) * PAGE
+class Places:
+    """Reserved addresses, which grow in steps; freed ones rest before they are used again, so that stale ones fault."""
 
-
-class Arena:
-    """The reserved range; freed addresses rest for long before they are used again, so that stale ones fault."""
-
-    SIZES = tuple(1 << bits for bits in (44, 42, 40, 38, 36, 34))
     RESTING = 4096  # how many freed places rest at least
 
-    def __init__(self) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._libc.mmap.restype = ctypes.c_void_p
-        self._libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-        self._libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-        self._lock = threading.RLock()
-        self.base, self.size = self._reserve()
-        # Wide enough that an index gone astray hits no other allocation, narrow enough that addresses last.
-        self._gap = max(PAGE, self.size >> 18)
-        self._next = self.base
+    def __init__(self, most: int, step: int) -> None:
+        self._most = most
+        self._step = step
+        self._regions: list[tuple[int, int]] = []
+        self._next = self._end = 0
         self._freed: deque[tuple[int, int]] = deque()
         self._holes: list[tuple[int, int]] = []
 
-    def _reserve(self) -> tuple[int, int]:
-        for length in self.SIZES:
-            address = self._libc.mmap(None, length, _NO_ACCESS, _RESERVE, -1, 0)
-            if address != _MAP_FAILED:
-                return address, length
-        raise MemoryError(f"cannot reserve {self.SIZES[-1]} bytes of addresses")
-
     def __contains__(self, address: int) -> bool:
-        return self.base <= address < self.base + self.size
+        return any(base <= address < base + size for base, size in self._regions)
 
-    def allocate(self, length: int) -> int | None:
-        """The address of zeroed pages, or None when there are no more.
-
-        Linux gives a process some 65000 mappings; each allocation takes two, because of its guard page.
-        """
-        wanted = pages(length) + self._gap
-        with self._lock:
-            address = self._place(wanted)
-        if address is None:
-            return None
-        if self._libc.mprotect(address, pages(length), _READ_WRITE):
-            self._freed.append((address, wanted))
-            return None
-        return address
-
-    def free(self, address: int, length: int) -> None:
-        """Gives the pages back; from now on any access to them faults."""
-        self._libc.mmap(address, pages(length), _NO_ACCESS, _RESERVE | _FIXED, -1, 0)
-        self._freed.append((address, pages(length) + self._gap))
-
-    def discard(self, address: int, length: int) -> None:
-        """Drops the contents, keeping the pages usable and zeroed."""
-        self._libc.mmap(address, pages(length), _READ_WRITE, _RESERVE | _FIXED, -1, 0)
-
-    def _place(self, wanted: int) -> int | None:
+    def take(self, wanted: int) -> int | None:
+        """An address with so many bytes behind it that nobody else has."""
         if len(self._freed) >= 2 * self.RESTING:
             self._merge(self.RESTING)
         address = self._from_holes(wanted)
-        if address is not None:
-            return address
-        if self._next + wanted <= self.base + self.size:
-            self._next += wanted
-            return self._next - wanted
-        self._merge(0)
-        return self._from_holes(wanted)
+        if address is None and (self._next + wanted <= self._end or self._grow(wanted)):
+            address, self._next = self._next, self._next + wanted
+        if address is None:
+            self._merge(0)
+            address = self._from_holes(wanted)
+        return address
+
+    def give_back(self, address: int, length: int) -> None:
+        self._freed.append((address, length))
+
+    def _grow(self, wanted: int) -> bool:
+        """Reserves more, twice as much each time, or less where the system refuses."""
+        size = min(max(self._step, wanted), self._most - sum(size for _, size in self._regions))
+        while size >= wanted:
+            base = reserve(size)
+            if base is not None:
+                self._holes.append((self._next, self._end - self._next))
+                self._regions.append((base, size))
+                self._next, self._end = base, base + size
+                self._step = 2 * size
+                return True
+            size //= 2
+        return False
 
     def _from_holes(self, wanted: int) -> int | None:
         for index, (address, length) in enumerate(self._holes):
@@ -117,6 +87,120 @@ class Arena:
             else:
                 merged.append((address, length))
         self._holes = merged
+
+
+class Slab:
+    """Cells of one size in one mapping."""
+
+    def __init__(self, address: int, cell: int, count: int) -> None:
+        self.address = address
+        self.length = cell * count
+        self.count = count
+        self.free = deque(address + cell * i for i in range(count))
+
+
+class Arena:
+    """All device memory of a process. Its methods may be called from several threads at once."""
+
+    SHARED = 1 << 20  # allocations up to this size may share a mapping
+    SLAB = 1 << 20
+    CELLS = 8  # that a slab has at least
+
+    def __init__(self, *, most: int = 1 << 44, step: int = 1 << 36, gap: int = 1 << 26, guarded: int = 0) -> None:
+        # Gaps are wide enough that an index gone astray hits no other allocation, where there are addresses for it.
+        limited = addresses_are_limited()
+        self._gap = PAGE if limited else gap
+        self._places = Places(most, Arena.SLAB if limited else step)
+        # Each allocation in a place of its own takes two mappings; half of all are left to others.
+        self._guarded_left = guarded or mappings() // 4
+        self._lock = threading.Lock()
+        self._returned: deque[tuple[int, int]] = deque()
+        self._slabs: dict[int, list[Slab]] = {}  # with free cells, by the size of a cell
+        self._cells: dict[int, tuple[Slab, int]] = {}  # in use, by address
+        self._unclosed: deque[tuple[int, int]] = deque()
+
+    def __contains__(self, address: int) -> bool:
+        return address in self._places
+
+    def allocate(self, length: int) -> int | None:
+        """The address of zeroed pages, or None when there are no more."""
+        size = pages(length)
+        with self._lock:
+            self._take_back()
+            address = self._open(size) if self._guarded_left > 0 or size > self.SHARED else None
+            return self._cell(size) if address is None and size <= self.SHARED else address
+
+    def free(self, address: int, length: int) -> None:
+        """Gives the pages back. Any access to them faults from now on, unless others share their mapping.
+
+        A finalizer may call it in the middle of any other call; that one, or the next, does the work then.
+        """
+        self._returned.append((address, length))
+        while self._returned and self._lock.acquire(blocking=False):
+            try:
+                self._take_back()
+            finally:
+                self._lock.release()
+
+    def discard(self, address: int, length: int) -> None:
+        """Drops the contents, keeping the pages usable and zeroed."""
+        if not empty_pages(address, pages(length)):
+            ctypes.memset(address, 0, length)
+
+    def _open(self, size: int) -> int | None:
+        address = self._places.take(size + self._gap)
+        if address is None:
+            return None
+        if not open_pages(address, size):
+            self._places.give_back(address, size + self._gap)
+            return None
+        self._guarded_left -= 1
+        return address
+
+    def _close(self, address: int, size: int) -> None:
+        """A place that cannot be closed now is not used again before it is."""
+        if not close_pages(address, size):
+            self._unclosed.append((address, size))
+            return
+        self._guarded_left += 1
+        self._places.give_back(address, size + self._gap)
+
+    def _take_back(self) -> None:
+        for _ in range(len(self._unclosed)):
+            self._close(*self._unclosed.popleft())
+        while self._returned:
+            address, length = self._returned.popleft()
+            if address in self._cells:
+                self._free_cell(address)
+            else:
+                self._close(address, pages(length))
+
+    def _cell(self, size: int) -> int | None:
+        cell = 1 << (size - 1).bit_length()
+        slabs = self._slabs.setdefault(cell, [])
+        if not slabs:
+            count = max(self.CELLS, self.SLAB // cell)
+            address = self._open(cell * count)
+            if address is None:
+                return None
+            slabs.append(Slab(address, cell, count))
+        slab = slabs[-1]
+        found = slab.free.popleft()
+        self._cells[found] = slab, cell
+        if not slab.free:
+            slabs.pop()
+        return found
+
+    def _free_cell(self, address: int) -> None:
+        slab, cell = self._cells.pop(address)
+        self.discard(address, cell)
+        slabs = self._slabs[cell]
+        if not slab.free:
+            slabs.append(slab)
+        slab.free.append(address)
+        if len(slab.free) == slab.count:
+            slabs.remove(slab)
+            self._close(slab.address, slab.length)
 
 
 @lru_cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..errors import ForkedProcessError
+
 
 class MetalMisuse(RuntimeError):
     """A call that Metal answers with an abort, with silence or with undefined behaviour."""
@@ -15,5 +17,5 @@ class QueueFull(MetalMisuse, TimeoutError):
     """Every command buffer of a queue is taken and nothing on the way can give one back."""
 
 
-class ForkedProcess(MetalMisuse):
+class ForkedProcess(MetalMisuse, ForkedProcessError):
     """A device, opened before a fork, was used in the child."""

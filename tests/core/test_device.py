@@ -201,18 +201,21 @@ def test_close_waits_for_what_is_committed(backend: Backend) -> None:
 
 
 @pytest.mark.soft
-def test_a_forked_child_must_open_its_own() -> None:
+def test_a_forked_child_is_told_the_same_by_all() -> None:
     device = MlxDevice("soft")
     reader, writer = multiprocessing.Pipe(duplex=False)
     pid = os.fork()
     if pid == 0:
         try:
-            device.empty(4)
-            writer.send("no error")
-        except ForkedProcessError as error:
-            writer.send(str(error))
+            for call in (lambda: device.empty(4), device.command_encoder, lambda: MlxDevice("soft")):
+                try:
+                    call()
+                    writer.send("no error")
+                except ForkedProcessError as error:
+                    writer.send(str(error))
         finally:
             os._exit(0)
     os.waitpid(pid, 0)
-    assert "open another one after a fork" in reader.recv()
+    told = [reader.recv() for _ in range(3)]
+    assert [f"process {os.getpid()} " in text and "by the spawn method" in text for text in told] == [True] * 3
     assert device.empty(4).fill(1).numpy().sum() == 4

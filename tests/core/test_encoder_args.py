@@ -160,6 +160,8 @@ WRONG_SHAPES: list[tuple[dict[str, Any], str]] = [
     ({"threads": 4, "group": 2048}, "has 2048 threads; this kernel allows at most 1024"),
     ({"threads": 4, "group": (32, 32, 2)}, "has 2048 threads"),
     ({"threadgroups": 1 << 31, "group": 2}, "2..32 or more threads"),
+    ({"threads": (2**22, 2**21, 2**21)}, "are 18446744073709551616 threads, expected fewer than 2..64"),
+    ({"threadgroups": (2**22, 2**21, 2**16), "group": 32}, "are 18446744073709551616 threads"),
     ({"threads": 4, "shared": (16,)}, "has no threadgroup arguments; shared= gives 1 lengths"),
 ]
 

@@ -18,7 +18,7 @@ from mlx_native_py import InvalidArgument, ModelFileError
 from mlx_native_py.models.extras import MissingExtra, extra
 from mlx_native_py.models.fetch import MODELS, fetch
 from mlx_native_py.models.tokenizer import Tokenizer
-from mlx_native_py.models.tokenizer_bpe import PRE_TOKENIZERS
+from mlx_native_py.models.tokenizer.bpe import PRE_TOKENIZERS
 from mlx_native_py.weights import open_gguf
 from models.vocabularies import LINES, USER_DEFINED, byte_level, cats, trained, words
 

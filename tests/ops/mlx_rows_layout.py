@@ -51,5 +51,5 @@ ROWS = [
     MlxRow("take", (X, IDS), {"axis": 1}, exact=True, note="inner"),
     MlxRow("take", (X, IDS), {"axis": -1}, exact=True, note="last"),
     MlxRow("embedding", (np.uint32([3, 1]), normal(4, 9)), mlx=lambda mx, ids, table: table[ids], exact=True),
-    *(packed(bits, group_size) for bits in (2, 3, 4, 6, 8) for group_size in (32, 64, 128)),
+    *(packed(bits, group_size) for bits in (2, 3, 4, 5, 6, 8) for group_size in (32, 64, 128)),
 ]

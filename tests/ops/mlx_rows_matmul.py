@@ -11,7 +11,7 @@ from mlx_native_py import DType, MlxDevice, fn
 from .mlx_table import MlxRow, normal
 
 PACKINGS: list[dict[str, Any]] = [
-    *({"bits": bits, "group_size": group} for bits, group in ((2, 32), (3, 64), (4, 64), (6, 128), (8, 64))),
+    *({"bits": bits, "group_size": group} for bits, group in ((2, 32), (3, 64), (4, 64), (5, 64), (6, 128), (8, 64))),
     {"mode": "mxfp4"},
 ]
 

@@ -40,6 +40,16 @@ def ggml_matmul_lengths(bench: Bench, format: str, length: int, rows: int) -> No
     bench.quantised(out, x.astype(np.float64) @ values.T.astype(np.float64))
 
 
+@row("ggml_matmul", format=FORMATS, dtype=[DType.F32], columns=[131], more={"dtype": SMALL, "columns": [128, 300]})
+def ggml_matmul_large(bench: Bench, format: str, dtype: DType, columns: int) -> None:
+    """A width that is worth a build of its own."""
+    w, values = blocks(bench, format, columns, 512)
+    x = bench.normal(1, 512, dtype=dtype)
+    out = bench.out(1, columns, dtype=dtype)
+    bench.run(ops.ggml_matmul, bench.put(x), w, format, out=out)
+    bench.quantised(out, x.astype(np.float64) @ values.T.astype(np.float64))
+
+
 @row(
     "ggml_matmul_id",
     format=FORMATS,

@@ -77,7 +77,7 @@ def unpacked(w: Array, bits: int) -> Array:
 
 @row(
     "quantized_embedding",
-    format=["affine2", "affine3", "affine4", "affine6", "affine8"],
+    format=["affine2", "affine3", "affine4", "affine5", "affine6", "affine8"],
     group_size=[32, 64],
     dtype=FLOATS,
     more={"group_size": [128]},

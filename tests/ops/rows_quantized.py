@@ -35,6 +35,23 @@ def quantized_matmul(bench: Bench, format: str, group: int, dtype: DType, scales
 
 
 @row(
+    "quantized_matmul",
+    format=FORMATS,
+    group=[64],
+    scales=[DType.F32],
+    dtype=[DType.F32],
+    more={"group": [32, 128], "scales": SMALL, "dtype": SMALL},
+)
+def quantized_matmul_large(bench: Bench, format: str, group: int, scales: DType, dtype: DType) -> None:
+    """A width that is worth a build of its own."""
+    w = packed(bench, format, 131, 512, group=group, scales=scales)
+    x = bench.normal(1, 512, dtype=dtype)
+    out = bench.out(1, 131, dtype=dtype)
+    bench.run(ops.quantized_matmul, bench.put(x), *w.buffers, **w.options, out=out)
+    bench.quantised(out, x.astype(np.float64) @ w.values.T)
+
+
+@row(
     "quantized_matmul", format=["mxfp4"], dtype=[DType.F32], rows=[1, 3, 33], more={"dtype": SMALL, "rows": [8, 9, 70]}
 )
 def quantized_matmul_mxfp4(bench: Bench, format: str, dtype: DType, rows: int) -> None:

@@ -56,8 +56,8 @@ CASES: list[tuple[str, Callable[[Any, Make], Any], str]] = [
     ("table", lambda e, b: ops.embedding(e, b(3, dtype=u32), b(6)), "embedding: table is f32[6], expected rows"),
     (
         "bits",
-        lambda e, b: ops.quantized_embedding(e, b(1, dtype=u32), b(2, 8, dtype=u32), b(2, 1), b(2, 1), bits=5),
-        "5 bits in groups of 64, expected (2, 3, 4, 6, 8) bits",
+        lambda e, b: ops.quantized_embedding(e, b(1, dtype=u32), b(2, 8, dtype=u32), b(2, 1), b(2, 1), bits=7),
+        "7 bits in groups of 64, expected (2, 3, 4, 5, 6, 8) bits",
     ),
     (
         "groups",

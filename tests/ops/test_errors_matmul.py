@@ -59,7 +59,7 @@ W, S = (U32, 4, 8), (F32, 4, 1)
     ("message", "shapes", "options"),
     [
         (r"mode is 'nvfp4'", ((F32, 1, 64), W, S, S), {"mode": "nvfp4"}),
-        (r"5 bits in groups of 64", ((F32, 1, 64), W, S, S), {"bits": 5}),
+        (r"7 bits in groups of 64", ((F32, 1, 64), W, S, S), {"bits": 7}),
         (r"mxfp4 with 8 bits", ((F32, 1, 64), W, (U8, 4, 2)), {"bits": 8, "mode": "mxfp4"}),
         (r"w is f32\[4, 8\], expected u32", ((F32, 1, 64), (F32, 4, 8), S, S), {}),
         (r"rows of whole groups", ((F32, 1, 64), (U32, 4, 9), S, S), {}),

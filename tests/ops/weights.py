@@ -13,7 +13,7 @@ from mlx_native_py.weights.ggml_types import GGML_TYPES
 
 from .bench import Array, Bench
 
-AFFINE = ("affine2", "affine3", "affine4", "affine6", "affine8")
+AFFINE = ("affine2", "affine3", "affine4", "affine5", "affine6", "affine8")
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
 # Where a block's halves lie: random bits would make infinities of them.
 _HALVES = {"Q4_1": (0, 2), "Q5_1": (0, 2), "Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2)} | {

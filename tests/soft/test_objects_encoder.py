@@ -197,6 +197,10 @@ MISUSES: dict[str, tuple[str, Any]] = {
         "a grid of",
         lambda e: (prepared(e), e.dispatchThreads_threadsPerThreadgroup_((1 << 32, 1, 1), ONE)),
     ),
+    "grid that wraps": (
+        r"fewer than 2\*\*64 threads",
+        lambda e: (prepared(e), e.dispatchThreads_threadsPerThreadgroup_((1 << 22, 1 << 21, 1 << 21), ONE)),
+    ),
     "long inline bytes": ("4097 bytes, expected 1 to 4096", lambda e: e.setBytes_length_atIndex_(bytes(4097), 4097, 0)),
     "empty inline bytes": ("0 bytes", lambda e: e.setBytes_length_atIndex_(b"", 0, 0)),
     "short inline bytes": ("fewer than the 8", lambda e: e.setBytes_length_atIndex_(bytes(4), 8, 0)),

@@ -7,8 +7,9 @@ from ...encoder import CommandEncoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ...weights.ggml_types import GGML_TYPES, GgmlType
+from ..matmul_shape import Shape
 from ..op import Indices, Output, op
-from ..product import Shape, check_rank, expert_batch, expert_rows, launch, tiles_pay
+from ..product import check_rank, expert_batch, expert_rows, launch
 from ..support import check_dtype, check_shape, kernel, result, rows_of, shown
 
 __all__ = ["ggml_dequantize", "ggml_embedding", "ggml_matmul", "ggml_matmul_id"]
@@ -29,7 +30,7 @@ def ggml_matmul(
     columns = w.shape[0]
     out = result(enc, "ggml_matmul", out, (*x.shape[:-1], columns), x.dtype)
     shape = Shape(rows, columns, depth)
-    launch(enc, "ggml", f"{kind}_{x.dtype}", shape, x, (w,), out, tiled=tiles_pay(rows))
+    launch(enc, "ggml", f"{kind}_{x.dtype}", shape, x, (w,), out)
     return out
 
 
@@ -55,8 +56,7 @@ def ggml_matmul_id(
     experts, columns, _ = w.shape
     out = result(enc, "ggml_matmul_id", out, (*ids.shape, columns), x.dtype)
     shape = Shape(ids.size, columns, depth, experts=experts, share=share, batch=expert_batch(1))
-    tiled = tiles_pay(ids.size, experts)
-    launch(enc, "ggml", f"{kind}_{x.dtype}", shape, x, (w,), out, ids=ids, tiled=tiled)
+    launch(enc, "ggml", f"{kind}_{x.dtype}", shape, x, (w,), out, ids=ids)
     return out
 
 

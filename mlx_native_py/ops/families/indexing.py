@@ -15,7 +15,7 @@ from ..support import check_dtype, check_shape, kernel, one_dtype, result, shown
 
 __all__ = ["embedding", "gather", "quantized_embedding"]
 
-_BITS, _GROUPS = (2, 3, 4, 6, 8), (32, 64, 128)
+_BITS, _GROUPS = (2, 3, 4, 5, 6, 8), (32, 64, 128)
 _IDS = (DType.U32, DType.I32)
 
 

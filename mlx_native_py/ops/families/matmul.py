@@ -8,8 +8,9 @@ from ...dtypes import DType
 from ...encoder import CommandEncoder
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
+from ..matmul_shape import Shape, broadcast
 from ..op import FLOATS, Indices, Output, op
-from ..product import FEW_ROWS, Shape, broadcast, check_rank, expert_batch, expert_rows, launch, tiles_pay
+from ..product import check_rank, expert_batch, expert_rows, launch
 from ..support import check_dtype, result, shown
 
 __all__ = ["addmm", "matmul", "matmul_id"]
@@ -65,8 +66,7 @@ def matmul_id(enc: CommandEncoder, x: MlxBuffer, w: MlxBuffer, ids: Indices, *, 
     share = expert_rows("matmul_id", x, ids, k)
     out = result(enc, "matmul_id", out, (*ids.shape, n), x.dtype)
     shape = Shape(ids.size, n, k, experts=experts, share=share, w_row=k, batch=expert_batch(n * k))
-    tiled = tiles_pay(ids.size, experts)
-    launch(enc, "matmul", f"{x.dtype}_{w.dtype}", shape, x, (w, 0), out, ids=ids, tiled=tiled)
+    launch(enc, "matmul", f"{x.dtype}_{w.dtype}", shape, x, (w, 0), out, ids=ids)
     return out
 
 
@@ -103,8 +103,7 @@ def _product(
         c=c_steps,
         batch=broadcast(op, sizes, *zip(batches, (m * k, n * k, c_elements), strict=True)),
     )
-    tiled = m > FEW_ROWS or (across and along)
-    launch(enc, "matmul", f"{a.dtype}_{b.dtype}", shape, a, (b, 0 if c is None else c), out, tiled=tiled)
+    launch(enc, "matmul", f"{a.dtype}_{b.dtype}", shape, a, (b, 0 if c is None else c), out)
     return out
 
 

@@ -11,14 +11,15 @@ from ...dtypes import DType
 from ...encoder import CommandEncoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
+from ..matmul_shape import Batch, Shape, broadcast
 from ..op import FLOATS, Indices, Output, Outputs, op
-from ..product import FEW_ROWS, Batch, Shape, broadcast, check_rank, expert_batch, expert_rows, launch, tiles_pay
+from ..product import check_rank, expert_batch, expert_rows, launch
 from ..support import check_dtype, check_shape, kernel, result, rows_of, shown
 
 __all__ = ["dequantize", "quantize", "quantized_matmul", "quantized_matmul_id"]
 
 _SPAN = 32
-_BITS, _GROUPS = (2, 3, 4, 6, 8), (32, 64, 128)
+_BITS, _GROUPS = (2, 3, 4, 5, 6, 8), (32, 64, 128)
 _SCALES = (DType.F32, DType.F16, DType.BF16, DType.U8)
 _FORMATS = (*(f"affine{bits}" for bits in _BITS), "mxfp4")
 
@@ -35,10 +36,13 @@ class _Packing:
     def constants(self) -> dict[int | str, Any]:
         return {"BITS": self.bits, "MXFP4": self.mxfp4}
 
+    @property
+    def shift(self) -> int:
+        return (self.group_size // _SPAN).bit_length() - 1
+
     def layout(self, length: int, rows: int, scales: MlxBuffer) -> bytes:
         """`AffineLayout` as kernels/shared has it."""
-        shift = (self.group_size // _SPAN).bit_length() - 1
-        return struct.pack("<4I", length, shift, _SCALES.index(scales.dtype), rows)
+        return struct.pack("<4I", length, self.shift, _SCALES.index(scales.dtype), rows)
 
 
 def _packing(op: str, group_size: int | None, bits: int | None, mode: str) -> _Packing:
@@ -103,7 +107,7 @@ def quantized_matmul(
     batch, m = _batch(name, x, w, depth)
     out = result(enc, name, out, (*_result_axes(x, w), columns), x.dtype)
     shape = Shape(m, columns, depth, transposed=transpose, batch=batch)
-    _launch(enc, packing, shape, x, (w, scales, biases), out, tiled=m > FEW_ROWS)
+    _launch(enc, packing, shape, x, (w, scales, biases), out)
     return out
 
 
@@ -135,7 +139,7 @@ def quantized_matmul_id(
     experts, columns, _ = w.shape
     out = result(enc, name, out, (*ids.shape, columns), x.dtype)
     shape = Shape(ids.size, columns, depth, experts=experts, share=share, batch=expert_batch(1))
-    _launch(enc, packing, shape, x, (w, scales, biases), out, ids, tiled=tiles_pay(ids.size, experts))
+    _launch(enc, packing, shape, x, (w, scales, biases), out, ids)
     return out
 
 
@@ -227,15 +231,13 @@ def _launch(
     weights: tuple[MlxBuffer, MlxBuffer, MlxBuffer | None],
     out: MlxBuffer,
     ids: MlxBuffer | None = None,
-    *,
-    tiled: bool,
 ) -> None:
     w, scales, biases = weights
     length, rows = (shape.depth, shape.columns) if shape.transposed else (shape.columns, shape.depth)
     launch(
         *(enc, "quantized", str(x.dtype), shape, x, (w, scales, 0 if biases is None else biases), out),
         ids=ids,
-        tiled=tiled,
         extra=(packing.layout(length, rows, scales),),
         constants=packing.constants,
+        fixed={"GROUP_SHIFT": packing.shift, "SCALE_TYPE": _SCALES.index(scales.dtype)},
     )

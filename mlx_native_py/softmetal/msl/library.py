@@ -6,20 +6,23 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from threading import RLock
+from threading import Lock
 
 from ..cache import digest
 from ..program import CompileError, CompileOptions, Constant, Diagnostic, Executable, Kernel
 from ..toolchain import CompilerFailed
 from . import diagnostics
-from .build import SOURCE_NAME, MissingConstant, Order, check_defines, compile_order, load
+from .build import SOURCE_NAME, WHOLE, MissingConstant, Order, check_defines, compile_order, load
 from .emit import Piece, Segment, assemble, locate
+from .image import ImageRefused
 from .lanes import with_lanes
 from .positions import Positions
-from .preprocess import closure_state, file_digest, preprocess
+from .preprocess import check_characters, closure_state, file_digest, preprocess
 from .record import Record, make_record
 from .translate import Translation, translate
 from .workshop import Workshop, workshop
+
+MOST_INSTANTIATIONS = 32  # that are checked when the library is made
 
 
 class _Kernels(Mapping[str, Kernel]):
@@ -60,13 +63,13 @@ class SourceLibrary:
         self._record = record
         self._key = key
         self._built: dict[str, Executable] = {}
-        self._lock = RLock()
+        self._locks: dict[str, Lock] = {}  # by build: different kernels are made side by side
 
     def build(self, name: str, constants: Mapping[int, bytes], *, checked: bool = False) -> Executable:
         """Compiles kernel `name` with constant values by index; raises CompileError, or KeyError for no such kernel."""
         order = Order(self._record, name, constants, checked, self._options.math_mode)
         key = order.key(self._key, self._shop.base_engine)
-        with self._lock:
+        with self._locks.setdefault(key, Lock()):
             if key not in self._built:
                 made = self._stored(order, key) or self._make(order, key)
                 self._built[key] = with_lanes(made, order, self._shop, key)
@@ -81,7 +84,7 @@ class SourceLibrary:
             body = compile_order(order, self._shop)
         except MissingConstant as missing:
             raise CompileError((self._at_constant(missing),)) from None
-        except CompilerFailed as failure:
+        except (CompilerFailed, ImageRefused) as failure:
             if order.whole:
                 raise self._refusal(order, failure) from None
             # Names may have misled about what the kernel needs; the whole source decides.
@@ -95,19 +98,38 @@ class SourceLibrary:
     def _translated(self) -> Translation:
         """The way back to the user's lines is not kept; a message that needs it pays for it."""
         text = preprocess(self._source, self._options, self._path, self._shop.toolchain).text
-        return translate(text, Positions(self._source, self._path))
+        return translate(text, Positions(self._source, self._path, self._options.include_paths))
 
     def _at_constant(self, missing: MissingConstant) -> Diagnostic:
         return _at_constant(missing, self._translated())
 
-    def _refusal(self, order: Order, failure: CompilerFailed) -> Exception:
-        return _refusal(failure, self._translated(), order.defines().count("\n") + 1, order.wanted)
+    def _refusal(self, order: Order, failure: CompilerFailed | ImageRefused) -> Exception:
+        translation = self._translated()
+        if isinstance(failure, ImageRefused):
+            return CompileError((_at_symbol(failure, order, translation),))
+        try:
+            # An instantiation that was not looked at before may be to blame.
+            _check_syntax(make_record(translation, {}, ()), translation, self._options, self._shop, _everything)
+        except CompileError as refused:
+            return refused
+        return _refusal(failure, translation, order.defines().count("\n") + 1, order.wanted)
 
 
 def _at_constant(missing: MissingConstant, translation: Translation) -> Diagnostic:
     unit = translation.unit
     index = next((i for i, text in enumerate(unit.tokens.text) if text == missing.name), 0)
     return unit.positions.diagnostic(unit.tokens, index, str(missing))
+
+
+def _at_symbol(refused: ImageRefused, order: Order, translation: Translation) -> Diagnostic:
+    """The refusal of a compiled kernel, where the source calls what it is about, else at the kernel."""
+    unit = translation.unit
+    text = unit.tokens.text
+    places = [index for index, token in enumerate(text) if token == refused.name]
+    called = [index for index in places if text[index + 1 : index + 2] == ["("]]
+    # The last call is a call; the first may be the declaration.
+    index = (called or places or [translation.entries[order.entry].token])[-1]
+    return unit.positions.diagnostic(unit.tokens, index, str(refused))
 
 
 def _refusal(
@@ -127,13 +149,15 @@ def _explain(
     def find(line: int, column: int) -> int:
         return locate(translation.unit, translation.segments, wanted, line - before, column)
 
-    return diagnostics.explain(failure.output, file, translation.unit, find)
+    found = diagnostics.explain(failure.output, file, translation.unit, find)
+    return tuple(diagnostic for diagnostic in found if diagnostic.severity == "error")
 
 
 def open_library(
     source: str, options: CompileOptions, *, path: str = "program_source", shop: Workshop | None = None
 ) -> SourceLibrary:
     """A library of the kernels in `source`; raises CompileError."""
+    check_characters(source, options, path)
     shop = shop or workshop()
     key = digest("library", shop.identity, source, path, repr(options))
     record = _known(shop, key)
@@ -158,16 +182,21 @@ def _known(shop: Workshop, key: str) -> Record | None:
 
 
 def _checked(source: str, options: CompileOptions, path: str, shop: Workshop, key: str) -> Record:
-    """Translates the source and lets clang check it with every instantiation."""
+    """Translates the source and lets clang check it, with every instantiation if those are few.
+
+    Each of many is checked when its kernel is asked for.
+    """
     done = preprocess(source, options, path, shop.toolchain)
-    translation = translate(done.text, Positions(source, path))
+    translation = translate(done.text, Positions(source, path, options.include_paths))
     record = make_record(translation, closure_state(source, options, done.files), done.warnings)
-    if len(record.entries) == 1 and not record.constants and not any(p.kind == "instantiation" for p in record.pieces):
+    instantiations = sum(piece.kind == "instantiation" for piece in record.pieces)
+    if len(record.entries) == 1 and not record.constants and not instantiations:
         _compile_at_once(
             Order(record, next(iter(record.entries)), {}, False, options.math_mode, True), translation, shop, key
         )
     else:
-        _check_syntax(record, translation, options, shop)
+        few = instantiations <= MOST_INSTANTIATIONS
+        _check_syntax(record, translation, options, shop, _everything if few else _no_instantiation)
     return record
 
 
@@ -177,23 +206,35 @@ def _compile_at_once(order: Order, translation: Translation, shop: Workshop, key
         body = compile_order(order, shop)
     except MissingConstant as missing:
         raise CompileError((_at_constant(missing, translation),)) from None
+    except ImageRefused as refused:
+        raise CompileError((_at_symbol(refused, order, translation),)) from None
     except CompilerFailed as failure:
         raise _refusal(failure, translation, order.defines().count("\n") + 1, order.wanted) from None
     shop.store.put_record(order.key(_version(key, order.record), shop.base_engine), body)
 
 
-def _check_syntax(record: Record, translation: Translation, options: CompileOptions, shop: Workshop) -> None:
+def _check_syntax(
+    record: Record,
+    translation: Translation,
+    options: CompileOptions,
+    shop: Workshop,
+    wanted: Callable[[Piece | Segment], bool],
+) -> None:
     before = check_defines(record)
     flags = shop.flags(options.math_mode)
     with shop.store.scratch() as folder:
         file = folder / SOURCE_NAME
-        file.write_text(f"{before}\n{assemble(record.pieces, _everything)}\n")
-        arguments = [*flags, "-include-pch", str(shop.precompiled(flags)), "-w", "-ferror-limit=20"]
+        file.write_text(f"{before}\n{assemble(record.pieces, wanted)}\n")
+        arguments = [*flags, "-include-pch", str(shop.precompiled(flags)), *WHOLE, "-ferror-limit=20"]
         try:
             shop.toolchain.run(shop.toolchain.check_syntax(file, arguments))
         except CompilerFailed as failure:
-            raise _refusal(failure, translation, before.count("\n") + 1, _everything) from None
+            raise _refusal(failure, translation, before.count("\n") + 1, wanted) from None
 
 
 def _everything(part: Piece | Segment) -> bool:
     return True
+
+
+def _no_instantiation(part: Piece | Segment) -> bool:
+    return part.kind != "instantiation"

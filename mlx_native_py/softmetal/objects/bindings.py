@@ -22,6 +22,7 @@ _Offsets = ctypes.c_uint32 * SLOTS
 _Dimensions = ctypes.c_uint32 * 9
 _UNALIGNED = 63  # every argument's alignment divides 64, so only addresses with these bits need a look
 _UINT32_END = 1 << 32
+_UINT64_END = 1 << 64
 _THREADGROUP_STEP = 16
 _copy = Launch.from_buffer_copy
 _pack_dimensions = struct.Struct("9I").pack_into
@@ -171,10 +172,12 @@ class Bindings:
         if x > most_x or y > most_y or z > most_z:
             raise InvalidValue(f"kernel {pipeline._name}: threadgroup of {group}, the device allows {self._limits}")
         a, b, c = threads
-        if indirect is None and (not a * b * c or a >= _UINT32_END or b >= _UINT32_END or c >= _UINT32_END):
+        if indirect is None and (
+            not 0 < a * b * c < _UINT64_END or a >= _UINT32_END or b >= _UINT32_END or c >= _UINT32_END
+        ):
             raise InvalidValue(
                 f"kernel {pipeline._name}: a grid of {threads} threads; each dimension must be "
-                f"from 1 to {_UINT32_END - 1}"
+                f"from 1 to {_UINT32_END - 1}, and all of them together fewer than 2**64 threads"
             )
         _pack_dimensions(self._dimensions, 0, a, b, c, *groups, x, y, z)
         launch = _copy(self._state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Sequence
@@ -241,6 +242,8 @@ def _read_counts(dispatch: Dispatch, source: tuple[memory.Allocation, int]) -> b
             raise LostResource(f"kernel {dispatch.kernel}: its indirect arguments ask for {counts} threadgroups")
         launch.groups[axis] = count
         launch.threads[axis] = count * launch.group[axis]
+    if math.prod(launch.threads) >= 1 << 64:
+        raise LostResource(f"kernel {dispatch.kernel}: its indirect arguments ask for {counts} threadgroups")
     return all(counts)
 
 

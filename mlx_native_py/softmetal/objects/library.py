@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import constants as c
+from ..cache import CacheError
+from ..compiler_process import ToolchainError
 from ..misuse import InvalidValue
 from ..program import CompileError, CompileOptions, Constant, Diagnostic, Kernel, Library
 from .base import Descriptor, Labelled, NSObject, attribute
@@ -18,6 +21,7 @@ from .values import answer, instance, maybe, natural, optional_text, text, truth
 if TYPE_CHECKING:
     from .device import MTLDevice
 
+HOST_FAILURES = (ToolchainError, CacheError, OSError)
 METALLIB_MAGIC = b"MTLB"
 MATH_MODES = {c.MTLMathModeSafe: "safe", c.MTLMathModeRelaxed: "relaxed", c.MTLMathModeFast: "fast"}
 _NO_MACROS: Mapping[str, str] = {}
@@ -192,6 +196,23 @@ def library_error(code: int, message: str) -> NSError:
     return NSError(c.MTLLibraryErrorDomain, code, message)
 
 
+_ADVICE = {
+    errno.EMFILE: "; close some files or raise the limit on open ones (ulimit -n)",
+    errno.ENFILE: "; close files of other programs",
+    errno.ENOSPC: "; make room where kernels are cached (MLX_SOFT_CACHE_DIR)",
+    errno.ENOMEM: "; free some memory",
+    errno.EAGAIN: "; raise the limit on processes (ulimit -u)",
+}
+
+
+def system_error(problem: Exception) -> NSError:
+    """Why there is no code, where the machine, its compiler or the cache is to blame and not the source."""
+    reason = str(problem)
+    if isinstance(problem, OSError):
+        reason = f"{problem.strerror or problem}{_ADVICE.get(problem.errno or 0, '')}"
+    return library_error(c.MTLLibraryErrorInternal, f"The source could not be compiled: {reason}")
+
+
 def _report(diagnostics: tuple[Diagnostic, ...]) -> str:
     return "\n".join(map(str, diagnostics)) + "\n"
 
@@ -205,11 +226,13 @@ def compile_source(
     from ..msl import open_library
 
     values = (options or MTLCompileOptions())._values()
-    digest = hashlib.sha256(repr((source, values)).encode()).hexdigest()
+    digest = hashlib.sha256(repr((source, values)).encode(errors="surrogatepass")).hexdigest()
     try:
         program = open_library(source, values, shop=device._workshop)
     except CompileError as refused:
         return None, library_error(c.MTLLibraryErrorCompileFailure, _report(refused.diagnostics))
+    except HOST_FAILURES as problem:
+        return None, system_error(problem)
     library = MTLLibrary(device, program, source, digest)
     if not program.warnings:
         return library, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ...errors import AFTER_FORK
 from ..misuse import ForkedProcess
 
 _opened_in: int | None = None
@@ -21,7 +22,7 @@ def refuse_after_fork() -> None:
     """Raises in a forked child: the threads and locks behind a device stayed with the parent."""
     if os.getpid() != _opened_in:
         raise ForkedProcess(
-            "software Metal was in use before a fork and cannot go on in the child; start processes by the spawn method"
+            f"Metal was in use in process {_opened_in} before this one was forked from it; {AFTER_FORK}"
         )
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from ..errors import InvalidArgument
+from ...errors import InvalidArgument
 
 __all__ = ["Pieces", "SPACE", "byte_alphabet", "spell_bytes", "spell_sentence_piece", "spell_word_piece"]
 

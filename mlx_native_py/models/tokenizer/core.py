@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidArgument, ModelFileError
-from .extras import extra
-from .tokenizer_bpe import add_special
-from .tokenizer_pieces import SPACE, Pieces, spell_bytes, spell_sentence_piece, spell_word_piece
-from .tokenizer_vocabulary import GgufVocabulary, Kind
+from ...errors import InvalidArgument, ModelFileError
+from ..extras import extra
+from .bpe import add_special
+from .pieces import SPACE, Pieces, spell_bytes, spell_sentence_piece, spell_word_piece
+from .vocabulary import GgufVocabulary, Kind
 
 __all__ = ["CoreEncoder", "ends_of", "open_core", "pieces_of", "word_pieces"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ModelFileError
+from ...errors import ModelFileError
 
 __all__ = ["GgufVocabulary", "Kind"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from ..checkpoint import Layer
+from ..rope import RotaryEmbedding
 from . import gemma2, qwen3
-from .checkpoint import Layer
-from .rope import RotaryEmbedding
 
 __all__ = ["Attention", "Block", "Model"]
 

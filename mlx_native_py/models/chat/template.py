@@ -1,7 +1,7 @@
 """Chat templates: messages to the text of a prompt, with a stranger's program that is not trusted.
 
 A template is code out of a model file. It runs in Jinja's immutable sandbox, which gives it no way to the machine, and
-under a budget (`chat_sandbox`), which ends what would take too much time or memory.
+under a budget (`sandbox`), which ends what would take too much time or memory.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..errors import InvalidArgument
-from .chat_sandbox import Limits, Spent, compiled, running
-from .extras import extra
+from ...errors import InvalidArgument
+from ..extras import extra
+from .sandbox import Limits, Spent, compiled, running
 
 __all__ = ["ChatTemplate"]
 

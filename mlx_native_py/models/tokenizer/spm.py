@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from heapq import heappop, heappush
 
-from .tokenizer_pieces import SPACE
-from .tokenizer_vocabulary import GgufVocabulary, Kind
+from .pieces import SPACE
+from .vocabulary import GgufVocabulary, Kind
 
 __all__ = ["SentencePieces"]
 

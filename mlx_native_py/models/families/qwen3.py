@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ..encoder import CommandEncoder
-from ..memory.buffer import MlxBuffer
-from ..ops import head_norm_rope
+from ...encoder import CommandEncoder
+from ...memory.buffer import MlxBuffer
+from ...ops import head_norm_rope
+from ..checkpoint import Layer
+from ..rope import RotaryEmbedding
 from . import llama
-from .checkpoint import Layer
-from .rope import RotaryEmbedding
 
 __all__ = ["Attention", "Block", "Model"]
 

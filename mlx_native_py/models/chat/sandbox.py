@@ -19,7 +19,7 @@ from datetime import datetime
 from functools import cache, lru_cache, wraps
 from typing import Any
 
-from .extras import extra
+from ..extras import extra
 
 __all__ = ["Budget", "Limits", "Spent", "compiled", "running"]
 

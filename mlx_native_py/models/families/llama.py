@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from ..dtypes import DType
-from ..encoder import CommandEncoder
-from ..memory.buffer import MlxBuffer
-from ..ops import add, rms_norm, silu_mul, softcap
-from .cache import KVCache, LayerCache, Place
-from .checkpoint import Checkpoint, Layer
-from .rope import RotaryEmbedding
+from ...dtypes import DType
+from ...encoder import CommandEncoder
+from ...memory.buffer import MlxBuffer
+from ...ops import add, rms_norm, silu_mul, softcap
+from ..cache import KVCache, LayerCache, StepInputs
+from ..checkpoint import Checkpoint, Layer
+from ..rope import RotaryEmbedding
 
 __all__ = ["Attention", "Block", "MLP", "Model"]
 
@@ -31,15 +31,15 @@ class Attention:
         self.o_proj = w.linear("self_attn.o_proj", config.hidden_size, width)
         self.rope = rope
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer, place: Place, cache: LayerCache) -> MlxBuffer:
-        B, L, D = place.batch, place.queries, self.head_dim
+    def __call__(self, enc: CommandEncoder, x: MlxBuffer, inputs: StepInputs, cache: LayerCache) -> MlxBuffer:
+        B, L, D = inputs.batch, inputs.queries, self.head_dim
         q = self.q_proj(enc, x).reshape(B * L, self.n_heads, D)
         k = self.k_proj(enc, x).reshape(B * L, self.n_kv_heads, D)
         v = self.v_proj(enc, x).reshape(B, L, self.n_kv_heads, D)
-        q, k = self.turned(enc, q, k, place.positions)
-        cache.update(enc, k.reshape(v.shape), v, place)
+        q, k = self.turned(enc, q, k, inputs.positions)
+        cache.update(enc, k.reshape(v.shape), v, inputs)
         q = q.reshape(B, L, self.n_heads, D)
-        out = cache.attend(enc, q, place, scale=self.scale, softcap=self.softcap)
+        out = cache.attend(enc, q, inputs, scale=self.scale, softcap=self.softcap)
         return self.o_proj(enc, out.reshape(B * L, self.n_heads * D))
 
     def turned(
@@ -78,9 +78,9 @@ class Block:
         self.input_layernorm = w.vector("input_layernorm", hidden)
         self.post_attention_layernorm = w.vector("post_attention_layernorm", hidden)
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer, place: Place, cache: LayerCache) -> MlxBuffer:
+    def __call__(self, enc: CommandEncoder, x: MlxBuffer, inputs: StepInputs, cache: LayerCache) -> MlxBuffer:
         h = rms_norm(enc, x, self.input_layernorm, eps=self.eps)
-        x = add(enc, x, self.self_attn(enc, h, place, cache))
+        x = add(enc, x, self.self_attn(enc, h, inputs, cache))
         h = rms_norm(enc, x, self.post_attention_layernorm, eps=self.eps)
         return add(enc, x, self.feed_forward(enc, h))
 
@@ -125,11 +125,11 @@ class Model:
     def final_norm(self, checkpoint: Checkpoint) -> MlxBuffer:
         return checkpoint.vector("norm", self.config.hidden_size)
 
-    def __call__(self, enc: CommandEncoder, place: Place, layers: Sequence[LayerCache]) -> MlxBuffer:
+    def __call__(self, enc: CommandEncoder, inputs: StepInputs, layers: Sequence[LayerCache]) -> MlxBuffer:
         """The hidden states [batch * queries, hidden_size] of a step's tokens."""
-        x = self.embedded(enc, place.tokens)
+        x = self.embedded(enc, inputs.tokens)
         for layer, cache in zip(self.layers, layers, strict=True):
-            x = layer(enc, x, place, cache)
+            x = layer(enc, x, inputs, cache)
         return x
 
     def embedded(self, enc: CommandEncoder, tokens: MlxBuffer) -> MlxBuffer:

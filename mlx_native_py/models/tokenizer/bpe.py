@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .extras import extra
-from .tokenizer_vocabulary import GgufVocabulary, Kind
+from ..extras import extra
+from .vocabulary import GgufVocabulary, Kind
 
 __all__ = ["PRE_TOKENIZERS", "PreTokenizer", "add_special", "byte_level_bpe"]
 

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..encoder import CommandEncoder
-from ..errors import InvalidArgument
-from ..memory.buffer import Array, MlxBuffer
-from ..ops import add, gelu, l2_norm, layer_norm, matmul, sdpa
-from .checkpoint import Checkpoint, Layer
-from .config import read_json
+from ...encoder import CommandEncoder
+from ...errors import InvalidArgument
+from ...memory.buffer import Array, MlxBuffer
+from ...ops import add, gelu, l2_norm, layer_norm, matmul, sdpa
+from ..checkpoint import Checkpoint, Layer
+from ..config import read_json
 
 __all__ = ["Attention", "Block", "LayerNorm", "Model"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ..encoder import CommandEncoder
-from ..memory.buffer import MlxBuffer
-from ..ops import gelu_mul, rms_norm, rms_norm_add, scalar_mul
+from ...encoder import CommandEncoder
+from ...memory.buffer import MlxBuffer
+from ...ops import gelu_mul, rms_norm, rms_norm_add, scalar_mul
+from ..cache import LayerCache, StepInputs
+from ..checkpoint import Checkpoint, Layer
+from ..rope import RotaryEmbedding
 from . import llama
-from .cache import LayerCache, Place
-from .checkpoint import Checkpoint, Layer
-from .rope import RotaryEmbedding
 
 __all__ = ["Block", "MLP", "Model", "norm_plus"]
 
@@ -49,9 +49,9 @@ class Block(llama.Block):
         self.pre_feedforward_layernorm = w.vector("pre_feedforward_layernorm", hidden, plus=plus)
         self.post_feedforward_layernorm = w.vector("post_feedforward_layernorm", hidden, plus=plus)
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer, place: Place, cache: LayerCache) -> MlxBuffer:
+    def __call__(self, enc: CommandEncoder, x: MlxBuffer, inputs: StepInputs, cache: LayerCache) -> MlxBuffer:
         h = rms_norm(enc, x, self.input_layernorm, eps=self.eps)
-        h = self.self_attn(enc, h, place, cache)
+        h = self.self_attn(enc, h, inputs, cache)
         x = rms_norm_add(enc, h, x, self.post_attention_layernorm, eps=self.eps)
         h = self.feed_forward(enc, rms_norm(enc, x, self.pre_feedforward_layernorm, eps=self.eps))
         return rms_norm_add(enc, h, x, self.post_feedforward_layernorm, eps=self.eps)

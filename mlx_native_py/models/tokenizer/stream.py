@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Sequence
 
-from ..errors import InvalidArgument
+from ...errors import InvalidArgument
 
 __all__ = ["StopStrings", "TextStream"]
 

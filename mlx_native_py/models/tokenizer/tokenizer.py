@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, overload
 
-from ..errors import InvalidArgument, ModelFileError
-from .chat import ChatTemplate
+from ...errors import InvalidArgument, ModelFileError
+from ..chat import ChatTemplate
+from .bpe import byte_level_bpe
+from .core import CoreEncoder, ends_of, open_core, pieces_of, word_pieces
+from .pieces import Pieces, spell_bytes, spell_sentence_piece, spell_word_piece
+from .spm import SentencePieces
 from .stream import TextStream
-from .tokenizer_bpe import byte_level_bpe
-from .tokenizer_core import CoreEncoder, ends_of, open_core, pieces_of, word_pieces
-from .tokenizer_pieces import Pieces, spell_bytes, spell_sentence_piece, spell_word_piece
-from .tokenizer_spm import SentencePieces
-from .tokenizer_vocabulary import GgufVocabulary, Kind
+from .vocabulary import GgufVocabulary, Kind
 
 __all__ = ["Encoder", "Tokenizer"]
 

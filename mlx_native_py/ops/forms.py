@@ -1,0 +1,62 @@
+"""Which kernel makes a product, by what the device is good at and by shape: the one table of this choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..metal.capabilities import Capabilities
+from ..pipelines.function_constants import Constants
+from .matmul_shape import Shape
+
+__all__ = ["Form", "choose"]
+
+
+@dataclass(frozen=True)
+class Form:
+    """A kind of kernel, `<family>_<kind>_<types>`, and what one of its threadgroups makes."""
+
+    kind: str
+    threads: int
+    columns: int
+    rows: int = 1
+    tiled: bool = False
+    """Whether rows share a tile; where each has an expert, they come sorted by it."""
+    takes_ids: bool = False
+    """Whether each row may name an expert."""
+    fixed: bool = False
+    """Whether the layout of the weights is compiled in, and the width of a large matrix."""
+
+    def constants(self, shape: Shape, layout: Constants) -> Constants:
+        """What is compiled in."""
+        large = shape.columns * shape.depth >= _LARGE
+        return {**layout, **({"DEPTH": shape.depth} if large else {})} if self.fixed else {}
+
+
+_LARGE = 1 << 16
+"""Weights of a matrix that are worth a build of their own."""
+_FEW_ROWS = 8
+"""Up to so many rows a GPU multiplies one by one: its threads wait for memory anyway."""
+_FEW_VECTOR_ROWS = 3
+"""From here on a CPU unpacks the weights once for all rows."""
+
+_SPANS = Form("mv", threads=128, columns=32, takes_ids=True)
+_ALONG_N = Form("vm", threads=128, columns=1024)
+_TILES = Form("mm", threads=128, columns=64, rows=32, tiled=True)
+_QUADS = Form("quad", threads=64, columns=32, takes_ids=True, fixed=True)
+_LANES = Form("lane", threads=32, columns=32, rows=64, tiled=True)
+_ROWS = Form("row", threads=64, columns=16, takes_ids=True)
+_QUAD_COLUMNS = 16
+"""Results that a simdgroup makes from quads: no matrix may have fewer."""
+
+
+def choose(device: Capabilities, shape: Shape, *, packed: bool) -> Form:
+    """The form for a product; `packed` says that its weights are quantised."""
+    few = (_FEW_VECTOR_ROWS if device.vector_lanes else _FEW_ROWS) * max(shape.experts, 1)
+    turned = shape.transposed and shape.x is not None and shape.x[1] != 1
+    if shape.rows > few or turned:
+        return _LANES if device.vector_lanes else _TILES
+    if not shape.transposed:
+        return _ALONG_N
+    if not device.vector_lanes or packed and shape.columns < _QUAD_COLUMNS:
+        return _SPANS
+    return _QUADS if packed else _ROWS

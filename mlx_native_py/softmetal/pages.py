@@ -1,0 +1,71 @@
+"""Pages of this process: reserved, opened, closed and emptied; and how many the system gives."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import resource
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+PAGE = mmap.PAGESIZE
+_READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
+_NO_ACCESS = 0
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x40 if sys.platform == "darwin" else 0x4000)
+_FIXED = 0x10
+_RESERVE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+_MAP_FAILED = ctypes.c_void_p(-1).value
+_DONT_NEED = 4
+_USUAL_MAPPINGS = 65530  # of Linux
+
+
+def pages(length: int) -> int:
+    """`length` rounded up to whole pages."""
+    return -(-length // PAGE) * PAGE
+
+
+@lru_cache
+def _libc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    libc.mprotect.argtypes = libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return libc
+
+
+def reserve(length: int) -> int | None:
+    """Addresses that fault, or None; no memory is taken, and none is promised."""
+    address: int = _libc().mmap(None, length, _NO_ACCESS, _RESERVE, -1, 0)
+    return None if address == _MAP_FAILED else address
+
+
+def open_pages(address: int, length: int) -> bool:
+    """Makes reserved pages usable; they are zero. False where the system has no more memory or mappings."""
+    return not _libc().mprotect(address, length, _READ_WRITE)
+
+
+def close_pages(address: int, length: int) -> bool:
+    """Gives the memory of pages back; from now on they fault. False where it did not work: ask again later."""
+    if _libc().mmap(address, length, _NO_ACCESS, _RESERVE | _FIXED, -1, 0) != _MAP_FAILED:
+        return True
+    # Without a mapping to spare, what there is can still be changed.
+    return empty_pages(address, length) and not _libc().mprotect(address, length, _NO_ACCESS)
+
+
+def empty_pages(address: int, length: int) -> bool:
+    """Drops the contents; the pages stay usable and are zero."""
+    return not _libc().madvise(address, length, _DONT_NEED)
+
+
+def addresses_are_limited() -> bool:
+    """Whether the process may have only so many addresses (`ulimit -v`)."""
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+
+
+def mappings() -> int:
+    """How many mappings the system gives a process."""
+    try:
+        return int(Path("/proc/sys/vm/max_map_count").read_text())
+    except (OSError, ValueError):
+        return _USUAL_MAPPINGS

@@ -1,0 +1,63 @@
+"""The forms of products: the choice among them, and that those for GPUs compute the same as those for a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from core.encoder_kit import soft_device
+
+from mlx_native_py import MlxDevice, ops
+from mlx_native_py.ops.forms import choose
+from mlx_native_py.ops.matmul_shape import Shape
+from mlx_native_py.softmetal import DeviceProfile
+
+from .bench import Bench
+from .table import Case
+from .test_conformance import CASES
+
+pytestmark = pytest.mark.soft
+PRODUCTS = {name for name, op in ops.table().items() if "matmul" in name or name == "addmm"}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "case" in metafunc.fixturenames:
+        full = metafunc.config.getoption("--full")
+        chosen = [case for case in CASES if case.op in PRODUCTS and (full or not case.long)]
+        metafunc.parametrize("case", [pytest.param(case, id=case.id) for case in chosen])
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Iterator[MlxDevice]:
+    """The software device under the name of a GPU: what is chosen for GPUs runs on it."""
+    with soft_device(DeviceProfile(architecture="applegpu_g15s")) as opened:
+        yield opened
+
+
+def test_forms_for_gpus(gpu: MlxDevice, case: Case) -> None:
+    case.run(Bench(gpu, case.number))
+
+
+def test_what_is_chosen(gpu: MlxDevice) -> None:
+    on_gpu = gpu.capabilities
+    on_cpu = replace(on_gpu, vector_lanes=True)
+    assert not on_gpu.vector_lanes
+
+    def kinds(rows: int, *, packed: bool = True, columns: int = 64, transposed: bool = True) -> tuple[str, str]:
+        shape = Shape(rows, columns, 256, transposed=transposed)
+        return choose(on_gpu, shape, packed=packed).kind, choose(on_cpu, shape, packed=packed).kind
+
+    assert kinds(1) == ("mv", "quad")
+    assert kinds(1, packed=False) == ("mv", "row")
+    assert kinds(1, columns=15) == ("mv", "mv")
+    assert kinds(1, transposed=False) == ("vm", "vm")
+    assert kinds(4) == ("mv", "lane")
+    assert kinds(9) == ("mm", "lane")
+
+
+def test_only_large_matrices_are_worth_a_build(gpu: MlxDevice) -> None:
+    on_cpu = replace(gpu.capabilities, vector_lanes=True)
+    small, large = (Shape(1, columns, 512) for columns in (64, 128))
+    assert choose(on_cpu, small, packed=True).constants(small, {}) == {}
+    assert choose(on_cpu, large, packed=True).constants(large, {"BITS": 4}) == {"BITS": 4, "DEPTH": 512}
