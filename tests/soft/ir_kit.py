@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mlx_native_py.pipelines.sources import kernel_source
-from mlx_native_py.softmetal.engines.lanes.model import Function, Module
-from mlx_native_py.softmetal.engines.lanes.parse import parse_function, parse_module
-from mlx_native_py.softmetal.engines.lanes.text import render_function
+from mlx_native_py.softmetal.engines.lanes.ir.model import Function, Module
+from mlx_native_py.softmetal.engines.lanes.ir.parse import parse_function, parse_module
+from mlx_native_py.softmetal.engines.lanes.ir.text import render_function
 from mlx_native_py.softmetal.msl import open_library, workshop
 from mlx_native_py.softmetal.msl.build import Order
 from mlx_native_py.softmetal.msl.lanes import LanesBuilder

@@ -8,15 +8,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mlx_native_py.softmetal.engines.lanes import flow, private_arrays
-from mlx_native_py.softmetal.engines.lanes.groups import find_groups
-from mlx_native_py.softmetal.engines.lanes.layout import offset_of, size_of, terms
-from mlx_native_py.softmetal.engines.lanes.model import Block, Declined, Function, IntType, StructType, VectorType, uses
-from mlx_native_py.softmetal.engines.lanes.narrow import narrow
-from mlx_native_py.softmetal.engines.lanes.parse import parse_function, parse_module
-from mlx_native_py.softmetal.engines.lanes.shape import VARYING
-from mlx_native_py.softmetal.engines.lanes.small_vectors import is_many, split
-from mlx_native_py.softmetal.engines.lanes.text import render
+from mlx_native_py.softmetal.engines.lanes.analysis.groups import find_groups
+from mlx_native_py.softmetal.engines.lanes.analysis.shape import VARYING
+from mlx_native_py.softmetal.engines.lanes.ir import flow, private_arrays
+from mlx_native_py.softmetal.engines.lanes.ir.layout import offset_of, size_of, terms
+from mlx_native_py.softmetal.engines.lanes.ir.model import (
+    Block,
+    Declined,
+    Function,
+    IntType,
+    StructType,
+    VectorType,
+    uses,
+)
+from mlx_native_py.softmetal.engines.lanes.ir.narrow import narrow
+from mlx_native_py.softmetal.engines.lanes.ir.parse import parse_function, parse_module
+from mlx_native_py.softmetal.engines.lanes.ir.small_vectors import is_many, split
+from mlx_native_py.softmetal.engines.lanes.ir.text import render
 
 from .ir_kit import SOURCES, assembled, called, function_of, function_text, kernel_texts, verified, written
 

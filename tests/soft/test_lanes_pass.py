@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mlx_native_py.softmetal.engines.lanes import regions, shape, vectorise
-from mlx_native_py.softmetal.engines.lanes.intrinsics import position
+from mlx_native_py.softmetal.engines.lanes import vectorise
+from mlx_native_py.softmetal.engines.lanes.analysis import regions, shape
+from mlx_native_py.softmetal.engines.lanes.analysis.intrinsics import position
 
 from . import lanes_kit as kit
 

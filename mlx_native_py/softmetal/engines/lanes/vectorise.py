@@ -6,18 +6,18 @@ import re
 from collections import Counter
 from dataclasses import replace
 
-from . import flow, private_arrays, small_vectors
-from .analysis import Analysis, analyse, lane_stride
-from .emit_control import Control
-from .frame import Writer, lanes_type
-from .groups import find_groups
-from .intrinsics import PREFIX, Size, lane_function
-from .model import Declined, Function, FunctionText, Instruction, IntType, Module, Value
-from .narrow import narrow
-from .parse import parse_function, parse_module
-from .regions import plan
-from .shape import VARYING, WIDTH
-from .shared_memory import shared_allocas
+from .analysis.groups import find_groups
+from .analysis.intrinsics import PREFIX, Size, lane_function
+from .analysis.regions import plan
+from .analysis.shape import VARYING, WIDTH
+from .analysis.shared_memory import shared_allocas
+from .analysis.uniformity import Analysis, analyse, lane_stride
+from .emit.control import Control
+from .emit.frame import Writer, lanes_type
+from .ir import flow, private_arrays, small_vectors
+from .ir.model import Declined, Function, FunctionText, Instruction, IntType, Module, Value
+from .ir.narrow import narrow
+from .ir.parse import parse_function, parse_module
 
 ENTRY = "soft_lanes_entry"
 WATCH = "@__tsan_"  # callbacks of checked mode, which reports addresses as they are

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ..analysis.shape import LANES, WIDTH
+from ..ir.layout import stored_bytes
+from ..ir.model import PointerType, Type
 from .address import POINTERS, Address, safe_pointers
 from .frame import Frame
-from .layout import stored_bytes
-from .model import PointerType, Type
-from .shape import LANES, WIDTH
 
 _BITS = f"<{WIDTH} x i1>"
 _EVERY = "splat (i1 true)"

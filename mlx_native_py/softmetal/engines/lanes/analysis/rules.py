@@ -5,8 +5,9 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 
-from . import layout, shape
-from .model import Constant, Instruction, IntType, PointerType, Type
+from ..ir import layout
+from ..ir.model import Constant, Instruction, IntType, PointerType, Type
+from . import shape
 from .shape import UNIFORM, VARYING, Shape
 
 _BITWISE: dict[str, Callable[[int, int], int]] = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from . import emit_memory, emit_values
-from .emit_agreement import Agreement, agreement
-from .emit_calls import call
-from .emit_serial import atomic
+from ..analysis.regions import Chain, Stop
+from ..ir.model import Block, Declined, Instruction, Value
+from . import memory, values
+from .agreement import Agreement, agreement
+from .calls import call
 from .frame import ALL, Frame, Writer, lanes_type
-from .model import Block, Declined, Instruction, Value
-from .regions import Chain, Stop
+from .serial import atomic
 
 END = "finished"
 
@@ -102,9 +102,9 @@ class Control:
 
     def _instruction(self, frame: Frame, made: Instruction) -> None:
         if made.opcode == "load":
-            emit_memory.load(frame, made)
+            memory.load(frame, made)
         elif made.opcode == "store":
-            emit_memory.store(frame, made)
+            memory.store(frame, made)
         elif made.opcode == "call":
             call(frame, made)
         elif made.opcode in ("atomicrmw", "cmpxchg"):
@@ -112,7 +112,7 @@ class Control:
         elif made.opcode == "fence":
             frame.emit(f"fence {made.ordering}")
         elif made.opcode != "alloca":
-            emit_values.value(frame, made)
+            values.value(frame, made)
 
     def _end(self, frame: Frame) -> None:
         end = frame.block.end

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ..analysis.runs import Run, few_runs
+from ..analysis.shape import LANES, WIDTH, Shape
+from ..ir.layout import terms
+from ..ir.model import I64, POINTER, Constant, Instruction, Parameter, Value
 from .frame import Frame
-from .layout import terms
-from .model import I64, POINTER, Constant, Instruction, Parameter, Value
-from .runs import Run, few_runs
-from .shape import LANES, WIDTH, Shape
 
 _THREADGROUP = 8  # where a threadgroup keeps the address of its memory
 POINTERS = f"<{WIDTH} x ptr>"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from ..analysis.runs import Run, in_order_of_lanes
+from ..analysis.shape import LANES, WIDTH
+from ..ir.layout import stored_bytes
+from ..ir.model import I32, Type
 from .address import Address
 from .frame import Frame, numbers
-from .layout import stored_bytes
-from .model import I32, Type
-from .runs import Run, in_order_of_lanes
-from .shape import LANES, WIDTH
 
 # Rows of a matrix that lanes read side by side are worth a prefetch of the rows that come next.
 _LEAST_ROWS = 4

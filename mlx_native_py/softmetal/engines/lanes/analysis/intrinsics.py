@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..ir.model import Instruction
 from . import shape
-from .model import Instruction
 from .rules import plain
 from .shape import LANES, UNIFORM, VARYING, WIDTH, Shape
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from .emit_serial import serial
-from .emit_values import once
+from ..analysis.shape import WIDTH
+from ..ir.model import Constant, Declined, Instruction
 from .frame import Frame, lanes_type
-from .model import Constant, Declined, Instruction
-from .shape import WIDTH
+from .serial import serial
+from .values import once
 
 _TYPE = re.compile(r"(?:f|bf|i|p)\d+$")
 # Operands that LLVM wants as one immediate number, by position.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..analysis.shape import WIDTH
+from ..ir.model import I32, Constant, Instruction
 from .frame import Frame
-from .model import I32, Constant, Instruction
-from .shape import WIDTH
 
 _WHOLE, _WIDE = f"<{WIDTH} x i32>", f"<{WIDTH} x double>"
 

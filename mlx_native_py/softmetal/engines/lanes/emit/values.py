@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from .emit_division import divide, is_wide
+from ..analysis.rules import bits_of
+from ..analysis.shape import WIDTH, Shape
+from ..ir.model import Constant, Declined, Instruction, Value, VectorType
+from ..ir.text import render
+from .division import divide, is_wide
 from .frame import Frame, lanes_type
-from .model import Constant, Declined, Instruction, Value, VectorType
-from .rules import bits_of
-from .shape import WIDTH, Shape
-from .text import render
 
 _DIVISIONS = frozenset(("udiv", "sdiv", "urem", "srem"))
 _CASTS = frozenset(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from .model import Value
+from ... import abi
+from ..ir.model import Value
 
-WIDTH = 32
+WIDTH = abi.WIDTH
 LANES = tuple(range(WIDTH))
 _LARGEST_FACTOR = 1 << 31
 _EXACT = 1 << 64  # a known number is that number modulo anything

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...abi import WIDTH
 from .layout import size_of, stored_bytes, terms
 from .maker import Maker, integer
 from .model import (
@@ -24,7 +25,6 @@ from .model import (
     Value,
     uses,
 )
-from .shape import WIDTH
 
 _COPIES = ("llvm.memcpy.p0.p0.i64", "llvm.memmove.p0.p0.i64")
 _FILL = "llvm.memset.p0.i64"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .flow import Flow, Loop
-from .model import Block
+from ..ir.flow import Flow, Loop
+from ..ir.model import Block
 
 
 def region(flow: Flow, branch: Block) -> set[Block]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analysis.groups import accessed, pointer_of
+from ..analysis.shape import WIDTH
+from ..ir.model import Declined, Instruction, IntType, VectorType
+from ..ir.text import render
 from .access import read, write
 from .address import address_of
-from .emit_rows import load_group, store_group
-from .emit_serial import serial
 from .frame import Frame, lanes_type
-from .groups import accessed, pointer_of
-from .model import Declined, Instruction, IntType, VectorType
-from .shape import WIDTH
-from .text import render
+from .rows import load_group, store_group
+from .serial import serial
 
 
 def load(frame: Frame, made: Instruction) -> None:

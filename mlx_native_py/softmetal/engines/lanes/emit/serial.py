@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ..analysis.shape import WIDTH
+from ..ir.model import I1, Instruction, StructType, Type, Value
+from ..ir.text import render
 from .frame import ALL, Frame, lanes_type
-from .model import I1, Instruction, StructType, Type, Value
-from .shape import WIDTH
-from .text import render
 
 Read = Callable[[Value], str]
 # For operations whose order does not matter: the fold of all lanes, and what an idle lane adds to it.

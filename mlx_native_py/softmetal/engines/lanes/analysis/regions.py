@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .analysis import Analysis
+from ..ir.flow import Loop
+from ..ir.model import Block
 from .divergence import region
-from .flow import Loop
-from .model import Block
 from .shape import WIDTH
+from .uniformity import Analysis
 
 # Instructions that are written both for all lanes and for some of them; beyond that, compiling takes too long.
 _MOST_TWICE = 1000

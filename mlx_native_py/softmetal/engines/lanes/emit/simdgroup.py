@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .emit_serial import in_turn
+from ..analysis.intrinsics import PREFIX, lane_function, steps
+from ..analysis.shape import LANES, WIDTH
+from ..ir.model import I32, Declined, Instruction, IntType, Value
 from .frame import Frame, lanes_type, numbers
-from .intrinsics import PREFIX, lane_function, steps
-from .model import I32, Declined, Instruction, IntType, Value
-from .shape import LANES, WIDTH
+from .serial import in_turn
 
 BOXES_BYTES, OUTBOX = 6144, 4096  # as the header lays them out
 _NEUTRAL = {"sum": 0, "or": 0, "xor": 0, "and": -1, "umax": 0, "umin": -1, "max": -(1 << 31), "min": (1 << 31) - 1}

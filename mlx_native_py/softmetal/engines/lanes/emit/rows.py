@@ -6,13 +6,13 @@ words in each lane; those of eight lanes are transposed in registers.
 
 from __future__ import annotations
 
+from ..analysis.groups import Group, accessed, pointer_of
+from ..analysis.shape import WIDTH
+from ..ir.maker import scalar_of
+from ..ir.model import I32, Instruction, IntType, Scalar
 from .access import read, write
 from .address import Address, address_of, safe_pointers
 from .frame import Frame, numbers
-from .groups import Group, accessed, pointer_of
-from .maker import scalar_of
-from .model import I32, Instruction, IntType, Scalar
-from .shape import WIDTH
 
 _WORDS = f"<{WIDTH} x i32>"
 _EIGHT = "<8 x i32>"

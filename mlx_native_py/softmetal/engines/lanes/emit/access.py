@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from ..analysis.shape import LANES, VARYING, WIDTH
+from ..ir.layout import stored_bytes
+from ..ir.model import I32, IntType, Type
 from .address import POINTERS, Address
-from .emit_gather import gather, mangled, scatter
-from .emit_runs import read_runs, write_runs
 from .frame import Frame, numbers
-from .layout import stored_bytes
-from .model import I32, IntType, Type
-from .shape import LANES, VARYING, WIDTH
+from .gather import gather, mangled, scatter
+from .runs import read_runs, write_runs
 
 _BITS = f"<{WIDTH} x i1>"
 _ALIKE = f"<{WIDTH} x i32> zeroinitializer"

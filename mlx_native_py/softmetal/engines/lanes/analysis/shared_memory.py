@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..ir.model import Function, Instruction, Value, uses
 from .intrinsics import lane_function
-from .model import Function, Instruction, Value, uses
 
 _COPY, _HINT = "llvm.memcpy.", "llvm.lifetime."
 

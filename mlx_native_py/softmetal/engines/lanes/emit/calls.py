@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from .emit_lanes import lane_call
-from .emit_math import pure_call
-from .emit_serial import serial
+from ..analysis.intrinsics import PREFIX, is_pure
+from ..analysis.shape import UNIFORM, WIDTH
+from ..ir.model import POINTER, Declined, Instruction
+from ..ir.text import render
 from .frame import Frame
-from .intrinsics import PREFIX, is_pure
-from .model import POINTER, Declined, Instruction
-from .shape import UNIFORM, WIDTH
-from .text import render
+from .math import pure_call
+from .serial import serial
+from .simdgroup import lane_call
 
 _WATCHED = re.compile(r"__tsan_(?:unaligned_)?(?:volatile_)?(read_write|read|write)(\d+)$")
 _HINTS = ("llvm.lifetime.", "llvm.assume", "llvm.prefetch", "llvm.dbg.", "llvm.experimental.noalias")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-from .layout import stored_bytes, terms
-from .maker import scalar_of
-from .model import I64, Constant, Function, Instruction, IntType, PointerType, Value
+from ..ir.layout import stored_bytes, terms
+from ..ir.maker import scalar_of
+from ..ir.model import I64, Constant, Function, Instruction, IntType, PointerType, Value
 from .runs import few_runs
 from .shape import Shape
 

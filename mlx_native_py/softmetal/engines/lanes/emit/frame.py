@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .analysis import Analysis
-from .groups import Group
-from .model import I64, Block, Constant, Declined, Instruction, PointerType, StructType, Type, Value, VectorType
-from .rules import bits_of
-from .shape import WIDTH, Shape
+from ..analysis.groups import Group
+from ..analysis.rules import bits_of
+from ..analysis.shape import WIDTH, Shape
+from ..analysis.uniformity import Analysis
+from ..ir.model import I64, Block, Constant, Declined, Instruction, PointerType, StructType, Type, Value, VectorType
 
 ALL = "-1"  # the mask of a block that all lanes run
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from . import intrinsics, layout, shape
+from ..ir import layout
+from ..ir.flow import Flow, Loop
+from ..ir.model import Block, Constant, Declined, Function, Instruction, Value, uses
+from . import intrinsics, shape
 from .divergence import joins, left_apart
-from .flow import Flow, Loop
-from .model import Block, Constant, Declined, Function, Instruction, Value, uses
 from .rules import bits_of, result
 from .shape import LANES, UNIFORM, VARYING, Shape
 

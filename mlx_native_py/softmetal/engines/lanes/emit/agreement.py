@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..ir.model import Constant, Instruction, IntType, Value
 from .frame import Frame
-from .model import Constant, Instruction, IntType, Value
 
 _NEVER = "false"
 _FLIPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
