@@ -160,5 +160,5 @@ def test_numbers_that_lanes_share_bits_of_stay_linear() -> None:
 
 def test_merging_keeps_what_both_sides_have() -> None:
     one, other = shape.constant(0, 32), shape.constant(48, 32)
-    assert shape.merge(one, other) == shape.Shape(shape.ALIKE, None, 16, 0)
+    assert shape.merge(one, other) == shape.LaneShape(shape.ALIKE, None, 16, 0)
     assert shape.merge(shape.known(shape.LANES, 32), one).varying

@@ -15,7 +15,7 @@ from .analysis.uniformity import Analysis, analyse, lane_stride
 from .emit.control import Control
 from .emit.frame import Writer, lanes_type
 from .ir import flow, private_arrays, small_vectors
-from .ir.model import Declined, Function, FunctionText, Instruction, IntType, Module, Value
+from .ir.model import Declined, FunctionText, Instruction, IntType, IrFunction, Module, Value
 from .ir.narrow import narrow
 from .ir.parse import parse_function, parse_module
 
@@ -43,32 +43,39 @@ def vectorise(text: str, entry: str, size: Size) -> str:
     flow.drop_unreachable(function)
     _read_boxes(function)
     watched = WATCH in text
-    found = _analysed(function, size, exact=watched)
-    small_vectors.split(function, lambda value: (found.shape_of(value) or VARYING).uniform)
+    analysis = _analysed(function, size, exact=watched)
+    small_vectors.split(function, lambda value: (analysis.shape_of(value) or VARYING).uniform)
     narrow(function)
     private_arrays.rewrite(function)
-    found = _analysed(function, size, exact=watched)
-    groups = find_groups(function, lambda value: found.shape_of(value) or VARYING)
-    writer = Writer(found, groups=groups, native_masks=width == AVX512, attributes=_kept_attributes(module, function))
+    analysis = _analysed(function, size, exact=watched)
+    groups = find_groups(function, lambda value: analysis.shape_of(value) or VARYING)
+    writer = Writer(
+        analysis, groups=groups, native_masks=width == AVX512, attributes=_kept_attributes(module, function)
+    )
     lines = _write(writer, function, size)
     head = f"define void @{ENTRY}(ptr {function.parameters[0].text}, ptr %fiber, i32 %simdgroup)"
     body = "\n".join([f"{head} nounwind {writer.attributes} {{", *lines, "}", *writer.helpers.values(), ""])
     return _assemble(module, entry, body, list(writer.declarations))
 
 
-def _kept_attributes(module: Module, function: Function) -> str:
+def _kept_attributes(module: Module, function: IrFunction) -> str:
     attributes = " ".join(_KEPT_ATTRIBUTE.findall(_attributes(module, function)))
     if _register_width(module) != AVX512:
         return attributes
     return f'{_WIDTHS.sub("", attributes)} "min-legal-vector-width"="512" "prefer-vector-width"="512"'
 
 
-def _read_boxes(function: Function) -> None:
+def _read_boxes(function: IrFunction) -> None:
     """What lanes take out of the boxes becomes loads, which until here were calls that nothing could move."""
-    for made in function.instructions():
-        if lane_function(made.callee) == "take" and isinstance(made.type, IntType):
-            made.opcode, made.callee, made.align, made.attributes = "load", "", made.type.bits // 8, []
-            made.flags, made.convention = (), ""
+    for inst in function.instructions():
+        if lane_function(inst.callee) == "take" and isinstance(inst.type, IntType):
+            inst.opcode, inst.callee, inst.align, inst.attributes = (
+                "load",
+                "",
+                inst.type.bits // 8,
+                [],
+            )
+            inst.flags, inst.convention = (), ""
 
 
 def _register_width(module: Module) -> int:
@@ -78,17 +85,17 @@ def _register_width(module: Module) -> int:
     return next((width for feature, width in widths.items() if f"{feature}," in features), 0)
 
 
-def _analysed(function: Function, size: Size, *, exact: bool) -> Analysis:
+def _analysed(function: IrFunction, size: Size, *, exact: bool) -> Analysis:
     return analyse(function, flow.analyse(function), size, shared_allocas(function), exact=exact)
 
 
-def _write(writer: Writer, function: Function, size: Size) -> list[str]:
+def _write(writer: Writer, function: IrFunction, size: Size) -> list[str]:
     _make_slots(writer)
     chain = plan(writer.analysis)
     control = Control(writer, chain)
-    for made in function.instructions():
-        if made.opcode == "alloca":
-            writer.places[made] = _place(writer, made)
+    for inst in function.instructions():
+        if inst.opcode == "alloca":
+            writer.places[inst] = _place(writer, inst)
     control.write()
     threads = size[0] * size[1] * size[2]
     begin = ["start:"]
@@ -106,29 +113,29 @@ def _write(writer: Writer, function: Function, size: Size) -> list[str]:
     return [begin[0], *writer.slots, *begin[1:], *first, *writer.lines]
 
 
-def _place(writer: Writer, made: Instruction) -> str:
-    if made in writer.analysis.once:
-        return writer.slot(str(made.element), "shared", made.align)
-    return writer.slot(f"[{WIDTH * lane_stride(made)} x i8]", "private", max(made.align, 64))
+def _place(writer: Writer, inst: Instruction) -> str:
+    if inst in writer.analysis.once:
+        return writer.slot(str(inst.element), "shared", inst.align)
+    return writer.slot(f"[{WIDTH * lane_stride(inst)} x i8]", "private", max(inst.align, 64))
 
 
 def _make_slots(writer: Writer) -> None:
     """For values that are used outside the block that makes them."""
     analysis = writer.analysis
     for block in analysis.flow.order:
-        for made in block.instructions:
-            sources = made.blocks if made.opcode == "phi" else [block] * len(made.operands)
-            for operand, source in zip(made.operands, sources, strict=True):
+        for inst in block.instructions:
+            sources = inst.blocks if inst.opcode == "phi" else [block] * len(inst.operands)
+            for operand, source in zip(inst.operands, sources, strict=True):
                 if not isinstance(operand, Instruction) or analysis.seen(operand, source).known:
                     continue
                 if operand.opcode == "alloca":
                     continue
-                if analysis.left_behind(operand, source):
+                if analysis.is_temporally_divergent(operand, source):
                     _slot(writer, writer.last, operand, varying=True)
                 elif analysis.home[operand] is not source or operand.opcode == "phi":
                     _slot(writer, writer.kept, operand, varying=analysis.seen(operand, source).varying)
-    for made in analysis.function.instructions():
-        stride = (analysis.shape_of(made) or VARYING).stride
+    for inst in analysis.function.instructions():
+        stride = (analysis.shape_of(inst) or VARYING).stride
         if isinstance(stride, Instruction):
             _slot(writer, writer.kept, stride, varying=False)
     for value in writer.last:
@@ -141,7 +148,7 @@ def _slot(writer: Writer, slots: dict[Value, str], value: Instruction, *, varyin
         slots[value] = writer.slot(lanes_type(value.type) if varying else str(value.type), "keep")
 
 
-def _attributes(module: Module, function: Function) -> str:
+def _attributes(module: Module, function: IrFunction) -> str:
     return " ".join(module.attributes.get(word, word) for word in function.attributes.split())
 
 

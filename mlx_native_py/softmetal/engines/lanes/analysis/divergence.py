@@ -1,53 +1,53 @@
-"""Where lanes part and meet again: what a branch on which they disagree does to the blocks after it."""
+"""Divergent branches: what a branch on which lanes disagree does to the blocks after it."""
 
 from __future__ import annotations
 
 from ..ir.flow import Flow, Loop
-from ..ir.model import Block
+from ..ir.model import BasicBlock
 
 
-def region(flow: Flow, branch: Block) -> set[Block]:
+def region(flow: Flow, branch: BasicBlock) -> set[BasicBlock]:
     """The blocks in which only some of the lanes may be, once they disagree at the end of `branch`."""
-    meeting = flow.ipdom[branch]
-    found: set[Block] = set()
-    waiting = [block for block in branch.successors if block is not meeting]
+    join = flow.ipdom[branch]
+    region_blocks: set[BasicBlock] = set()
+    waiting = [block for block in branch.successors if block is not join]
     while waiting:
         block = waiting.pop()
-        if block not in found:
-            found.add(block)
-            waiting += [after for after in block.successors if after is not meeting]
-    return found
+        if block not in region_blocks:
+            region_blocks.add(block)
+            waiting += [after for after in block.successors if after is not join]
+    return region_blocks
 
 
-def joins(flow: Flow, branch: Block) -> set[Block]:
+def join_points(flow: Flow, branch: BasicBlock) -> set[BasicBlock]:
     """The blocks that lanes can come to on different ways from `branch`.
 
     Each successor sends its own label along all ways; where two labels meet is a join, which sends a new one.
     """
-    meeting = flow.ipdom[branch]
-    labels: dict[Block, Block] = {}
-    found: set[Block] = set()
-    waiting: list[tuple[Block, Block]] = [(block, block) for block in branch.successors]
+    join = flow.ipdom[branch]
+    labels: dict[BasicBlock, BasicBlock] = {}
+    joins: set[BasicBlock] = set()
+    waiting: list[tuple[BasicBlock, BasicBlock]] = [(block, block) for block in branch.successors]
     while waiting:
         block, label = waiting.pop()
         old = labels.get(block)
-        if old is label or block in found:
+        if old is label or block in joins:
             continue
         if old is not None:
-            found.add(block)
+            joins.add(block)
             label = block
         labels[block] = label
-        if block is not meeting and block is not branch:
+        if block is not join and block is not branch:
             waiting += [(after, label) for after in block.successors]
-    return found
+    return joins
 
 
-def left_apart(flow: Flow, branch: Block) -> list[Loop]:
+def temporally_divergent_loops(flow: Flow, branch: BasicBlock) -> list[Loop]:
     """The loops that lanes leave in different rounds, once they disagree at the end of `branch`."""
-    meeting = flow.ipdom[branch]
-    found = []
+    join = flow.ipdom[branch]
+    loops = []
     loop = flow.loop_of[branch]
-    while loop is not None and (meeting is None or meeting not in loop.blocks):
-        found.append(loop)
+    while loop is not None and (join is None or join not in loop.blocks):
+        loops.append(loop)
         loop = loop.parent
-    return found
+    return loops

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from ..ir.layout import stored_bytes, terms
 from ..ir.maker import scalar_of
-from ..ir.model import I64, Constant, Function, Instruction, IntType, PointerType, Value
+from ..ir.model import I64, Instruction, IntType, IrConstant, IrFunction, PointerType, Value
 from .runs import few_runs
-from .shape import Shape
+from .shape import LaneShape
 
 _ROW = 16  # bytes that one lane reads or writes at once
 _SILENT = frozenset(("load", "store", "call", "atomicrmw", "cmpxchg", "fence", "alloca"))
@@ -31,16 +31,16 @@ class Group:
         return self.members.index(member) * self.size
 
 
-def accessed(made: Instruction) -> Value:
+def accessed(inst: Instruction) -> Value:
     """The value that a load makes or a store writes."""
-    return made if made.opcode == "load" else made.operands[0]
+    return inst if inst.opcode == "load" else inst.operands[0]
 
 
-def pointer_of(made: Instruction) -> Value:
-    return made.operands[0 if made.opcode == "load" else 1]
+def pointer_of(inst: Instruction) -> Value:
+    return inst.operands[0 if inst.opcode == "load" else 1]
 
 
-def find_groups(function: Function, shape_of: Callable[[Value], Shape]) -> dict[Instruction, Group]:
+def find_groups(function: IrFunction, shape_of: Callable[[Value], LaneShape]) -> dict[Instruction, Group]:
     """The group of each access that is in one."""
     found: dict[Instruction, Group] = {}
     for block in function.blocks:
@@ -68,27 +68,27 @@ class _Open:
             self.close(opcode, memory)
         return self.done
 
-    def add(self, made: Instruction, memory: Value | None) -> None:
-        address, place = _place(pointer_of(made))
-        key = (address, accessed(made).type)
-        if made.opcode == "store" and key not in self.runs.get(("store", memory), ()):
+    def add(self, inst: Instruction, memory: Value | None) -> None:
+        address, place = _place(pointer_of(inst))
+        key = (address, accessed(inst).type)
+        if inst.opcode == "store" and key not in self.runs.get(("store", memory), ()):
             self.close("store", memory)
-        self.runs.setdefault((made.opcode, memory), {}).setdefault(key, []).append((place, made))
+        self.runs.setdefault((inst.opcode, memory), {}).setdefault(key, []).append((place, inst))
 
 
-def _runs(instructions: list[Instruction], shape_of: Callable[[Value], Shape]) -> list[list[Placed]]:
+def _runs(instructions: list[Instruction], shape_of: Callable[[Value], LaneShape]) -> list[list[Placed]]:
     """Accesses at constant distances with nothing in between that could tell in which order they are made."""
     opened = _Open()
-    for made in instructions:
-        if made.opcode not in ("load", "store") or made.flags:
-            if made.opcode in _SILENT and not _is_arithmetic(made):
+    for inst in instructions:
+        if inst.opcode not in ("load", "store") or inst.flags:
+            if inst.opcode in _SILENT and not _is_arithmetic(inst):
                 opened.close_all()
             continue
-        memory = _memory(pointer_of(made))
-        opened.close("store" if made.opcode == "load" else "load", memory)
-        if _fits(made, shape_of):
-            opened.add(made, memory)
-        elif made.opcode == "store":
+        memory = _memory(pointer_of(inst))
+        opened.close("store" if inst.opcode == "load" else "load", memory)
+        if _fits(inst, shape_of):
+            opened.add(inst, memory)
+        elif inst.opcode == "store":
             opened.close("store", memory)
     return opened.close_all()
 
@@ -100,19 +100,19 @@ def _memory(pointer: Value) -> Value | None:
     return pointer if isinstance(pointer, Instruction) and "shared" in pointer.flags else None
 
 
-def _is_arithmetic(made: Instruction) -> bool:
-    return made.opcode == "alloca" or (
-        made.callee.startswith("llvm.") and bool(made.name) or made.callee in ("__lane_number", "__lane_group")
+def _is_arithmetic(inst: Instruction) -> bool:
+    return inst.opcode == "alloca" or (
+        inst.callee.startswith("llvm.") and bool(inst.name) or inst.callee in ("__lane_number", "__lane_group")
     )
 
 
-def _fits(made: Instruction, shape_of: Callable[[Value], Shape]) -> bool:
-    kind = accessed(made).type
+def _fits(inst: Instruction, shape_of: Callable[[Value], LaneShape]) -> bool:
+    kind = accessed(inst).type
     if not isinstance(kind, (IntType, PointerType)) and not hasattr(kind, "bits"):
         return False
     size = stored_bytes(kind)
-    shape = shape_of(pointer_of(made))
-    if shape.uniform or size > 4 or scalar_of(kind).bits != size * 8 or made.align < size:
+    shape = shape_of(pointer_of(inst))
+    if shape.uniform or size > 4 or scalar_of(kind).bits != size * 8 or inst.align < size:
         return False
     # Where lanes lie side by side, one element of all of them already is a few accesses.
     return not few_runs(shape, size)
@@ -120,12 +120,12 @@ def _fits(made: Instruction, shape_of: Callable[[Value], Shape]) -> bool:
 
 def _groups(run: list[Placed]) -> list[Group]:
     """Cuts a run into rows of 2, 4, 8 or 16 bytes without gaps."""
-    order = {made: i for i, (_, made) in enumerate(run)}
+    order = {inst: i for i, (_, inst) in enumerate(run)}
     unique = dict(run)
     if len(unique) != len(run):
         if run[0][1].opcode == "store":
             return []
-        run = [(place, made) for place, made in run if unique[place] is made]
+        run = [(place, inst) for place, inst in run if unique[place] is inst]
     run.sort(key=lambda placed: placed[0])
     size = stored_bytes(accessed(run[0][1]).type)
     found: list[Group] = []
@@ -136,7 +136,7 @@ def _groups(run: list[Placed]) -> list[Group]:
             length += 1
         count = min(1 << length.bit_length() - 1, _ROW // size)
         if count > 1:
-            members = [made for _, made in run[start : start + count]]
+            members = [inst for _, inst in run[start : start + count]]
             found.append(Group(members, max(members, key=order.__getitem__)))
         start += count
     return found
@@ -173,16 +173,16 @@ def _linear(index: Value) -> tuple[Hashable, int]:
     return (index, cast), total
 
 
-def _added(made: Instruction, cast: str) -> int | None:
+def _added(inst: Instruction, cast: str) -> int | None:
     """The constant that is added here, if adding it to the address is the same.
 
     Where bits are added after, the sum must not wrap.
     """
-    if made.opcode not in ("add", "or"):
+    if inst.opcode not in ("add", "or"):
         return None
-    right = made.operands[1]
-    if not isinstance(right, Constant) or right.value is None or cast and right.value < 0:
+    right = inst.operands[1]
+    if not isinstance(right, IrConstant) or right.value is None or cast and right.value < 0:
         return None
-    if made.opcode == "or":
-        return right.value if "disjoint" in made.flags else None
-    return right.value if not cast or {"zext": "nuw", "sext": "nsw"}[cast] in made.flags else None
+    if inst.opcode == "or":
+        return right.value if "disjoint" in inst.flags else None
+    return right.value if not cast or {"zext": "nuw", "sext": "nsw"}[cast] in inst.flags else None

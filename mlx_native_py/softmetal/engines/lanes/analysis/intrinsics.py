@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from ..ir.model import Instruction
 from . import shape
 from .rules import plain
-from .shape import LANES, UNIFORM, VARYING, WIDTH, Shape
+from .shape import LANES, UNIFORM, VARYING, WIDTH, LaneShape
 
 PREFIX = "__lane_"
 FOLDS = frozenset(("sum", "min", "max", "umin", "umax", "and", "or", "xor"))
@@ -39,9 +39,9 @@ def lane_function(name: str) -> str:
     return name.removeprefix(PREFIX).split("_")[0] if name.startswith(PREFIX) else ""
 
 
-def shape_of_call(made: Instruction, shapes: Sequence[Shape], size: Size) -> Shape:
+def shape_of_call(inst: Instruction, shapes: Sequence[LaneShape], size: Size) -> LaneShape:
     """The shape of what a call answers."""
-    function = lane_function(made.callee)
+    function = lane_function(inst.callee)
     if function in ("x", "y", "z"):
         return position(function, size)
     if function == "number":
@@ -52,7 +52,7 @@ def shape_of_call(made: Instruction, shapes: Sequence[Shape], size: Size) -> Sha
         return UNIFORM if shapes[0].uniform or shapes[1].uniform else VARYING
     if function:
         return UNIFORM
-    if is_pure(made.callee):
+    if is_pure(inst.callee):
         return plain(shapes)
     return VARYING
 
@@ -66,7 +66,7 @@ def _threads(size: Size) -> int:
     return size[0] * size[1] * size[2]
 
 
-def position(axis: str, size: Size) -> Shape:
+def position(axis: str, size: Size) -> LaneShape:
     """The position of the simdgroup's lanes in a threadgroup, which are numbered along x, then y, then z."""
     step, count = steps(axis, size)
     if _threads(size) <= WIDTH:
@@ -82,7 +82,7 @@ def position(axis: str, size: Size) -> Shape:
         return shape.known([lane // step % count for lane in LANES], 32)
     if count % rows and axis != _last(size):
         return VARYING
-    return Shape(tuple(lane // step for lane in LANES), None, rows & -rows, 0)
+    return LaneShape(tuple(lane // step for lane in LANES), None, rows & -rows, 0)
 
 
 def _last(size: Size) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir.flow import Loop
-from ..ir.model import Block
+from ..ir.model import BasicBlock
 from .divergence import region
 from .shape import WIDTH
 from .uniformity import Analysis
@@ -18,7 +18,7 @@ _MOST_TWICE = 1000
 class Stop:
     """A place in the chain: a block that may have lanes waiting, or the end of a loop that some may be going round."""
 
-    block: Block
+    block: BasicBlock
     loop: Loop | None = None
 
     @property
@@ -30,14 +30,14 @@ class Stop:
 class Chain:
     """`apart` are the blocks that some lanes run without the others; `landings` those where all are together again."""
 
-    apart: set[Block]
-    landings: set[Block]
+    apart: set[BasicBlock]
+    landings: set[BasicBlock]
     stops: list[Stop]
-    after: dict[Block, int]  # of each block of the function: the first stop behind it
+    after: dict[BasicBlock, int]  # of each block of the function: the first stop behind it
     begins_apart: bool  # some simdgroup has fewer than 32 lanes
-    full: set[Block]  # the blocks with a copy for all lanes together
+    full: set[BasicBlock]  # the blocks with a copy for all lanes together
 
-    def __contains__(self, block: Block) -> bool:
+    def __contains__(self, block: BasicBlock) -> bool:
         return block in self.apart or block in self.landings
 
 
@@ -46,17 +46,17 @@ def plan(analysis: Analysis) -> Chain:
     flow = analysis.flow
     threads = analysis.size[0] * analysis.size[1] * analysis.size[2]
     begins_apart = threads % WIDTH != 0
-    apart: set[Block] = set(flow.order) if begins_apart else set()
-    for block in analysis.parting:
+    apart: set[BasicBlock] = set(flow.order) if begins_apart else set()
+    for block in analysis.divergent:
         apart |= region(flow, block)
-    reached = {after for block in apart | analysis.parting for after in block.successors}
+    reached = {after for block in apart | analysis.divergent for after in block.successors}
     landings = reached - apart
-    ends: dict[Block, list[Loop]] = {}
+    ends: dict[BasicBlock, list[Loop]] = {}
     for loop in reversed(flow.loops):  # inner ones first
         if loop.header in apart or loop.header in landings:
             ends.setdefault(max(loop.blocks, key=flow.index.__getitem__), []).append(loop)
     stops: list[Stop] = []
-    after: dict[Block, int] = {}
+    after: dict[BasicBlock, int] = {}
     for block in flow.order:
         if block in apart or block in landings:
             stops.append(Stop(block))

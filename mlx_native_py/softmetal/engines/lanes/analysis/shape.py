@@ -16,7 +16,7 @@ Offsets = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LaneShape:
     """Lane i has what lane 0 has plus `offsets[i]`, modulo the type's size; without offsets it varies freely.
 
     Lane 0's value is `residue` modulo `multiple`, a power of two. Offsets of pointers count bytes. Where there is a
@@ -61,30 +61,30 @@ class Shape:
 
 
 ALIKE: Offsets = (0,) * WIDTH
-VARYING = Shape(None)
-UNIFORM = Shape(ALIKE)
+VARYING = LaneShape(None)
+UNIFORM = LaneShape(ALIKE)
 
 
-def constant(value: int, bits: int) -> Shape:
-    return Shape(ALIKE, value % (1 << bits), _EXACT, value % (1 << bits))
+def constant(value: int, bits: int) -> LaneShape:
+    return LaneShape(ALIKE, value % (1 << bits), _EXACT, value % (1 << bits))
 
 
-def known(values: Sequence[int], bits: int) -> Shape:
+def known(values: Sequence[int], bits: int) -> LaneShape:
     """The shape of 32 known integers."""
     size, half = 1 << bits, 1 << bits >> 1
     offsets = tuple((v - values[0] + half) % size - half for v in values)
-    return Shape(offsets, values[0] % size, _EXACT, values[0] % size)
+    return LaneShape(offsets, values[0] % size, _EXACT, values[0] % size)
 
 
-def unknown(offsets: Sequence[int], multiple: int, residue: int, bits: int = 63) -> Shape:
+def unknown(offsets: Sequence[int], multiple: int, residue: int, bits: int = 63) -> LaneShape:
     """Offsets from a scalar of which only the residue is known."""
     multiple = min(multiple, 1 << min(bits, 63))
     half = 1 << bits >> 1
     near = tuple((offset + half) % (2 * half) - half for offset in offsets)
-    return Shape(near, None, multiple, residue % multiple)
+    return LaneShape(near, None, multiple, residue % multiple)
 
 
-def strided(shape: Shape, stride: Value | None, factors: Sequence[int]) -> Shape:
+def strided(shape: LaneShape, stride: Value | None, factors: Sequence[int]) -> LaneShape:
     """The shape with multiples of a stride added, if any lane has one and none has a monstrous one."""
     if stride is None or not any(factors):
         return shape
@@ -93,7 +93,7 @@ def strided(shape: Shape, stride: Value | None, factors: Sequence[int]) -> Shape
     return replace(shape, stride=stride, factors=tuple(factors))
 
 
-def add(left: Shape, right: Shape, bits: int, sign: int = 1) -> Shape:
+def add(left: LaneShape, right: LaneShape, bits: int, sign: int = 1) -> LaneShape:
     if left.offsets is None or right.offsets is None:
         return VARYING
     if left.known and right.known:
@@ -106,7 +106,7 @@ def add(left: Shape, right: Shape, bits: int, sign: int = 1) -> Shape:
     return strided(found, left.stride or right.stride, factors)
 
 
-def scale(shape: Shape, factor: int, bits: int) -> Shape:
+def scale(shape: LaneShape, factor: int, bits: int) -> LaneShape:
     """Times a number that is known."""
     if shape.offsets is None:
         return VARYING
@@ -119,31 +119,31 @@ def scale(shape: Shape, factor: int, bits: int) -> Shape:
     return strided(found, shape.stride, [one * factor for one in shape.factors])
 
 
-def lanewise(shapes: Sequence[Shape], bits: int, result_bits: int, work: Callable[..., int]) -> Shape:
+def lanewise(shapes: Sequence[LaneShape], bits: int, result_bits: int, work: Callable[..., int]) -> LaneShape:
     """The shape of an operation on integers that are all known."""
     lanes = zip(*(shape.values(bits) for shape in shapes), strict=True)
     return known([work(*lane) % (1 << result_bits) for lane in lanes], result_bits)
 
 
-def bitwise(work: Callable[[int, int], int], shape: Shape, number: int) -> Shape:
+def bitwise(work: Callable[[int, int], int], shape: LaneShape, number: int) -> LaneShape:
     """and, or, xor with a known number: bits that lanes share stay shared."""
     low = shape.low_bits()
     if low is None:
         return VARYING
-    made = [work(bits, number & (shape.multiple - 1)) for bits in low]
-    return unknown([bits - made[0] for bits in made], shape.multiple, made[0])
+    results = [work(bits, number & (shape.multiple - 1)) for bits in low]
+    return unknown([bits - results[0] for bits in results], shape.multiple, results[0])
 
 
-def shift_right(shape: Shape, count: int) -> Shape:
+def shift_right(shape: LaneShape, count: int) -> LaneShape:
     """Nothing is carried from the bits that lanes have of their own."""
     low = shape.low_bits()
     if low is None or shape.multiple >> count == 0:
         return VARYING
-    made = [bits >> count for bits in low]
-    return unknown([bits - made[0] for bits in made], shape.multiple >> count, made[0])
+    results = [bits >> count for bits in low]
+    return unknown([bits - results[0] for bits in results], shape.multiple >> count, results[0])
 
 
-def narrow(shape: Shape, bits: int) -> Shape:
+def narrow(shape: LaneShape, bits: int) -> LaneShape:
     """Cut to fewer bits."""
     if shape.offsets is None:
         return VARYING
@@ -154,7 +154,7 @@ def narrow(shape: Shape, bits: int) -> Shape:
     return strided(unknown(near, shape.multiple, shape.residue, bits), shape.stride, shape.factors)
 
 
-def merge(left: Shape, right: Shape) -> Shape:
+def merge(left: LaneShape, right: LaneShape) -> LaneShape:
     """What covers both, where all lanes come from one side or all from the other."""
     if left == right:
         return left

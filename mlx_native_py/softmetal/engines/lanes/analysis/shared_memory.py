@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from ..ir.model import Function, Instruction, Value, uses
+from ..ir.model import Instruction, IrFunction, Value, uses
 from .intrinsics import lane_function
 
 _COPY, _HINT = "llvm.memcpy.", "llvm.lifetime."
 
 
-def shared_allocas(function: Function) -> set[Instruction]:
+def shared_allocas(function: IrFunction) -> set[Instruction]:
     """Allocas of simdgroup matrices, which are only handed to functions run once or copied to each other."""
     users = uses(function)
-    allocas = [made for made in function.instructions() if made.opcode == "alloca"]
-    found = {made for made in allocas if all(_as_one(user) for user in _final_users(made, users))}
-    while wrong := {made for made in found if not _copied_within(made, users, found)}:
+    allocas = [inst for inst in function.instructions() if inst.opcode == "alloca"]
+    found = {inst for inst in allocas if all(_as_one(user) for user in _final_users(inst, users))}
+    while wrong := {inst for inst in found if not _copied_within(inst, users, found)}:
         found -= wrong
-    return found | {made for made in allocas if "shared" in made.flags}
+    return found | {inst for inst in allocas if "shared" in inst.flags}
 
 
 def _final_users(place: Value, users: dict[Value, list[Instruction]]) -> list[Instruction]:
@@ -35,8 +35,8 @@ def _as_one(user: Instruction) -> bool:
     return lane_function(user.callee) == "once" or user.callee.startswith((_COPY, _HINT))
 
 
-def _copied_within(made: Instruction, users: dict[Value, list[Instruction]], found: set[Instruction]) -> bool:
-    copies = [user for user in _final_users(made, users) if user.callee.startswith(_COPY)]
+def _copied_within(inst: Instruction, users: dict[Value, list[Instruction]], found: set[Instruction]) -> bool:
+    copies = [user for user in _final_users(inst, users) if user.callee.startswith(_COPY)]
     return all(_origin(place) in found for user in copies for place in user.operands[:2])
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..analysis.runs import Run, few_runs
-from ..analysis.shape import LANES, WIDTH, Shape
+from ..analysis.shape import LANES, WIDTH, LaneShape
 from ..ir.layout import terms
-from ..ir.model import I64, POINTER, Constant, Instruction, Parameter, Value
+from ..ir.model import I64, POINTER, Instruction, IrConstant, IrParameter, Value
 from .frame import Frame
 
 _THREADGROUP = 8  # where a threadgroup keeps the address of its memory
@@ -20,7 +20,7 @@ class Address:
     """A pointer of all lanes, written once for lane 0 unless it varies freely."""
 
     text: str
-    shape: Shape
+    shape: LaneShape
     own: bool = False  # in an array of the simdgroup: where lanes are side by side, idle ones may take part
     distant: bool = True  # in a buffer, which may not be in the caches
 
@@ -70,11 +70,11 @@ def _is_threadgroup(root: Value) -> bool:
     place = root.operands[0]
     if not isinstance(place, Instruction) or place.opcode != "getelementptr" or not _is_group(place.operands[0]):
         return False
-    return all(isinstance(o, Constant) for o in place.operands[1:]) and terms(place)[0] == _THREADGROUP
+    return all(isinstance(o, IrConstant) for o in place.operands[1:]) and terms(place)[0] == _THREADGROUP
 
 
 def _is_group(value: Value) -> bool:
-    return isinstance(value, Parameter) or isinstance(value, Instruction) and value.callee == "__lane_group"
+    return isinstance(value, IrParameter) or isinstance(value, Instruction) and value.callee == "__lane_group"
 
 
 def safe_pointers(frame: Frame, address: Address) -> str:

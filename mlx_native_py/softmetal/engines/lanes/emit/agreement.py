@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir.model import Constant, Instruction, IntType, Value
+from ..ir.model import Instruction, IntType, IrConstant, Value
 from .frame import Frame
 
 _NEVER = "false"
@@ -70,7 +70,7 @@ def _either(condition: Instruction) -> tuple[Value, Value] | None:
 
 
 def _is(value: Value, number: int) -> bool:
-    return isinstance(value, Constant) and value.value == number
+    return isinstance(value, IrConstant) and value.value == number
 
 
 def _compared(frame: Frame, condition: Instruction) -> Agreement:

@@ -19,38 +19,38 @@ _TRAPS = ("llvm.trap", "llvm.debugtrap", "llvm.ubsantrap")
 _MEMORY = ("llvm.memcpy.", "llvm.memmove.", "llvm.memset.")
 
 
-def call(frame: Frame, made: Instruction) -> None:
+def call(frame: Frame, inst: Instruction) -> None:
     """Writes a call, whatever it calls."""
-    name = made.callee
+    name = inst.callee
     if not name:
         raise Declined("calls a function that only the running kernel knows")
     if name.startswith(_HINTS):
         return
     watched = _WATCHED.match(name)
     if name.startswith(PREFIX):
-        lane_call(frame, made)
+        lane_call(frame, inst)
     elif name.startswith(_TRAPS):
         frame.emit("call void @llvm.trap()")
     elif name.startswith(_MEMORY):
-        _memory(frame, made)
+        _memory(frame, inst)
     elif watched:
-        _watch(frame, made, watched[1], watched[2])
+        _watch(frame, inst, watched[1], watched[2])
     elif is_pure(name):
-        pure_call(frame, made)
+        pure_call(frame, inst)
     else:
-        serial(frame, made)
+        serial(frame, inst)
 
 
-def _memory(frame: Frame, made: Instruction) -> None:
-    if all(frame.shape(operand).uniform for operand in made.operands):
-        frame.emit(render(made, frame.scalar))
+def _memory(frame: Frame, inst: Instruction) -> None:
+    if all(frame.shape(operand).uniform for operand in inst.operands):
+        frame.emit(render(inst, frame.scalar))
     else:
-        serial(frame, made)
+        serial(frame, inst)
 
 
-def _watch(frame: Frame, made: Instruction, access: str, size: str) -> None:
+def _watch(frame: Frame, inst: Instruction, access: str, size: str) -> None:
     """One call for the accesses of all lanes."""
-    pointer = made.operands[0]
+    pointer = inst.operands[0]
     shape = frame.shape(pointer)
     vector = frame.spread(frame.scalar(pointer), POINTER, UNIFORM) if shape.uniform else frame.vector(pointer)
     slot = frame.writer.fixed(f"[{WIDTH} x ptr]", "addresses")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..analysis.regions import Chain, Stop
-from ..ir.model import Block, Declined, Instruction, Value
+from ..ir.model import BasicBlock, Declined, Instruction, Value
 from . import memory, values
 from .agreement import Agreement, agreement
 from .calls import call
@@ -33,13 +33,13 @@ class Move:
 class Control:
     writer: Writer
     chain: Chain
-    masks: dict[Block, str] = field(default_factory=dict)  # slots of the lanes that wait for a block
+    masks: dict[BasicBlock, str] = field(default_factory=dict)  # slots of the lanes that wait for a block
     used: set[Value] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.flow = self.writer.analysis.flow
         self.masks = {stop.block: self.writer.slot("i32", "waiting") for stop in self.chain.stops if not stop.again}
-        self.used = {o for made in self.writer.analysis.function.instructions() for o in made.operands}
+        self.used = {o for inst in self.writer.analysis.function.instructions() for o in inst.operands}
 
     def write(self) -> None:
         """All copies of all blocks; the chain in its order."""
@@ -53,7 +53,7 @@ class Control:
                 self._check(place, stop.block)
         self.writer.lines += [f"{END}:", "  ret void"]
 
-    def start(self, block: Block, mask: str) -> list[str]:
+    def start(self, block: BasicBlock, mask: str) -> list[str]:
         """The lines that let the lanes of `mask` begin."""
         lines = [f"  store i32 0, ptr {slot}" for slot in self.masks.values()]
         if not self.chain.begins_apart:
@@ -71,7 +71,7 @@ class Control:
         header = next(i for i, s in enumerate(self.chain.stops) if s.block is stop.block and not s.again)
         frame.emit(f"br i1 {idle}, label %{self._stop_label(place + 1)}, label %{self._stop_label(header)}")
 
-    def _check(self, place: int, block: Block) -> None:
+    def _check(self, place: int, block: BasicBlock) -> None:
         """Passes by if nobody waits, and leaves the chain if everybody does."""
         frame = Frame(self.writer, block)
         frame.label(self._stop_label(place))
@@ -96,23 +96,23 @@ class Control:
             frame.label(label)
         for phi in frame.block.phis:
             frame.remember(phi)
-        for made in frame.block.body:
-            self._instruction(frame, made)
+        for inst in frame.block.body:
+            self._instruction(frame, inst)
         self._end(frame)
 
-    def _instruction(self, frame: Frame, made: Instruction) -> None:
-        if made.opcode == "load":
-            memory.load(frame, made)
-        elif made.opcode == "store":
-            memory.store(frame, made)
-        elif made.opcode == "call":
-            call(frame, made)
-        elif made.opcode in ("atomicrmw", "cmpxchg"):
-            atomic(frame, made, made in self.used)
-        elif made.opcode == "fence":
-            frame.emit(f"fence {made.ordering}")
-        elif made.opcode != "alloca":
-            values.value(frame, made)
+    def _instruction(self, frame: Frame, inst: Instruction) -> None:
+        if inst.opcode == "load":
+            memory.load(frame, inst)
+        elif inst.opcode == "store":
+            memory.store(frame, inst)
+        elif inst.opcode == "call":
+            call(frame, inst)
+        elif inst.opcode in ("atomicrmw", "cmpxchg"):
+            atomic(frame, inst, inst in self.used)
+        elif inst.opcode == "fence":
+            frame.emit(f"fence {inst.ordering}")
+        elif inst.opcode != "alloca":
+            values.value(frame, inst)
 
     def _end(self, frame: Frame) -> None:
         end = frame.block.end
@@ -122,15 +122,15 @@ class Control:
             frame.emit("unreachable")
         elif end.opcode not in ("br", "switch"):
             raise Declined(f"block that ends with {end.opcode}")
-        elif frame.block in self.writer.analysis.parting:
-            self._part(frame)
+        elif frame.block in self.writer.analysis.divergent:
+            self._diverge(frame)
         else:
             self._together(frame)
 
     def _next(self, frame: Frame) -> str:
         return self._stop_label(self.chain.after[frame.block])
 
-    def _moves(self, frame: Frame) -> dict[Block, list[Move]]:
+    def _moves(self, frame: Frame) -> dict[BasicBlock, list[Move]]:
         """For each block that comes next, what its phis become; all is read before anything is written."""
         frame.lanes()
         return {target: [m for phi in target.phis if (m := _move(frame, phi))] for target in frame.block.successors}
@@ -154,7 +154,7 @@ class Control:
             frame.label(labels[target])
             self._go(frame, target, found)
 
-    def _go(self, frame: Frame, target: Block, moves: list[Move]) -> None:
+    def _go(self, frame: Frame, target: BasicBlock, moves: list[Move]) -> None:
         """All lanes of the frame go to one block."""
         if frame.full and target in self.chain.full:
             for move in moves:
@@ -165,7 +165,7 @@ class Control:
             self._arrive(frame, target, moves, frame.mask)
             frame.emit(f"br label %{self._next(frame)}")
 
-    def _arrive(self, frame: Frame, target: Block, moves: list[Move], mask: str) -> None:
+    def _arrive(self, frame: Frame, target: BasicBlock, moves: list[Move], mask: str) -> None:
         """The lanes of `mask`, possibly none, wait for a block of the chain."""
         for move in moves:
             slot = self.writer.kept[move.phi]
@@ -182,7 +182,7 @@ class Control:
         waiting = frame.let("waiting", f"or i32 {before}, {mask}")
         frame.emit(f"store i32 {waiting}, ptr {self.masks[target]}")
 
-    def _part(self, frame: Frame) -> None:
+    def _diverge(self, frame: Frame) -> None:
         """Lanes go different ways, unless they happen to agree."""
         moves = self._moves(frame)
         if frame.full and not frame.shape(frame.block.end.operands[0]).known:
@@ -191,7 +191,7 @@ class Control:
             self._arrive(frame, target, moves[target], mask)
         frame.emit(f"br label %{self._next(frame)}")
 
-    def _if_agreed(self, frame: Frame, moves: dict[Block, list[Move]]) -> None:
+    def _if_agreed(self, frame: Frame, moves: dict[BasicBlock, list[Move]]) -> None:
         """Leads all lanes on together where a scalar test, or else the mask, says that they go the same way."""
         end = frame.block.end
         if end.opcode != "br" or not self.chain.full.intersection(end.blocks):
@@ -209,13 +209,13 @@ class Control:
             self._go(frame, target, moves[target])
             frame.label(others)
 
-    def _ways(self, frame: Frame) -> dict[Block, str]:
+    def _ways(self, frame: Frame) -> dict[BasicBlock, str]:
         """The lanes that go to each of the blocks that come next."""
         end = frame.block.end
         if end.opcode == "br":
             yes = self._among(frame, frame.bits_of(frame.vector(end.operands[0])))
             return {end.blocks[0]: yes, end.blocks[1]: frame.let("no", f"xor i32 {frame.mask}, {yes}")}
-        found: dict[Block, str] = {}
+        found: dict[BasicBlock, str] = {}
         rest = frame.mask
         value = end.operands[0]
         kind = lanes_type(value.type)

@@ -7,9 +7,20 @@ from dataclasses import dataclass, field
 
 from ..analysis.groups import Group
 from ..analysis.rules import bits_of
-from ..analysis.shape import WIDTH, Shape
+from ..analysis.shape import WIDTH, LaneShape
 from ..analysis.uniformity import Analysis
-from ..ir.model import I64, Block, Constant, Declined, Instruction, PointerType, StructType, Type, Value, VectorType
+from ..ir.model import (
+    I64,
+    BasicBlock,
+    Declined,
+    Instruction,
+    IrConstant,
+    PointerType,
+    StructType,
+    Type,
+    Value,
+    VectorType,
+)
 
 ALL = "-1"  # the mask of a block that all lanes run
 
@@ -55,9 +66,9 @@ class Writer:
         return f"{stem}.{self.taken}"
 
     def slot(self, kind: str, stem: str, align: int = 0) -> str:
-        made = f"%{self.name(stem)}"
-        self.slots.append(f"  {made} = alloca {kind}" + (f", align {align}" if align else ""))
-        return made
+        name = f"%{self.name(stem)}"
+        self.slots.append(f"  {name} = alloca {kind}" + (f", align {align}" if align else ""))
+        return name
 
     def fixed(self, kind: str, name: str) -> str:
         """Memory of which one is enough, always by the same name."""
@@ -72,7 +83,7 @@ class Frame:
     """One copy of a block."""
 
     writer: Writer
-    block: Block
+    block: BasicBlock
     mask: str = ALL  # a 32 bit integer, one bit for each lane
     scalars: dict[Value, str] = field(default_factory=dict)
     vectors: dict[Value, str] = field(default_factory=dict)
@@ -100,9 +111,9 @@ class Frame:
         self.writer.lines.append("  " + line)
 
     def let(self, stem: str, right: str) -> str:
-        made = f"%{self.writer.name(stem)}"
-        self.writer.lines.append(f"  {made} = {right}")
-        return made
+        name = f"%{self.writer.name(stem)}"
+        self.writer.lines.append(f"  {name} = {right}")
+        return name
 
     def label(self, name: str) -> None:
         self.writer.lines.append(f"{name}:")
@@ -117,7 +128,7 @@ class Frame:
             self.writer.helpers[name] = "\n".join([first, *lines, "}"])
         return name
 
-    def shape(self, value: Value) -> Shape:
+    def shape(self, value: Value) -> LaneShape:
         return self.writer.analysis.seen(value, self.block)
 
     def bits(self) -> str:
@@ -143,9 +154,9 @@ class Frame:
             raise Declined(f"no scalar stands for {value.text}")
         if shape.base is not None:
             return numbers(value.type, [shape.base])[1:-1].split(" ")[-1]
-        made = self.let(value.name, f"load {value.type}, ptr {self.writer.kept[value]}")
-        self.scalars[value] = made
-        return made
+        loaded = self.let(value.name, f"load {value.type}, ptr {self.writer.kept[value]}")
+        self.scalars[value] = loaded
+        return loaded
 
     def vector(self, value: Value) -> str:
         """The value of all lanes."""
@@ -154,7 +165,7 @@ class Frame:
         return self.vectors[value]
 
     def _vector(self, value: Value) -> str:
-        if isinstance(value, Constant):
+        if isinstance(value, IrConstant):
             return value.text if value.undefined else f"splat ({value.type} {value.text})"
         shape = self.shape(value)
         if shape.base is not None:
@@ -162,11 +173,11 @@ class Frame:
         if shape.offsets is not None:
             return self.spread(self.scalar(value), value.type, shape)
         kind = lanes_type(value.type)
-        if self.writer.analysis.left_behind(value, self.block):
+        if self.writer.analysis.is_temporally_divergent(value, self.block):
             return self.let(value.text[1:], f"load {kind}, ptr {self.writer.last[value]}")
         return self.let(value.text[1:], f"load {kind}, ptr {self.writer.kept[value]}")
 
-    def spread(self, scalar: str, kind: Type, shape: Shape) -> str:
+    def spread(self, scalar: str, kind: Type, shape: LaneShape) -> str:
         """A uniform or linear value in all lanes."""
         if isinstance(kind, PointerType) and not shape.uniform:
             return self.let("address", f"getelementptr i8, {kind} {scalar}, <{WIDTH} x i64> {self.steps(shape, I64)}")
@@ -180,7 +191,7 @@ class Frame:
         one = self.let("one", f"insertelement {whole} poison, {kind} {scalar}, i64 0")
         return self.let("alike", f"shufflevector {whole} {one}, {whole} poison, <{WIDTH} x i32> zeroinitializer")
 
-    def steps(self, shape: Shape, kind: Type) -> str:
+    def steps(self, shape: LaneShape, kind: Type) -> str:
         """From lane 0's value to that of each lane."""
         assert shape.offsets is not None
         known, whole = numbers(kind, shape.offsets), f"<{WIDTH} x {kind}>"
@@ -190,7 +201,7 @@ class Frame:
         steps = self.let("steps", f"mul {whole} {alike}, {numbers(kind, shape.factors)}")
         return self.let("steps", f"add {whole} {steps}, {known}")
 
-    def stride(self, shape: Shape, kind: Type) -> str:
+    def stride(self, shape: LaneShape, kind: Type) -> str:
         """The stride as a signed number of a type."""
         stride = shape.stride
         assert stride is not None
@@ -200,19 +211,19 @@ class Frame:
         cast = "sext" if own < wanted else "trunc"
         return self.let("stride", f"{cast} {stride.type} {scalar} to {kind}")
 
-    def define(self, made: Instruction, text: str) -> None:
-        """`text` is the result of `made`: a scalar or a vector, as its shape says."""
-        shape = self.writer.analysis.seen(made, self.block)
-        (self.vectors if shape.varying else self.scalars)[made] = text
-        if made in self.writer.kept:
-            kind = lanes_type(made.type) if shape.varying else str(made.type)
-            self.emit(f"store {kind} {text}, ptr {self.writer.kept[made]}")
-        self.remember(made)
+    def define(self, inst: Instruction, text: str) -> None:
+        """`text` is the result of `inst`: a scalar or a vector, as its shape says."""
+        shape = self.writer.analysis.seen(inst, self.block)
+        (self.vectors if shape.varying else self.scalars)[inst] = text
+        if inst in self.writer.kept:
+            kind = lanes_type(inst.type) if shape.varying else str(inst.type)
+            self.emit(f"store {kind} {text}, ptr {self.writer.kept[inst]}")
+        self.remember(inst)
 
-    def remember(self, made: Instruction) -> None:
+    def remember(self, inst: Instruction) -> None:
         """Keeps the value for lanes that leave a loop with it while others go on."""
-        if made in self.writer.last:
-            self.blend(self.vector(made), made.type, self.writer.last[made], self.mask)
+        if inst in self.writer.last:
+            self.blend(self.vector(inst), inst.type, self.writer.last[inst], self.mask)
 
     def blend(self, vector: str, kind: Type, slot: str, mask: str) -> None:
         """Stores the lanes of `mask` into a slot."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..analysis.shape import WIDTH
-from ..ir.model import Constant, Declined, Instruction
+from ..ir.model import Declined, Instruction, IrConstant
 from .frame import Frame, lanes_type
 from .serial import serial
 from .values import once
@@ -26,34 +26,34 @@ _ELEMENTWISE = frozenset(
 )
 
 
-def pure_call(frame: Frame, made: Instruction) -> None:
+def pure_call(frame: Frame, inst: Instruction) -> None:
     """A call that is nothing but its result."""
-    shape = frame.shape(made)
+    shape = frame.shape(inst)
     if not shape.varying:
-        frame.define(made, frame.let(made.name, once(frame, made)))
+        frame.define(inst, frame.let(inst.name, once(frame, inst)))
         return
-    stem = made.callee
+    stem = inst.callee
     suffixes: list[str] = []
     while stem.startswith("llvm.") and _TYPE.match(stem.rpartition(".")[2]):
         stem, _, suffix = stem.rpartition(".")
         suffixes.insert(0, suffix)
     if stem in _ELEMENTWISE:
         name = ".".join([stem, *(f"v{WIDTH}{suffix}" for suffix in suffixes)])
-        frame.define(made, frame.let(made.name, _elementwise(frame, made, stem, name)))
+        frame.define(inst, frame.let(inst.name, _elementwise(frame, inst, stem, name)))
     elif not stem.startswith("llvm."):
-        serial(frame, made)
+        serial(frame, inst)
     else:
-        raise Declined(f"calls {made.callee}")
+        raise Declined(f"calls {inst.callee}")
 
 
-def _elementwise(frame: Frame, made: Instruction, stem: str, name: str) -> str:
+def _elementwise(frame: Frame, inst: Instruction, stem: str, name: str) -> str:
     arguments = []
-    for i, operand in enumerate(made.operands):
+    for i, operand in enumerate(inst.operands):
         if _IMMEDIATE.get(stem) == i:
-            if not isinstance(operand, Constant):
-                raise Declined(f"calls {made.callee} with a variable")
+            if not isinstance(operand, IrConstant):
+                raise Declined(f"calls {inst.callee} with a variable")
             arguments.append(f"{operand.type} {operand.text}")
         else:
             arguments.append(f"{lanes_type(operand.type)} {frame.vector(operand)}")
-    words = " ".join(["call", *(flag for flag in made.flags)])
-    return f"{words} {lanes_type(made.type)} @{name}({', '.join(arguments)})"
+    words = " ".join(["call", *(flag for flag in inst.flags)])
+    return f"{words} {lanes_type(inst.type)} @{name}({', '.join(arguments)})"

@@ -23,24 +23,24 @@ _HIGH = "<8 x i32> <i32 2, i32 10, i32 3, i32 11, i32 6, i32 14, i32 7, i32 15>"
 _BOTH = "<8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>"
 
 
-def load_group(frame: Frame, made: Instruction, group: Group) -> None:
+def load_group(frame: Frame, inst: Instruction, group: Group) -> None:
     """The first load of a group that is met makes all of them."""
-    if made not in frame.memo:
-        address, kind = _start(frame, made, group), scalar_of(made.type)
+    if inst not in frame.memo:
+        address, kind = _start(frame, inst, group), scalar_of(inst.type)
         unit = _unit(group)
         if len(group.members) * group.size == 16:
-            columns = _load_rows(frame, address, made.align)
+            columns = _load_rows(frame, address, inst.align)
         else:
-            columns = [read(frame, unit, address, made.align)]
+            columns = [read(frame, unit, address, inst.align)]
         count = unit.bits // kind.bits
         for i, member in enumerate(group.members):
             frame.memo[member] = _part(frame, columns[i // count], unit, i % count, kind)
-    frame.define(made, frame.memo[made])
+    frame.define(inst, frame.memo[inst])
 
 
-def store_group(frame: Frame, made: Instruction, group: Group) -> None:
+def store_group(frame: Frame, inst: Instruction, group: Group) -> None:
     """Made at the last store of a group, when all its values are there."""
-    address, unit = _start(frame, made, group), _unit(group)
+    address, unit = _start(frame, inst, group), _unit(group)
     count = unit.bits // (group.size * 8)
     columns = [
         _whole(frame, group.members[i : i + count], unit, group.size * 8) for i in range(0, len(group.members), count)
@@ -58,8 +58,8 @@ def _unit(group: Group) -> IntType:
     return I32 if size == 16 else IntType(size * 8)
 
 
-def _start(frame: Frame, made: Instruction, group: Group) -> Address:
-    return address_of(frame, pointer_of(made)).moved(frame, -group.distance(made))
+def _start(frame: Frame, inst: Instruction, group: Group) -> Address:
+    return address_of(frame, pointer_of(inst)).moved(frame, -group.distance(inst))
 
 
 def _part(frame: Frame, column: str, unit: IntType, index: int, kind: Scalar) -> str:

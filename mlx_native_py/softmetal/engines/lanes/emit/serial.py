@@ -81,49 +81,49 @@ def _gathered(frame: Frame, kind: Type, slot: str) -> str:
     return frame.let("gathered", f"trunc <{WIDTH} x i8> {wide} to <{WIDTH} x i1>")
 
 
-def serial(frame: Frame, made: Instruction) -> None:
+def serial(frame: Frame, inst: Instruction) -> None:
     """One instruction, lane by lane."""
-    parts: list[Type] = list(made.type.fields) if isinstance(made.type, StructType) else [made.type]
-    results = parts if made.name else []
+    parts: list[Type] = list(inst.type.fields) if isinstance(inst.type, StructType) else [inst.type]
+    results = parts if inst.name else []
 
     def work(read: Read) -> list[str]:
-        if made.callee.startswith("__tsan_"):
+        if inst.callee.startswith("__tsan_"):
             frame.declare("declare void @soft_lanes_become(ptr, i32)")
             frame.emit(f"call void @soft_lanes_become(ptr %fiber, i32 {frame.lane})")
-        line = render(replace(made, name=""), read)
-        if not made.name:
+        line = render(replace(inst, name=""), read)
+        if not inst.name:
             frame.emit(line)
             return []
-        whole = frame.let(made.name, line)
-        if not isinstance(made.type, StructType):
+        whole = frame.let(inst.name, line)
+        if not isinstance(inst.type, StructType):
             return [whole]
-        return [frame.let("part", f"extractvalue {made.type} {whole}, {i}") for i in range(len(parts))]
+        return [frame.let("part", f"extractvalue {inst.type} {whole}, {i}") for i in range(len(parts))]
 
-    vectors = in_turn(frame, made.operands, results, work)
-    if made.callee.startswith("__tsan_"):
+    vectors = in_turn(frame, inst.operands, results, work)
+    if inst.callee.startswith("__tsan_"):
         frame.emit("call void @soft_lanes_become(ptr %fiber, i32 -1)")
-    if not made.name:
+    if not inst.name:
         return
-    if not isinstance(made.type, StructType):
-        frame.define(made, vectors[0])
+    if not isinstance(inst.type, StructType):
+        frame.define(inst, vectors[0])
         return
     total = "poison"
     for i, (part, vector) in enumerate(zip(parts, vectors, strict=True)):
-        total = frame.let("whole", f"insertvalue {lanes_type(made.type)} {total}, {lanes_type(part)} {vector}, {i}")
-    frame.define(made, total)
+        total = frame.let("whole", f"insertvalue {lanes_type(inst.type)} {total}, {lanes_type(part)} {vector}, {i}")
+    frame.define(inst, total)
 
 
-def atomic(frame: Frame, made: Instruction, used: bool) -> None:
+def atomic(frame: Frame, inst: Instruction, used: bool) -> None:
     """Lanes that add to one place without looking at it add their sum."""
-    pointer, value = made.operands[0], made.operands[1]
-    if made.opcode != "atomicrmw" or used or made.predicate not in _NEUTRAL or not frame.shape(pointer).uniform:
-        serial(frame, made)
+    pointer, value = inst.operands[0], inst.operands[1]
+    if inst.opcode != "atomicrmw" or used or inst.predicate not in _NEUTRAL or not frame.shape(pointer).uniform:
+        serial(frame, inst)
         return
     kind, whole = str(value.type), lanes_type(value.type)
     vector = frame.vector(value)
     if frame.mask != ALL:
-        idle = f"splat ({kind} {_NEUTRAL[made.predicate]})"
+        idle = f"splat ({kind} {_NEUTRAL[inst.predicate]})"
         vector = frame.let("busy", f"select <{WIDTH} x i1> {frame.lanes()}, {whole} {vector}, {whole} {idle}")
-    fold = f"@llvm.vector.reduce.{made.predicate}.v{WIDTH}{kind}"
+    fold = f"@llvm.vector.reduce.{inst.predicate}.v{WIDTH}{kind}"
     total = frame.let("total", f"call {kind} {fold}({whole} {vector})")
-    frame.emit(render(replace(made, name=""), lambda o: total if o is value else frame.scalar(o)))
+    frame.emit(render(replace(inst, name=""), lambda o: total if o is value else frame.scalar(o)))

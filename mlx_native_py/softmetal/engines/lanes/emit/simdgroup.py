@@ -15,41 +15,41 @@ _NEUTRAL = {"sum": 0, "or": 0, "xor": 0, "and": -1, "umax": 0, "umin": -1, "max"
 _REDUCE = {"sum": "add", "max": "smax", "min": "smin"}
 
 
-def lane_call(frame: Frame, made: Instruction) -> None:
+def lane_call(frame: Frame, inst: Instruction) -> None:
     """Writes a call of a `__lane_` function."""
-    if made.name and frame.shape(made).known:
+    if inst.name and frame.shape(inst).known:
         return
-    writer = _WRITERS.get(lane_function(made.callee))
+    writer = _WRITERS.get(lane_function(inst.callee))
     if writer is None:
-        raise Declined(f"calls {made.callee}")
-    writer(frame, made)
+        raise Declined(f"calls {inst.callee}")
+    writer(frame, inst)
 
 
-def _group(frame: Frame, made: Instruction) -> None:
-    frame.define(made, frame.writer.analysis.function.parameters[0].text)
+def _group(frame: Frame, inst: Instruction) -> None:
+    frame.define(inst, frame.writer.analysis.function.parameters[0].text)
 
 
-def _simdgroup(frame: Frame, made: Instruction) -> None:
-    frame.define(made, "%simdgroup")
+def _simdgroup(frame: Frame, inst: Instruction) -> None:
+    frame.define(inst, "%simdgroup")
 
 
-def _position(frame: Frame, made: Instruction) -> None:
-    step, count = steps(made.callee.removeprefix(PREFIX), frame.writer.analysis.size)
+def _position(frame: Frame, inst: Instruction) -> None:
+    step, count = steps(inst.callee.removeprefix(PREFIX), frame.writer.analysis.size)
     first = frame.let("first", f"mul i32 %simdgroup, {WIDTH}")
-    if not frame.shape(made).varying:
+    if not frame.shape(inst).varying:
         row = frame.let("row", f"udiv i32 {first}, {step}")
-        frame.define(made, frame.let(made.name, f"urem i32 {row}, {count}"))
+        frame.define(inst, frame.let(inst.name, f"urem i32 {row}, {count}"))
         return
     whole = f"<{WIDTH} x i32>"
     one = frame.let("one", f"insertelement {whole} poison, i32 {first}, i64 0")
     alike = frame.let("alike", f"shufflevector {whole} {one}, {whole} poison, {whole} zeroinitializer")
     index = frame.let("index", f"add {whole} {alike}, {numbers(I32, LANES)}")
     row = frame.let("row", f"udiv {whole} {index}, splat (i32 {step})")
-    frame.define(made, frame.let(made.name, f"urem {whole} {row}, splat (i32 {count})"))
+    frame.define(inst, frame.let(inst.name, f"urem {whole} {row}, splat (i32 {count})"))
 
 
-def _boxes(frame: Frame, made: Instruction) -> None:
-    frame.define(made, boxes(frame))
+def _boxes(frame: Frame, inst: Instruction) -> None:
+    frame.define(inst, boxes(frame))
 
 
 def boxes(frame: Frame) -> str:
@@ -57,17 +57,17 @@ def boxes(frame: Frame) -> str:
     return frame.writer.fixed(f"[{BOXES_BYTES} x i8]", "boxes")
 
 
-def _active(frame: Frame, made: Instruction) -> None:
-    frame.define(made, frame.mask)
+def _active(frame: Frame, inst: Instruction) -> None:
+    frame.define(inst, frame.mask)
 
 
-def _ballot(frame: Frame, made: Instruction) -> None:
-    said = made.operands[0]
+def _ballot(frame: Frame, inst: Instruction) -> None:
+    said = inst.operands[0]
     if frame.shape(said).uniform:
-        frame.define(made, frame.let("said", f"select i1 {frame.scalar(said)}, i32 {frame.mask}, i32 0"))
+        frame.define(inst, frame.let("said", f"select i1 {frame.scalar(said)}, i32 {frame.mask}, i32 0"))
         return
     bits = frame.bits_of(frame.vector(said))
-    frame.define(made, bits if frame.full else frame.let("said", f"and i32 {bits}, {frame.mask}"))
+    frame.define(inst, bits if frame.full else frame.let("said", f"and i32 {bits}, {frame.mask}"))
 
 
 def first_lane(frame: Frame, value: Value) -> str:
@@ -80,28 +80,29 @@ def first_lane(frame: Frame, value: Value) -> str:
     return frame.let("first", f"extractelement {lanes_type(value.type)} {vector}, i32 {lane}")
 
 
-def _first(frame: Frame, made: Instruction) -> None:
-    frame.define(made, first_lane(frame, made.operands[0]))
+def _first(frame: Frame, inst: Instruction) -> None:
+    frame.define(inst, first_lane(frame, inst.operands[0]))
 
 
-def _shuffle(frame: Frame, made: Instruction) -> None:
-    value, source = made.operands
+def _shuffle(frame: Frame, inst: Instruction) -> None:
+    value, source = inst.operands
     from_where = frame.shape(source)
     if frame.shape(value).uniform:
-        frame.define(made, frame.scalar(value))
+        frame.define(inst, frame.scalar(value))
         return
     vector, whole = frame.vector(value), lanes_type(value.type)
     if from_where.uniform:
         lane = frame.let("source", f"and i32 {frame.scalar(source)}, {WIDTH - 1}")
         frame.define(
-            made, _solid(frame, str(value.type), frame.let("taken", f"extractelement {whole} {vector}, i32 {lane}"))
+            inst,
+            _solid(frame, str(value.type), frame.let("taken", f"extractelement {whole} {vector}, i32 {lane}")),
         )
     elif from_where.known:
         places = ", ".join(f"i32 {place % WIDTH}" for place in from_where.values(32))
         text = f"shufflevector {whole} {vector}, {whole} poison, <{WIDTH} x i32> <{places}>"
-        frame.define(made, _solid(frame, whole, frame.let("taken", text)))
+        frame.define(inst, _solid(frame, whole, frame.let("taken", text)))
     else:
-        frame.define(made, _solid(frame, whole, _permuted(frame, value, source)))
+        frame.define(inst, _solid(frame, whole, _permuted(frame, value, source)))
 
 
 def _solid(frame: Frame, kind: str, text: str) -> str:
@@ -133,14 +134,14 @@ def _permuted(frame: Frame, value: Value, source: Value) -> str:
     return frame.let("taken", f"trunc <{WIDTH} x i32> {taken} to {lanes_type(value.type)}") if small else taken
 
 
-def _fold(frame: Frame, made: Instruction) -> None:
-    operation, value = lane_function(made.callee), made.operands[0]
+def _fold(frame: Frame, inst: Instruction) -> None:
+    operation, value = lane_function(inst.callee), inst.operands[0]
     if isinstance(value.type, IntType):
-        frame.define(made, _fold_integers(frame, operation, value))
+        frame.define(inst, _fold_integers(frame, operation, value))
     elif operation == "sum":
-        frame.define(made, _tree(frame, value, _add) if frame.full else _sum_in_order(frame, value))
+        frame.define(inst, _tree(frame, value, _add) if frame.full else _sum_in_order(frame, value))
     else:
-        frame.define(made, _tree(frame, value, lambda kind, a, b: _extreme(operation, kind, a, b)))
+        frame.define(inst, _tree(frame, value, lambda kind, a, b: _extreme(operation, kind, a, b)))
 
 
 def _fold_integers(frame: Frame, operation: str, value: Value) -> str:
@@ -201,38 +202,38 @@ def _sum_in_order(frame: Frame, value: Value) -> str:
     return frame.let("fold", f"load float, ptr {total}")
 
 
-def _meet(frame: Frame, made: Instruction) -> None:
-    combine = frame.scalar(made.operands[0])
+def _meet(frame: Frame, inst: Instruction) -> None:
+    combine = frame.scalar(inst.operands[0])
     if combine != "null":
         inbox = boxes(frame)
         outbox = frame.let("outbox", f"getelementptr i8, ptr {inbox}, i64 {OUTBOX}")
         frame.emit(f"call void {combine}(ptr {inbox}, ptr {outbox}, i32 {frame.mask})")
-    if made.name:
-        frame.define(made, frame.mask)
+    if inst.name:
+        frame.define(inst, frame.mask)
 
 
-def _once(frame: Frame, made: Instruction) -> None:
-    function, *rest = made.operands
+def _once(frame: Frame, inst: Instruction) -> None:
+    function, *rest = inst.operands
     arguments = ", ".join(f"{operand.type} {first_lane(frame, operand)}" for operand in rest)
     frame.emit(f"call void {frame.scalar(function)}({arguments})")
 
 
-def _barrier(frame: Frame, made: Instruction) -> None:
+def _barrier(frame: Frame, inst: Instruction) -> None:
     frame.declare("declare void @soft_lanes_barrier(ptr, i32)")
-    frame.emit(f"call void @soft_lanes_barrier(ptr %fiber, i32 {first_lane(frame, made.operands[0])})")
+    frame.emit(f"call void @soft_lanes_barrier(ptr %fiber, i32 {first_lane(frame, inst.operands[0])})")
 
 
-def _become(frame: Frame, made: Instruction) -> None:
+def _become(frame: Frame, inst: Instruction) -> None:
     frame.declare("declare void @soft_lanes_become(ptr, i32)")
-    frame.emit(f"call void @soft_lanes_become(ptr %fiber, i32 {first_lane(frame, made.operands[0])})")
+    frame.emit(f"call void @soft_lanes_become(ptr %fiber, i32 {first_lane(frame, inst.operands[0])})")
 
 
-def _met(frame: Frame, made: Instruction) -> None:
+def _met(frame: Frame, inst: Instruction) -> None:
     frame.declare("declare void @soft_lanes_met(ptr, i32)")
-    frame.emit(f"call void @soft_lanes_met(ptr %fiber, i32 {first_lane(frame, made.operands[0])})")
+    frame.emit(f"call void @soft_lanes_met(ptr %fiber, i32 {first_lane(frame, inst.operands[0])})")
 
 
-def _fence(frame: Frame, made: Instruction) -> None:
+def _fence(frame: Frame, inst: Instruction) -> None:
     frame.emit('fence syncscope("singlethread") seq_cst')
 
 

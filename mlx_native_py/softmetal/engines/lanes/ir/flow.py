@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from .model import Block, Declined, Function
+from .model import BasicBlock, Declined, IrFunction
 
 
 @dataclass(eq=False)
 class Loop:
     """A natural loop; `blocks` includes those of the loops inside."""
 
-    header: Block
-    blocks: set[Block]
-    latches: list[Block]
+    header: BasicBlock
+    blocks: set[BasicBlock]
+    latches: list[BasicBlock]
     parent: Loop | None = None
-    exits: list[tuple[Block, Block]] = field(default_factory=list)  # (inside, outside)
+    exits: list[tuple[BasicBlock, BasicBlock]] = field(default_factory=list)  # (inside, outside)
 
     @property
     def depth(self) -> int:
@@ -27,43 +27,43 @@ class Loop:
 class Flow:
     """`order` has each block after those it depends on, back edges aside, and each loop's blocks side by side."""
 
-    order: list[Block]
-    index: dict[Block, int]
-    predecessors: dict[Block, list[Block]]
-    idom: dict[Block, Block | None]  # None for the entry
-    ipdom: dict[Block, Block | None]  # None where the function's end is next
+    order: list[BasicBlock]
+    index: dict[BasicBlock, int]
+    predecessors: dict[BasicBlock, list[BasicBlock]]
+    idom: dict[BasicBlock, BasicBlock | None]  # None for the entry
+    ipdom: dict[BasicBlock, BasicBlock | None]  # None where the function's end is next
     loops: list[Loop]  # outer ones first
-    loop_of: dict[Block, Loop | None]  # the innermost
+    loop_of: dict[BasicBlock, Loop | None]  # the innermost
 
-    def dominates(self, above: Block, below: Block) -> bool:
-        here: Block | None = below
+    def dominates(self, above: BasicBlock, below: BasicBlock) -> bool:
+        here: BasicBlock | None = below
         while here is not None and here is not above:
             here = self.idom[here]
         return here is above
 
-    def in_loop(self, block: Block, loop: Loop | None) -> bool:
+    def in_loop(self, block: BasicBlock, loop: Loop | None) -> bool:
         return loop is None or block in loop.blocks
 
 
-def analyse(function: Function) -> Flow:
+def analyse(function: IrFunction) -> Flow:
     """Declines irreducible loops, and blocks from which no path leads to the end."""
     order = _reverse_postorder([function.entry], lambda block: block.successors)
     reached = set(order)
-    predecessors: dict[Block, list[Block]] = {block: [] for block in order}
+    predecessors: dict[BasicBlock, list[BasicBlock]] = {block: [] for block in order}
     for block in order:
         for after in block.successors:
             predecessors[after].append(block)
     idom = _dominators(order, predecessors)
     loops = _loops(order, predecessors, idom)
     order = _contiguous(function.entry, reached, loops)
-    loop_of: dict[Block, Loop | None] = dict.fromkeys(order)
+    loop_of: dict[BasicBlock, Loop | None] = dict.fromkeys(order)
     for loop in loops:  # inner ones come later and overwrite
         loop_of.update(dict.fromkeys(loop.blocks, loop))
     index = {block: i for i, block in enumerate(order)}
     return Flow(order, index, predecessors, idom, _post_dominators(order, predecessors), loops, loop_of)
 
 
-def drop_unreachable(function: Function) -> None:
+def drop_unreachable(function: IrFunction) -> None:
     """Takes away blocks that no path reaches, and what phis say about them."""
     reached = set(_reverse_postorder([function.entry], lambda block: block.successors))
     function.blocks = [block for block in function.blocks if block in reached]
@@ -73,9 +73,11 @@ def drop_unreachable(function: Function) -> None:
             phi.operands, phi.blocks = [v for v, _ in edges], [b for _, b in edges]
 
 
-def _reverse_postorder(roots: Iterable[Block], after: Callable[[Block], list[Block]]) -> list[Block]:
-    seen: set[Block] = set()
-    done: list[Block] = []
+def _reverse_postorder(
+    roots: Iterable[BasicBlock], after: Callable[[BasicBlock], list[BasicBlock]]
+) -> list[BasicBlock]:
+    seen: set[BasicBlock] = set()
+    done: list[BasicBlock] = []
     for root in roots:
         if root in seen:
             continue
@@ -93,7 +95,9 @@ def _reverse_postorder(roots: Iterable[Block], after: Callable[[Block], list[Blo
     return done[::-1]
 
 
-def _dominators(order: list[Block], predecessors: dict[Block, list[Block]]) -> dict[Block, Block | None]:
+def _dominators(
+    order: list[BasicBlock], predecessors: dict[BasicBlock, list[BasicBlock]]
+) -> dict[BasicBlock, BasicBlock | None]:
     """Cooper, Harvey and Kennedy: intersect the predecessors' dominators until nothing changes."""
     number = {block: i for i, block in enumerate(order)}
     above = [0, *[-1] * (len(order) - 1)]
@@ -121,9 +125,11 @@ def _meet(above: list[int], a: int, b: int) -> int:
     return a
 
 
-def _post_dominators(order: list[Block], predecessors: dict[Block, list[Block]]) -> dict[Block, Block | None]:
+def _post_dominators(
+    order: list[BasicBlock], predecessors: dict[BasicBlock, list[BasicBlock]]
+) -> dict[BasicBlock, BasicBlock | None]:
     """Dominators of the reversed graph, in which one more block, the end, comes first."""
-    end = Block("the end")
+    end = BasicBlock("the end")
     last = [block for block in order if not block.successors]
     backward = _reverse_postorder(last, lambda block: predecessors[block])
     if len(backward) != len(order):
@@ -135,7 +141,9 @@ def _post_dominators(order: list[Block], predecessors: dict[Block, list[Block]])
     return {block: None if found[block] is end else found[block] for block in order}
 
 
-def _loops(order: list[Block], predecessors: dict[Block, list[Block]], idom: dict[Block, Block | None]) -> list[Loop]:
+def _loops(
+    order: list[BasicBlock], predecessors: dict[BasicBlock, list[BasicBlock]], idom: dict[BasicBlock, BasicBlock | None]
+) -> list[Loop]:
     number = {block: i for i, block in enumerate(order)}
     found: list[Loop] = []
     for header in order:
@@ -143,7 +151,7 @@ def _loops(order: list[Block], predecessors: dict[Block, list[Block]], idom: dic
         if not latches:
             continue
         for latch in latches:
-            here: Block | None = latch
+            here: BasicBlock | None = latch
             while here is not None and here is not header:
                 here = idom[here]
             if here is None:
@@ -156,7 +164,9 @@ def _loops(order: list[Block], predecessors: dict[Block, list[Block]], idom: dic
     return found
 
 
-def _natural_loop(header: Block, latches: list[Block], predecessors: dict[Block, list[Block]]) -> Loop:
+def _natural_loop(
+    header: BasicBlock, latches: list[BasicBlock], predecessors: dict[BasicBlock, list[BasicBlock]]
+) -> Loop:
     blocks = {header}
     waiting = list(latches)
     while waiting:
@@ -167,22 +177,22 @@ def _natural_loop(header: Block, latches: list[Block], predecessors: dict[Block,
     return Loop(header, blocks, latches)
 
 
-def _contiguous(entry: Block, reached: set[Block], loops: list[Loop]) -> list[Block]:
+def _contiguous(entry: BasicBlock, reached: set[BasicBlock], loops: list[Loop]) -> list[BasicBlock]:
     """A topological order in which a loop takes the place of one block, and so on within each loop."""
     children: dict[Loop | None, list[Loop]] = {}
     for loop in loops:
         children.setdefault(loop.parent, []).append(loop)
 
-    def region(header: Block, blocks: set[Block], loop: Loop | None) -> list[Block]:
+    def region(header: BasicBlock, blocks: set[BasicBlock], loop: Loop | None) -> list[BasicBlock]:
         place = {b: inner for inner in children.get(loop, ()) for b in inner.blocks}
 
-        def after(node: Block) -> list[Block]:
+        def after(node: BasicBlock) -> list[BasicBlock]:
             inner = place.get(node)
             targets = [to for _, to in inner.exits] if inner else node.successors
             heads = [place[t].header if t in place else t for t in targets if t in blocks]
             return [head for head in heads if head is not header]
 
-        found: list[Block] = []
+        found: list[BasicBlock] = []
         for node in _reverse_postorder([header], after):
             inner = place.get(node)
             found += region(node, inner.blocks, inner) if inner else [node]

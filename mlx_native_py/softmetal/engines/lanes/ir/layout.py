@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from .model import ArrayType, Constant, Declined, Instruction, IntType, StructType, Type, Value, VectorType, VoidType
+from .model import ArrayType, Declined, Instruction, IntType, IrConstant, StructType, Type, Value, VectorType, VoidType
 
 
 @cache
@@ -64,7 +64,7 @@ def terms(address: Instruction) -> tuple[int, list[tuple[Value, int]]]:
         if kind is None:
             raise Declined("getelementptr without a type")
         if position and isinstance(kind, StructType):
-            if not isinstance(index, Constant) or index.value is None:
+            if not isinstance(index, IrConstant) or index.value is None:
                 raise Declined("field chosen by a variable")
             constant += offset_of(kind, index.value)
             kind = kind.fields[index.value]
@@ -74,7 +74,7 @@ def terms(address: Instruction) -> tuple[int, list[tuple[Value, int]]]:
                 raise Declined(f"getelementptr into {kind}")
             kind = kind.element
         scale = size_of(kind)
-        if isinstance(index, Constant) and index.value is not None:
+        if isinstance(index, IrConstant) and index.value is not None:
             constant += index.value * scale
         else:
             found.append((index, scale))

@@ -6,12 +6,12 @@ from .model import (
     I1,
     I8,
     I64,
-    Constant,
     Declined,
     FloatType,
-    Function,
     Instruction,
     IntType,
+    IrConstant,
+    IrFunction,
     PointerType,
     Scalar,
     Type,
@@ -20,10 +20,10 @@ from .model import (
 from .reader import zero
 
 
-def integer(kind: Type, value: int) -> Constant:
+def integer(kind: Type, value: int) -> IrConstant:
     if kind == I1:
-        return Constant(kind, "true" if value & 1 else "false", value & 1)
-    return Constant(kind, str(value), value)
+        return IrConstant(kind, "true" if value & 1 else "false", value & 1)
+    return IrConstant(kind, str(value), value)
 
 
 def scalar_of(kind: Type) -> Scalar:
@@ -33,11 +33,11 @@ def scalar_of(kind: Type) -> Scalar:
 
 
 class Maker:
-    """Appends to `made`, the instructions of the block being written."""
+    """Appends to `inst`, the instructions of the block being written."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: IrFunction) -> None:
         self.function = function
-        self.made: list[Instruction] = []
+        self.output: list[Instruction] = []
         # What a scalar was put together from, lowest bits first, and what it was taken apart to in this block.
         self.joined: dict[Value, list[Value]] = {}
         self.apart: dict[tuple[Value, int], list[Value]] = {}
@@ -45,9 +45,9 @@ class Maker:
     def add(
         self, opcode: str, kind: Type, *operands: Value, flags: tuple[str, ...] = (), predicate: str = ""
     ) -> Instruction:
-        made = Instruction(opcode, kind, self.function.fresh(), list(operands), flags, predicate)
-        self.made.append(made)
-        return made
+        inst = Instruction(opcode, kind, self.function.fresh(), list(operands), flags, predicate)
+        self.output.append(inst)
+        return inst
 
     def cast(self, opcode: str, value: Value, kind: Type) -> Value:
         return value if value.type == kind else self.add(opcode, kind, value)
@@ -56,9 +56,9 @@ class Maker:
         """A scalar as another type of its size."""
         if value.type == kind:
             return value
-        if isinstance(value, Constant) and value.undefined:
-            return Constant(kind, value.text)
-        if isinstance(value, Constant) and value.text in ("0", "0.0", "null"):
+        if isinstance(value, IrConstant) and value.undefined:
+            return IrConstant(kind, value.text)
+        if isinstance(value, IrConstant) and value.text in ("0", "0.0", "null"):
             return zero(kind)
         if isinstance(value.type, PointerType):
             return self.same_bits(self.cast("ptrtoint", value, I64), kind)
@@ -70,21 +70,21 @@ class Maker:
 
     def join(self, parts: list[Value], kind: Scalar) -> Value:
         """One scalar from the bits of several, the first one lowest."""
-        if all(isinstance(part, Constant) and part.undefined for part in parts):
-            return Constant(kind, parts[0].text)
+        if all(isinstance(part, IrConstant) and part.undefined for part in parts):
+            return IrConstant(kind, parts[0].text)
         whole = IntType(kind.bits)
         bits = kind.bits // len(parts)
         total: Value | None = None
         for i, part in enumerate(parts):
-            if isinstance(part, Constant) and part.undefined:
+            if isinstance(part, IrConstant) and part.undefined:
                 continue
             wide = self.add("zext", whole, self.same_bits(part, IntType(bits)))
             shifted = self.add("shl", whole, wide, integer(whole, i * bits), flags=("nuw",)) if i else wide
             total = shifted if total is None else self.add("or", whole, total, shifted, flags=("disjoint",))
         assert total is not None
-        made = self.same_bits(total, kind)
-        self.joined[made] = parts
-        return made
+        value = self.same_bits(total, kind)
+        self.joined[value] = parts
+        return value
 
     def parts(self, value: Value, kind: Scalar) -> list[Value]:
         """The bits of a scalar as several of type `kind`, the lowest first."""
@@ -94,8 +94,8 @@ class Maker:
             known = self.apart.get((value, count), ())
         if len(known) == count:
             return [self.same_bits(part, kind) for part in known]
-        if isinstance(value, Constant) and value.undefined:
-            return [Constant(kind, value.text)] * count
+        if isinstance(value, IrConstant) and value.undefined:
+            return [IrConstant(kind, value.text)] * count
         whole = IntType(scalar_of(value.type).bits)
         bits = self.same_bits(value, whole)
         found: list[Value] = []
@@ -119,6 +119,6 @@ class Maker:
     def address(self, pointer: Value, offset: int) -> Value:
         if offset == 0:
             return pointer
-        made = self.add("getelementptr", pointer.type, pointer, integer(I64, offset), flags=("inbounds",))
-        made.element = I8
-        return made
+        inst = self.add("getelementptr", pointer.type, pointer, integer(I64, offset), flags=("inbounds",))
+        inst.element = I8
+        return inst

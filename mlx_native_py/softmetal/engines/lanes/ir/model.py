@@ -1,11 +1,12 @@
 """LLVM's intermediate representation as plain values.
 
-`parse.parse_module(text)` gives a `Module`; `parse.parse_function(module, "soft_entry_point")` its `Function`. A
-function is a list of `Block`s, a block a list of `Instruction`s of which the last one ends it and the first ones may be
-phis. Every operand is a `Value`: another `Instruction`, a `Parameter`, or a `Constant`. Values and blocks are compared
-and hashed by identity; types by content. `value.type` is always there, `value.text` is how text refers to the value
-(`%v12`, `@name`, `15`, `0x3FF0000000000000`). Names have no sigil and never are mere numbers, so instructions can be
-added and taken away freely; `Function.fresh(stem)` makes a new one. `uses(function)` tells who uses what.
+`parse.parse_module(text)` gives a `Module`; `parse.parse_function(module, "soft_entry_point")` its `IrFunction`. A
+function is a list of `BasicBlock`s, a block a list of `Instruction`s of which the last one ends it and the first ones
+may be phis. Every operand is a `Value`: another `Instruction`, a `IrParameter`, or a `IrConstant`. Values and blocks
+are compared and hashed by identity; types by content. `value.type` is always there, `value.text` is how text refers
+to the value (`%v12`, `@name`, `15`, `0x3FF0000000000000`). Names have no sigil and never are mere numbers, so
+instructions can be added and taken away freely; `IrFunction.fresh(stem)` makes a new one. `uses(function)` tells who
+uses what.
 
 What the fields of an `Instruction` hold, by opcode (`operands` come in the order in which LLVM writes them):
 
@@ -129,13 +130,13 @@ HALF, BFLOAT, FLOAT, DOUBLE = FloatType("half"), FloatType("bfloat"), FloatType(
 
 
 @dataclass(slots=True, eq=False)
-class Constant:
+class IrConstant:
     """A literal, a global's address or a constant expression; the same in all lanes."""
 
     type: Type
     text: str
     value: int | None = None  # of an integer, as signed as LLVM writes it; a true i1 is 1
-    elements: tuple[Constant, ...] = ()  # of a vector, array or struct, also where one word stands for all of them
+    elements: tuple[IrConstant, ...] = ()  # of a vector, array or struct, also where one word stands for all of them
 
     @property
     def undefined(self) -> bool:
@@ -143,7 +144,7 @@ class Constant:
 
 
 @dataclass(slots=True, eq=False)
-class Parameter:
+class IrParameter:
     type: Type
     name: str
     attributes: str = ""
@@ -165,7 +166,7 @@ class Instruction:
     predicate: str = ""
     element: Type | None = None
     align: int = 0
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[BasicBlock] = field(default_factory=list)
     indices: tuple[int, ...] = ()
     callee: str = ""
     attributes: list[str] = field(default_factory=list)  # zeroext, signext and align of arguments, else empty
@@ -183,11 +184,11 @@ class Instruction:
 
 
 ENDINGS = frozenset(("br", "switch", "ret", "unreachable"))
-Value = Constant | Parameter | Instruction
+Value = IrConstant | IrParameter | Instruction
 
 
 @dataclass(slots=True, eq=False)
-class Block:
+class BasicBlock:
     name: str
     instructions: list[Instruction] = field(default_factory=list)
 
@@ -205,7 +206,7 @@ class Block:
         return self.instructions[-1]
 
     @property
-    def successors(self) -> list[Block]:
+    def successors(self) -> list[BasicBlock]:
         """Each once, in order."""
         return list(dict.fromkeys(self.end.blocks))
 
@@ -214,16 +215,16 @@ class Block:
 
 
 @dataclass(slots=True, eq=False)
-class Function:
+class IrFunction:
     name: str
     result: Type
-    parameters: list[Parameter]
-    blocks: list[Block]  # the first is the entry
+    parameters: list[IrParameter]
+    blocks: list[BasicBlock]  # the first is the entry
     attributes: str = ""  # what follows the parameters: attribute groups
     taken: int = 0
 
     @property
-    def entry(self) -> Block:
+    def entry(self) -> BasicBlock:
         return self.blocks[0]
 
     def instructions(self) -> Iterator[Instruction]:
@@ -260,11 +261,11 @@ class Module:
     attributes: dict[str, str]  # "#0" -> the words in the braces
 
 
-def uses(function: Function) -> dict[Value, list[Instruction]]:
+def uses(function: IrFunction) -> dict[Value, list[Instruction]]:
     """For every value that is used: the instructions that do, once for each operand."""
     found: dict[Value, list[Instruction]] = {}
-    for instruction in function.instructions():
-        for operand in instruction.operands:
-            if not isinstance(operand, Constant):
-                found.setdefault(operand, []).append(instruction)
+    for inst in function.instructions():
+        for operand in inst.operands:
+            if not isinstance(operand, IrConstant):
+                found.setdefault(operand, []).append(inst)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .maker import Maker
-from .model import DOUBLE, I64, VOID, Constant, Function, Instruction, IntType, Value, uses
+from .model import DOUBLE, I64, VOID, Instruction, IntType, IrConstant, IrFunction, Value, uses
 from .small_vectors import drop_unused
 
 _WHOLE = 64
@@ -21,17 +21,17 @@ class _Parts:
     values: dict[int, Value]  # for a store, the parts themselves
 
 
-def narrow(function: Function) -> None:
+def narrow(function: IrFunction) -> None:
     """Rewrites the function in place."""
     used = uses(function)
     found: dict[Instruction, _Parts] = {}
-    for made in function.instructions():
-        if made.opcode in ("load", "store") and not made.flags:
-            kind = made.type if made.opcode == "load" else made.operands[0].type
+    for inst in function.instructions():
+        if inst.opcode in ("load", "store") and not inst.flags:
+            kind = inst.type if inst.opcode == "load" else inst.operands[0].type
             if kind in (I64, DOUBLE):
-                parts = _taken(made, used) if made.opcode == "load" else _joined(made.operands[0])
+                parts = _taken(inst, used) if inst.opcode == "load" else _joined(inst.operands[0])
                 if parts is not None:
-                    found[made] = parts
+                    found[inst] = parts
     if found:
         _Narrower(function, found).run()
         drop_unused(function)
@@ -42,7 +42,7 @@ def _taken(load: Instruction, used: dict[Value, list[Instruction]]) -> _Parts | 
     wholes: list[Instruction] = [load]
     if load.type == DOUBLE:
         wholes = used.get(load, [])
-        if any(made.opcode != "bitcast" or made.type != I64 for made in wholes):
+        if any(inst.opcode != "bitcast" or inst.type != I64 for inst in wholes):
             return None
     places: dict[Instruction, int] = {}
     for whole in wholes:
@@ -50,18 +50,18 @@ def _taken(load: Instruction, used: dict[Value, list[Instruction]]) -> _Parts | 
             shifts = user.opcode == "lshr" and user.operands[0] is whole
             shift = _shift(user) if shifts else 0
             takers = used.get(user, []) if shifts else [user]
-            if shift is None or shift >= _WHOLE or any(made.opcode != "trunc" for made in takers):
+            if shift is None or shift >= _WHOLE or any(inst.opcode != "trunc" for inst in takers):
                 return None
             places.update(dict.fromkeys(takers, shift))
-    sizes = {made.type.bits for made in places if isinstance(made.type, IntType)}
+    sizes = {inst.type.bits for inst in places if isinstance(inst.type, IntType)}
     bits = sizes.pop() if len(sizes) == 1 else 0
     fits = bits in _PARTS and not any(shift % bits for shift in places.values())
     return _Parts(bits, places, {}) if fits else None
 
 
-def _shift(made: Instruction) -> int | None:
-    amount = made.operands[1]
-    return amount.value if isinstance(amount, Constant) else None
+def _shift(inst: Instruction) -> int | None:
+    amount = inst.operands[1]
+    return amount.value if isinstance(amount, IrConstant) else None
 
 
 def _joined(value: Value) -> _Parts | None:
@@ -93,40 +93,40 @@ def _joined(value: Value) -> _Parts | None:
 
 
 class _Narrower(Maker):
-    def __init__(self, function: Function, found: dict[Instruction, _Parts]) -> None:
+    def __init__(self, function: IrFunction, found: dict[Instruction, _Parts]) -> None:
         super().__init__(function)
         self.found = found
         self.instead: dict[Value, Value] = {}
 
     def run(self) -> None:
         for block in self.function.blocks:
-            self.made = []
-            for made in block.instructions:
-                parts = self.found.get(made)
+            self.output = []
+            for inst in block.instructions:
+                parts = self.found.get(inst)
                 if parts is None:
-                    self.made.append(made)
-                elif made.opcode == "load":
-                    self._load(made, parts)
+                    self.output.append(inst)
+                elif inst.opcode == "load":
+                    self._load(inst, parts)
                 else:
-                    self._store(made, parts)
-            block.instructions = self.made
-        for made in self.function.instructions():
-            made.operands = [self.instead.get(operand, operand) for operand in made.operands]
+                    self._store(inst, parts)
+            block.instructions = self.output
+        for inst in self.function.instructions():
+            inst.operands = [self.instead.get(operand, operand) for operand in inst.operands]
 
-    def _load(self, made: Instruction, parts: _Parts) -> None:
+    def _load(self, inst: Instruction, parts: _Parts) -> None:
         loads: dict[int, Instruction] = {}
         for place in sorted(set(parts.places.values())):
-            loads[place] = self.add("load", IntType(parts.bits), self.address(made.operands[0], place // 8))
-            loads[place].align = _align(made, place)
+            loads[place] = self.add("load", IntType(parts.bits), self.address(inst.operands[0], place // 8))
+            loads[place].align = _align(inst, place)
         self.instead.update((taker, loads[place]) for taker, place in parts.places.items())
-        self.made.append(made)  # unused now, but what used to take parts of it still names it
+        self.output.append(inst)  # unused now, but what used to take parts of it still names it
 
-    def _store(self, made: Instruction, parts: _Parts) -> None:
+    def _store(self, inst: Instruction, parts: _Parts) -> None:
         for place, value in sorted(parts.values.items()):
-            pointer = self.address(made.operands[1], place // 8)
-            self.made.append(Instruction("store", VOID, "", [value, pointer], align=_align(made, place)))
+            pointer = self.address(inst.operands[1], place // 8)
+            self.output.append(Instruction("store", VOID, "", [value, pointer], align=_align(inst, place)))
 
 
-def _align(made: Instruction, place: int) -> int:
+def _align(inst: Instruction, place: int) -> int:
     """The alignment of a part at a bit of an access."""
-    return min(made.align, place // 8 & -(place // 8)) if place else made.align
+    return min(inst.align, place // 8 & -(place // 8)) if place else inst.align

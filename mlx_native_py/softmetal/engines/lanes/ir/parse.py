@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 
 from .model import (
     VOID,
-    Block,
+    BasicBlock,
     Declined,
-    Function,
     FunctionText,
     Instruction,
+    IrFunction,
+    IrParameter,
     Module,
-    Parameter,
     StructType,
     Type,
     Value,
@@ -104,7 +104,7 @@ class _Structs(Mapping[str, StructType]):
         return len(self._bodies)
 
 
-def parse_function(module: Module, name: str) -> Function:
+def parse_function(module: Module, name: str) -> IrFunction:
     """The function with its body; raises Declined for what is not understood."""
     source = module.functions.get(name)
     if source is None:
@@ -116,13 +116,13 @@ def parse_function(module: Module, name: str) -> Function:
     return function
 
 
-def _head(reader: Reader, source: FunctionText) -> Function:
+def _head(reader: Reader, source: FunctionText) -> IrFunction:
     reader.any_of(_BEFORE_RESULT)
     attributes(reader)
     result = reader.type()
     reader.next()
     reader.expect("(")
-    parameters: list[Parameter] = []
+    parameters: list[IrParameter] = []
     while not reader.take(")"):
         if parameters:
             reader.expect(",")
@@ -130,35 +130,35 @@ def _head(reader: Reader, source: FunctionText) -> Function:
             continue
         parameters.append(_parameter(reader, len(parameters)))
     rest = " ".join(word for word in reader.words[reader.position :] if word[:1] == "#")
-    return Function(source.name, result, parameters, [], rest)
+    return IrFunction(source.name, result, parameters, [], rest)
 
 
-def _parameter(reader: Reader, index: int) -> Parameter:
+def _parameter(reader: Reader, index: int) -> IrParameter:
     kind: Type = reader.type()
     kept = attributes(reader)
     word = reader.next() if reader.word[:1] == "%" else f"%{index}"
-    made = Parameter(kind, local_name(word), kept)
-    reader.values[word] = made
-    return made
+    parameter = IrParameter(kind, local_name(word), kept)
+    reader.values[word] = parameter
+    return parameter
 
 
-def _body(reader: Reader, text: str) -> list[Block]:
+def _body(reader: Reader, text: str) -> list[BasicBlock]:
     blocks, lines = _outline(reader, text)
-    for line, made in lines:
+    for line, inst in lines:
         reader.start(line)
-        if made.name:
+        if inst.name:
             reader.position = 2
-        read_instruction(reader, made)
+        read_instruction(reader, inst)
     for block in blocks:
         if not block.instructions or not block.end.ends:
             raise Declined(f"block {block.name} has no end")
     return blocks
 
 
-def _outline(reader: Reader, text: str) -> tuple[list[Block], list[tuple[str, Instruction]]]:
+def _outline(reader: Reader, text: str) -> tuple[list[BasicBlock], list[tuple[str, Instruction]]]:
     """Blocks with instructions still empty: text may name a value before the line that makes it."""
-    here = Block("entry")
-    blocks: list[Block] = []
+    here = BasicBlock("entry")
+    blocks: list[BasicBlock] = []
     lines: list[tuple[str, Instruction]] = []
     values: dict[str, Value] = reader.values
     for line in _whole_lines(text):
@@ -166,22 +166,22 @@ def _outline(reader: Reader, text: str) -> tuple[list[Block], list[tuple[str, In
             match = _LABEL.match(line)
             if match is None:
                 raise Declined(f"label expected: {line[:200]}")
-            here = Block(label_name(match[1]))
+            here = BasicBlock(label_name(match[1]))
             reader.blocks[here.name] = here
             blocks.append(here)
             continue
         if not blocks:
             # The entry is named only where something else is; its number follows the parameters'.
-            here = Block(label_name(f"%{len(reader.values)}"))
+            here = BasicBlock(label_name(f"%{len(reader.values)}"))
             reader.blocks[here.name] = here
             blocks.append(here)
         result = _RESULT.match(line)
-        made = Instruction("", VOID)
+        inst = Instruction("", VOID)
         if result:
-            made.name = local_name(result[1])
-            values[result[1]] = made
-        here.instructions.append(made)
-        lines.append((line, made))
+            inst.name = local_name(result[1])
+            values[result[1]] = inst
+        here.instructions.append(inst)
+        lines.append((line, inst))
     return blocks, lines
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .model import I1, POINTER, VOID, ArrayType, Constant, Instruction, IntType, StructType, Type, VectorType
+from .model import I1, POINTER, VOID, ArrayType, Instruction, IntType, IrConstant, StructType, Type, VectorType
 from .reader import Reader
 
 _BINARY = "add sub mul udiv sdiv urem srem shl lshr ashr and or xor fadd fsub fmul fdiv frem".split()
@@ -44,58 +44,58 @@ def attributes(reader: Reader) -> str:
             return " ".join(kept)
 
 
-def _binary(reader: Reader, made: Instruction) -> None:
-    made.flags = reader.any_of(_FLAGS)
-    made.type = kind = reader.type()
+def _binary(reader: Reader, inst: Instruction) -> None:
+    inst.flags = reader.any_of(_FLAGS)
+    inst.type = kind = reader.type()
     left = reader.value(kind)
     reader.expect(",")
-    made.operands = [left, reader.value(kind)]
+    inst.operands = [left, reader.value(kind)]
 
 
-def _unary(reader: Reader, made: Instruction) -> None:
-    made.flags = reader.any_of(_FLAGS)
-    made.type = reader.type()
-    made.operands = [reader.value(made.type)]
+def _unary(reader: Reader, inst: Instruction) -> None:
+    inst.flags = reader.any_of(_FLAGS)
+    inst.type = reader.type()
+    inst.operands = [reader.value(inst.type)]
 
 
-def _cast(reader: Reader, made: Instruction) -> None:
-    made.flags = reader.any_of(_FLAGS)
-    made.operands = [reader.operand()]
+def _cast(reader: Reader, inst: Instruction) -> None:
+    inst.flags = reader.any_of(_FLAGS)
+    inst.operands = [reader.operand()]
     reader.expect("to")
-    made.type = reader.type()
+    inst.type = reader.type()
 
 
-def _compare(reader: Reader, made: Instruction) -> None:
-    made.flags = reader.any_of(_FLAGS)
-    made.predicate = reader.next()
+def _compare(reader: Reader, inst: Instruction) -> None:
+    inst.flags = reader.any_of(_FLAGS)
+    inst.predicate = reader.next()
     kind = reader.type()
     left = reader.value(kind)
     reader.expect(",")
-    made.operands = [left, reader.value(kind)]
-    made.type = VectorType(kind.count, I1) if isinstance(kind, VectorType) else I1
+    inst.operands = [left, reader.value(kind)]
+    inst.type = VectorType(kind.count, I1) if isinstance(kind, VectorType) else I1
 
 
-def _operands(reader: Reader, made: Instruction) -> None:
+def _operands(reader: Reader, inst: Instruction) -> None:
     """Typed values with commas between them, to the end of the line."""
-    made.operands = [reader.operand()]
+    inst.operands = [reader.operand()]
     while reader.take(","):
-        made.operands.append(reader.operand())
+        inst.operands.append(reader.operand())
 
 
-def _select(reader: Reader, made: Instruction) -> None:
-    made.flags = reader.any_of(_FLAGS)
-    _operands(reader, made)
-    made.type = made.operands[1].type
+def _select(reader: Reader, inst: Instruction) -> None:
+    inst.flags = reader.any_of(_FLAGS)
+    _operands(reader, inst)
+    inst.type = inst.operands[1].type
 
 
-def _phi(reader: Reader, made: Instruction) -> None:
-    made.flags = reader.any_of(_FLAGS)
-    made.type = kind = reader.type()
+def _phi(reader: Reader, inst: Instruction) -> None:
+    inst.flags = reader.any_of(_FLAGS)
+    inst.type = kind = reader.type()
     while True:
         reader.expect("[")
-        made.operands.append(reader.value(kind))
+        inst.operands.append(reader.value(kind))
         reader.expect(",")
-        made.blocks.append(reader.block())
+        inst.blocks.append(reader.block())
         reader.expect("]")
         if not reader.take(","):
             return
@@ -110,128 +110,128 @@ def _ordering(reader: Reader) -> str:
     return scope + " ".join(found) if found else ""
 
 
-def _align(reader: Reader, made: Instruction) -> None:
+def _align(reader: Reader, inst: Instruction) -> None:
     if reader.take(","):
         reader.expect("align")
-        made.align = reader.number()
+        inst.align = reader.number()
 
 
-def _load(reader: Reader, made: Instruction) -> None:
-    made.flags = reader.any_of(_ACCESS)
-    made.type = reader.type()
+def _load(reader: Reader, inst: Instruction) -> None:
+    inst.flags = reader.any_of(_ACCESS)
+    inst.type = reader.type()
     reader.expect(",")
-    made.operands = [reader.operand()]
-    made.ordering = _ordering(reader)
-    _align(reader, made)
+    inst.operands = [reader.operand()]
+    inst.ordering = _ordering(reader)
+    _align(reader, inst)
 
 
-def _store(reader: Reader, made: Instruction) -> None:
-    made.flags = reader.any_of(_ACCESS)
+def _store(reader: Reader, inst: Instruction) -> None:
+    inst.flags = reader.any_of(_ACCESS)
     value = reader.operand()
     reader.expect(",")
-    made.operands = [value, reader.operand()]
-    made.ordering = _ordering(reader)
-    _align(reader, made)
+    inst.operands = [value, reader.operand()]
+    inst.ordering = _ordering(reader)
+    _align(reader, inst)
 
 
-def _alloca(reader: Reader, made: Instruction) -> None:
-    made.type = POINTER
-    made.element = reader.type()
+def _alloca(reader: Reader, inst: Instruction) -> None:
+    inst.type = POINTER
+    inst.element = reader.type()
     while reader.take(","):
         if reader.take("align"):
-            made.align = reader.number()
+            inst.align = reader.number()
         else:
-            made.operands = [reader.operand()]
+            inst.operands = [reader.operand()]
 
 
-def _getelementptr(reader: Reader, made: Instruction) -> None:
-    made.flags = reader.any_of(_FLAGS)
-    made.element = reader.type()
+def _getelementptr(reader: Reader, inst: Instruction) -> None:
+    inst.flags = reader.any_of(_FLAGS)
+    inst.element = reader.type()
     reader.expect(",")
-    _operands(reader, made)
-    made.type = made.operands[0].type
-    if any(isinstance(o.type, VectorType) for o in made.operands):
+    _operands(reader, inst)
+    inst.type = inst.operands[0].type
+    if any(isinstance(o.type, VectorType) for o in inst.operands):
         raise reader.decline("vector of pointers")
 
 
-def _atomicrmw(reader: Reader, made: Instruction) -> None:
-    made.flags = reader.any_of(_ACCESS)
-    made.predicate = reader.next()
+def _atomicrmw(reader: Reader, inst: Instruction) -> None:
+    inst.flags = reader.any_of(_ACCESS)
+    inst.predicate = reader.next()
     pointer = reader.operand()
     reader.expect(",")
     value = reader.operand()
-    made.operands, made.type = [pointer, value], value.type
-    made.ordering = _ordering(reader)
-    _align(reader, made)
+    inst.operands, inst.type = [pointer, value], value.type
+    inst.ordering = _ordering(reader)
+    _align(reader, inst)
 
 
-def _cmpxchg(reader: Reader, made: Instruction) -> None:
-    made.flags = reader.any_of(frozenset(("weak", "volatile")))
+def _cmpxchg(reader: Reader, inst: Instruction) -> None:
+    inst.flags = reader.any_of(frozenset(("weak", "volatile")))
     for _ in range(3):
-        made.operands.append(reader.operand())
+        inst.operands.append(reader.operand())
         reader.take(",")
-    made.type = StructType((made.operands[1].type, I1))
-    made.ordering = _ordering(reader)
-    _align(reader, made)
+    inst.type = StructType((inst.operands[1].type, I1))
+    inst.ordering = _ordering(reader)
+    _align(reader, inst)
 
 
-def _fence(reader: Reader, made: Instruction) -> None:
-    made.ordering = _ordering(reader)
+def _fence(reader: Reader, inst: Instruction) -> None:
+    inst.ordering = _ordering(reader)
 
 
-def _call(reader: Reader, made: Instruction) -> None:
-    made.flags = reader.any_of(_FLAGS)
+def _call(reader: Reader, inst: Instruction) -> None:
+    inst.flags = reader.any_of(_FLAGS)
     convention = [*reader.any_of(_CONVENTIONS)]
     convention.append(attributes(reader))
-    made.convention = " ".join(filter(None, convention))
-    made.type = result = reader.type()
+    inst.convention = " ".join(filter(None, convention))
+    inst.type = result = reader.type()
     if reader.word == "(":
-        made.signature = f"{result} {reader.text_in_parentheses()}"
+        inst.signature = f"{result} {reader.text_in_parentheses()}"
     word = reader.next()
     if word[:1] != "@":
         raise reader.decline("indirect call" if word[:1] == "%" else f"call of {word}")
-    made.callee = word[1:].strip('"')
+    inst.callee = word[1:].strip('"')
     reader.expect("(")
     while not reader.take(")"):
-        if made.operands:
+        if inst.operands:
             reader.expect(",")
         kind = reader.type()
         kept = attributes(reader)
         if str(kind) == "metadata":
             raise reader.decline("metadata as an argument")
-        made.operands.append(reader.value(kind))
-        made.attributes.append(kept)
+        inst.operands.append(reader.value(kind))
+        inst.attributes.append(kept)
     while reader.word[:1] == "#":
         reader.next()
 
 
-def _branch(reader: Reader, made: Instruction) -> None:
+def _branch(reader: Reader, inst: Instruction) -> None:
     if reader.word != "label":
-        made.operands = [reader.operand()]
+        inst.operands = [reader.operand()]
         reader.expect(",")
-        made.blocks = [reader.label()]
+        inst.blocks = [reader.label()]
         reader.expect(",")
-    made.blocks.append(reader.label())
+    inst.blocks.append(reader.label())
 
 
-def _switch(reader: Reader, made: Instruction) -> None:
-    made.operands = [reader.operand()]
+def _switch(reader: Reader, inst: Instruction) -> None:
+    inst.operands = [reader.operand()]
     reader.expect(",")
-    made.blocks = [reader.label()]
+    inst.blocks = [reader.label()]
     reader.expect("[")
     while not reader.take("]"):
-        made.operands.append(reader.operand())
+        inst.operands.append(reader.operand())
         reader.expect(",")
-        made.blocks.append(reader.label())
+        inst.blocks.append(reader.label())
 
 
-def _return(reader: Reader, made: Instruction) -> None:
+def _return(reader: Reader, inst: Instruction) -> None:
     kind = reader.type()
     if kind != VOID:
-        made.operands = [reader.value(kind)]
+        inst.operands = [reader.value(kind)]
 
 
-def _unreachable(reader: Reader, made: Instruction) -> None:
+def _unreachable(reader: Reader, inst: Instruction) -> None:
     pass
 
 
@@ -252,49 +252,49 @@ def part_type(whole: Type, indices: tuple[int, ...]) -> Type:
     return whole
 
 
-def _extractvalue(reader: Reader, made: Instruction) -> None:
-    made.operands = [reader.operand()]
-    made.indices = _indices(reader)
-    made.type = part_type(made.operands[0].type, made.indices)
+def _extractvalue(reader: Reader, inst: Instruction) -> None:
+    inst.operands = [reader.operand()]
+    inst.indices = _indices(reader)
+    inst.type = part_type(inst.operands[0].type, inst.indices)
 
 
-def _insertvalue(reader: Reader, made: Instruction) -> None:
+def _insertvalue(reader: Reader, inst: Instruction) -> None:
     whole = reader.operand()
     reader.expect(",")
-    made.operands, made.type = [whole, reader.operand()], whole.type
-    made.indices = _indices(reader)
+    inst.operands, inst.type = [whole, reader.operand()], whole.type
+    inst.indices = _indices(reader)
 
 
-def _extractelement(reader: Reader, made: Instruction) -> None:
+def _extractelement(reader: Reader, inst: Instruction) -> None:
     vector = reader.type()
     if not isinstance(vector, VectorType):
         raise reader.decline("vector expected")
     whole = reader.value(vector)
     reader.expect(",")
-    made.operands, made.type = [whole, reader.operand()], vector.element
+    inst.operands, inst.type = [whole, reader.operand()], vector.element
 
 
-def _insertelement(reader: Reader, made: Instruction) -> None:
+def _insertelement(reader: Reader, inst: Instruction) -> None:
     vector = reader.type()
-    made.operands, made.type = [reader.value(vector)], vector
+    inst.operands, inst.type = [reader.value(vector)], vector
     while reader.take(","):
-        made.operands.append(reader.operand())
+        inst.operands.append(reader.operand())
 
 
-def _shufflevector(reader: Reader, made: Instruction) -> None:
+def _shufflevector(reader: Reader, inst: Instruction) -> None:
     kind = reader.type()
     left = reader.value(kind)
     reader.expect(",")
-    made.operands = [left, reader.operand()]
+    inst.operands = [left, reader.operand()]
     reader.expect(",")
     mask = reader.constant(reader.type())
     if not isinstance(kind, VectorType) or not isinstance(mask.type, VectorType):
         raise reader.decline("vector expected")
-    made.indices = tuple(_lane(element) for element in mask.elements)
-    made.type = VectorType(mask.type.count, kind.element)
+    inst.indices = tuple(_lane(element) for element in mask.elements)
+    inst.type = VectorType(mask.type.count, kind.element)
 
 
-def _lane(element: Constant) -> int:
+def _lane(element: IrConstant) -> int:
     return -1 if element.value is None or not isinstance(element.type, IntType) else element.value
 
 
@@ -325,13 +325,13 @@ _READERS: dict[str, Callable[[Reader, Instruction], None]] = {
 }
 
 
-def read_instruction(reader: Reader, made: Instruction) -> None:
-    """Fills `made` from the reader's line, of which the result's name has been read."""
+def read_instruction(reader: Reader, inst: Instruction) -> None:
+    """Fills `inst` from the reader's line, of which the result's name has been read."""
     reader.any_of(_CALL_KINDS)
-    made.opcode = opcode = reader.next()
+    inst.opcode = opcode = reader.next()
     read = _READERS.get(opcode)
     if read is None:
         raise reader.decline(f"unknown instruction {opcode!r}")
-    read(reader, made)
+    read(reader, inst)
     if reader.word:
         raise reader.decline(f"unexpected {reader.word!r}")

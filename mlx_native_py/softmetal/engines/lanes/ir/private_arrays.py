@@ -18,10 +18,10 @@ from .model import (
     POINTER,
     VOID,
     ArrayType,
-    Constant,
-    Function,
     Instruction,
     IntType,
+    IrConstant,
+    IrFunction,
     Value,
     uses,
 )
@@ -47,13 +47,13 @@ class _Array:
         return [self.alloca, *self.addresses]
 
 
-def rewrite(function: Function) -> None:
+def rewrite(function: IrFunction) -> None:
     """Rewrites the function in place."""
     used = uses(function)
     arrays = []
-    for made in function.entry.instructions:
-        if made.opcode == "alloca" and not made.operands and made.element is not None:
-            array = _collect(made, used)
+    for inst in function.entry.instructions:
+        if inst.opcode == "alloca" and not inst.operands and inst.element is not None:
+            array = _collect(inst, used)
             if array is not None:
                 arrays.append(array)
     arrays = _agreed(arrays)
@@ -83,11 +83,11 @@ def _collect(alloca: Instruction, used: dict[Value, list[Instruction]]) -> _Arra
     return array
 
 
-def _is_known_call(made: Instruction) -> bool:
-    if made.callee not in (*_COPIES, _FILL):
+def _is_known_call(inst: Instruction) -> bool:
+    if inst.callee not in (*_COPIES, _FILL):
         return False
-    known = [o for o in made.operands[2:] if isinstance(o, Constant) and o.value is not None]
-    filled = made.callee != _FILL or isinstance(made.operands[1], Constant) and made.operands[1].value is not None
+    known = [o for o in inst.operands[2:] if isinstance(o, IrConstant) and o.value is not None]
+    filled = inst.callee != _FILL or isinstance(inst.operands[1], IrConstant) and inst.operands[1].value is not None
     return len(known) == 2 and known[1].value == 0 and filled
 
 
@@ -95,7 +95,7 @@ def _agreed(arrays: list[_Array]) -> list[_Array]:
     """Those of the arrays whose accesses fit a unit; arrays that are copied to each other share theirs."""
     owner: dict[Value, _Array] = {pointer: array for array in arrays for pointer in array.pointers}
     for array in arrays:
-        sizes = [_access_bytes(made) for made in array.accesses] or [4]
+        sizes = [_access_bytes(inst) for inst in array.accesses] or [4]
         array.unit = min(8, *sizes)
     while True:
         smaller = [(a, min(o.unit for o in _partners(a, owner))) for a in arrays]
@@ -108,12 +108,12 @@ def _agreed(arrays: list[_Array]) -> list[_Array]:
         lost |= more
     # A copy between an array that moves and one that stays cannot be made in pieces of one layout only.
     found = [array for array in arrays if array not in lost]
-    stays = {made for made in found if any(_foreign(call, owner, found) for call in made.calls)}
+    stays = {array for array in found if any(_foreign(call, owner, found) for call in array.calls)}
     return _agreed([array for array in found if array not in stays]) if stays else found
 
 
-def _access_bytes(made: Instruction) -> int:
-    return stored_bytes(made.type if made.opcode == "load" else made.operands[0].type)
+def _access_bytes(inst: Instruction) -> int:
+    return stored_bytes(inst.type if inst.opcode == "load" else inst.operands[0].type)
 
 
 def _partners(array: _Array, owner: dict[Value, _Array]) -> list[_Array]:
@@ -134,20 +134,20 @@ def _foreign(call: Instruction, owner: dict[Value, _Array], found: list[_Array])
 
 def _fits(array: _Array) -> bool:
     unit = array.unit
-    sizes = [_access_bytes(made) for made in array.accesses]
-    sizes += [call.operands[2].value or 0 for call in array.calls if isinstance(call.operands[2], Constant)]
+    sizes = [_access_bytes(inst) for inst in array.accesses]
+    sizes += [call.operands[2].value or 0 for call in array.calls if isinstance(call.operands[2], IrConstant)]
     steps = [array.bytes]
-    for made in array.addresses:
-        constant, indices = terms(made)
+    for inst in array.addresses:
+        constant, indices = terms(inst)
         steps += [constant, *(scale for _, scale in indices)]
-    kinds = [made.type if made.opcode == "load" else made.operands[0].type for made in array.accesses]
+    kinds = [inst.type if inst.opcode == "load" else inst.operands[0].type for inst in array.accesses]
     whole = all(getattr(kind, "bits", 0) == stored_bytes(kind) * 8 for kind in kinds)
     even = not any(number % unit for number in (*sizes, *steps))
     return whole and even and unit in (1, 2, 4, 8) and all(size // unit <= _MOST_PIECES for size in sizes)
 
 
 class _Rewriter(Maker):
-    def __init__(self, function: Function, arrays: list[_Array]) -> None:
+    def __init__(self, function: IrFunction, arrays: list[_Array]) -> None:
         super().__init__(function)
         self.arrays = arrays
         self.owner = {pointer: array for array in arrays for pointer in array.pointers}
@@ -156,96 +156,96 @@ class _Rewriter(Maker):
     def run(self) -> None:
         moved = {array.alloca for array in self.arrays}
         for block in self.function.blocks:
-            self.made, self.apart = [], {}
-            for made in block.instructions:
-                if made in moved:
-                    self._alloca(self.owner[made])
-                elif made.opcode == "getelementptr" and made in self.owner:
-                    self._address(made)
-                elif made.opcode in ("load", "store"):
-                    self._access(made)
-                elif made.callee in (*_COPIES, _FILL) and any(o in self.owner for o in made.operands[:2]):
-                    self._call(made)
+            self.output, self.apart = [], {}
+            for inst in block.instructions:
+                if inst in moved:
+                    self._alloca(self.owner[inst])
+                elif inst.opcode == "getelementptr" and inst in self.owner:
+                    self._address(inst)
+                elif inst.opcode in ("load", "store"):
+                    self._access(inst)
+                elif inst.callee in (*_COPIES, _FILL) and any(o in self.owner for o in inst.operands[:2]):
+                    self._call(inst)
                 else:
-                    self.made.append(made)
-            block.instructions = self.made
+                    self.output.append(inst)
+            block.instructions = self.output
 
     def _alloca(self, array: _Array) -> None:
-        made = array.alloca
-        made.element = ArrayType(array.bytes // array.unit * WIDTH, IntType(array.unit * 8))
-        made.align, made.flags = 64, ("shared",)
-        self.made.append(made)
+        inst = array.alloca
+        inst.element = ArrayType(array.bytes // array.unit * WIDTH, IntType(array.unit * 8))
+        inst.align, inst.flags = 64, ("shared",)
+        self.output.append(inst)
         number = self.add("call", I32)
         number.callee = "__lane_number"
-        own = self.add("getelementptr", POINTER, made, self.add("zext", I64, number))
+        own = self.add("getelementptr", POINTER, inst, self.add("zext", I64, number))
         own.element = IntType(array.unit * 8)
-        self.own[made] = own
+        self.own[inst] = own
 
     def pointer(self, value: Value) -> Value:
         return self.own.get(value, value)
 
-    def _address(self, made: Instruction) -> None:
+    def _address(self, inst: Instruction) -> None:
         """The same steps, each 32 times as long."""
-        constant, indices = terms(made)
-        here = self.pointer(made.operands[0])
+        constant, indices = terms(inst)
+        here = self.pointer(inst.operands[0])
         for index, scale in indices:
             step = self.add("getelementptr", POINTER, here, index)
             step.element = ArrayType(scale * WIDTH, I8)
             here = step
-        made.element, made.flags = I8, ()
-        made.operands = [here, integer(I64, constant * WIDTH)]
-        self.made.append(made)
+        inst.element, inst.flags = I8, ()
+        inst.operands = [here, integer(I64, constant * WIDTH)]
+        self.output.append(inst)
 
-    def _access(self, made: Instruction) -> None:
-        array = self.owner.get(made.operands[-1])
+    def _access(self, inst: Instruction) -> None:
+        array = self.owner.get(inst.operands[-1])
         if array is None:
-            self.made.append(made)
+            self.output.append(inst)
             return
-        pointer = self.pointer(made.operands[-1])
-        count = _access_bytes(made) // array.unit
+        pointer = self.pointer(inst.operands[-1])
+        count = _access_bytes(inst) // array.unit
         if count == 1:
-            made.operands[-1], made.align = pointer, array.unit
-            self.made.append(made)
+            inst.operands[-1], inst.align = pointer, array.unit
+            self.output.append(inst)
             return
         unit = IntType(array.unit * 8)
         places = [self.address(pointer, i * array.unit * WIDTH) for i in range(count)]
-        if made.opcode == "store":
-            for value, place in zip(self.parts(made.operands[0], unit), places, strict=True):
+        if inst.opcode == "store":
+            for value, place in zip(self.parts(inst.operands[0], unit), places, strict=True):
                 self._store(value, place, array.unit)
             return
         whole = IntType(array.unit * 8 * count)
         joined = self.join([self._load(unit, place, array.unit) for place in places], whole)
         # The load's name and identity go to what makes its value now.
-        made.opcode, made.operands, made.align = "bitcast", [joined], 0
-        if made.type == POINTER:
-            made.opcode = "inttoptr"
-        self.made.append(made)
-        self.joined[made] = self.joined[joined]
+        inst.opcode, inst.operands, inst.align = "bitcast", [joined], 0
+        if inst.type == POINTER:
+            inst.opcode = "inttoptr"
+        self.output.append(inst)
+        self.joined[inst] = self.joined[joined]
 
     def _load(self, kind: IntType, place: Value, align: int) -> Value:
-        made = self.add("load", kind, place)
-        made.align = align
-        return made
+        inst = self.add("load", kind, place)
+        inst.align = align
+        return inst
 
     def _store(self, value: Value, place: Value, align: int) -> None:
-        self.made.append(Instruction("store", VOID, "", [value, place], align=align))
+        self.output.append(Instruction("store", VOID, "", [value, place], align=align))
 
-    def _call(self, made: Instruction) -> None:
-        target, source, length = made.operands[:3]
+    def _call(self, inst: Instruction) -> None:
+        target, source, length = inst.operands[:3]
         unit = next(self.owner[o].unit for o in (target, source) if o in self.owner)
         kind = IntType(unit * 8)
-        assert isinstance(length, Constant) and length.value is not None
+        assert isinstance(length, IrConstant) and length.value is not None
         count = length.value // unit
-        if made.callee == _FILL:
-            assert isinstance(source, Constant) and source.value is not None
+        if inst.callee == _FILL:
+            assert isinstance(source, IrConstant) and source.value is not None
             byte = source.value & 255
             values: list[Value] = [
                 integer(kind, _signed(int.from_bytes(bytes([byte]) * unit, "little"), unit * 8))
             ] * count
         else:
-            values = [self._load(kind, *self._piece(source, i, unit, made.attributes[1])) for i in range(count)]
+            values = [self._load(kind, *self._piece(source, i, unit, inst.attributes[1])) for i in range(count)]
         for i, value in enumerate(values):
-            self._store(value, *self._piece(target, i, unit, made.attributes[0]))
+            self._store(value, *self._piece(target, i, unit, inst.attributes[0]))
 
     def _piece(self, pointer: Value, index: int, unit: int, attributes: str) -> tuple[Value, int]:
         """A place of a copy and its alignment."""

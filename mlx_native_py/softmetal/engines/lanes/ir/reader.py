@@ -13,11 +13,11 @@ from .model import (
     POINTER,
     VOID,
     ArrayType,
-    Block,
-    Constant,
+    BasicBlock,
     Declined,
     FloatType,
     IntType,
+    IrConstant,
     MetadataType,
     PointerType,
     Scalar,
@@ -72,7 +72,7 @@ class Reader:
     __slots__ = ("blocks", "line", "position", "structs", "values", "words")
 
     def __init__(
-        self, structs: Mapping[str, Type], values: dict[str, Value], blocks: dict[str, Block], line: str = ""
+        self, structs: Mapping[str, Type], values: dict[str, Value], blocks: dict[str, BasicBlock], line: str = ""
     ) -> None:
         self.structs = structs
         self.values = values
@@ -198,53 +198,53 @@ class Reader:
             return found
         return self.constant(kind)
 
-    def constant(self, kind: Type) -> Constant:
+    def constant(self, kind: Type) -> IrConstant:
         word = self.next()
         first = word[:1]
         if isinstance(kind, IntType) and (first == "-" or first.isdigit()):
-            return Constant(kind, word, int(word))
+            return IrConstant(kind, word, int(word))
         if word in ("true", "false"):
-            return Constant(kind, word, int(word == "true"))
+            return IrConstant(kind, word, int(word == "true"))
         if word in _WHOLE:
             return spread(kind, word)
         if isinstance(kind, FloatType) and (first in "-+" or first.isdigit()):
-            return Constant(kind, word)
+            return IrConstant(kind, word)
         if word == "null" or first == "@":
-            return Constant(kind, word)
+            return IrConstant(kind, word)
         if word in _EXPRESSIONS:
             return self._expression(kind, word)
         return self._many(kind, word)
 
-    def _expression(self, kind: Type, word: str) -> Constant:
+    def _expression(self, kind: Type, word: str) -> IrConstant:
         start = self.position - 1
         while self.word != "(":
             if not self.next():
                 raise self.decline(f"unknown constant {word!r}")
         self.text_in_parentheses()
-        return Constant(kind, " ".join(self.words[start : self.position]))
+        return IrConstant(kind, " ".join(self.words[start : self.position]))
 
-    def _many(self, kind: Type, word: str) -> Constant:
+    def _many(self, kind: Type, word: str) -> IrConstant:
         if word == "splat" and isinstance(kind, VectorType):
             self.expect("(")
             one = self.constant(self.type())
             self.expect(")")
-            return Constant(kind, f"splat ({kind.element} {one.text})", None, (one,) * kind.count)
+            return IrConstant(kind, f"splat ({kind.element} {one.text})", None, (one,) * kind.count)
         closing = {"<": ">", "[": "]", "{": "}"}.get(word)
         if closing is None:
             raise self.decline(f"unknown constant {word!r}")
-        elements: list[Constant] = []
+        elements: list[IrConstant] = []
         while not self.take(closing):
             if elements:
                 self.expect(",")
             elements.append(self.constant(self.type()))
         inside = ", ".join(f"{e.type} {e.text}" for e in elements)
-        return Constant(kind, f"{word}{inside}{closing}", None, tuple(elements))
+        return IrConstant(kind, f"{word}{inside}{closing}", None, tuple(elements))
 
-    def label(self) -> Block:
+    def label(self) -> BasicBlock:
         self.expect("label")
         return self.block()
 
-    def block(self) -> Block:
+    def block(self) -> BasicBlock:
         word = self.next()
         found = self.blocks.get(label_name(word))
         if found is None:
@@ -252,7 +252,7 @@ class Reader:
         return found
 
 
-def spread(kind: Type, word: str) -> Constant:
+def spread(kind: Type, word: str) -> IrConstant:
     """A constant that one word gives for all of a type, with its elements."""
     parts: tuple[Type, ...] = ()
     if isinstance(kind, (VectorType, ArrayType)) and kind.count <= _MOST_ELEMENTS:
@@ -261,14 +261,14 @@ def spread(kind: Type, word: str) -> Constant:
         parts = kind.fields
     elif word == "zeroinitializer":
         return zero(kind)
-    return Constant(kind, word, None, tuple(spread(part, word) for part in parts))
+    return IrConstant(kind, word, None, tuple(spread(part, word) for part in parts))
 
 
-def zero(kind: Type) -> Constant:
+def zero(kind: Type) -> IrConstant:
     if isinstance(kind, IntType):
-        return Constant(kind, "false" if kind.bits == 1 else "0", 0)
+        return IrConstant(kind, "false" if kind.bits == 1 else "0", 0)
     if isinstance(kind, PointerType):
-        return Constant(kind, "null")
+        return IrConstant(kind, "null")
     if isinstance(kind, FloatType):
-        return Constant(kind, "0.0")
-    return Constant(kind, "zeroinitializer")
+        return IrConstant(kind, "0.0")
+    return IrConstant(kind, "zeroinitializer")

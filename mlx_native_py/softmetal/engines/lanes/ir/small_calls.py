@@ -27,26 +27,26 @@ _REDUCTIONS = {
 _SUFFIX = re.compile(r"llvm\.(vector\.reduce\.)?([a-z0-9.]+?)((?:\.(?:v\d+)?(?:i\d+|f\d+|bf16|p0))+)$")
 
 
-def split_call(maker: Maker, made: Instruction, operands: list[list[Value]], count: int) -> list[Value]:
+def split_call(maker: Maker, inst: Instruction, operands: list[list[Value]], count: int) -> list[Value]:
     """The scalars of a call's result; `operands` are the scalars of its arguments."""
-    match = _SUFFIX.match(made.callee)
+    match = _SUFFIX.match(inst.callee)
     if match and match[1] and match[2] in _REDUCTIONS:
-        return [_reduce(maker, made, match[2], operands)]
+        return [_reduce(maker, inst, match[2], operands)]
     if match is None or match[1] or match[2] not in _ELEMENTWISE:
-        raise Declined(f"call of {made.callee} with small vectors")
+        raise Declined(f"call of {inst.callee} with small vectors")
     suffix = re.sub(r"\.v\d+", ".", match[3])
     rows = [values if len(values) == count else values * count for values in operands]
-    kind = made.type.element if isinstance(made.type, VectorType) else made.type
+    kind = inst.type.element if isinstance(inst.type, VectorType) else inst.type
     found: list[Value] = []
     for row in zip(*rows, strict=True):
-        part = maker.add("call", kind, *row, flags=made.flags)
+        part = maker.add("call", kind, *row, flags=inst.flags)
         part.callee = f"llvm.{match[2]}{suffix}"
-        part.attributes = list(made.attributes)
+        part.attributes = list(inst.attributes)
         found.append(part)
     return found
 
 
-def _reduce(maker: Maker, made: Instruction, word: str, operands: list[list[Value]]) -> Value:
+def _reduce(maker: Maker, inst: Instruction, word: str, operands: list[list[Value]]) -> Value:
     """From the first to the last, which every order that LLVM allows for a reduction includes."""
     *start, values = operands
     pending = [value for values_of in start for value in values_of] + values
@@ -54,16 +54,16 @@ def _reduce(maker: Maker, made: Instruction, word: str, operands: list[list[Valu
     total = pending[0]
     for value in pending[1:]:
         if opcode.startswith("llvm."):
-            total = maker.add("call", made.type, total, value, flags=made.flags)
-            total.callee = f"{opcode}.{_mangled(made)}"
+            total = maker.add("call", inst.type, total, value, flags=inst.flags)
+            total.callee = f"{opcode}.{_mangled(inst)}"
             total.attributes = ["", ""]
         else:
-            total = maker.add(opcode, made.type, total, value, flags=made.flags)
+            total = maker.add(opcode, inst.type, total, value, flags=inst.flags)
     return total
 
 
-def _mangled(made: Instruction) -> str:
-    kind = made.type
+def _mangled(inst: Instruction) -> str:
+    kind = inst.type
     if isinstance(kind, IntType):
         return f"i{kind.bits}"
     return {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}[str(kind)]

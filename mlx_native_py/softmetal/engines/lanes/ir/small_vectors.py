@@ -14,11 +14,11 @@ from .model import (
     I1,
     I64,
     ArrayType,
-    Block,
-    Constant,
+    BasicBlock,
     Declined,
-    Function,
     Instruction,
+    IrConstant,
+    IrFunction,
     Scalar,
     StructType,
     Type,
@@ -55,7 +55,7 @@ def leaves(kind: Type) -> list[tuple[Scalar, int]]:
     return [(scalar_of(kind), 0)]
 
 
-def split(function: Function, keep: Callable[[Value], bool] = lambda value: False) -> None:
+def split(function: IrFunction, keep: Callable[[Value], bool] = lambda value: False) -> None:
     """Rewrites the function in place; vectors stay where an instruction has only operands that are to be kept."""
     drop_unreachable(function)
     if any(_has_many(i) for i in function.instructions()):
@@ -63,16 +63,16 @@ def split(function: Function, keep: Callable[[Value], bool] = lambda value: Fals
     drop_unused(function)
 
 
-def _has_many(made: Instruction) -> bool:
-    return is_many(made.type) or any(is_many(o.type) for o in made.operands)
+def _has_many(inst: Instruction) -> bool:
+    return is_many(inst.type) or any(is_many(o.type) for o in inst.operands)
 
 
-def _kept(function: Function, keep: Callable[[Value], bool]) -> set[Value]:
+def _kept(function: IrFunction, keep: Callable[[Value], bool]) -> set[Value]:
     """The instructions that stay as they are: what one of them takes must stay as well."""
     found: set[Value] = {
         i
         for i in function.instructions()
-        if _has_many(i) and keep(i) and all(isinstance(o, Constant) or keep(o) for o in i.operands)
+        if _has_many(i) and keep(i) and all(isinstance(o, IrConstant) or keep(o) for o in i.operands)
     }
     changed = True
     while changed:
@@ -83,21 +83,21 @@ def _kept(function: Function, keep: Callable[[Value], bool]) -> set[Value]:
 
 
 def _is_lost(operand: Value, kept: set[Value]) -> bool:
-    return is_many(operand.type) and not isinstance(operand, Constant) and operand not in kept
+    return is_many(operand.type) and not isinstance(operand, IrConstant) and operand not in kept
 
 
-def drop_unused(function: Function) -> None:
+def drop_unused(function: IrFunction) -> None:
     """Takes away what nobody uses and nobody would notice."""
     counts: dict[Value, int] = {}
-    for instruction in function.instructions():
-        for operand in instruction.operands:
+    for inst in function.instructions():
+        for operand in inst.operands:
             counts[operand] = counts.get(operand, 0) + 1
     idle = [i for i in function.instructions() if not counts.get(i) and _is_pure(i)]
     gone: set[Instruction] = set()
     while idle:
-        instruction = idle.pop()
-        gone.add(instruction)
-        for operand in instruction.operands:
+        inst = idle.pop()
+        gone.add(inst)
+        for operand in inst.operands:
             counts[operand] -= 1
             if not counts[operand] and isinstance(operand, Instruction) and _is_pure(operand) and operand not in gone:
                 idle.append(operand)
@@ -105,18 +105,18 @@ def drop_unused(function: Function) -> None:
         block.instructions = [i for i in block.instructions if i not in gone]
 
 
-def _is_pure(made: Instruction) -> bool:
-    if made.opcode == "load":
-        return not made.flags
-    if made.opcode == "call":
-        return made.callee.startswith("llvm.") and bool(made.name) and ".atomic." not in made.callee
-    return bool(made.name) and made.opcode not in ("atomicrmw", "cmpxchg")
+def _is_pure(inst: Instruction) -> bool:
+    if inst.opcode == "load":
+        return not inst.flags
+    if inst.opcode == "call":
+        return inst.callee.startswith("llvm.") and bool(inst.name) and ".atomic." not in inst.callee
+    return bool(inst.name) and inst.opcode not in ("atomicrmw", "cmpxchg")
 
 
 class _Splitter(Maker):
     """Walks the blocks so that operands are met before their uses; phis are completed at the end."""
 
-    def __init__(self, function: Function, kept: set[Value]) -> None:
+    def __init__(self, function: IrFunction, kept: set[Value]) -> None:
         super().__init__(function)
         self.kept = kept
         self.split: dict[Value, list[Value]] = {}  # for a vector or aggregate, its scalars
@@ -134,11 +134,11 @@ class _Splitter(Maker):
             for phi in block.phis:
                 phi.operands = [self.one(value) for value in phi.operands]
 
-    def _at_end(self, value: Value, block: Block) -> list[Value]:
+    def _at_end(self, value: Value, block: BasicBlock) -> list[Value]:
         """The scalars of a value as they leave a block."""
-        self.made = []
+        self.output = []
         found = self.many(value)
-        block.instructions[-1:-1] = self.made
+        block.instructions[-1:-1] = self.output
         return found
 
     def one(self, value: Value) -> Value:
@@ -149,7 +149,7 @@ class _Splitter(Maker):
         if not is_many(value.type):
             return [self.one(value)]
         found = self.split.get(value)
-        if found is None and isinstance(value, Constant):
+        if found is None and isinstance(value, IrConstant):
             found = list(_constants(value))
             self.split[value] = found
         if found is None and value in self.kept:
@@ -167,17 +167,17 @@ class _Splitter(Maker):
                 raise Declined(f"part of a kept {value.type}")
         return found
 
-    def _block(self, block: Block) -> None:
+    def _block(self, block: BasicBlock) -> None:
         self.apart = {}
         phis = [(phi, self._phi(phi)) for phi in block.phis if is_many(phi.type) and phi not in self.kept]
         self.split.update((phi, list(parts)) for phi, parts in phis)
         self.phis += phis
-        self.made = [i for i in block.instructions if i.opcode == "phi" and (not is_many(i.type) or i in self.kept)]
-        self.made += [part for _, parts in phis for part in parts]
-        for made in block.instructions:
-            if made.opcode != "phi":
-                self._instruction(made)
-        block.instructions = self.made
+        self.output = [i for i in block.instructions if i.opcode == "phi" and (not is_many(i.type) or i in self.kept)]
+        self.output += [part for _, parts in phis for part in parts]
+        for inst in block.instructions:
+            if inst.opcode != "phi":
+                self._instruction(inst)
+        block.instructions = self.output
 
     def _phi(self, phi: Instruction) -> list[Instruction]:
         return [
@@ -185,22 +185,22 @@ class _Splitter(Maker):
             for kind, _ in leaves(phi.type)
         ]
 
-    def _instruction(self, made: Instruction) -> None:
-        if made in self.kept or not _has_many(made):
-            made.operands = [self.one(o) for o in made.operands]
-            self.made.append(made)
+    def _instruction(self, inst: Instruction) -> None:
+        if inst in self.kept or not _has_many(inst):
+            inst.operands = [self.one(o) for o in inst.operands]
+            self.output.append(inst)
             return
-        write = _elementwise if made.opcode in _ELEMENTWISE else _WRITERS.get(made.opcode)
+        write = _elementwise if inst.opcode in _ELEMENTWISE else _WRITERS.get(inst.opcode)
         if write is None:
-            raise Declined(f"{made.opcode} of {made.type}")
-        found = write(self, made)
-        if is_many(made.type):
-            self.split[made] = found
-        elif made.name:
-            self.instead[made] = found[0]
+            raise Declined(f"{inst.opcode} of {inst.type}")
+        found = write(self, inst)
+        if is_many(inst.type):
+            self.split[inst] = found
+        elif inst.name:
+            self.instead[inst] = found[0]
 
 
-def _constants(value: Constant) -> list[Constant]:
+def _constants(value: IrConstant) -> list[IrConstant]:
     if not is_many(value.type):
         return [value]
     if not value.elements and leaves(value.type):
@@ -212,53 +212,53 @@ def _element(kind: Type) -> Scalar:
     return kind.element if isinstance(kind, VectorType) else scalar_of(kind)
 
 
-def _elementwise(self: _Splitter, made: Instruction) -> list[Value]:
-    rows = zip(*(self.many(o) for o in made.operands), strict=True)
-    kind = _element(made.type)
-    return [self.add(made.opcode, kind, *row, flags=made.flags, predicate=made.predicate) for row in rows]
+def _elementwise(self: _Splitter, inst: Instruction) -> list[Value]:
+    rows = zip(*(self.many(o) for o in inst.operands), strict=True)
+    kind = _element(inst.type)
+    return [self.add(inst.opcode, kind, *row, flags=inst.flags, predicate=inst.predicate) for row in rows]
 
 
-def _select(self: _Splitter, made: Instruction) -> list[Value]:
-    yes, no = self.many(made.operands[1]), self.many(made.operands[2])
-    chosen = self.many(made.operands[0])
+def _select(self: _Splitter, inst: Instruction) -> list[Value]:
+    yes, no = self.many(inst.operands[1]), self.many(inst.operands[2])
+    chosen = self.many(inst.operands[0])
     if len(chosen) == 1:
         chosen = chosen * len(yes)
     rows = zip(chosen, yes, no, strict=True)
-    return [y if y is n else self.add("select", y.type, c, y, n, flags=made.flags) for c, y, n in rows]
+    return [y if y is n else self.add("select", y.type, c, y, n, flags=inst.flags) for c, y, n in rows]
 
 
-def _bitcast(self: _Splitter, made: Instruction) -> list[Value]:
-    kind = made.type
-    return self.regroup(self.many(made.operands[0]), _element(kind), len(leaves(kind)))
+def _bitcast(self: _Splitter, inst: Instruction) -> list[Value]:
+    kind = inst.type
+    return self.regroup(self.many(inst.operands[0]), _element(kind), len(leaves(kind)))
 
 
-def _load(self: _Splitter, made: Instruction) -> list[Value]:
-    pointer = self.one(made.operands[0])
+def _load(self: _Splitter, inst: Instruction) -> list[Value]:
+    pointer = self.one(inst.operands[0])
     found: list[Value] = []
-    for kind, place in _memory_leaves(made, made.type):
-        part = Instruction("load", kind, self.function.fresh(), [self.address(pointer, place)], made.flags)
-        part.align = _align_at(made.align, place)
-        self.made.append(part)
+    for kind, place in _memory_leaves(inst, inst.type):
+        part = Instruction("load", kind, self.function.fresh(), [self.address(pointer, place)], inst.flags)
+        part.align = _align_at(inst.align, place)
+        self.output.append(part)
         found.append(part)
     return found
 
 
-def _store(self: _Splitter, made: Instruction) -> list[Value]:
-    pointer = self.one(made.operands[1])
-    parts = zip(self.many(made.operands[0]), _memory_leaves(made, made.operands[0].type), strict=True)
+def _store(self: _Splitter, inst: Instruction) -> list[Value]:
+    pointer = self.one(inst.operands[1])
+    parts = zip(self.many(inst.operands[0]), _memory_leaves(inst, inst.operands[0].type), strict=True)
     for value, (_, place) in parts:
-        if isinstance(value, Constant) and value.undefined:
+        if isinstance(value, IrConstant) and value.undefined:
             continue
-        part = Instruction("store", made.type, "", [value, self.address(pointer, place)], made.flags)
-        part.align = _align_at(made.align, place)
-        self.made.append(part)
+        part = Instruction("store", inst.type, "", [value, self.address(pointer, place)], inst.flags)
+        part.align = _align_at(inst.align, place)
+        self.output.append(part)
     return []
 
 
-def _memory_leaves(made: Instruction, kind: Type) -> list[tuple[Scalar, int]]:
+def _memory_leaves(inst: Instruction, kind: Type) -> list[tuple[Scalar, int]]:
     found = leaves(kind)
-    if "atomic" in made.flags or any(leaf.bits % 8 for leaf, _ in found if isinstance(kind, VectorType)):
-        raise Declined(f"{made.opcode} of {kind}")
+    if "atomic" in inst.flags or any(leaf.bits % 8 for leaf, _ in found if isinstance(kind, VectorType)):
+        raise Declined(f"{inst.opcode} of {kind}")
     return found
 
 
@@ -266,11 +266,11 @@ def _align_at(align: int, place: int) -> int:
     return min(align, place & -place) if place else align
 
 
-def _extractelement(self: _Splitter, made: Instruction) -> list[Value]:
-    parts, index = self.many(made.operands[0]), self.one(made.operands[1])
-    if isinstance(index, Constant):
+def _extractelement(self: _Splitter, inst: Instruction) -> list[Value]:
+    parts, index = self.many(inst.operands[0]), self.one(inst.operands[1])
+    if isinstance(index, IrConstant):
         known = index.value is not None and 0 <= index.value < len(parts)
-        return [parts[index.value] if known and index.value is not None else Constant(made.type, "poison")]
+        return [parts[index.value] if known and index.value is not None else IrConstant(inst.type, "poison")]
     found = parts[0]
     for i, part in enumerate(parts[1:], 1):
         here = self.add("icmp", I1, index, integer(index.type, i), predicate="eq")
@@ -278,10 +278,10 @@ def _extractelement(self: _Splitter, made: Instruction) -> list[Value]:
     return [found]
 
 
-def _insertelement(self: _Splitter, made: Instruction) -> list[Value]:
-    parts = list(self.many(made.operands[0]))
-    element, index = self.one(made.operands[1]), self.one(made.operands[2])
-    if isinstance(index, Constant):
+def _insertelement(self: _Splitter, inst: Instruction) -> list[Value]:
+    parts = list(self.many(inst.operands[0]))
+    element, index = self.one(inst.operands[1]), self.one(inst.operands[2])
+    if isinstance(index, IrConstant):
         if index.value is not None and 0 <= index.value < len(parts):
             parts[index.value] = element
         return parts
@@ -291,9 +291,9 @@ def _insertelement(self: _Splitter, made: Instruction) -> list[Value]:
     return parts
 
 
-def _shufflevector(self: _Splitter, made: Instruction) -> list[Value]:
-    pool = self.many(made.operands[0]) + self.many(made.operands[1])
-    return [Constant(_element(made.type), "poison") if i < 0 else pool[i] for i in made.indices]
+def _shufflevector(self: _Splitter, inst: Instruction) -> list[Value]:
+    pool = self.many(inst.operands[0]) + self.many(inst.operands[1])
+    return [IrConstant(_element(inst.type), "poison") if i < 0 else pool[i] for i in inst.indices]
 
 
 def _span(whole: Type, indices: tuple[int, ...]) -> tuple[int, int]:
@@ -306,35 +306,35 @@ def _span(whole: Type, indices: tuple[int, ...]) -> tuple[int, int]:
     return first, len(leaves(whole))
 
 
-def _extractvalue(self: _Splitter, made: Instruction) -> list[Value]:
-    first, count = _span(made.operands[0].type, made.indices)
-    return self.many(made.operands[0])[first : first + count]
+def _extractvalue(self: _Splitter, inst: Instruction) -> list[Value]:
+    first, count = _span(inst.operands[0].type, inst.indices)
+    return self.many(inst.operands[0])[first : first + count]
 
 
-def _insertvalue(self: _Splitter, made: Instruction) -> list[Value]:
-    parts = list(self.many(made.operands[0]))
-    first, count = _span(made.type, made.indices)
-    parts[first : first + count] = self.many(made.operands[1])
+def _insertvalue(self: _Splitter, inst: Instruction) -> list[Value]:
+    parts = list(self.many(inst.operands[0]))
+    first, count = _span(inst.type, inst.indices)
+    parts[first : first + count] = self.many(inst.operands[1])
     return parts
 
 
-def _taken_apart(self: _Splitter, made: Instruction) -> list[Value]:
+def _taken_apart(self: _Splitter, inst: Instruction) -> list[Value]:
     """A struct that an instruction must make: its fields are taken out at once."""
-    made.operands = [self.one(o) for o in made.operands]
-    self.made.append(made)
+    inst.operands = [self.one(o) for o in inst.operands]
+    self.output.append(inst)
     found: list[Value] = []
-    for i, (kind, _) in enumerate(leaves(made.type)):
-        part = self.add("extractvalue", kind, made)
+    for i, (kind, _) in enumerate(leaves(inst.type)):
+        part = self.add("extractvalue", kind, inst)
         part.indices = (i,)
         found.append(part)
     return found
 
 
-def _call(self: _Splitter, made: Instruction) -> list[Value]:
-    if isinstance(made.type, StructType) and not any(is_many(o.type) for o in made.operands):
-        return _taken_apart(self, made)
-    count = len(leaves(made.type)) if made.name else 0
-    return split_call(self, made, [self.many(o) for o in made.operands], count)
+def _call(self: _Splitter, inst: Instruction) -> list[Value]:
+    if isinstance(inst.type, StructType) and not any(is_many(o.type) for o in inst.operands):
+        return _taken_apart(self, inst)
+    count = len(leaves(inst.type)) if inst.name else 0
+    return split_call(self, inst, [self.many(o) for o in inst.operands], count)
 
 
 _WRITERS: dict[str, Callable[[_Splitter, Instruction], list[Value]]] = {

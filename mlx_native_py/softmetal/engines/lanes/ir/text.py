@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .model import Block, Function, Instruction, Value
+from .model import BasicBlock, Instruction, IrFunction, Value
 
 Refer = Callable[[Value], str]
 
@@ -13,21 +13,23 @@ def _plain(value: Value) -> str:
     return value.text
 
 
-def render(made: Instruction, refer: Refer = _plain, label: Callable[[Block], str] = lambda block: block.name) -> str:
+def render(
+    inst: Instruction, refer: Refer = _plain, label: Callable[[BasicBlock], str] = lambda block: block.name
+) -> str:
     """One line for one instruction; `refer` and `label` say how its operands and blocks are called."""
-    write = _WRITERS.get(made.opcode, _simple)
-    result = f"%{made.name} = " if made.name else ""
-    return result + write(made, refer, label)
+    write = _WRITERS.get(inst.opcode, _simple)
+    result = f"%{inst.name} = " if inst.name else ""
+    return result + write(inst, refer, label)
 
 
-def render_function(function: Function, linkage: str = "") -> str:
+def render_function(function: IrFunction, linkage: str = "") -> str:
     """The whole definition."""
     parameters = ", ".join(f"{p.type} {p.attributes} {p.text}" for p in function.parameters)
     head = " ".join(filter(None, ("define", linkage, str(function.result), f"@{function.name}({parameters})")))
     lines = [f"{head} {function.attributes} {{"]
     for block in function.blocks:
         lines.append(f"{block.name}:")
-        lines += ["  " + render(made) for made in block.instructions]
+        lines += ["  " + render(inst) for inst in block.instructions]
     return "\n".join([*lines, "}", ""])
 
 
@@ -39,83 +41,97 @@ def _typed(value: Value, refer: Refer) -> str:
     return f"{value.type} {refer(value)}"
 
 
-def _all(made: Instruction, refer: Refer) -> str:
-    return ", ".join(_typed(o, refer) for o in made.operands)
+def _all(inst: Instruction, refer: Refer) -> str:
+    return ", ".join(_typed(o, refer) for o in inst.operands)
 
 
-_Label = Callable[[Block], str]
+_Label = Callable[[BasicBlock], str]
 
 
-def _simple(made: Instruction, refer: Refer, label: _Label) -> str:
+def _simple(inst: Instruction, refer: Refer, label: _Label) -> str:
     """Operands of one type, which is written once."""
-    kind = str(made.operands[0].type) if made.operands else ""
-    values = ", ".join(map(refer, made.operands))
-    return _words(made.opcode, *made.flags, made.predicate, kind, values)
+    kind = str(inst.operands[0].type) if inst.operands else ""
+    values = ", ".join(map(refer, inst.operands))
+    return _words(inst.opcode, *inst.flags, inst.predicate, kind, values)
 
 
-def _listed(made: Instruction, refer: Refer, label: _Label) -> str:
-    return _words(made.opcode, *made.flags, _all(made, refer))
+def _listed(inst: Instruction, refer: Refer, label: _Label) -> str:
+    return _words(inst.opcode, *inst.flags, _all(inst, refer))
 
 
-def _cast(made: Instruction, refer: Refer, label: _Label) -> str:
-    return _words(made.opcode, *made.flags, _typed(made.operands[0], refer), "to", str(made.type))
+def _cast(inst: Instruction, refer: Refer, label: _Label) -> str:
+    return _words(inst.opcode, *inst.flags, _typed(inst.operands[0], refer), "to", str(inst.type))
 
 
-def _phi(made: Instruction, refer: Refer, label: _Label) -> str:
-    edges = ", ".join(f"[ {refer(v)}, %{label(b)} ]" for v, b in zip(made.operands, made.blocks, strict=True))
-    return _words("phi", *made.flags, str(made.type), edges)
+def _phi(inst: Instruction, refer: Refer, label: _Label) -> str:
+    edges = ", ".join(f"[ {refer(v)}, %{label(b)} ]" for v, b in zip(inst.operands, inst.blocks, strict=True))
+    return _words("phi", *inst.flags, str(inst.type), edges)
 
 
-def _aligned(text: str, made: Instruction) -> str:
-    return f"{text}, align {made.align}" if made.align else text
+def _aligned(text: str, inst: Instruction) -> str:
+    return f"{text}, align {inst.align}" if inst.align else text
 
 
-def _load(made: Instruction, refer: Refer, label: _Label) -> str:
-    access = _words("load", *made.flags, f"{made.type}, {_typed(made.operands[0], refer)}", made.ordering)
-    return _aligned(access, made)
+def _load(inst: Instruction, refer: Refer, label: _Label) -> str:
+    access = _words(
+        "load",
+        *inst.flags,
+        f"{inst.type}, {_typed(inst.operands[0], refer)}",
+        inst.ordering,
+    )
+    return _aligned(access, inst)
 
 
-def _memory(made: Instruction, refer: Refer, label: _Label) -> str:
-    return _aligned(_words(made.opcode, *made.flags, made.predicate, _all(made, refer), made.ordering), made)
+def _memory(inst: Instruction, refer: Refer, label: _Label) -> str:
+    return _aligned(
+        _words(
+            inst.opcode,
+            *inst.flags,
+            inst.predicate,
+            _all(inst, refer),
+            inst.ordering,
+        ),
+        inst,
+    )
 
 
-def _alloca(made: Instruction, refer: Refer, label: _Label) -> str:
-    return _aligned(", ".join(filter(None, (f"alloca {made.element}", _all(made, refer)))), made)
+def _alloca(inst: Instruction, refer: Refer, label: _Label) -> str:
+    return _aligned(", ".join(filter(None, (f"alloca {inst.element}", _all(inst, refer)))), inst)
 
 
-def _getelementptr(made: Instruction, refer: Refer, label: _Label) -> str:
-    return _words(made.opcode, *made.flags, f"{made.element}, {_all(made, refer)}")
+def _getelementptr(inst: Instruction, refer: Refer, label: _Label) -> str:
+    return _words(inst.opcode, *inst.flags, f"{inst.element}, {_all(inst, refer)}")
 
 
-def _call(made: Instruction, refer: Refer, label: _Label) -> str:
-    pairs = zip(made.operands, made.attributes, strict=True)
+def _call(inst: Instruction, refer: Refer, label: _Label) -> str:
+    pairs = zip(inst.operands, inst.attributes, strict=True)
     arguments = ", ".join(_words(str(o.type), kept, refer(o)) for o, kept in pairs)
-    kind = made.signature or str(made.type)
-    return _words("call", *made.flags, made.convention, kind, f'@"{made.callee}"({arguments})')
+    kind = inst.signature or str(inst.type)
+    return _words("call", *inst.flags, inst.convention, kind, f'@"{inst.callee}"({arguments})')
 
 
-def _br(made: Instruction, refer: Refer, label: _Label) -> str:
-    targets = [f"label %{label(b)}" for b in made.blocks]
-    return f"br {', '.join([_typed(o, refer) for o in made.operands] + targets)}"
+def _br(inst: Instruction, refer: Refer, label: _Label) -> str:
+    targets = [f"label %{label(b)}" for b in inst.blocks]
+    return f"br {', '.join([_typed(o, refer) for o in inst.operands] + targets)}"
 
 
-def _switch(made: Instruction, refer: Refer, label: _Label) -> str:
-    cases = zip(made.operands[1:], made.blocks[1:], strict=True)
+def _switch(inst: Instruction, refer: Refer, label: _Label) -> str:
+    cases = zip(inst.operands[1:], inst.blocks[1:], strict=True)
     inside = " ".join(f"{_typed(value, refer)}, label %{label(block)}" for value, block in cases)
-    return f"switch {_typed(made.operands[0], refer)}, label %{label(made.blocks[0])} [ {inside} ]"
+    return f"switch {_typed(inst.operands[0], refer)}, label %{label(inst.blocks[0])} [ {inside} ]"
 
 
-def _ret(made: Instruction, refer: Refer, label: _Label) -> str:
-    return f"ret {_all(made, refer)}" if made.operands else "ret void"
+def _ret(inst: Instruction, refer: Refer, label: _Label) -> str:
+    return f"ret {_all(inst, refer)}" if inst.operands else "ret void"
 
 
-def _indexed(made: Instruction, refer: Refer, label: _Label) -> str:
-    return ", ".join([f"{made.opcode} {_all(made, refer)}", *map(str, made.indices)])
+def _indexed(inst: Instruction, refer: Refer, label: _Label) -> str:
+    return ", ".join([f"{inst.opcode} {_all(inst, refer)}", *map(str, inst.indices)])
 
 
-def _shuffle(made: Instruction, refer: Refer, label: _Label) -> str:
-    mask = ", ".join("i32 poison" if i < 0 else f"i32 {i}" for i in made.indices)
-    return f"shufflevector {_all(made, refer)}, <{len(made.indices)} x i32> <{mask}>"
+def _shuffle(inst: Instruction, refer: Refer, label: _Label) -> str:
+    mask = ", ".join("i32 poison" if i < 0 else f"i32 {i}" for i in inst.indices)
+    return f"shufflevector {_all(inst, refer)}, <{len(inst.indices)} x i32> <{mask}>"
 
 
 _WRITERS: dict[str, Callable[[Instruction, Refer, _Label], str]] = {
