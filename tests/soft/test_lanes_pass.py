@@ -123,8 +123,8 @@ def test_blocks_of_large_kernels_are_written_once(monkeypatch: pytest.MonkeyPatc
     """Where copies for all lanes together would be too many, lanes that agree run as some of them do."""
     monkeypatch.setattr(regions, "_MOST_TWICE", 0)
     monkeypatch.setattr(vectorise, "_MOST_INLINED", 0)
-    for body in (*BODIES.values(), *WHOLE.values()):
-        _compare(kit.fresh(body), (64, 1, 1))
+    safe = [body for body in (*BODIES.values(), *WHOLE.values()) if "return" not in body]
+    _compare(kit.fresh("".join(f"{{ {body} }}\n" for body in safe)), (64, 1, 1))
 
 
 @pytest.mark.parametrize("name", WHOLE)
