@@ -10,15 +10,7 @@ inline long row_of(uint id, uint rows, bool is_signed) {
   return row >= 0 && row < rows ? row : NO_ROW;
 }
 
-constant constexpr uint EACH = 8;  // columns that a thread takes, 32 apart, so that neighbours stay neighbours
-
-// A thread's column number n; there may be none, which is known beforehand for most.
-inline uint column_of(uint thread_number, uint n) { return (thread_number / 32 * EACH + n) * 32 + thread_number % 32; }
-inline bool has_column(uint thread_number, uint n, uint width) {
-  return (thread_number / 32 * EACH + n + 1) * 32 <= width || column_of(thread_number, n) < width;
-}
-
-// A thread per id and EACH columns.
+// A thread per column and id.
 template <typename T>
 kernel void gather(device const T *x [[buffer(0)]],
                    device const uint *ids [[buffer(1)]],
@@ -28,13 +20,7 @@ kernel void gather(device const T *x [[buffer(0)]],
                    constant bool &is_signed [[buffer(5)]],
                    uint2 at [[thread_position_in_grid]]) {
   const long row = row_of(ids[at.y], rows, is_signed);
-  out += ulong(at.y) * width;
-  x += max(row, 0l) * width;
-  for (uint n = 0; n < EACH; ++n)
-    if (has_column(at.x, n, width)) {
-      const uint c = column_of(at.x, n);
-      out[c] = row == NO_ROW ? T(0) : x[c];
-    }
+  out[ulong(at.y) * width + at.x] = row == NO_ROW ? T(0) : x[row * width + at.x];
 }
 
 template <typename T>
@@ -47,13 +33,7 @@ kernel void embedding(device const T *table [[buffer(0)]],
                       constant float &scale [[buffer(6)]],
                       uint2 at [[thread_position_in_grid]]) {
   const long row = row_of(ids[at.y], rows, is_signed);
-  out += ulong(at.y) * width;
-  table += max(row, 0l) * width;
-  for (uint n = 0; n < EACH; ++n)
-    if (has_column(at.x, n, width)) {
-      const uint c = column_of(at.x, n);
-      out[c] = row == NO_ROW ? T(0) : T(float(table[c]) * scale);
-    }
+  out[ulong(at.y) * width + at.x] = row == NO_ROW ? T(0) : T(float(table[row * width + at.x]) * scale);
 }
 
 struct Packed {

@@ -11,19 +11,16 @@ struct Strided {
   long to_start;
 };
 
-constant constexpr uint EACH = 8;  // elements, or rows, that a thread takes one after the other
-
-// A thread for each l, each EACH values of k, and each i and j together.
+// A thread for each element: l, k, and i and j together.
 template <typename T>
 kernel void strided_copy(device const T *x [[buffer(0)]],
                          device T *out [[buffer(1)]],
                          constant Strided &p [[buffer(2)]],
                          uint3 at [[thread_position_in_grid]]) {
-  const long i = at.z / p.shape[1], j = at.z % p.shape[1], k = at.y * EACH, l = at.x;
-  x += p.from_start + i * p.from[0] + j * p.from[1] + k * p.from[2] + l * p.from[3];
-  out += p.to_start + i * p.to[0] + j * p.to[1] + k * p.to[2] + l * p.to[3];
-  const uint count = min(EACH, p.shape[2] - at.y * EACH);
-  for (uint n = 0; n < count; ++n, x += p.from[2], out += p.to[2]) *out = *x;
+  const long i = at.z / p.shape[1], j = at.z % p.shape[1], k = at.y, l = at.x;
+  const long from = p.from_start + i * p.from[0] + j * p.from[1] + k * p.from[2] + l * p.from[3];
+  const long to = p.to_start + i * p.to[0] + j * p.to[1] + k * p.to[2] + l * p.to[3];
+  out[to] = x[from];
 }
 
 constant uint TILE = 32;
@@ -54,8 +51,7 @@ kernel void transpose_tiles(device const T *x [[buffer(0)]],
   }
 }
 
-// Rows of up to four inputs, one after the other, into columns `first`... of rows of `width`; a thread for a column of
-// EACH rows.
+// Rows of up to four inputs, one after the other, into columns `first`... of rows of `width`; a thread per element.
 template <typename T>
 kernel void concat(device const T *a [[buffer(0)]],
                    device const T *b [[buffer(1)]],
@@ -65,17 +61,13 @@ kernel void concat(device const T *a [[buffer(0)]],
                    constant uint4 &widths [[buffer(5)]],
                    constant ulong &width [[buffer(6)]],
                    constant ulong &first [[buffer(7)]],
-                   constant uint &rows [[buffer(8)]],
                    uint2 at [[thread_position_in_grid]]) {
   device const T *parts[4] = {a, b, c, d};
   uint column = at.x, part = 0;
   while (column >= widths[part]) {
     column -= widths[part++];
   }
-  const uint row = at.y * EACH, count = min(EACH, rows - row), step = widths[part];
-  device const T *from = parts[part] + ulong(row) * step + column;
-  out += row * width + first + at.x;
-  for (uint n = 0; n < count; ++n, from += step, out += width) *out = *from;
+  out[at.y * width + first + at.x] = parts[part][ulong(at.y) * widths[part] + column];
 }
 
 // Rows of [q | k | v], taken apart; a thread per element.

@@ -12,10 +12,9 @@ from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer
 from .support import kernel, shown
 
-__all__ = ["EACH", "as_bits", "axis_of", "contiguous", "strided_copy"]
+__all__ = ["as_bits", "axis_of", "contiguous", "strided_copy"]
 
 _BITS = {1: DType.U8, 2: DType.U16, 4: DType.U32, 8: DType.U64}
-EACH = 8  # rows that a thread of the layout kernels takes
 _AXES = 4  # of the kernel
 _LONGEST = 1 << 31  # that joined axes become
 
@@ -55,8 +54,7 @@ def strided_copy(
     for start_in, start_out in _places(outer, starts):
         counts, strides_in, strides_out = zip(*inner, strict=True)
         place = struct.pack("4I10q", *counts, *strides_in, *strides_out, start_in, start_out)
-        threads = (counts[3], -(-counts[2] // EACH), counts[1] * counts[0])
-        enc.dispatch(pipeline, source, written, place, threads=threads)
+        enc.dispatch(pipeline, source, written, place, threads=(counts[3], counts[2], counts[1] * counts[0]))
     return out
 
 

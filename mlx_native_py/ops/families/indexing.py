@@ -11,11 +11,10 @@ from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Indices, Output, op
 from ..strides import as_bits
-from ..support import SIMD, check_dtype, check_shape, kernel, one_dtype, result, shown
+from ..support import check_dtype, check_shape, kernel, one_dtype, result, shown
 
 __all__ = ["embedding", "gather", "quantized_embedding"]
 
-_COLUMNS = 8 * SIMD  # that a simdgroup copies
 _BITS, _GROUPS = (2, 3, 4, 5, 6, 8), (32, 64, 128)
 _IDS = (DType.U32, DType.I32)
 
@@ -32,7 +31,7 @@ def gather(enc: CommandEncoder, x: MlxBuffer, ids: Indices, out: Output = None) 
         kernel(enc, "indexing", f"gather_{8 * x.dtype.size}"),
         *(as_bits(x), as_bits(ids), Out(as_bits(out))),
         *(x.shape[0], width, ids.dtype is DType.I32),
-        threads=(-(-width // _COLUMNS) * SIMD, ids.size),
+        threads=(width, ids.size),
     )
     return out
 
@@ -50,7 +49,7 @@ def embedding(
         kernel(enc, "indexing", f"embedding_{dtype}"),
         *(table, as_bits(ids), Out(out)),
         *(rows, dims, ids.dtype is DType.I32, float(scale)),
-        threads=(-(-dims // _COLUMNS) * SIMD, ids.size),
+        threads=(dims, ids.size),
     )
     return out
 

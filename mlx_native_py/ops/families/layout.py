@@ -10,7 +10,7 @@ from ...encoder import CommandEncoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Output, Outputs, op
-from ..strides import EACH, as_bits, axis_of, contiguous, strided_copy
+from ..strides import as_bits, axis_of, contiguous, strided_copy
 from ..support import kernel, result, rows_of, shown
 
 __all__ = [
@@ -174,8 +174,7 @@ def concat(enc: CommandEncoder, buffers: Sequence[MlxBuffer], *, axis: int = 0, 
         widths = [each.shape[at] * after for each in group]
         parts = [as_bits(each) for each in group + group[:1] * (_AT_ONCE - len(group))]
         padded = (*widths, *[0] * (_AT_ONCE - len(group)))
-        threads = (sum(widths), -(-rows // EACH))
-        enc.dispatch(pipeline, *parts, Out(target), padded, shape[at] * after, place, rows, threads=threads)
+        enc.dispatch(pipeline, *parts, Out(target), padded, shape[at] * after, place, threads=(sum(widths), rows))
         place += sum(widths)
     return out
 
