@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from mlx_native_py.softmetal import msl
+from mlx_native_py.softmetal.msl.library import MOST_INSTANTIATIONS
 from mlx_native_py.softmetal.program import CompileError, CompileOptions
 
 from .harness import run
@@ -262,3 +263,21 @@ def test_argument_buffers_are_plain_structs() -> None:
     )
     (argument,) = opened(source).build("f", {}).kernel.arguments
     assert (argument.size, argument.alignment) == (24, 8)
+
+
+def test_of_many_instantiations_each_is_checked_when_it_is_asked_for() -> None:
+    names = [f"f{n}" for n in range(MOST_INSTANTIATIONS + 1)]
+    kernel = "template <int N> kernel void f(device float* a) { static_assert(N != 7); a[0] = N; }\n"
+    source = (
+        HEADER
+        + kernel
+        + "\n".join(
+            f'template [[host_name("{name}")]] kernel void f<{n}>(device float*);' for n, name in enumerate(names)
+        )
+    )
+    made = msl.open_library(source, CompileOptions())
+    assert list(made.kernels) == names
+    assert made.build("f3", {}).kernel.name == "f3"
+    with pytest.raises(CompileError) as refused:
+        made.build("f7", {})
+    assert refused.value.diagnostics[0].line == 3
