@@ -5,19 +5,20 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-_CODES = {
-    "float": 3,
-    "half": 16,
-    "int": 29,
-    "uint": 33,
-    "short": 37,
-    "ushort": 41,
-    "char": 45,
-    "uchar": 49,
-    "bool": 53,
-    "long": 81,
-    "ulong": 85,
-    "bfloat": 121,
+# The MTLDataType of each scalar (vectors of 2, 3 and 4 have the next three numbers), and the integer of its size.
+_SCALARS = {
+    "float": (3, "I"),
+    "half": (16, "H"),
+    "int": (29, "i"),
+    "uint": (33, "I"),
+    "short": (37, "h"),
+    "ushort": (41, "H"),
+    "char": (45, "b"),
+    "uchar": (49, "B"),
+    "bool": (53, "?"),
+    "long": (81, "q"),
+    "ulong": (85, "Q"),
+    "bfloat": (121, "H"),
 }
 _ALIASES = {
     "unsigned": "uint",
@@ -37,20 +38,6 @@ _ALIASES = {
     "size_t": "ulong",
     "ptrdiff_t": "long",
 }
-_FORMATS = {
-    "float": "I",
-    "half": "H",
-    "int": "i",
-    "uint": "I",
-    "short": "h",
-    "ushort": "H",
-    "char": "b",
-    "uchar": "B",
-    "bool": "?",
-    "long": "q",
-    "ulong": "Q",
-    "bfloat": "H",
-}
 
 
 class DataType(NamedTuple):
@@ -62,12 +49,17 @@ class DataType(NamedTuple):
     @property
     def code(self) -> int:
         """Its MTLDataType."""
-        return _CODES[self.scalar] + self.width - 1
+        return _SCALARS[self.scalar][0] + self.width - 1
 
     @property
     def size(self) -> int:
         """Its bytes; a vector of three takes the room of four."""
-        return struct.calcsize(_FORMATS[self.scalar]) * (4 if self.width == 3 else self.width)
+        return struct.calcsize(_SCALARS[self.scalar][1]) * (4 if self.width == 3 else self.width)
+
+    @property
+    def name(self) -> str:
+        """Its name in MSL."""
+        return self.scalar if self.width == 1 else f"{self.scalar}{self.width}"
 
     @property
     def spelling(self) -> str:
@@ -76,19 +68,19 @@ class DataType(NamedTuple):
 
     def number(self, data: bytes) -> int | float | bool:
         """The value in `data`, its first component if it is a vector."""
-        form = {"float": "f", "half": "e"}.get(self.scalar, _FORMATS[self.scalar])
+        form = {"float": "f", "half": "e"}.get(self.scalar, _SCALARS[self.scalar][1])
         value: int | float | bool = struct.unpack_from("<" + form, data)[0]
         return struct.unpack("<f", bytes(2) + data[:2])[0] if self.scalar == "bfloat" else value
 
     def literal(self, data: bytes) -> str:
         """Source text of the value in `data`."""
-        step = struct.calcsize(_FORMATS[self.scalar])
+        step = struct.calcsize(_SCALARS[self.scalar][1])
         values = [_scalar_literal(self.scalar, data[i * step : (i + 1) * step]) for i in range(self.width)]
         return values[0] if self.width == 1 else f"{self.spelling}({', '.join(values)})"
 
 
 def _scalar_literal(scalar: str, data: bytes) -> str:
-    value = struct.unpack("<" + _FORMATS[scalar], data)[0]
+    value = struct.unpack("<" + _SCALARS[scalar][1], data)[0]
     if scalar == "bool":
         return "true" if value else "false"
     if scalar == "float":
@@ -105,13 +97,17 @@ def data_type(spelling: str) -> DataType | None:
     """The type that a spelling names, or None if it is no scalar or vector."""
     name = spelling.removeprefix("metal::")
     name = _ALIASES.get(name, name)
-    if name in _CODES:
+    if name in _SCALARS:
         return DataType(name, 1)
-    if name[-1:] in ("2", "3", "4") and name[:-1] in _CODES:
+    if name[-1:] in ("2", "3", "4") and name[:-1] in _SCALARS:
         return DataType(name[:-1], int(name[-1]))
     if name.startswith("vec<") and name.endswith(">"):
         scalar, _, width = name[4:-1].replace(" ", "").partition(",")
         scalar = _ALIASES.get(scalar, scalar)
-        if scalar in _CODES and width in ("2", "3", "4"):
+        if scalar in _SCALARS and width in ("2", "3", "4"):
             return DataType(scalar, int(width))
     return None
+
+
+BY_CODE = {each.code: each for each in (DataType(scalar, width) for scalar in _SCALARS for width in (1, 2, 3, 4))}
+"""Every scalar and vector type by its MTLDataType."""

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
+from ..engines.abi import Launch
 from ..memory import Allocation
 from ..misuse import MetalMisuse
-
-if TYPE_CHECKING:
-    from .counters import MTLCounterSampleBuffer
-    from .indirect import MTLIndirectCommandBuffer
-    from .pipeline import MTLComputePipelineState
+from ..program import Size
+from .pipeline import PipelineState
+from .residency import Resident
 
 
-# Memory that kernels may reach through pointers, with its MTLResourceUsage; never changed once handed out.
-Resident = Mapping[Allocation, int]
+class Item:
+    """What a pass holds: a dispatch, a counter sample, or the replay of an indirect command buffer."""
+
+    __slots__ = ()
 
 
-class Dispatch:
+class Dispatch(Item):
     """One dispatch with everything it was bound to, as of the moment it was encoded."""
 
-    __slots__ = ("pipeline", "launch", "shape", "allocations", "resident", "group", "indirect")
+    __slots__ = ("allocations", "group", "indirect", "launch", "pipeline", "resident", "shape", "threads")
 
     def __init__(
         self,
-        pipeline: MTLComputePipelineState,
-        launch: Any,
-        shape: tuple[int, int, int],
+        pipeline: PipelineState,
+        launch: Launch,
+        shape: Size,
+        threads: int,
         allocations: tuple[Allocation | None, ...],
         resident: Resident,
         group: str,
@@ -37,6 +37,7 @@ class Dispatch:
         self.pipeline = pipeline
         self.launch = launch
         self.shape = shape  # threads per threadgroup
+        self.threads = threads  # of the whole grid
         self.allocations = allocations  # by slot; None where inline bytes or nothing is bound
         self.resident = resident
         self.group = group  # debug groups around it, outermost first
@@ -44,32 +45,24 @@ class Dispatch:
 
     @property
     def kernel(self) -> str:
-        return self.pipeline._name
+        return self.pipeline.name
 
     @property
     def label(self) -> str:
         """How reports name this dispatch."""
         return f"{self.group}/{self.kernel}" if self.group else self.kernel
 
-
-@dataclass(frozen=True)
-class Replay:
-    """The execution of a range of an indirect command buffer."""
-
-    commands: MTLIndirectCommandBuffer
-    first: int
-    count: int
-    inherited: Any  # the encoder's bindings of that moment
-    resident: Resident
-    group: str = ""
-    span: tuple[Allocation, int] | None = None  # where (location, length) will be read instead
+    def again(self, resident: Resident) -> Dispatch:
+        """The same with a launch of its own, since running one may change it."""
+        launch = Launch.from_buffer_copy(self.launch)
+        return Dispatch(self.pipeline, launch, self.shape, self.threads, self.allocations, resident, self.group)
 
 
 @dataclass(frozen=True)
-class Sample:
+class Sample(Item):
     """A counter sample between dispatches."""
 
-    buffer: MTLCounterSampleBuffer
+    samples: list[int]
     index: int
 
 
@@ -77,12 +70,15 @@ class Sample:
 class Attachment:
     """Samples at the two ends of a pass; None where none is wanted."""
 
-    buffer: MTLCounterSampleBuffer
+    samples: list[int]
     start: int | None
     end: int | None
 
-
-Item = Dispatch | Replay | Sample
+    def take(self, start_ns: int, end_ns: int) -> None:
+        if self.start is not None:
+            self.samples[self.start] = start_ns
+        if self.end is not None:
+            self.samples[self.end] = end_ns
 
 
 @dataclass(frozen=True)
@@ -93,17 +89,19 @@ class Epoch:
     only: tuple[Allocation, ...] | None = None  # the barrier before it orders only accesses to these
 
 
-@dataclass
 class Pass:
     """A compute pass: epochs run one after the other; inside an epoch any order is right."""
 
-    concurrent: bool
-    attachments: tuple[Attachment, ...] = ()
-    label: str | None = None
-    signposts: list[str] = field(default_factory=list)
-    epochs: list[list[Item]] = field(default_factory=lambda: [[]])
-    # An epoch opened by memoryBarrierWithResources orders only accesses to these allocations.
-    only: dict[int, tuple[Allocation, ...]] = field(default_factory=dict)
+    __slots__ = ("attachments", "concurrent", "epochs", "label", "only", "signposts")
+
+    def __init__(self, concurrent: bool, attachments: tuple[Attachment, ...] = ()) -> None:
+        self.concurrent = concurrent
+        self.attachments = attachments
+        self.label: str | None = None
+        self.signposts: list[str] = []
+        self.epochs: list[list[Item]] = [[]]
+        # An epoch opened by memoryBarrierWithResources orders only accesses to these allocations.
+        self.only: dict[int, tuple[Allocation, ...]] = {}
 
     def add(self, item: Item) -> None:
         if self.concurrent and not isinstance(item, Sample):
@@ -121,23 +119,6 @@ class Pass:
             self.epochs.append([])
             if only is not None:
                 self.only[len(self.epochs) - 1] = only
-
-    def resolved(self, standing: Resident) -> Iterator[Epoch]:
-        """The epochs, with indirect command buffers replaced by the dispatches they hold when their turn comes."""
-        for index, epoch in enumerate(self.epochs):
-            only = self.only.get(index)
-            current: list[Dispatch | Sample] = []
-            for item in epoch:
-                if not isinstance(item, Replay):
-                    current.append(item)
-                    continue
-                first, *later = item.commands._expand(item, {**standing, **item.resident})
-                current.extend(first)
-                for part in later:
-                    yield Epoch(tuple(current), only)
-                    current, only = list(part), None
-            if current:
-                yield Epoch(tuple(current), only)
 
 
 class LostResource(MetalMisuse):

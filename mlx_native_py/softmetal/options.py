@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import constants as c
-from ..compiler_process import Limits
-from ..program import EngineChoice
+from . import constants as c
+from .compiler_process import Limits
+from .program import EngineChoice
 
 _CPU_NAME = r"[a-z0-9][a-z0-9._+-]*"
 _RESIDENCY = frozenset(

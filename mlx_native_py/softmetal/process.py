@@ -4,26 +4,39 @@ from __future__ import annotations
 
 import os
 
-from ...errors import AFTER_FORK
-from ..misuse import ForkedProcess
+from ..errors import AFTER_FORK
+from .misuse import ForkedProcess
 
 _opened_in: int | None = None
+_forked = False
 
 
 def opening() -> None:
     """Notes that this process uses devices now."""
     global _opened_in
-    if _opened_in is None:
-        _opened_in = os.getpid()
     refuse_after_fork()
+    _opened_in = os.getpid()
 
 
 def refuse_after_fork() -> None:
     """Raises in a forked child: the threads and locks behind a device stayed with the parent."""
-    if os.getpid() != _opened_in:
+    if _forked:
         raise ForkedProcess(
             f"Metal was in use in process {_opened_in} before this one was forked from it; {AFTER_FORK}"
         )
+
+
+def is_forked() -> bool:
+    """Whether devices were in use when this process was forked."""
+    return _forked
+
+
+def _note_fork() -> None:
+    global _forked
+    _forked = _opened_in is not None
+
+
+os.register_at_fork(after_in_child=_note_fork)
 
 
 class _Carrier:

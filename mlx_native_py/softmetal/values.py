@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import index
 from typing import Any, Final, NamedTuple, TypeVar
 
-from ..misuse import InvalidValue
+from .misuse import InvalidValue
 
 T = TypeVar("T")
 UINT64_END: Final = 1 << 64

@@ -43,7 +43,7 @@ class Checker:
         """Sets the launch up for checking; the result must live until it has run."""
         from ..checked import DispatchCheck
 
-        return DispatchCheck(dispatch.pipeline._code.kernel, dispatch.launch, self._windows(dispatch))
+        return DispatchCheck(dispatch.pipeline.code.kernel, dispatch.launch, self._windows(dispatch))
 
     def collect(self, dispatch: Dispatch, check: Any) -> None:
         """Takes the findings of a dispatch that has run, also of one that was stopped."""
@@ -64,7 +64,7 @@ class Checker:
         from ..checked import Window
 
         launch, windows = dispatch.launch, []
-        for argument in dispatch.pipeline._code.kernel.arguments:
+        for argument in dispatch.pipeline.code.kernel.arguments:
             slot = argument.index
             if argument.kind != "buffer" or not launch.lengths[slot]:
                 continue

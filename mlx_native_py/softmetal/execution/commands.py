@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..memory import Allocation
-from .events import MTLEvent
+from .events import EventState
 from .passes import LostResource, Pass
 
 
@@ -41,7 +41,7 @@ class BlitPass:
 class Signal:
     """Raises an event's value."""
 
-    event: MTLEvent
+    event: EventState
     value: int
 
 
@@ -49,7 +49,7 @@ class Signal:
 class WaitFor:
     """Holds the queue until an event's value is reached."""
 
-    event: MTLEvent
+    event: EventState
     value: int
 
 
