@@ -21,7 +21,7 @@ from typing import Any
 
 from ..extras import extra
 
-__all__ = ["Budget", "TemplateLimits", "Spent", "compiled", "running"]
+__all__ = ["Budget", "Spent", "TemplateLimits", "compiled", "running"]
 
 _FILTERS = """
     abs attr capitalize count d default dictsort e escape first float groupby indent int items join last length list
