@@ -21,6 +21,8 @@ HEAD = """kernel void k(device uint *out, device const uint *in, uint2 at [[thre
 BODIES = {
     "nested branches": """if (v & 1) { if (v & 2) w = v * 3; else w = v + 7; w ^= 5;
         } else if (lane < 9) w = simd_sum(v);""",
+    "waits in a do": """uint k = 3 + (v & 1); do { if (v & 2) w += simd_sum(k); else w ^= simd_max(v + k);
+        } while (--k > (lane & 1));""",
     "trip count of a lane": "for (uint k = 0; k < (v & 15); k++) w += in[(i + k) & 255] ^ k;",
     "value of the round a lane left in": """uint k = 0; while (((v >> k) & 3) != 2 && k < 30) k++; w = k;
         w += simd_max(k);""",

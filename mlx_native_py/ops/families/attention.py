@@ -10,6 +10,7 @@ from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ...memory.shapes import whole
 from ..attention_arguments import SIMDGROUPS, AttentionCall, AttentionOptions, Source, arguments
+from ..forms import attends_by_lanes, lanes_bytes
 from ..op import FLOATS, Count, Output, op
 from ..support import SIMD, kernel, result
 
@@ -60,6 +61,8 @@ def sdpa(
     out = result(enc, "sdpa", out, call.out_shape, q.dtype)
     if call.queries <= FEW_QUERIES or call.keys.dim % 8 or call.values.dim % 8:
         _decode(enc, call, out)
+    elif attends_by_lanes(enc.device.capabilities, call.keys.dim, call.values.dim):
+        _lanes(enc, call, out)
     else:
         _prefill(enc, call, out)
     return out
@@ -105,6 +108,20 @@ def _prefill(enc: CommandEncoder, call: AttentionCall, out: MlxBuffer) -> None:
         call.packed,
         threadgroups=(math.ceil(call.queries / _TILE), call.heads, call.batch * v_dim // columns),
         group=SIMDGROUPS * SIMD,
+        kind=CapturedOpKind.Sdpa,
+    )
+
+
+def _lanes(enc: CommandEncoder, call: AttentionCall, out: MlxBuffer) -> None:
+    dim, v_dim = call.keys.dim, call.values.dim
+    enc.dispatch(
+        kernel(enc, "attention_lanes", f"sdpa_lanes_{call.kind}", {"DIM": dim, "V_DIM": v_dim}),
+        *call.inputs,
+        Out(out),
+        call.packed,
+        threadgroups=(math.ceil(call.queries / SIMD), call.heads, call.batch),
+        group=SIMD,
+        shared=(lanes_bytes(dim, v_dim),),
         kind=CapturedOpKind.Sdpa,
     )
 
