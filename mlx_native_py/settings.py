@@ -105,6 +105,9 @@ class Settings:
     soft_cache_dir: Path | None = _flag("MLX_SOFT_CACHE_DIR", None, _path)
     cache_home: Path | None = _flag("XDG_CACHE_HOME", None, _path)
     soft_clang: Path | None = _flag("MLX_SOFT_CLANG", None, _path)
+    soft_compile_timeout: float = _flag("MLX_SOFT_COMPILE_TIMEOUT", 300.0, _seconds)
+    soft_compile_memory: int = _flag("MLX_SOFT_COMPILE_MEMORY", 4096, _count)
+    soft_compile_output: int = _flag("MLX_SOFT_COMPILE_OUTPUT", 256, _count)
 
     @property
     def kernel_cache(self) -> Path | None:

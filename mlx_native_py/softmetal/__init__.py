@@ -6,6 +6,7 @@ Objects have PyObjC's selectors and manners. What Metal answers with an abort ra
 
 from __future__ import annotations
 
+from .compiler_process import Limits
 from .constants import *  # noqa: F403
 from .misuse import ForkedProcess, InvalidValue, MetalMisuse, QueueFull
 from .objects.archive import MTLBinaryArchiveDescriptor
@@ -29,6 +30,7 @@ __all__ = [
     "DeviceProfile",
     "ForkedProcess",
     "InvalidValue",
+    "Limits",
     "MTLBinaryArchiveDescriptor",
     "MTLCaptureDescriptor",
     "MTLCaptureManager",

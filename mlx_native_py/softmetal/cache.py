@@ -68,7 +68,7 @@ class Store:
             return None
         head, body = data[:_DIGEST_CHARACTERS], data[_DIGEST_CHARACTERS:]
         if hashlib.sha256(body).hexdigest().encode() != head:
-            path.unlink(missing_ok=True)
+            _remove(path)
             return None
         self.touch(path)
         return body
@@ -81,14 +81,14 @@ class Store:
         """The file of that digest, verified once per process; None if it is missing or damaged."""
         path = self.directory / name
         wanted = name.partition(".")[0]
-        if name in self._verified and path.exists():
+        if name in self._verified and path.is_file():
             return path
         try:
             data = path.read_bytes()
         except OSError:
             return None
         if hashlib.sha256(data).hexdigest() != wanted:
-            path.unlink(missing_ok=True)
+            _remove(path)
             return None
         self._verified.add(name)
         self.touch(path)
@@ -131,6 +131,8 @@ class Store:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
+            if path.is_dir():
+                _remove(path)
             os.replace(temporary, path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
@@ -183,6 +185,15 @@ class Store:
             with suppress(OSError):
                 os.unlink(path)
             total -= size
+
+
+def _remove(path: Path) -> None:
+    """Removes an entry, whatever somebody made of it."""
+    with suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _lock(handle: int, patience: float) -> bool:

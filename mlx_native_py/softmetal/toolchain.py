@@ -12,15 +12,38 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
+
+from .compiler_process import (
+    DEFAULT_LIMITS,
+    ENVIRONMENT,
+    CompilerFailed,
+    LimitExceeded,
+    Limits,
+    ToolchainError,
+    run_compiler,
+)
+
+__all__ = [
+    "CompiledKernel",
+    "CompilerFailed",
+    "DEFAULT_LIMITS",
+    "Engine",
+    "LimitExceeded",
+    "Limits",
+    "MathMode",
+    "Toolchain",
+    "ToolchainError",
+    "find_toolchain",
+    "processor",
+    "stack_bytes",
+    "uses_elements",
+]
 
 HERE = Path(__file__).parent
 INCLUDE = HERE / "include"
 RUNTIME_SOURCES = HERE / "runtime"
 MINIMUM_CLANG = 19
-PATIENCE_S = 600
-# The compiler sees no environment of the user's: results do not depend on it, and messages are in English.
-ENVIRONMENT = {"LC_ALL": "C"}
 
 Engine = Literal["flat", "fibers", "lanes"]
 ENGINE_NUMBERS: dict[Engine, int] = {"flat": 0, "fibers": 1, "lanes": 2}
@@ -37,6 +60,8 @@ DIALECT = (
     "-fno-plt",
     # GPUs want elements aligned, not vectors: a float4 may be read at any float's address.
     "-fmax-type-align=8",
+    # A loop without effects goes on for ever, as on a GPU, until the watchdog stops it.
+    "-fno-finite-loops",
 )
 # Operations are never reordered, and fused only where the source writes a product in a sum: what is left to the
 # optimiser would differ between engines, which must agree bit by bit. Metal allows more in relaxed and fast, and asks
@@ -68,18 +93,6 @@ _CALL = re.compile(r"'(\S+)' not inlined into '(\S+)'")
 WAITS = b"soft_flat_kernels_cannot_wait"
 
 
-class ToolchainError(RuntimeError):
-    """No usable compiler, or it failed where the source is not to blame."""
-
-
-class CompilerFailed(ToolchainError):
-    """The compiler refused its input; `output` is what it said."""
-
-    def __init__(self, command: Sequence[str], output: str) -> None:
-        super().__init__(f"{' '.join(command[:2])} failed:\n{output}")
-        self.output = output
-
-
 @dataclass(frozen=True)
 class CompiledKernel:
     """An object file, the stack that a thread of it takes, and whether its lanes run as one vectorised loop."""
@@ -99,6 +112,7 @@ class Toolchain:
     version: str
     headers: tuple[Path, ...] = ()  # of libc, where the compiler has none of its own
     cpu: str = "native"  # what kernels are compiled for
+    limits: Limits = DEFAULT_LIMITS  # of each step
 
     @property
     def target(self) -> tuple[str, ...]:
@@ -117,15 +131,8 @@ class Toolchain:
         return digest.hexdigest()[:32]
 
     def run(self, command: Sequence[str], *, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Runs one step; raises CompilerFailed with the compiler's words."""
-        options: dict[str, Any] = {"input": stdin or "", "capture_output": True, "text": True, "env": ENVIRONMENT}
-        try:
-            result = subprocess.run(command, check=False, timeout=PATIENCE_S, **options)
-        except subprocess.TimeoutExpired:
-            raise ToolchainError(f"{' '.join(command[:2])} did not end within {PATIENCE_S} s") from None
-        if result.returncode:
-            raise CompilerFailed(command, result.stderr or result.stdout)
-        return result
+        """Runs one step within the limits; raises CompilerFailed with the compiler's words, or ToolchainError."""
+        return run_compiler(command, stdin or "", self.limits)
 
     def dialect(self, math: MathMode = "fast") -> list[str]:
         """What every compilation of kernels shares, whether from a header or from a source."""
@@ -142,6 +149,8 @@ class Toolchain:
             f"-DSOFT_PARALLEL={int(parallel and not checked)}",
             f"-DSOFT_ELEMENTS={int(elements)}",
             *(CHECKED if checked else ()),
+            # Marks calls through pointers, by which an object that has any is known.
+            *(() if engine == "lanes" else ("-fsanitize=kcfi",)),
         ]
 
     def preprocess(self, source: Path | str, options: Sequence[str] = ()) -> list[str]:
@@ -174,7 +183,17 @@ class Toolchain:
 
     def link(self, objects: Sequence[Path], output: Path) -> list[str]:
         """A shared object; the runtime and the math library are found in the process that loads it."""
-        return [*self.linker, "-shared", "-z", "now", "--no-undefined-version", "-o", str(output), *map(str, objects)]
+        return [
+            *self.linker,
+            "-shared",
+            "-z",
+            "now",
+            "-Bsymbolic",
+            "--no-undefined-version",
+            "-o",
+            str(output),
+            *map(str, objects),
+        ]
 
     def compile_runtime(self, source: Path, output: Path) -> list[str]:
         headers = [flag for path in self.headers for flag in ("-isystem", str(path))]
@@ -217,9 +236,9 @@ class Toolchain:
 
 
 @cache
-def find_toolchain(clang: str | None = None, cpu: str = "native") -> Toolchain:
+def find_toolchain(clang: str | None = None, cpu: str = "native", limits: Limits = DEFAULT_LIMITS) -> Toolchain:
     """The compiler asked for, else ziglang's, else a recent clang of the system."""
-    return replace(_find_toolchain(clang), cpu=cpu)
+    return replace(_find_toolchain(clang), cpu=cpu, limits=limits)
 
 
 def _find_toolchain(clang: str | None) -> Toolchain:

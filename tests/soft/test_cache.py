@@ -15,7 +15,7 @@ from mlx_native_py.softmetal import cache, msl
 from mlx_native_py.softmetal.cache import CacheError, Store, default_directory, digest
 from mlx_native_py.softmetal.msl.workshop import Workshop
 from mlx_native_py.softmetal.program import CompileOptions
-from mlx_native_py.softmetal.toolchain import CompilerFailed, find_toolchain
+from mlx_native_py.softmetal.toolchain import ToolchainError, find_toolchain
 
 SOURCE = "kernel void f(device float* a, uint i [[thread_position_in_grid]]) { a[i] = 3; }\n// cache "
 
@@ -141,6 +141,23 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert list(store.directory.iterdir()) == []
 
 
+@pytest.mark.parametrize("kind", ["record", "artefact"])
+def test_an_entry_that_is_a_directory_is_replaced(tmp_path: Path, kind: str) -> None:
+    store = Store(tmp_path / "c")
+    name = store.put_artefact(b"kernel", ".so")
+    store.put_record("k", b"body")
+    path = store.directory / ("k.record" if kind == "record" else name)
+    path.unlink()
+    (path / "inside").mkdir(parents=True)
+    fresh = Store(tmp_path / "c")
+    assert (fresh.record("k") if kind == "record" else fresh.artefact(name)) is None
+    fresh.put_record("k", b"again")
+    fresh.put_artefact(b"kernel", ".so")
+    assert fresh.record("k") == b"again"
+    found = fresh.artefact(name)
+    assert found is not None and found.read_bytes() == b"kernel"
+
+
 def second_shop() -> Workshop:
     """A workshop with nothing in memory, on the cache that the other tests use."""
     return Workshop(Store(default_directory()), find_toolchain(None))
@@ -154,7 +171,7 @@ def forbid(message: str) -> Any:
 
 
 def forbid_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subprocess, "run", forbid("a process was started"))
+    monkeypatch.setattr(subprocess, "Popen", forbid("a process was started"))
 
 
 def test_hits_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,5 +228,5 @@ def test_a_broken_compiler_is_no_fault_of_the_source(tmp_path: Path) -> None:
     msl.open_library(f"{SOURCE}whole {os.getpid()}", CompileOptions())  # not a hit, so the headers are ready
     shop = Workshop(Store(tmp_path / "c"), replace(find_toolchain(None), linker=("/bin/false",)))
     shop._headers.update(msl.workshop()._headers)
-    with pytest.raises(CompilerFailed):
+    with pytest.raises(ToolchainError, match="said nothing"):
         msl.open_library(SOURCE + "broken", CompileOptions(), shop=shop).build("f", {})

@@ -55,7 +55,7 @@ __attribute__((always_inline)) constexpr Value operator,(by_count, T &&) {
 }
 
 // A function constant while the source is only checked.
-template <class T> T not_yet_known();
+template <class T> T not_yet_known() { return T(); }
 
 // A template's parameter that is a function.
 template <class Pointer> struct pointed_function;

@@ -124,9 +124,9 @@ template <class Value> struct in {
   static constexpr bool is_bindable = false;
 };
 template <class T> struct zeros {
-  static __global char bytes[sizeof(T)] __attribute__((aligned(64)));
+  static const __global char bytes[sizeof(T)] __attribute__((aligned(64)));
 };
-template <class T> __global char zeros<T>::bytes[sizeof(T)];
+template <class T> const __global char zeros<T>::bytes[sizeof(T)] = {};
 
 // An argument that a function constant switched off: null, or zeros to refer to.
 struct nothing {

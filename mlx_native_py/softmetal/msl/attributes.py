@@ -30,6 +30,13 @@ HARMLESS = frozenset(
         "id",
     }
 )
+# What may stand in __attribute__((...)).
+GNU_ATTRIBUTES = frozenset(
+    (
+        "aligned always_inline cold const deprecated enable_if ext_vector_type fallthrough flatten hot maybe_unused "
+        "noinline nothrow packed pure unused vector_size warn_unused_result"
+    ).split()
+)
 # What connects the stages of a render pipeline; on members and parameters of functions that are no kernels.
 STAGE_ATTRIBUTES = frozenset(
     """
@@ -39,6 +46,13 @@ STAGE_ATTRIBUTES = frozenset(
     sample_id sample_mask sample_no_perspective sample_perspective shared stage_in stencil user vertex_id
     viewport_array_index amplification_count amplification_id base_instance base_vertex patch patch_id
     position_in_patch mesh object imageblock_data
+    """.split()
+)
+# No source is better for having one of these passed over: they say what runs, where, and under which name.
+_DANGEROUS = frozenset(
+    """
+    address_space alias annotate cleanup constructor destructor disable_tail_calls ifunc init_priority interrupt ms_abi
+    naked no_sanitize no_stack_protector noreturn retain section target used visibility weak weakref
     """.split()
 )
 _KEPT = frozenset({"maybe_unused", "nodiscard", "fallthrough", "likely", "unlikely", "noreturn"})
@@ -62,7 +76,7 @@ class Attribute:
     @property
     def foreign(self) -> bool:
         """Whether it is another compiler's, to be passed over with a note."""
-        return "::" in self.name
+        return "::" in self.name and self.name.rpartition("::")[2].strip("_") not in _DANGEROUS
 
     @property
     def kept(self) -> bool:

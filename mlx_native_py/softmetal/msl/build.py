@@ -16,12 +16,16 @@ from ..program import Argument, Executable, Kernel
 from ..toolchain import CompilerFailed, Engine, MathMode
 from .emit import Piece, Segment, assemble
 from .evaluate import NotConstant
+from .image import check_image
 from .record import Bound, Function, Record
 from .values import condition_value
 from .workshop import Workshop
 
 MAX_THREADS = 1024
 SOURCE_NAME = "kernel.clcpp"
+# A constant whose value is worked out when the kernel is loaded would be code that runs outside of it.
+NO_CONSTRUCTORS = "-Werror=global-constructors"
+WHOLE = ("-Werror=undefined-inline", "-Werror=undefined-func-template")  # what only a whole source can show
 
 
 class MissingConstant(Exception):
@@ -142,7 +146,9 @@ def compile_order(order: Order, workshop: Workshop) -> bytes:
             declined["flat vectorised"] = "its threads keep arrays of their own"
         linked = folder / "kernel.so"
         workshop.toolchain.run(workshop.toolchain.link([compiled.path], linked))
-        artefact = workshop.store.put_artefact(linked.read_bytes(), ".so")
+        image = linked.read_bytes()
+        check_image(image)
+        artefact = workshop.store.put_artefact(image, ".so")
     found = {"artefact": artefact, "engine": engine, "stack": compiled.stack_bytes, "declined": declined}
     return json.dumps(found).encode()
 
@@ -154,7 +160,7 @@ def _compile(order: Order, workshop: Workshop, source: Path, engine: Engine) -> 
         engine,
         math=order.math,
         checked=order.checked,
-        options=["-w", "-fno-color-diagnostics"],
+        options=["-fno-color-diagnostics", NO_CONSTRUCTORS, *(WHOLE if order.whole else ())],
         precompiled=workshop.precompiled,
     )
 

@@ -46,20 +46,22 @@ def droppable(unit: Unit, functions: list[KernelFunction]) -> dict[int, str]:
 
 
 def make_inline(unit: Unit, functions: list[KernelFunction]) -> None:
-    """Marks plain functions inline, so that only those in use cost code generation."""
+    """Marks plain functions inline, so that only those in use cost code generation and none lacks its body."""
     kernels = {function.declaration.start for function in functions}
     text = unit.tokens.text
-    for declaration in _outer_functions(unit.declarations):
+    for declaration in _outer_functions(unit.declarations, with_body=False):
         words = text[declaration.start : declaration.name]
+        if declaration.head == declaration.name and not declaration.body:
+            continue  # a deduction guide
         if declaration.start not in kernels and not {"inline", "static", "constexpr"} & set(words):
             unit.out[declaration.head] = "inline " + unit.out[declaration.head]
 
 
-def _outer_functions(declarations: list[Declaration]) -> Iterable[Declaration]:
+def _outer_functions(declarations: list[Declaration], *, with_body: bool = True) -> Iterable[Declaration]:
     for declaration in declarations:
         if declaration.kind == "namespace":
-            yield from _outer_functions(declaration.children)
-        elif declaration.kind == "function" and declaration.body:
+            yield from _outer_functions(declaration.children, with_body=with_body)
+        elif declaration.kind == "function" and (declaration.body or not with_body):
             yield declaration
 
 

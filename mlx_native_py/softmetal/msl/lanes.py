@@ -15,6 +15,7 @@ from ..engines.lanes.model import Declined
 from ..program import Executable, Size, Specialised
 from ..toolchain import CompilerFailed, stack_bytes, uses_elements
 from .build import SOURCE_NAME, Order
+from .image import ImageRefused, check_image
 from .workshop import Workshop
 
 ENTRY = "soft_lanes_entry"
@@ -84,7 +85,12 @@ class LanesBuilder:
             source.write_text(vectors + turns)
             self._run(self.shop.toolchain.assemble(source, target))
             self._run(self.shop.toolchain.link([target], linked))
-            artefact = self.shop.store.put_artefact(linked.read_bytes(), ".so")
+            image = linked.read_bytes()
+            try:
+                check_image(image)
+            except ImageRefused as refused:
+                raise Declined(f"not loaded: {refused}") from None
+            artefact = self.shop.store.put_artefact(image, ".so")
             stack = stack_bytes(target.with_suffix(".su"))
             return {"artefact": artefact, "alone": alone and stack <= LARGE_STACK, "stack": stack}
 

@@ -12,11 +12,12 @@ from ..cache import digest
 from ..program import CompileError, CompileOptions, Constant, Diagnostic, Executable, Kernel
 from ..toolchain import CompilerFailed
 from . import diagnostics
-from .build import SOURCE_NAME, MissingConstant, Order, check_defines, compile_order, load
+from .build import SOURCE_NAME, WHOLE, MissingConstant, Order, check_defines, compile_order, load
 from .emit import Piece, Segment, assemble, locate
+from .image import ImageRefused
 from .lanes import with_lanes
 from .positions import Positions
-from .preprocess import closure_state, file_digest, preprocess
+from .preprocess import check_characters, closure_state, file_digest, preprocess
 from .record import Record, make_record
 from .translate import Translation, translate
 from .workshop import Workshop, workshop
@@ -81,7 +82,7 @@ class SourceLibrary:
             body = compile_order(order, self._shop)
         except MissingConstant as missing:
             raise CompileError((self._at_constant(missing),)) from None
-        except CompilerFailed as failure:
+        except (CompilerFailed, ImageRefused) as failure:
             if order.whole:
                 raise self._refusal(order, failure) from None
             # Names may have misled about what the kernel needs; the whole source decides.
@@ -95,12 +96,14 @@ class SourceLibrary:
     def _translated(self) -> Translation:
         """The way back to the user's lines is not kept; a message that needs it pays for it."""
         text = preprocess(self._source, self._options, self._path, self._shop.toolchain).text
-        return translate(text, Positions(self._source, self._path))
+        return translate(text, Positions(self._source, self._path, self._options.include_paths))
 
     def _at_constant(self, missing: MissingConstant) -> Diagnostic:
         return _at_constant(missing, self._translated())
 
-    def _refusal(self, order: Order, failure: CompilerFailed) -> Exception:
+    def _refusal(self, order: Order, failure: CompilerFailed | ImageRefused) -> Exception:
+        if isinstance(failure, ImageRefused):
+            return CompileError((_at_symbol(failure, order, self._translated()),))
         return _refusal(failure, self._translated(), order.defines().count("\n") + 1, order.wanted)
 
 
@@ -108,6 +111,17 @@ def _at_constant(missing: MissingConstant, translation: Translation) -> Diagnost
     unit = translation.unit
     index = next((i for i, text in enumerate(unit.tokens.text) if text == missing.name), 0)
     return unit.positions.diagnostic(unit.tokens, index, str(missing))
+
+
+def _at_symbol(refused: ImageRefused, order: Order, translation: Translation) -> Diagnostic:
+    """The refusal of a compiled kernel, where the source calls what it is about, else at the kernel."""
+    unit = translation.unit
+    text = unit.tokens.text
+    places = [index for index, token in enumerate(text) if token == refused.name]
+    called = [index for index in places if text[index + 1 : index + 2] == ["("]]
+    # The last call is a call; the first may be the declaration.
+    index = (called or places or [translation.entries[order.entry].token])[-1]
+    return unit.positions.diagnostic(unit.tokens, index, str(refused))
 
 
 def _refusal(
@@ -127,13 +141,15 @@ def _explain(
     def find(line: int, column: int) -> int:
         return locate(translation.unit, translation.segments, wanted, line - before, column)
 
-    return diagnostics.explain(failure.output, file, translation.unit, find)
+    found = diagnostics.explain(failure.output, file, translation.unit, find)
+    return tuple(diagnostic for diagnostic in found if diagnostic.severity == "error")
 
 
 def open_library(
     source: str, options: CompileOptions, *, path: str = "program_source", shop: Workshop | None = None
 ) -> SourceLibrary:
     """A library of the kernels in `source`; raises CompileError."""
+    check_characters(source, options, path)
     shop = shop or workshop()
     key = digest("library", shop.identity, source, path, repr(options))
     record = _known(shop, key)
@@ -160,7 +176,7 @@ def _known(shop: Workshop, key: str) -> Record | None:
 def _checked(source: str, options: CompileOptions, path: str, shop: Workshop, key: str) -> Record:
     """Translates the source and lets clang check it with every instantiation."""
     done = preprocess(source, options, path, shop.toolchain)
-    translation = translate(done.text, Positions(source, path))
+    translation = translate(done.text, Positions(source, path, options.include_paths))
     record = make_record(translation, closure_state(source, options, done.files), done.warnings)
     if len(record.entries) == 1 and not record.constants and not any(p.kind == "instantiation" for p in record.pieces):
         _compile_at_once(
@@ -177,6 +193,8 @@ def _compile_at_once(order: Order, translation: Translation, shop: Workshop, key
         body = compile_order(order, shop)
     except MissingConstant as missing:
         raise CompileError((_at_constant(missing, translation),)) from None
+    except ImageRefused as refused:
+        raise CompileError((_at_symbol(refused, order, translation),)) from None
     except CompilerFailed as failure:
         raise _refusal(failure, translation, order.defines().count("\n") + 1, order.wanted) from None
     shop.store.put_record(order.key(_version(key, order.record), shop.base_engine), body)
@@ -188,7 +206,7 @@ def _check_syntax(record: Record, translation: Translation, options: CompileOpti
     with shop.store.scratch() as folder:
         file = folder / SOURCE_NAME
         file.write_text(f"{before}\n{assemble(record.pieces, _everything)}\n")
-        arguments = [*flags, "-include-pch", str(shop.precompiled(flags)), "-w", "-ferror-limit=20"]
+        arguments = [*flags, "-include-pch", str(shop.precompiled(flags)), *WHOLE, "-ferror-limit=20"]
         try:
             shop.toolchain.run(shop.toolchain.check_syntax(file, arguments))
         except CompilerFailed as failure:

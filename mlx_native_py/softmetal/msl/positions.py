@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Literal
 
 from ..program import Diagnostic
+from .includes import HEADERS, absolute, is_inside, is_plain_file
 from .lexer import Tokens, is_name
 
 _WORDS = re.compile(
@@ -20,18 +22,18 @@ _COMMENT = re.compile(r"//.*|/\*.*?\*/")
 class Positions:
     """Reads the user's files, only when a message needs them."""
 
-    def __init__(self, source: str, path: str) -> None:
+    def __init__(self, source: str, path: str, folders: Iterable[Path] = ()) -> None:
         self.path = path
+        self._folders = (*absolute(folders), HEADERS)
         self._lines: dict[str, list[str]] = {path: source.splitlines()}
         self._words: dict[tuple[str, int], list[re.Match[str]]] = {}  # of the line asked for last
 
     def source_line(self, file: str, line: int) -> str:
         """A line of a file, or nothing if it cannot be read."""
         if file not in self._lines:
-            try:
-                self._lines[file] = Path(file).read_text(errors="replace").splitlines()
-            except OSError:
-                self._lines[file] = []
+            # A #line directive may name any file of the machine.
+            readable = is_inside(file, self._folders) and is_plain_file(Path(file))
+            self._lines[file] = Path(file).read_text(errors="replace").splitlines() if readable else []
         lines = self._lines[file]
         return lines[line - 1] if 0 < line <= len(lines) else ""
 

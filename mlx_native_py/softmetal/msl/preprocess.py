@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..program import CompileError, CompileOptions, Diagnostic
-from ..toolchain import INCLUDE, CompilerFailed, Toolchain
+from ..toolchain import CompilerFailed, Toolchain
 from .diagnostics import parse
+from .includes import HEADERS, absolute, is_inside, is_plain_file, visible_files
 from .positions import Positions
 
-HEADERS = INCLUDE / "msl"
 _MARKER = re.compile(r'^# \d+ "((?:[^"\\]|\\.)*)"', re.MULTILINE)
+_EMBED = "'#embed' is not supported in Metal"
+_MACRO = re.compile(r"[A-Za-z_$][\w$]*(\([\w$, .]*\))?", re.ASCII)
 _INCLUDE = re.compile(
     r'^[ \t]*#[ \t]*(?:include|import)[ \t]*["<]([^">\n]+)[">]|__has_include\s*\(\s*["<]([^">\n]+)[">]', re.MULTILINE
 )
@@ -31,46 +33,73 @@ class Preprocessed:
 
 def preprocess(source: str, options: CompileOptions, path: str, toolchain: Toolchain) -> Preprocessed:
     """Runs the preprocessor; raises CompileError at the user's own line."""
+    positions = Positions(source, path, options.include_paths)
+    folders = absolute(options.include_paths)
     major, minor = options.language_version
     arguments = ["-undef", "-fms-extensions", "-W#warnings", f"-D__METAL_VERSION__={major * 100 + minor * 10}"]
     arguments += [f"-D{name}={value}" for name, value in options.macros]
-    for folder in options.include_paths:
+    for folder in (*folders, HEADERS):
         arguments += ["-I", str(folder)]
-    arguments += ["-I", str(HEADERS), "-include", str(HEADERS / "soft_macros.h"), "-fno-color-diagnostics"]
-    positions = Positions(source, path)
+    arguments += ["-include", str(HEADERS / "soft_macros.h"), "-fno-color-diagnostics", "-Werror=c23-extensions"]
     try:
-        done = toolchain.run(toolchain.preprocess("-", arguments), stdin=source)
+        with visible_files(folders) as visible:
+            done = toolchain.run(toolchain.preprocess("-", [*arguments, *visible]), stdin=source)
     except CompilerFailed as failure:
         found = tuple(_placed(failure.output, positions))
         raise CompileError(found or (positions.at(path, 1, 1, failure.output.strip()),)) from None
     files = dict.fromkeys(name.replace("\\\\", "\\") for name in _MARKER.findall(done.stdout))
-    own = [Path(name) for name in files if not name.startswith("<") and not Path(name).is_relative_to(INCLUDE)]
+    own = [Path(name) for name in files if is_inside(name, folders)]
     return Preprocessed(done.stdout, tuple(own), tuple(_placed(done.stderr, positions)))
+
+
+def check_characters(source: str, options: CompileOptions, path: str) -> None:
+    """Refuses what no file of text can hold, in the source and in its macros."""
+    found = [(column, line) for line, text in enumerate(source.split("\n"), 1) for column in _foreign(text)]
+    if found:
+        column, line = found[0]
+        character = source.split("\n")[line - 1][column - 1]
+        what = f"character U+{ord(character):04X} is not allowed in a source"
+        raise CompileError((Diagnostic("error", what, path, line, column),))
+    for name, value in options.macros:
+        if not _MACRO.fullmatch(name) or "\n" in value or any(_foreign(value)):
+            what = f"preprocessor macro {name!r} = {value!r} is not a name with a value of one line"
+            raise CompileError((Diagnostic("error", what, path, 1, 1),))
+
+
+def _foreign(text: str) -> list[int]:
+    """The columns of characters that have no place in UTF-8, or end strings in C."""
+    if text.isascii() and "\0" not in text:
+        return []
+    return [n for n, character in enumerate(text, 1) if character == "\0" or "\ud800" <= character <= "\udfff"]
 
 
 def _placed(output: str, positions: Positions) -> Iterable[Diagnostic]:
     for message in parse(output):
         if message.severity != "note":
             file = positions.path if message.file == "<stdin>" else message.file
-            yield positions.at(file, message.line, message.column, message.text, message.severity)
+            text = _EMBED if message.text.startswith("#embed is") else message.text
+            yield positions.at(file, message.line, message.column, text, message.severity)
 
 
 def closure_state(source: str, options: CompileOptions, files: Iterable[Path]) -> dict[str, str]:
     """The include closure: each file's digest, and the places that hold no file but could hide another."""
     state = {str(path): file_digest(path) for path in files}
-    texts = [source, *(Path(name).read_text(errors="replace") for name in state)]
+    texts = [source, *(Path(name).read_text(errors="replace") for name in state if is_plain_file(Path(name)))]
     names = {first or second for text in texts for first, second in _INCLUDE.findall(text)}
-    folders = [*map(Path, options.include_paths), *(Path(name).parent for name in list(state))]
+    given = absolute(options.include_paths)
+    folders = [*given, *(Path(name).parent for name in list(state))]
     for folder in dict.fromkeys(folders):
         for name in names:
             candidate = str(folder / name)
-            if candidate not in state:
+            if candidate not in state and is_inside(candidate, given):
                 state[candidate] = file_digest(Path(candidate))
     return state
 
 
 def file_digest(path: Path) -> str:
     """The digest of a file's content; empty where there is none."""
+    if not is_plain_file(path):
+        return ""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:

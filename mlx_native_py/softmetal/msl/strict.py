@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from .allowed import check_allowed
 from .arguments import WIDTHS, split
 from .attributes import attributes, is_attribute, refuse_unknown
+from .function_pointers import check_function_pointers
 from .pointers import check_pointers
 from .scopes import Declaration, walk
 from .stages import is_graphics
@@ -21,9 +23,6 @@ _FORBIDDEN = {
     "throw": "cannot use 'throw' with exceptions disabled",
     "try": "cannot use 'try' with exceptions disabled",
     "catch": "cannot use 'catch' with exceptions disabled",
-    "asm": "'asm' is not supported in Metal",
-    "__asm": "'asm' is not supported in Metal",
-    "__asm__": "'asm' is not supported in Metal",
     "thread_local": "thread-local storage is not supported in Metal",
     "ray_data": "address space 'ray_data' is not supported by software Metal",
     "object_data": "address space 'object_data' is not supported by software Metal",
@@ -49,6 +48,8 @@ _SILENT_PRAGMA = re.compile(
 def check(unit: Unit) -> None:
     """Notes an error for each construct that must not be there, and drops the harmless ones."""
     text = unit.tokens.text
+    check_allowed(unit)
+    check_function_pointers(unit)
     _plain_parameters(unit)
     for index, token in enumerate(text):
         if token in _FORBIDDEN:

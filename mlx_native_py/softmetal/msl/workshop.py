@@ -14,7 +14,7 @@ from .. import engines
 from ..cache import Store, default_directory, digest
 from ..engines.runtime import build_runtime
 from ..program import EngineChoice
-from ..toolchain import INCLUDE, MATH, Engine, MathMode, Toolchain, find_toolchain
+from ..toolchain import DEFAULT_LIMITS, INCLUDE, MATH, Engine, Limits, MathMode, Toolchain, find_toolchain
 from .identity import identity
 
 _RUNTIME = ("the runtime",)
@@ -122,6 +122,8 @@ def workshop(
     clang: str | None = None,
     engine: EngineChoice = "auto",
     cpu: str = "native",
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Workshop:
     """The process's workshop for a cache directory and a compiler."""
-    return Workshop(Store(directory or default_directory()), find_toolchain(clang, cpu), engine=engine, clang=clang)
+    toolchain = find_toolchain(clang, cpu, limits)
+    return Workshop(Store(directory or default_directory()), toolchain, engine=engine, clang=clang)

@@ -327,7 +327,8 @@ class MTLDevice(NSObject):
         from ..msl import workshop
 
         clang = None if self._options.compiler is None else str(self._options.compiler)
-        return workshop(self._options.cache_directory, clang, self._options.engine, self._options.cpu)
+        options = self._options
+        return workshop(options.cache_directory, clang, options.engine, options.cpu, options.compile_limits)
 
     @cached_property
     def _zero_page(self) -> memory.Allocation:

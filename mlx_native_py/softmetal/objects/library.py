@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import constants as c
+from ..cache import CacheError
+from ..compiler_process import ToolchainError
 from ..misuse import InvalidValue
 from ..program import CompileError, CompileOptions, Constant, Diagnostic, Kernel, Library
 from .base import Descriptor, Labelled, NSObject, attribute
@@ -19,6 +21,7 @@ from .values import answer, instance, maybe, natural, optional_text, text, truth
 if TYPE_CHECKING:
     from .device import MTLDevice
 
+HOST_FAILURES = (ToolchainError, CacheError, OSError)
 METALLIB_MAGIC = b"MTLB"
 MATH_MODES = {c.MTLMathModeSafe: "safe", c.MTLMathModeRelaxed: "relaxed", c.MTLMathModeFast: "fast"}
 _NO_MACROS: Mapping[str, str] = {}
@@ -202,11 +205,12 @@ _ADVICE = {
 }
 
 
-def system_error(problem: OSError) -> NSError:
-    """Why there is no code, where the machine is to blame and not the source."""
-    reason = problem.strerror or str(problem)
-    message = f"The source could not be compiled: {reason}{_ADVICE.get(problem.errno or 0, '')}"
-    return library_error(c.MTLLibraryErrorInternal, message)
+def system_error(problem: Exception) -> NSError:
+    """Why there is no code, where the machine, its compiler or the cache is to blame and not the source."""
+    reason = str(problem)
+    if isinstance(problem, OSError):
+        reason = f"{problem.strerror or problem}{_ADVICE.get(problem.errno or 0, '')}"
+    return library_error(c.MTLLibraryErrorInternal, f"The source could not be compiled: {reason}")
 
 
 def _report(diagnostics: tuple[Diagnostic, ...]) -> str:
@@ -222,12 +226,12 @@ def compile_source(
     from ..msl import open_library
 
     values = (options or MTLCompileOptions())._values()
-    digest = hashlib.sha256(repr((source, values)).encode()).hexdigest()
+    digest = hashlib.sha256(repr((source, values)).encode(errors="surrogatepass")).hexdigest()
     try:
         program = open_library(source, values, shop=device._workshop)
     except CompileError as refused:
         return None, library_error(c.MTLLibraryErrorCompileFailure, _report(refused.diagnostics))
-    except OSError as problem:
+    except HOST_FAILURES as problem:
         return None, system_error(problem)
     library = MTLLibrary(device, program, source, digest)
     if not program.warnings:

@@ -12,7 +12,7 @@ from ..program import Argument, CompileError, Executable, Size
 from .archive import MTLBinaryArchive
 from .base import Descriptor, NSObject, attribute
 from .foundation import NSArray, NSError
-from .library import MTLFunction, library_error, system_error
+from .library import HOST_FAILURES, MTLFunction, library_error, system_error
 from .values import MTLResourceID, MTLSize, instance, maybe, natural, optional_text, size, truth
 
 if TYPE_CHECKING:
@@ -250,8 +250,8 @@ def build_pipeline(
         code = function._library._program.build(function._kernel.name, constants, checked=device._options.checked)
     except CompileError as refused:
         return None, library_error(c.MTLLibraryErrorCompileFailure, str(refused))
-    except OSError as trouble:
-        return None, system_error(trouble)
+    except HOST_FAILURES as failure:
+        return None, system_error(failure)
     if code.static_threadgroup_bytes > device.maxThreadgroupMemoryLength():
         return None, NSError(
             PIPELINE_DOMAIN,

@@ -1,0 +1,130 @@
+"""One run of the compiler: limited in time, memory and output, and gone with all its children when it is over."""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+MIB = 1 << 20
+# The compiler sees no environment of the user's: results do not depend on it, and messages are in English.
+ENVIRONMENT = {"LC_ALL": "C"}
+_OUT_OF_MEMORY = ("out of memory", "OutOfMemory", "bad_alloc", "allocation failed", "failed to allocate")
+_FULL_DISK = "No space left on device"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one compiler process may take."""
+
+    seconds: float = 300.0
+    memory_mib: int = 4096  # of address space
+    output_mib: int = 256  # of each file that it writes, its messages among them
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class ToolchainError(RuntimeError):
+    """No usable compiler, or it failed where the source is not to blame."""
+
+
+class LimitExceeded(ToolchainError):
+    """The compiler took more than it may; the settings say how much that is."""
+
+
+class CompilerFailed(ToolchainError):
+    """The compiler refused its input; `output` is what it said."""
+
+    def __init__(self, command: Sequence[str], output: str) -> None:
+        super().__init__(f"{' '.join(command[:2])} failed:\n{output}")
+        self.output = output
+
+
+def run_compiler(command: Sequence[str], stdin: str, limits: Limits) -> subprocess.CompletedProcess[str]:
+    """Runs one step to its end; raises CompilerFailed with the compiler's words, or LimitExceeded."""
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin.encode())
+        given.seek(0)
+        status = _run(command, given.fileno(), out.fileno(), err.fileno(), limits)
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode(errors="replace"))
+    if status:
+        raise _failure(command, status, texts[1] or texts[0], limits)
+    return subprocess.CompletedProcess(command, 0, *texts)
+
+
+def _run(command: Sequence[str], stdin: int, stdout: int, stderr: int, limits: Limits) -> int:
+    """The exit status, or the negative number of the signal that ended it."""
+    process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=ENVIRONMENT, process_group=0)
+    try:
+        _limit(process.pid, limits)
+        if not _ends_within(process, limits.seconds):
+            raise LimitExceeded(
+                f"{_name(command)} did not end within {limits.seconds:g} s; MLX_SOFT_COMPILE_TIMEOUT allows more"
+            )
+    finally:
+        # The group outlives its leader while children do; the number is not reused before the leader is waited for.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return process.returncode
+
+
+def _limit(pid: int, limits: Limits) -> None:
+    wanted = {
+        resource.RLIMIT_AS: limits.memory_mib * MIB,
+        resource.RLIMIT_FSIZE: limits.output_mib * MIB,
+        resource.RLIMIT_CPU: int(limits.seconds) + 1,
+        resource.RLIMIT_CORE: 0,
+    }
+    with suppress(ProcessLookupError):
+        for which, most in wanted.items():
+            hard = resource.prlimit(pid, which)[1]
+            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.prlimit(pid, which, (most, hard))
+
+
+def _ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Waits without reaping, so that the process's number stays its own."""
+    handle = os.pidfd_open(process.pid)
+    try:
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+    finally:
+        os.close(handle)
+
+
+def _failure(command: Sequence[str], status: int, said: str, limits: Limits) -> ToolchainError:
+    if status == -signal.SIGXFSZ or "File too large" in said:
+        return LimitExceeded(
+            f"{_name(command)} wrote more than {limits.output_mib} MiB; MLX_SOFT_COMPILE_OUTPUT allows more"
+        )
+    if status == -signal.SIGXCPU:
+        return LimitExceeded(f"{_name(command)} took {limits.seconds:g} s; MLX_SOFT_COMPILE_TIMEOUT allows more")
+    if any(word in said for word in _OUT_OF_MEMORY):
+        return LimitExceeded(
+            f"{_name(command)} needed more than {limits.memory_mib} MiB; MLX_SOFT_COMPILE_MEMORY allows more"
+        )
+    if _FULL_DISK in said:
+        return ToolchainError(f"{_name(command)}: no space left on the disk of the kernel cache")
+    if status < 0:
+        return ToolchainError(f"{_name(command)} was ended by {signal.Signals(-status).name}: {said[-2000:]}")
+    if not said.strip():
+        return ToolchainError(
+            f"{_name(command)} ended with status {status} and said nothing; MLX_SOFT_CLANG names another compiler"
+        )
+    return CompilerFailed(command, said)
+
+
+def _name(command: Sequence[str]) -> str:
+    return "the compiler " + " ".join(command[:2])

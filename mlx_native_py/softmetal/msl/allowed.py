@@ -1,0 +1,100 @@
+"""What a source may name of the compiler beneath it: an allow-list of builtins and attributes, no way out of MSL."""
+
+from __future__ import annotations
+
+import re
+
+from .attributes import GNU_ATTRIBUTES
+from .lexer import is_name
+from .unit import Unit
+
+_BUILTINS = frozenset(
+    "__builtin_" + name
+    for name in (
+        "addressof assume assume_aligned bit_cast bswap16 bswap32 bswap64 clz clzl clzll constant_p convertvector "
+        "ctz ctzl ctzll expect expect_with_probability ffs ffsl ffsll fabsf fmaf fmaxf fminf huge_valf inff "
+        "is_constant_evaluated isfinite isinf isnan isnormal nanf nansf offsetof parity popcount popcountl "
+        "popcountll rotateleft8 rotateleft16 rotateleft32 rotateleft64 rotateright8 rotateright16 rotateright32 "
+        "rotateright64 shufflevector signbit trap types_compatible_p unpredictable unreachable bitreverse8 "
+        "bitreverse16 bitreverse32 bitreverse64"
+    ).split()
+)
+_BUILTIN_FAMILIES = re.compile(r"__builtin_(elementwise|reduce|(?:add|sub|mul)_overflow)\w*")
+_BUILTIN = re.compile(
+    r"__builtin_\w+|__(?:sync|atomic|c11_atomic|scoped_atomic|opencl_atomic|hip_atomic|nvvm|tsan|lane)_\w+|"
+    r"__(?:arm|aarch64|ia32|amdgcn|nontemporal|sigsetjmp|debugbreak|fastfail|annotation|noop|va)\w*"
+)
+_OWN = re.compile(r"SOFT_\w+|soft_(?:meet|barrier|log|lane_offset|lanes_\w+|entry_point|tg_size|arguments\w*)")
+_LEFT_OUT = frozenset(
+    (
+        "extern asm __asm __asm__ __declspec __int128 __int128_t __uint128_t _Float16 __fp16 __bf16 __float128 "
+        "_Float32 _Float64 _Float128 _BitInt _ExtInt __thread _Thread_local __try __except __finally __leave "
+        "__block __weak __strong __autoreleasing __kernel __global __local __private __generic __constant "
+        "__read_only __write_only __read_write __pipe __uuidof __super __import __label__ __builtin_va_arg "
+        "__builtin_va_list _Complex _Imaginary _Accum _Fract _Sat __ptr32 __ptr64 __cdecl __stdcall __fastcall "
+        "__vectorcall __pascal __regcall __unaligned __w64 __forceinline co_await co_return co_yield "
+        "reinterpret_pointer_cast __objc_yes __objc_no __unsafe_unretained _Nonnull _Nullable _Null_unspecified "
+        "__interface __if_exists __if_not_exists"
+    ).split()
+)
+_OPERAND_END = frozenset({")", "]", "}"})
+
+
+def check_allowed(unit: Unit) -> None:
+    """Notes an error for each name, attribute or construct that leads from MSL into the compiler or the machine."""
+    text = unit.tokens.text
+    for index, token in enumerate(text):
+        if token == "^":
+            _block(unit, index)
+        elif token == "&&" and _is_label(unit, index):
+            unit.error(index, "the address of a label is not supported in Metal")
+        elif not is_name(token):
+            continue
+        elif token in _LEFT_OUT:
+            unit.error(index, f"'{token}' is not supported in Metal")
+        elif token in ("__attribute__", "__attribute"):
+            _attributes(unit, index)
+        elif token.startswith("__") and _BUILTIN.fullmatch(token) and not _is_builtin(token):
+            unit.error(index, f"builtin '{token}' is not supported in Metal")
+        elif _OWN.fullmatch(token) or (token == "soft" and _is_own_namespace(text, index)):
+            unit.error(index, f"'{token}' belongs to software Metal itself")
+
+
+def _is_own_namespace(text: list[str], index: int) -> bool:
+    """Whether a name leads into the namespace of software Metal, other than by its header for tensors."""
+    return text[index + 1 : index + 2] == ["::"] and text[index + 2 : index + 4] != ["tensors", ";"]
+
+
+def _is_builtin(token: str) -> bool:
+    return token in _BUILTINS or bool(_BUILTIN_FAMILIES.fullmatch(token))
+
+
+def _ends_operand(token: str) -> bool:
+    return token in _OPERAND_END or (
+        (is_name(token) or token[0].isdigit() or token[0] in "'\".") and token not in ("return", "case", "else", "do")
+    )
+
+
+def _block(unit: Unit, index: int) -> None:
+    """A `^` that no operand stands before begins a block of C."""
+    if index == 0 or not _ends_operand(unit.tokens.text[index - 1]):
+        unit.error(index, "blocks are not supported in Metal")
+
+
+def _is_label(unit: Unit, index: int) -> bool:
+    text = unit.tokens.text
+    before = text[index - 1] if index else ";"
+    return before in ("=", "(", ",", "{", "return") and index + 1 < len(text) and is_name(text[index + 1])
+
+
+def _attributes(unit: Unit, index: int) -> None:
+    text, match = unit.tokens.text, unit.tokens.match
+    if text[index + 1 : index + 3] != ["(", "("]:
+        unit.error(index, "expected '((' after '__attribute__'")
+        return
+    at, end = index + 3, match[index + 2]
+    while at < end:
+        name = text[at].removeprefix("__").removesuffix("__")
+        if text[at] != "," and name not in GNU_ATTRIBUTES:
+            unit.error(at, f"unknown attribute '{text[at]}'")
+        at = match[at + 1] + 1 if text[at + 1] == "(" else at + 1

@@ -1,0 +1,81 @@
+"""No source reads a file, runs a program, ends the process or takes the machine: it is refused, or does nothing bad."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlx_native_py import softmetal as Metal
+from mlx_native_py.softmetal.compiler_process import Limits
+
+from .hostile_table import BOMBS, HEAD, KERNEL, ROWS, Hostile
+
+WORD = "HOSTILE_SOURCES_READ_THIS"
+LIMITS = Limits(seconds=8, memory_mib=2048, output_mib=16)
+
+
+@pytest.fixture(scope="module")
+def device() -> Any:
+    """With the headers compiled, so that the limits below are those of the sources alone."""
+    usual = Metal.open_device(Metal.SoftOptions())
+    for body in ("out[i] = 1;", "threadgroup_barrier(mem_flags::mem_none);"):
+        assert outcome(usual, HEAD + KERNEL.format(body))[0] == ""
+    return Metal.open_device(Metal.SoftOptions(watchdog_seconds=2.0, compile_limits=LIMITS))
+
+
+def outcome(device: Any, source: str) -> tuple[str, bytes]:
+    """The message of the refusal, or nothing, and what the kernel wrote if it ran."""
+    library, error = device.newLibraryWithSource_options_error_(source, None, None)
+    if library is None:
+        return error.localizedDescription(), b""
+    function = library.newFunctionWithName_("k")
+    if function is None:
+        return "", b""
+    pipeline, error = device.newComputePipelineStateWithFunction_error_(function, None)
+    if pipeline is None:
+        return error.localizedDescription(), b""
+    buffer = device.newBufferWithLength_options_(4096, 0)
+    commands = device.newCommandQueue().commandBuffer()
+    encoder = commands.computeCommandEncoder()
+    encoder.setComputePipelineState_(pipeline)
+    encoder.setBuffer_offset_atIndex_(buffer, 0, 0)
+    encoder.dispatchThreads_threadsPerThreadgroup_((32, 1, 1), (32, 1, 1))
+    encoder.endEncoding()
+    commands.commit()
+    commands.waitUntilCompleted()
+    return "", bytes(buffer.contents().as_buffer(4096))
+
+
+def children() -> set[str]:
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_source(device: Any, row: Hostile, tmp_path: Path) -> None:
+    secret, sentinel = tmp_path / "secret.h", tmp_path / "sentinel"
+    secret.write_text(f"{WORD}\n")
+    before = children()
+    begin = time.monotonic()
+    message, written = outcome(device, row.source.replace("SECRET", str(secret)).replace("SENTINEL", str(sentinel)))
+    assert time.monotonic() - begin < 60
+    assert row.runs or message, "the source was accepted"
+    assert not (row.runs and message), f"refused: {message}"
+    assert WORD not in message and WORD.encode() not in written
+    assert not sentinel.exists()
+    assert children() <= before
+
+
+def test_there_are_enough() -> None:
+    names = [row.name for row in ROWS]
+    assert len(set(names)) == len(names) >= 150
+
+
+@pytest.mark.parametrize("row", BOMBS[:1], ids=lambda row: row.name)
+def test_limits_are_named(row: Hostile) -> None:
+    small = Metal.open_device(Metal.SoftOptions(compile_limits=Limits(seconds=8, memory_mib=2048, output_mib=1)))
+    message, _ = outcome(small, row.source)
+    assert "MLX_SOFT_COMPILE_" in message
