@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlx_native_py.softmetal.checked import OutOfBounds
+from mlx_native_py.softmetal.checked import OutOfBounds, UninitialisedRead
 
 from .checked_programs import AB, SYNC, VARIABLE, Address, Part, Program, floats, zeros
 
@@ -342,6 +342,117 @@ THREADGROUP_OUTSIDE = [
         ("&c[t]", "&c[t % 16]"),
         params=_ARG.replace("float* s", "atomic_uint* c"),
         shared=[64],
+    ),
+]
+
+_TWO = "threadgroup float s[64];\nthreadgroup float u[64];\nu[t] = 0; "
+_FOUR = "float p[4];\nfor (int k = 0; k < 4; k++) p[k] = a[(i + k) % 64];\n"
+ARRAYS_OUTSIDE = [
+    Program(
+        "past a private array",
+        _FOUR + "b[i] = p[i];",
+        AB,
+        OutOfBounds,
+        ["access by index 4 of array (float[4])", "(4, 0, 0)", "b[i] = p[i];"],
+        ("p[i]", "p[i % 4]"),
+        fields={"place.space": "private memory", "array.index": 4},
+    ),
+    Program(
+        "before a private array",
+        _FOUR + "p[int(i) - 1] = 3; b[i] = p[a[0] > 0];",
+        AB,
+        OutOfBounds,
+        ["index -1 of array (float[4])", "p[int(i) - 1] = 3"],
+        ("int(i) - 1", "i % 4"),
+    ),
+    Program(
+        "far past a private array of vectors",
+        "float4 p[3] = {float4(a[i]), 1, 2};\np[int(a[0]) + 1000].x = 1;\nb[i] = p[i % 3].x;",
+        AB,
+        OutOfBounds,
+        ["of array (float4[3])", "p[int(a[0]) + 1000].x = 1;\n^"],
+        ("int(a[0]) + 1000", "i % 3"),
+        fields={"source.column": 1},
+    ),
+    Program(
+        "past the inner dimension",
+        "float p[2][4];\nfor (int k = 0; k < 8; k++) p[k / 4][k % 4] = a[k];\nb[i] = p[i % 2][i];",
+        AB,
+        OutOfBounds,
+        ["index 4 of array (float[4])"],
+        ("[i];", "[i % 4];"),
+    ),
+    Program(
+        "from one threadgroup variable into the next",
+        _TWO + f"s[t + 64] = a[i]; {SYNC} b[i] = s[t] + u[t];",
+        AB,
+        OutOfBounds,
+        ["write of 4 bytes by index 64 of array 's' (float[64])", "byte offset 256", "another variable's"],
+        ("s[t + 64]", "s[t]"),
+        fields={"place.space": "threadgroup memory", "array.variable": "s"},
+    ),
+    Program(
+        "from one threadgroup variable into the one before",
+        _TWO + f"s[t] = a[i]; {SYNC} b[i] = s[t] + u[int(t) - 1];",
+        AB,
+        OutOfBounds,
+        ["read of 4 bytes by index -1 of array 'u'", "byte offset 252"],
+        ("int(t) - 1", "t"),
+    ),
+]
+
+UNINITIALISED = [
+    Program(
+        "reading threadgroup memory before anybody wrote it",
+        VARIABLE + "b[i] = s[t] + a[i];",
+        AB,
+        UninitialisedRead,
+        ["read of 4 bytes at byte offset 0", "no thread of the threadgroup has written"],
+        ("b[i] = s", "s[t] = 1; b[i] = s"),
+        fields={"place.offset": 0, "access.thread": (0, 0, 0)},
+    ),
+    Program(
+        "reading what only half of the threads wrote",
+        VARIABLE + f"if (t < 32) s[t] = a[i]; {SYNC} b[i] = s[63 - t];",
+        AB,
+        UninitialisedRead,
+        ["byte offset 252"],
+        ("63 - t", "t % 32"),
+    ),
+    Program(
+        "adding to a threadgroup sum that nobody set",
+        "threadgroup float total[2];\nif (t == 0) total[1] += a[i];\nb[i] = 0;",
+        AB,
+        UninitialisedRead,
+        ["byte offset 4"],
+        ("+=", "="),
+    ),
+    Program(
+        "what another threadgroup has left",
+        VARIABLE + "if (g == 0) s[t] = a[i]; b[i] = s[t];",
+        (floats(128), zeros(128)),
+        UninitialisedRead,
+        ["of threadgroup (1, 0, 0)"],
+        ("if (g == 0) ", ""),
+        threads=128,
+    ),
+    Program(
+        "a threadgroup argument",
+        "b[i] = s[t];",
+        AB,
+        UninitialisedRead,
+        ["threadgroup memory 's'"],
+        ("b[i] = s", "s[t] = a[i]; b[i] = s"),
+        params=_ARG,
+        shared=[256],
+    ),
+    Program(
+        "a counter that starts at nothing",
+        "threadgroup atomic_uint c[1];\nif (t == 0) b[i] = ((threadgroup uint*)c)[0];",
+        AB,
+        UninitialisedRead,
+        ["byte offset 0"],
+        ("b[i] =", "atomic_store_explicit(c, 0, memory_order_relaxed), b[i] ="),
     ),
 ]
 

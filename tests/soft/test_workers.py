@@ -1,4 +1,4 @@
-"""How a launch is shared: small ones stay where they are, long ones use as many cores as they may, idle workers sleep."""
+"""How a launch is shared: small ones stay where they are, long ones use all cores, idle workers sleep."""
 
 from __future__ import annotations
 

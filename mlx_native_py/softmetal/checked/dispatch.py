@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ..program import Kernel
 from . import abi, intervals
-from .errors import CheckedError
+from .arrays import Locate
+from .errors import CheckedError, UninitialisedRead
 from .reports import Explainer
 
 REPORTS = 16
@@ -83,8 +84,9 @@ def _cut(windows: Sequence[Window]) -> list[tuple[int, int, int]]:
 class DispatchCheck:
     """Fills `launch.check`; lives until the launch has run, and then answers `findings()` and `footprint()`."""
 
-    def __init__(self, kernel: Kernel, launch: Any, windows: Sequence[Window]) -> None:
+    def __init__(self, kernel: Kernel, launch: Any, windows: Sequence[Window], locate: Locate | None = None) -> None:
         self._kernel = kernel
+        self._locate = locate
         self._launch = launch
         self._windows = tuple(window for window in windows if window.length)
         self._bits: list[NDArray[np.uint64]] = []
@@ -141,8 +143,10 @@ class DispatchCheck:
 
     def findings(self) -> list[CheckedError]:
         """What the runtime reported, explained."""
-        explainer = Explainer(self._kernel, self._windows, self._launch, trapped_slot)
-        return [explainer.explain(report) for report in self._reports[: self._check.report_count]]
+        explainer = Explainer(self._kernel, self._windows, self._launch, trapped_slot, self._locate)
+        found = [explainer.explain(report) for report in self._reports[: self._check.report_count]]
+        # Without a barrier a read may come before the write: the race says more.
+        return sorted(found, key=lambda finding: isinstance(finding, UninitialisedRead))
 
     def footprint(self) -> Footprint:
         """The bytes that the dispatch touched; inline bytes are nobody else's and are left out."""

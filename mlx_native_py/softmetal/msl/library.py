@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import RLock
 
@@ -70,6 +71,8 @@ class SourceLibrary:
         with self._lock:
             if key not in self._built:
                 made = self._stored(order, key) or self._make(order, key)
+                if checked:
+                    made = replace(made, locate=partial(self._locate, replace(order, whole=made.whole)))
                 self._built[key] = with_lanes(made, order, self._shop, key)
             return self._built[key]
 
@@ -97,6 +100,13 @@ class SourceLibrary:
         """The way back to the user's lines is not kept; a message that needs it pays for it."""
         text = preprocess(self._source, self._options, self._path, self._shop.toolchain).text
         return translate(text, Positions(self._source, self._path, self._options.include_paths))
+
+    def _locate(self, order: Order, line: int, column: int) -> Diagnostic | None:
+        """The user's own place of one in the text that was compiled."""
+        translation = self._translated()
+        before = order.defines().count("\n") + 1
+        index = locate(translation.unit, translation.segments, order.wanted, line - before, column)
+        return translation.unit.positions.diagnostic(translation.unit.tokens, index, "") if index >= 0 else None
 
     def _at_constant(self, missing: MissingConstant) -> Diagnostic:
         return _at_constant(missing, self._translated())

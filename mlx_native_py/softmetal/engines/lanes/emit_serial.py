@@ -81,13 +81,16 @@ def _gathered(frame: Frame, kind: Type, slot: str) -> str:
     return frame.let("gathered", f"trunc <{WIDTH} x i8> {wide} to <{WIDTH} x i1>")
 
 
+CHECKS = ("__tsan_", "__ubsan_")  # callbacks of checked mode, which ask who is running
+
+
 def serial(frame: Frame, made: Instruction) -> None:
     """One instruction, lane by lane."""
     parts: list[Type] = list(made.type.fields) if isinstance(made.type, StructType) else [made.type]
     results = parts if made.name else []
 
     def work(read: Read) -> list[str]:
-        if made.callee.startswith("__tsan_"):
+        if made.callee.startswith(CHECKS):
             frame.declare("declare void @soft_lanes_become(ptr, i32)")
             frame.emit(f"call void @soft_lanes_become(ptr %fiber, i32 {frame.lane})")
         line = render(replace(made, name=""), read)
@@ -100,7 +103,7 @@ def serial(frame: Frame, made: Instruction) -> None:
         return [frame.let("part", f"extractvalue {made.type} {whole}, {i}") for i in range(len(parts))]
 
     vectors = in_turn(frame, made.operands, results, work)
-    if made.callee.startswith("__tsan_"):
+    if made.callee.startswith(CHECKS):
         frame.emit("call void @soft_lanes_become(ptr %fiber, i32 -1)")
     if not made.name:
         return
