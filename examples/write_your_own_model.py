@@ -4,7 +4,8 @@ import tempfile
 from pathlib import Path
 
 from mlx_native_py import CommandEncoder, MlxBuffer
-from mlx_native_py.models import Tokenizer, generate, llama, load_model
+from mlx_native_py.models import Tokenizer, generate, load_model
+from mlx_native_py.models.families import llama
 from mlx_native_py.models.tiny import write_tiny
 from mlx_native_py.ops import mul, sigmoid
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from ..dtypes import DType
 from ..memory.buffer import Array, MlxBuffer
+from ..models.families.llama import Block, Model
 from ..models.linear import Linear
-from ..models.llama import Block, Model
 
 __all__ = ["NumpyLlama"]
 

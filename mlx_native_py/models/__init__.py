@@ -1,34 +1,32 @@
-"""Models: from a file that people have to text and embeddings; one module per family, found by its name."""
+"""Language models: loading, text generation and embeddings; `families` has one module per architecture."""
 
 from __future__ import annotations
 
-from .cache import KVCache, LayerCache, Place
+from .cache import KVCache, LayerCache, StepInputs
 from .chat import ChatTemplate
 from .config import Config
 from .decoder import Decoder, Sampling
 from .fetch import FetchError, model_path
-from .generation import Generated, generate_batch_ids, generate_ids
-from .loading import families
+from .generation import GenerationResponse, generate_batch_ids, generate_ids
+from .loading import architectures
 from .loading import load as load_model
-from .stream import TextStream
-from .text import GenerationResponse, embed, generate, load, prompt_ids, stream_generate
-from .tokenizer import Tokenizer
+from .text import embed, generate, load, prompt_ids, stream_generate
+from .tokenizer import TextStream, Tokenizer
 
 __all__ = [
     "ChatTemplate",
     "Config",
     "Decoder",
     "FetchError",
-    "Generated",
     "GenerationResponse",
     "KVCache",
     "LayerCache",
-    "Place",
     "Sampling",
+    "StepInputs",
     "TextStream",
     "Tokenizer",
+    "architectures",
     "embed",
-    "families",
     "generate",
     "generate_batch_ids",
     "generate_ids",

@@ -18,12 +18,12 @@ from ..ops import kv_cache_copy, kv_cache_quantize, sdpa, slice_update
 from ..ops.attention_arguments import Source
 from .config import Config
 
-__all__ = ["KVCache", "LayerCache", "Place"]
+__all__ = ["KVCache", "LayerCache", "StepInputs"]
 
 _WORD = 32  # bits
 
 
-class Place:
+class StepInputs:
     """The tokens of a step, [batch, queries] of them, and their positions; set from the CPU between replays."""
 
     def __init__(self, device: MlxDevice, batch: int, queries: int) -> None:
@@ -36,7 +36,7 @@ class Place:
         """Tokens of each sequence, those of this step among them."""
         self.positions = self.starts if queries == 1 else device.empty(batch * queries, DType.U32)
 
-    def move(self, starts: Sequence[int]) -> None:
+    def set_positions(self, starts: Sequence[int]) -> None:
         """Puts the first token of each sequence at a position."""
         first = np.asarray(starts, np.uint32)
         self.starts.copy_from(first)
@@ -64,9 +64,9 @@ class LayerCache:
     def capacity(self) -> int:
         return self.parts[0].shape[2]
 
-    def update(self, enc: CommandEncoder, k: MlxBuffer, v: MlxBuffer, place: Place) -> None:
-        """New rows [batch, queries, n_kv_heads, head_dim], at the place of each sequence."""
-        at, ring = place.starts, self.window is not None
+    def update(self, enc: CommandEncoder, k: MlxBuffer, v: MlxBuffer, inputs: StepInputs) -> None:
+        """New rows [batch, queries, n_kv_heads, head_dim], at the position of each sequence."""
+        at, ring = inputs.starts, self.window is not None
         match self.keys, self.values:
             case MlxBuffer() as keys, MlxBuffer() as values:
                 kv_cache_copy(enc, k, v, keys, values, position=at, ring=ring, tokens_first=True)
@@ -74,16 +74,16 @@ class LayerCache:
                 kv_cache_quantize(enc, k, v, packed_keys, packed_values, position=at, ring=ring, tokens_first=True)
 
     def attend(
-        self, enc: CommandEncoder, q: MlxBuffer, place: Place, *, scale: float, softcap: float | None = None
+        self, enc: CommandEncoder, q: MlxBuffer, inputs: StepInputs, *, scale: float, softcap: float | None = None
     ) -> MlxBuffer:
         """Queries [batch, queries, n_heads, head_dim] over what is there, each over what is not after it."""
         return sdpa(
             *(enc, q, self.keys, self.values),
             scale=scale,
             softcap=softcap,
-            causal=place.queries > 1,
+            causal=inputs.queries > 1,
             window=self.window,
-            length=place.lengths,
+            length=inputs.lengths,
             ring=self.window is not None,
             tokens_first=True,
         )

@@ -13,8 +13,8 @@ from ..errors import InvalidArgument
 from ..graph import Plan
 from ..memory.buffer import MlxBuffer
 from ..ops import softmax_sample
-from .cache import KVCache, Place
-from .llama import Model
+from .cache import KVCache, StepInputs
+from .families.llama import Model
 
 __all__ = ["Decoder", "Sampling"]
 
@@ -44,17 +44,19 @@ class Decoder:
         self.cache = cache
         self.sampling = sampling or Sampling()
         device, batch = model.device, cache.batch
-        self.place = Place(device, batch, 1)
+        self.inputs = StepInputs(device, batch, 1)
         self.log_probabilities = device.empty(batch, DType.F32)
         self.history = _History(self, prompts=[()] * batch)
+        self.peak_bytes = 0
+        """The most memory of the device that was in use when a command buffer was committed."""
         self._record()
 
     def _record(self) -> None:
         """Records the step over the buffers of now."""
-        place = self.place
-        with self.model.device.capture(tokens=place.tokens, log_probabilities=self.log_probabilities) as graph:
+        inputs = self.inputs
+        with self.model.device.capture(tokens=inputs.tokens, log_probabilities=self.log_probabilities) as graph:
             enc = graph.encoder
-            logits = self.model.logits(enc, self.model(enc, place, self.cache.layers))
+            logits = self.model.logits(enc, self.model(enc, inputs, self.cache.layers))
             self._sample(enc, logits)
             graph.keep(logits=logits)
         better = graph.optimise()
@@ -73,8 +75,8 @@ class Decoder:
             history=self.history.tokens,
             history_length=self.history.lengths,
             seed=how.seed,
-            step=self.place.lengths,
-            out=self.place.tokens,
+            step=self.inputs.lengths,
+            out=self.inputs.tokens,
             log_probability=self.log_probabilities,
         )
 
@@ -95,14 +97,15 @@ class Decoder:
                 done += len(chunk)
                 if progress is not None:
                     progress(done, total)
-            self.place.tokens.numpy()[sequence] = prompt[-1]
+            self.inputs.tokens.numpy()[sequence] = prompt[-1]
 
     def _take_in(self, sequence: int, chunk: Sequence[int]) -> None:
-        place = Place(self.model.device, 1, len(chunk))
-        place.tokens.copy_from(np.asarray(chunk, np.uint32))
-        place.move([self.cache.lengths[sequence]])
+        inputs = StepInputs(self.model.device, 1, len(chunk))
+        inputs.tokens.copy_from(np.asarray(chunk, np.uint32))
+        inputs.set_positions([self.cache.lengths[sequence]])
         with self.model.device.command_encoder() as enc:
-            self.model(enc, place, self.cache.row(sequence))
+            self.model(enc, inputs, self.cache.row(sequence))
+            self._note_memory()
             enc.commit_and_wait(label="prefill")
         self.cache.lengths[sequence] += len(chunk)
 
@@ -111,14 +114,18 @@ class Decoder:
         lengths = self.cache.lengths
         if self.cache.reserve(max(lengths) + 1):
             self._record()
-        self.place.move(lengths)
+        self.inputs.set_positions(lengths)
         with self.model.device.command_encoder() as enc:
             self.plan.encode(enc)
+            self._note_memory()
             enc.commit_and_wait(label="decode")
         self.cache.lengths = [length + 1 for length in lengths]
-        tokens: list[int] = self.place.tokens.numpy().tolist()
+        tokens: list[int] = self.inputs.tokens.numpy().tolist()
         self.history.add(tokens)
         return tokens, self.log_probabilities.numpy().tolist()
+
+    def _note_memory(self) -> None:
+        self.peak_bytes = max(self.peak_bytes, self.model.device.info()["currently_allocated"])
 
 
 class _History:
@@ -157,10 +164,10 @@ class _History:
 
 
 def _checked(prompt: Sequence[int], vocab_size: int) -> list[int]:
-    found = [int(token) for token in prompt]
-    if not found:
+    tokens = [int(token) for token in prompt]
+    if not tokens:
         raise InvalidArgument("prefill: a prompt has no tokens, expected at least one")
-    if not all(0 <= token < vocab_size for token in found):
-        wrong = next(token for token in found if not 0 <= token < vocab_size)
+    if not all(0 <= token < vocab_size for token in tokens):
+        wrong = next(token for token in tokens if not 0 <= token < vocab_size)
         raise InvalidArgument(f"prefill: a prompt has token {wrong}, expected 0 to {vocab_size - 1}")
-    return found
+    return tokens

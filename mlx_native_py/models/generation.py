@@ -1,4 +1,4 @@
-"""Tokens out of a model, one at a time, with what each took and why the last one is the last."""
+"""Text generation on tokens: a prompt in, new tokens out one at a time, with speeds and the reason of the end."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, Literal
 from ..errors import InvalidArgument
 from .cache import KVCache
 from .decoder import Decoder, Sampling
-from .llama import Model
+from .families.llama import Model
 
-__all__ = ["Generated", "generate_batch_ids", "generate_ids"]
+__all__ = ["GenerationResponse", "generate_batch_ids", "generate_ids"]
 
 _ROUND = 256  # capacities are whole multiples of this
 
 
 @dataclass(frozen=True, slots=True)
-class Generated:
-    """A token, under the names that mlx-lm gives to what comes with it."""
+class GenerationResponse:
+    """A generated token and what it took, under the names of mlx-lm."""
 
     token: int
     logprob: float
@@ -30,8 +30,11 @@ class Generated:
     generation_tokens: int
     generation_tps: float
     peak_memory: float
-    """Memory of the device in use, in gigabytes."""
+    """The most memory of the device seen in use so far, in gigabytes."""
     finish_reason: Literal["stop", "length"] | None = None
+    """Of the last one: a stop token or string, or that it was `max_tokens`."""
+    text: str = ""
+    """What it adds to the text so far, where there is a tokenizer; often nothing, as a character may take several."""
 
 
 def generate_ids(
@@ -45,14 +48,13 @@ def generate_ids(
     kv_bits: Literal[8] | None = None,
     progress: Callable[[int, int], None] | None = None,
     **sampling: Any,
-) -> Iterator[Generated]:
+) -> Iterator[GenerationResponse]:
     """New tokens after a prompt, up to `max_tokens` or one of `stop_ids`, by default the model's own.
 
     `sampling` are the fields of `Sampling`: temperature, top_k, top_p, min_p, repetition_penalty, seed. A `cache` of
     an earlier call goes on behind what is in it. `progress` is told tokens done and tokens in all while the prompt is
     taken in.
     """
-    how = _sampling(sampling)
     stops = frozenset(model.config.stop_ids if stop_ids is None else stop_ids)
     if max_tokens < 1:
         raise InvalidArgument(f"generate_ids: max_tokens is {max_tokens}, expected at least 1")
@@ -60,7 +62,7 @@ def generate_ids(
         cache = model.make_cache(
             capacity=_capacity(len(prompt_ids) + max_tokens, model), chunk=prefill_step_size, bits=kv_bits
         )
-    return _generated(Decoder(model, cache, how), list(prompt_ids), max_tokens, stops, progress)
+    return _generated(Decoder(model, cache, _sampling(sampling)), list(prompt_ids), max_tokens, stops, progress)
 
 
 def _generated(
@@ -69,7 +71,7 @@ def _generated(
     max_tokens: int,
     stops: frozenset[int],
     progress: Callable[[int, int], None] | None,
-) -> Iterator[Generated]:
+) -> Iterator[GenerationResponse]:
     begin = time.perf_counter()
     decoder.prefill([prompt], progress)
     prompt_tps = 0.0
@@ -82,8 +84,8 @@ def _generated(
         if reason is None and count == max_tokens:
             reason = "length"
         tps = (count - 1) / (now - begin) if count > 1 else 0.0
-        memory = decoder.model.device.info()["currently_allocated"] / 1e9
-        yield Generated(token, logprob, len(prompt), prompt_tps, count, tps, memory, reason)
+        peak = decoder.peak_bytes / 1e9
+        yield GenerationResponse(token, logprob, len(prompt), prompt_tps, count, tps, peak, reason)
         if reason is not None:
             return
 
@@ -105,16 +107,16 @@ def generate_batch_ids(
     cache = model.make_cache(batch=len(prompts), capacity=capacity, chunk=prefill_step_size, bits=kv_bits)
     decoder = Decoder(model, cache, how)
     decoder.prefill(prompts)
-    found: list[list[int]] = [[] for _ in prompts]
+    sequences: list[list[int]] = [[] for _ in prompts]
     open_ones = set(range(len(prompts)))
     for _ in range(max_tokens):
         tokens, _ = decoder.step()
         for sequence in sorted(open_ones):
-            found[sequence].append(tokens[sequence])
+            sequences[sequence].append(tokens[sequence])
         open_ones = {sequence for sequence in open_ones if tokens[sequence] not in stops}
         if not open_ones:
             break
-    return found
+    return sequences
 
 
 def _sampling(options: dict[str, Any]) -> Sampling:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,16 @@ from ..default_device import default_device
 from ..device import MlxDevice
 from ..dtypes import DType
 from ..errors import InvalidArgument, ModelFileError
+from ..json_fields import Fields, read_table
 from ..weights import TensorFile, open_gguf, open_safetensors
+from . import families
 from .checkpoint import Checkpoint
-from .config import Config, Fields, fields_of_gguf, read_json
+from .config import Config, fields_of_gguf
 
-__all__ = ["families", "family_of", "load"]
+__all__ = ["ALIASES", "architectures", "family_of", "load"]
 
-_ALIASES = {"gemma3_text": "gemma3", "mistral": "llama"}
-_PACKAGE = __name__.rpartition(".")[0]
+ALIASES = {"gemma3_text": "gemma3", "mistral": "llama"}
+_FAMILIES = [each.name for each in pkgutil.iter_modules(families.__path__)]
 
 
 def load(
@@ -35,12 +37,12 @@ def load(
     is_gguf = not place.is_dir()
     file, table, metadata = _opened_gguf(place) if is_gguf else _opened_folder(place)
     name = table.get("model_type")
-    found: Any = family or family_of(name, place)
-    fields = Fields(place, found.completed(table, is_gguf=is_gguf))
-    _check(fields, found.activations)
+    model: Any = family or family_of(name, place)
+    fields = Fields(place, model.completed(table, is_gguf=is_gguf))
+    _check(fields, model.activations)
     config = Config.read(str(name), fields, is_gguf=is_gguf)
-    checkpoint = Checkpoint(file, config, device or default_device(), kind, found.gguf_names)
-    return found(checkpoint, metadata)
+    checkpoint = Checkpoint(file, config, device or default_device(), kind, model.gguf_names)
+    return model(checkpoint, metadata)
 
 
 def _check(fields: Fields, activations: Sequence[str]) -> None:
@@ -53,23 +55,17 @@ def _check(fields: Fields, activations: Sequence[str]) -> None:
 
 def family_of(name: Any, path: Path) -> Any:
     """The class `Model` of the module that is called like the architecture."""
-    module = _ALIASES.get(name, name) if isinstance(name, str) else ""
+    module = ALIASES.get(name, name) if isinstance(name, str) else ""
     # Names come from files: only a family is imported.
-    if module not in _modules():
-        known = ", ".join(families())
-        raise ModelFileError(path, "architecture", 0, f"{name!r:.60} is not supported; there are: {known}")
-    return importlib.import_module(f"{_PACKAGE}.{module}").Model
+    if module not in _FAMILIES:
+        known = ", ".join(architectures())
+        raise ModelFileError(path, "architecture", None, f"{name!r:.60} is not supported; there are: {known}")
+    return importlib.import_module(f"{families.__name__}.{module}").Model
 
 
-def families() -> list[str]:
-    """The architectures that there are."""
-    return sorted([*_modules(), *_ALIASES])
-
-
-@cache
-def _modules() -> list[str]:
-    """The modules of this package that have a class `Model`."""
-    return [path.stem for path in sorted(Path(__file__).parent.glob("*.py")) if "\nclass Model" in path.read_text()]
+def architectures() -> list[str]:
+    """The names of the models that there is code for, as `model_type` in config.json and GGUF have them."""
+    return sorted([*_FAMILIES, *ALIASES])
 
 
 def _opened_gguf(path: Path) -> tuple[TensorFile, dict[str, Any], Mapping[str, Any]]:
@@ -82,11 +78,11 @@ def _opened_gguf(path: Path) -> tuple[TensorFile, dict[str, Any], Mapping[str, A
 
 
 def _opened_folder(folder: Path) -> tuple[TensorFile, dict[str, Any], Mapping[str, Any]]:
-    metadata = read_json(folder / "config.json")
+    metadata = read_table(folder / "config.json")
     table = dict(metadata)
     if isinstance(text := metadata.get("text_config"), dict):
         table.update(text)
     extra = folder / "generation_config.json"
-    if extra.is_file() and (stops := read_json(extra).get("eos_token_id")) is not None:
+    if extra.is_file() and (stops := read_table(extra).get("eos_token_id")) is not None:
         table["eos_token_id"] = stops
     return open_safetensors(folder), table, metadata

@@ -3,52 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from operator import index
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ..device import MlxDevice
 from ..dtypes import DType
 from ..errors import InvalidArgument
+from ..json_fields import Fields, read_table
 from ..memory.buffer import Array
-from .config import Fields, read_json
 from .fetch import model_path
-from .generation import Generated, generate_ids
+from .generation import GenerationResponse, generate_ids
 from .loading import load as load_model
 from .progress import progress as shown
-from .stream import TextStream
-from .tokenizer import Tokenizer
+from .tokenizer import TextStream, Tokenizer
 
-__all__ = ["GenerationResponse", "Prompt", "embed", "generate", "load", "prompt_ids", "stream_generate"]
+__all__ = ["Prompt", "embed", "generate", "load", "prompt_ids", "stream_generate"]
 
 Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]
 """A text to go on with, its tokens, or the messages of a chat."""
-
-
-@dataclass(frozen=True, slots=True)
-class GenerationResponse:
-    """A token, the text that it makes certain, and what it took.
-
-    >>> made = GenerationResponse(" Paris", 7042, -0.1, 5, 80.0, 1, 0.0, 0.2)
-    >>> made.text, made.token, made.finish_reason
-    (' Paris', 7042, None)
-    """
-
-    text: str
-    """What comes behind the text so far; often nothing, as a character may take several tokens."""
-    token: int
-    logprob: float
-    """The natural logarithm of its probability."""
-    prompt_tokens: int
-    prompt_tps: float
-    """Tokens of the prompt per second, up to the first new one."""
-    generation_tokens: int
-    generation_tps: float
-    peak_memory: float
-    """Memory of the device in use, in gigabytes."""
-    finish_reason: Literal["stop", "length"] | None = None
-    """Of the last one: a stop token or string, or that it was `max_tokens`."""
 
 
 def load(path_or_name: Path | str, device: MlxDevice | None = None, *, dtype: Any = DType.F32) -> tuple[Any, Tokenizer]:
@@ -79,10 +53,10 @@ def prompt_ids(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
     '<user>Hi'
     """
     if isinstance(prompt, str):
-        found = tokenizer.encode(prompt)
+        tokens = tokenizer.encode(prompt)
         # The prompt goes on: nothing ends here yet.
         end = len(tokenizer.behind)
-        return found[:-end] if end and tuple(found[-end:]) == tokenizer.behind else found
+        return tokens[:-end] if end and tuple(tokens[-end:]) == tokenizer.behind else tokens
     parts: list[Any] = list(prompt)
     if parts and all(isinstance(each, Mapping) for each in parts):
         return tokenizer.apply_chat_template(parts, add_generation_prompt=True)
@@ -109,8 +83,8 @@ def stream_generate(
 
     >>> from mlx_native_py.models.tiny import write_tiny
     >>> model, tokenizer = load(write_tiny(folder / "tiny"), device)
-    >>> made = list(stream_generate(model, tokenizer, "Hi", max_tokens=3, temperature=1.0, seed=7))
-    >>> [each.generation_tokens for each in made], made[-1].prompt_tokens, made[-1].finish_reason
+    >>> responses = list(stream_generate(model, tokenizer, "Hi", max_tokens=3, temperature=1.0, seed=7))
+    >>> [each.generation_tokens for each in responses], responses[-1].prompt_tokens, responses[-1].finish_reason
     ([1, 2, 3], 2, 'length')
     """
     if not hasattr(model, "make_cache"):
@@ -119,27 +93,19 @@ def stream_generate(
     given = options.pop("stop_ids", None)
     ends = frozenset({*tokenizer.eos_token_ids, *model.config.stop_ids} if given is None else given)
     tokens = prompt_ids(tokenizer, prompt)
-    made = generate_ids(model, tokens, max_tokens=max_tokens, stop_ids=sorted(ends), progress=progress, **options)
-    return _responses(made, text, ends)
+    stream = generate_ids(model, tokens, max_tokens=max_tokens, stop_ids=sorted(ends), progress=progress, **options)
+    return _with_text(stream, text, ends)
 
 
-def _responses(made: Iterator[Generated], text: TextStream, ends: frozenset[int]) -> Iterator[GenerationResponse]:
-    for each in made:
+def _with_text(
+    stream: Iterator[GenerationResponse], text: TextStream, ends: frozenset[int]
+) -> Iterator[GenerationResponse]:
+    for each in stream:
         new = "" if each.token in ends else text.add(each.token)
         reason = "stop" if text.stop is not None else each.finish_reason
         if reason is not None:
             new += text.finish()
-        yield GenerationResponse(
-            new,
-            each.token,
-            each.logprob,
-            each.prompt_tokens,
-            each.prompt_tps,
-            each.generation_tokens,
-            each.generation_tps,
-            each.peak_memory,
-            reason,
-        )
+        yield replace(each, text=new, finish_reason=reason)
         if reason is not None:
             return
 
@@ -153,14 +119,14 @@ def generate(model: Any, tokenizer: Tokenizer, prompt: Prompt, *, verbose: bool 
     True
     """
     parts = []
-    for made in stream_generate(model, tokenizer, prompt, **options):
-        parts.append(made.text)
+    for response in stream_generate(model, tokenizer, prompt, **options):
+        parts.append(response.text)
         if verbose:
-            print(made.text, end="", flush=True)
+            print(response.text, end="", flush=True)
     if verbose:
-        print(f"\nprompt: {made.prompt_tokens} tokens, {made.prompt_tps:.1f} tokens/s")
-        print(f"generation: {made.generation_tokens} tokens, {made.generation_tps:.1f} tokens/s")
-        print(f"memory: {made.peak_memory:.3f} GB")
+        print(f"\nprompt: {response.prompt_tokens} tokens, {response.prompt_tps:.1f} tokens/s")
+        print(f"generation: {response.generation_tokens} tokens, {response.generation_tps:.1f} tokens/s")
+        print(f"memory: {response.peak_memory:.3f} GB")
     return "".join(parts)
 
 
@@ -187,8 +153,8 @@ def embed(
     for text in [texts] if isinstance(texts, str) else texts:
         tokens = tokenizer.encode(text, special=False, add_special_tokens=False)[:room]
         sequences.append([*tokenizer.before, *tokens, *tokenizer.behind])
-    found: Array = model.embed_ids(sequences, pooling=pooling, batch_size=batch_size)
-    return found
+    vectors: Array = model.embed_ids(sequences, pooling=pooling, batch_size=batch_size)
+    return vectors
 
 
 def _longest(model: Any) -> int:
@@ -196,5 +162,5 @@ def _longest(model: Any) -> int:
     most: int = model.config.max_positions
     beside = model.path / "sentence_bert_config.json"
     if model.path.is_dir() and beside.is_file():
-        most = min(most, Fields(beside, read_json(beside)).count("max_seq_length", most))
+        most = min(most, Fields(beside, read_table(beside)).count("max_seq_length", most))
     return most

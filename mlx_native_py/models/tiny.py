@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import InvalidArgument
 from .extras import extra
-from .tokenizer_pieces import byte_alphabet
+from .tokenizer.pieces import byte_alphabet
 
 __all__ = ["write_tiny"]
 

@@ -57,6 +57,9 @@ DIALECT = (
     "-fno-math-errno",
     "-fno-strict-float-cast-overflow",  # to the nearest integer, 0 for NaN, as GPUs do
     "-fPIC",
+    # What a kernel leaves open, padding above all, is zero on every engine; large arrays would cost too much.
+    "-ftrivial-auto-var-init=zero",
+    "-ftrivial-auto-var-init-max-size=256",
     "-fno-plt",
     # GPUs want elements aligned, not vectors: a float4 may be read at any float's address.
     "-fmax-type-align=8",

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from mlx_native_py.models import Decoder, Place
+from mlx_native_py.models import Decoder, StepInputs
 from models.reference import Array
 
 
 def all_logits(model: Any, tokens: list[int]) -> Array:
     """Of every position, in one chunk."""
     cache = model.make_cache(capacity=max(256, len(tokens)))
-    place = Place(model.device, 1, len(tokens))
-    place.tokens.copy_from(np.asarray(tokens, np.uint32))
-    place.move([0])
+    inputs = StepInputs(model.device, 1, len(tokens))
+    inputs.tokens.copy_from(np.asarray(tokens, np.uint32))
+    inputs.set_positions([0])
     with model.device.command_encoder() as enc:
-        logits = model.logits(enc, model(enc, place, cache.row(0)))
+        logits = model.logits(enc, model(enc, inputs, cache.row(0)))
     return logits.numpy().astype(np.float32)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from mlx_native_py import InvalidArgument
 from mlx_native_py.models.chat import ChatTemplate
-from mlx_native_py.models.chat_sandbox import Limits
+from mlx_native_py.models.chat.sandbox import Limits
 
 CHATML = (
     "{% for message in messages %}"

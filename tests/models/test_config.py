@@ -14,8 +14,8 @@ from mlx_native_py import MlxDevice, MlxError, ModelFileError
 from mlx_native_py.models import Config
 from mlx_native_py.models.config import _GGUF as GGUF_KEYS
 from mlx_native_py.models.config import Fields, fields_of_gguf
-from mlx_native_py.models.gemma2 import Model as Gemma2
-from mlx_native_py.models.gemma3 import Model as Gemma3
+from mlx_native_py.models.families.gemma2 import Model as Gemma2
+from mlx_native_py.models.families.gemma3 import Model as Gemma3
 from mlx_native_py.models.loading import load
 from models.tiny import BASE, random_weights, write_plain
 
@@ -114,7 +114,7 @@ def test_odd_values_are_refused_or_do_no_harm(device: MlxDevice, tmp_path: Path)
 
 @pytest.mark.parametrize("family", ["llama", "gemma2", "gemma3", "bert"])
 def test_odd_metadata_is_refused_or_does_no_harm(family: str) -> None:
-    found = importlib.import_module(f"mlx_native_py.models.{family}").Model
+    found = importlib.import_module(f"mlx_native_py.models.families.{family}").Model
     sizes = {"embedding_length": 64, "feed_forward_length": 96, "block_count": found.__dict__.get("layers_of_27b", 2)}
     plain = {f"{family}.{key}": value for key, value in (*sizes.items(), ("attention.head_count", 4))}
     plain |= {f"{family}.{key}": None for key in ("rope.scaling.type", "rope.scaling.factor", "rope.dimension_count")}

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from mlx_native_py import MlxDevice, ops
-from mlx_native_py.models import families, llama
+from mlx_native_py.models import architectures
 from mlx_native_py.models import load_model as load
+from mlx_native_py.models.families import llama
 from models.reference import Array, Reference, Table
 from models.running import all_logits, decoded
 from models.tiny import BASE, GEMMA, random_weights, write_gguf, write_mlx
@@ -41,7 +42,7 @@ def made(name: str, **change: Any) -> tuple[Table, dict[str, Array]]:
 
 
 def test_all_have_a_row() -> None:
-    assert set(families()) - {"bert", "gemma3"} == set(FAMILIES)
+    assert set(architectures()) - {"bert", "gemma3"} == set(FAMILIES)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -68,9 +69,9 @@ def test_gguf(device: MlxDevice, tmp_path: Path, name: str) -> None:
 class ParallelBlock(llama.Block):
     """Attention and feed-forward side by side, as in GPT-J."""
 
-    def __call__(self, enc: Any, x: Any, place: Any, cache: Any) -> Any:
+    def __call__(self, enc: Any, x: Any, inputs: Any, cache: Any) -> Any:
         h = ops.rms_norm(enc, x, self.input_layernorm, eps=self.eps)
-        both = ops.add(enc, self.self_attn(enc, h, place, cache), self.feed_forward(enc, h))
+        both = ops.add(enc, self.self_attn(enc, h, inputs, cache), self.feed_forward(enc, h))
         return ops.add(enc, x, both)
 
 

@@ -204,7 +204,7 @@ def test_pinned_models_are_whole() -> None:
 
 def test_no_host_is_named() -> None:
     """Which registry serves is pip's business."""
-    for path in Path(fetching.__file__).parent.glob("*.py"):
+    for path in Path(fetching.__file__).parent.rglob("*.py"):
         texts = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
         assert not [
             text for text in texts if isinstance(text, str) and re.search(r"https?://|pypi|\.org\b", text, re.I)

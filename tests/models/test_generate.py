@@ -129,7 +129,7 @@ def test_repetition_is_penalised(llama: Any) -> None:
     plain.prefill([PROMPT])
     seen = list(PROMPT)
     for _ in range(10):
-        plain.place.tokens.copy_from(decoder.place.tokens)
+        plain.inputs.tokens.copy_from(decoder.inputs.tokens)
         (token,), _ = decoder.step()
         plain.step()
         logits = plain.logits.numpy()[0].copy()
@@ -153,3 +153,15 @@ def test_repetition_is_penalised(llama: Any) -> None:
 def test_what_cannot_be_asked(llama: Any, prompt: list[int], options: Table, complaint: str) -> None:
     with pytest.raises(InvalidArgument, match=complaint):
         list(generate_ids(llama, prompt, **options))
+
+
+def test_peak_memory_is_the_most_that_was_in_use(device: MlxDevice, llama: Any) -> None:
+    held: list[Any] = []
+
+    def hold_during_the_second_chunk(done: int, total: int) -> None:
+        held[:] = [device.empty(1 << 24, "u8")] if done == 5 else []
+
+    options = {"max_tokens": 3, "prefill_step_size": 5, "progress": hold_during_the_second_chunk}
+    peaks = [each.peak_memory for each in generate_ids(llama, PROMPT, **options)]
+    assert peaks == sorted(peaks)
+    assert peaks[-1] * 1e9 >= device.info()["currently_allocated"] + (1 << 24)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlx_native_py import InvalidArgument
-from mlx_native_py.models.stream import StopStrings, TextStream
-from mlx_native_py.models.tokenizer import Tokenizer
+from mlx_native_py.models.tokenizer import TextStream, Tokenizer
+from mlx_native_py.models.tokenizer.stream import StopStrings
 from models.vocabularies import cats
 
 PARTS = st.lists(st.binary(max_size=4), max_size=12)

@@ -18,7 +18,7 @@ from mlx_native_py import InvalidArgument, ModelFileError
 from mlx_native_py.models.extras import MissingExtra, extra
 from mlx_native_py.models.fetch import MODELS, fetch
 from mlx_native_py.models.tokenizer import Tokenizer
-from mlx_native_py.models.tokenizer_bpe import PRE_TOKENIZERS
+from mlx_native_py.models.tokenizer.bpe import PRE_TOKENIZERS
 from mlx_native_py.weights import open_gguf
 from models.vocabularies import LINES, USER_DEFINED, byte_level, cats, trained, words
 
@@ -285,7 +285,7 @@ class TestFromFile:
 )
 def test_damaged_metadata(changes: dict[str, Any], field: str) -> None:
     table = cats() | {f"tokenizer.ggml.{key}": value for key, value in changes.items()}
-    with pytest.raises(ModelFileError, match=f"cat.gguf: tokenizer.ggml.{field} "):
+    with pytest.raises(ModelFileError, match=f"cat.gguf: tokenizer.ggml.{field}: "):
         Tokenizer.from_gguf(table, path="cat.gguf")
 
 

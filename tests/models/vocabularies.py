@@ -8,7 +8,7 @@ from typing import Any
 
 import tokenizers
 
-from mlx_native_py.models.tokenizer_pieces import byte_alphabet
+from mlx_native_py.models.tokenizer.pieces import byte_alphabet
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 

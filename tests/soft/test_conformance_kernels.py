@@ -12,6 +12,7 @@ from .conformance import (
     member_table,
     memory_table,
     name_table,
+    padding_table,
 )
 from .conformance import program as programs
 
@@ -58,4 +59,9 @@ def test_habit(batch: batches.Batch, index: int) -> None:
 
 @programs.parametrised(habit_table.all_programs())
 def test_habit_of_declarations(program: programs.Program, result: str) -> None:
+    programs.verify(program, result)
+
+
+@programs.parametrised(padding_table.all_programs())
+def test_padding(program: programs.Program, result: str) -> None:
     programs.verify(program, result)

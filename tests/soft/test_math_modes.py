@@ -9,6 +9,7 @@ import pytest
 
 from mlx_native_py import softmetal as Metal
 
+from . import lanes_kit as kit
 from .objects_kit import array, buffer, default_device, finish
 
 SOURCE = """kernel void k(device float* x) {
@@ -83,3 +84,27 @@ def test_an_unknown_option_is_refused() -> None:
     device: Any = default_device()
     library, error = device.newLibraryWithSource_options_error_("#pragma METAL fp contract(maybe)\n", None, None)
     assert library is None and "unknown floating-point option" in str(error.localizedDescription())
+
+
+@pytest.mark.parametrize("engine", ["flat", "fibers", "lanes"])
+@pytest.mark.parametrize("safe", [False, True], ids=["fast", "safe"])
+def test_products_are_made_in_the_order_written(engine: str, safe: bool) -> None:
+    source = """kernel void k(device float* x, uint i [[thread_position_in_grid]]) {
+      x[i] = i & 1 ? x[i] * 0x1p127f * 2.0f : (x[i] + 0x1p30f) - 0x1p30f; }"""
+    given = np.full(64, 2.0**-10, np.float32)
+    found = kit.run(source, [given], (64, 1, 1), (32, 1, 1), engine, safe=safe)[0]
+    np.testing.assert_array_equal(found, np.tile(np.float32([0, 2.0**118]), 32))
+
+
+def test_a_method_can_begin_with_a_pragma() -> None:
+    source = """struct Scale {
+      float factor;
+      float operator()(float x) thread {
+    #pragma METAL fp contract(off)
+        return factor * x + factor;
+      }
+    };
+    kernel void k(device float *x, uint i [[thread_position_in_grid]]) { Scale scale{2}; x[i] = scale(x[i]); }"""
+    device: Any = default_device()
+    library, error = device.newLibraryWithSource_options_error_(source, None, None)
+    assert library is not None, error

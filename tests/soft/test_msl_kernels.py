@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
+from mlx_native_py.softmetal.data_types import data_type
 from mlx_native_py.softmetal.msl.build import MissingConstant, Order
-from mlx_native_py.softmetal.msl.data_types import data_type
 from mlx_native_py.softmetal.msl.evaluate import NotConstant, Value, evaluate
 from mlx_native_py.softmetal.msl.lexer import lex
 from mlx_native_py.softmetal.program import CompileError

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from mlx_native_py.softmetal import msl
+from mlx_native_py.softmetal.msl.library import MOST_INSTANTIATIONS
 from mlx_native_py.softmetal.program import CompileError, CompileOptions
 
 from .harness import run
@@ -136,6 +137,24 @@ def test_pragma_with_a_macro_in_it() -> None:
     assert opened(source).build("f", {}).entry
 
 
+def test_a_member_function_may_begin_with_a_math_pragma() -> None:
+    source = (
+        HEADER
+        + """
+        struct Sum {
+          float first, second;
+          float plus(float third) const thread {
+        #pragma METAL fp contract(off)
+            for (uint i = 0; i < 2; ++i) third = simd_max(third) + first * second;
+            return third;
+          }
+        };
+        kernel void f(device float* a) { Sum sum = {a[0], a[1]}; a[2] = sum.plus(a[2]); }"""
+    )
+    (found,) = run(source, "f", np.array([2, 3, 4], np.float32), threads=1)
+    assert found.tolist() == [2, 3, 16]
+
+
 def test_includes_come_from_the_given_paths(tmp_path: Path) -> None:
     (tmp_path / "ops").mkdir()
     (tmp_path / "ops" / "add.h").write_text(
@@ -244,3 +263,21 @@ def test_argument_buffers_are_plain_structs() -> None:
     )
     (argument,) = opened(source).build("f", {}).kernel.arguments
     assert (argument.size, argument.alignment) == (24, 8)
+
+
+def test_of_many_instantiations_each_is_checked_when_it_is_asked_for() -> None:
+    names = [f"f{n}" for n in range(MOST_INSTANTIATIONS + 1)]
+    kernel = "template <int N> kernel void f(device float* a) { static_assert(N != 7); a[0] = N; }\n"
+    source = (
+        HEADER
+        + kernel
+        + "\n".join(
+            f'template [[host_name("{name}")]] kernel void f<{n}>(device float*);' for n, name in enumerate(names)
+        )
+    )
+    made = msl.open_library(source, CompileOptions())
+    assert list(made.kernels) == names
+    assert made.build("f3", {}).kernel.name == "f3"
+    with pytest.raises(CompileError) as refused:
+        made.build("f7", {})
+    assert refused.value.diagnostics[0].line == 3

@@ -1,105 +1,7 @@
 // vec<T, N>: Metal's vectors as a class over the compiler's own vectors.
 #pragma once
-#include "soft_bfloat.h"
 #include "soft_swizzle.h"
-
-namespace soft {
-template <class T> struct is_bool : metal::is_same<T, bool> {};
-
-// Elements in the form that arithmetic is done in: itself, or float for bfloat.
-template <class T, int N> struct lanes {
-  typedef ext_t<typename store<T>::type, N> stored;
-  typedef stored computed;
-  static SOFT_MEMBER computed open(stored v) { return v; }
-  static SOFT_MEMBER stored close(computed v) { return v; }
-};
-template <int N> struct lanes<metal::bfloat, N> {
-  typedef ext_t<ushort, N> stored;
-  typedef ext_t<float, N> computed;
-  static SOFT_MEMBER computed open(stored v) {
-    return __builtin_bit_cast(computed, __builtin_convertvector(v, ext_t<uint, N>) << 16u);
-  }
-  static SOFT_MEMBER stored close(computed v) {
-    ext_t<uint, N> bits = __builtin_bit_cast(ext_t<uint, N>, v);
-    ext_t<uint, N> rounded = (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
-    ext_t<uint, N> quiet = (bits >> 16u) | 0x40u;
-    ext_t<uint, N> nan = __builtin_convertvector((bits & 0x7fffffffu) > 0x7f800000u, ext_t<uint, N>);
-    return __builtin_convertvector((quiet & nan) | (rounded & ~nan), stored);
-  }
-};
-template <int N> struct lanes<bool, N> {
-  typedef ext_t<uchar, N> stored;
-  typedef stored computed;
-  static SOFT_MEMBER computed open(stored v) { return v; }
-  template <class V> static SOFT_MEMBER stored close(V v) {
-    return __builtin_convertvector(v != V(), stored) & (uchar)1;
-  }
-};
-
-// How a vector lies in memory. Checked mode hears of no access wider than 16 bytes, so there wider ones are elements.
-template <class V, class E, int N, bool = (sizeof(V) > 16)> struct held {
-  typedef V type;
-};
-#if __has_feature(thread_sanitizer)
-template <class V, class E, int N> struct held<V, E, N, true> {
-  struct __attribute__((aligned(sizeof(V)))) type {
-    E elements[N];
-    type() = default;
-    SOFT_MEMBER type(V v) {
-      for (int i = 0; i < N; i++) elements[i] = v[i];
-    }
-    SOFT_MEMBER operator V() const {
-      V v;
-      for (int i = 0; i < N; i++) v[i] = elements[i];
-      return v;
-    }
-  };
-};
-#endif
-
-// A scalar that stands for a whole vector in an expression: integers never take floats silently.
-template <class S, class T> struct splats {
-  static constexpr bool value =
-      __is_convertible(S, T) && !metal::is_vector<S>::value &&
-      !(soft::whole_number<T> && !is_bool<T>::value && metal::is_floating_point<S>::value);
-};
-template <class S, class T> using if_splats = metal::enable_if_t<splats<S, T>::value, int>;
-template <class S, class T>
-using if_splats_explicitly =
-    metal::enable_if_t<!splats<S, T>::value && (metal::is_arithmetic<S>::value || __is_enum(S)), int>;
-
-// The compiler's vectors wrap where its scalars saturate.
-template <class To, int N, class V> SOFT_FN ext_t<To, N> saturated(V v) {
-  ext_t<To, N> result = ext_t<To, N>();
-  for (int i = 0; i < N; i++) result[i] = To(v[i]);
-  return result;
-}
-
-// A volatile vector is read and written element by element.
-template <class V, class Vec>
-using if_volatile = metal::enable_if_t<metal::is_volatile<V>::value && metal::is_same<bare<V>, Vec>::value, int>;
-template <class T, int N> SOFT_FN typename lanes<T, N>::stored volatile_lanes(const volatile void *from) {
-  typename lanes<T, N>::stored v = typename lanes<T, N>::stored();
-  for (int i = 0; i < N; i++) v[i] = ((const volatile typename store<T>::type *)from)[i];
-  return v;
-}
-template <class U, class T>
-using if_other_integer = metal::enable_if_t<integral<U>::value && integral<T>::value && !metal::is_same<U, T>::value, int>;
-
-template <class To, class From, int N> SOFT_FN typename lanes<To, N>::stored convert(metal::vec<From, N> v) {
-  if constexpr (is_bool<To>::value)
-    return lanes<bool, N>::close(lanes<From, N>::open(v.whole()));
-  else if constexpr (soft::whole_number<To> && metal::is_floating_point<From>::value)
-    return saturated<To, N>(lanes<From, N>::open(v.whole()));
-  else
-    return lanes<To, N>::close(
-        __builtin_convertvector(lanes<From, N>::open(v.whole()), typename lanes<To, N>::computed));
-}
-template <class T> SOFT_FN typename store<T>::type element(T v) {
-  return __builtin_bit_cast(typename store<T>::type, v);
-}
-template <class T> SOFT_FN T value(typename store<T>::type v) { return __builtin_bit_cast(T, v); }
-}  // namespace soft
+#include "soft_vector_lanes.h"
 
 // The template for volatile vectors leaves the others trivial.
 #define SOFT_VEC_ASSIGN(op, Operand)                                                                          \
@@ -145,7 +47,8 @@ template <class T> SOFT_FN T value(typename store<T>::type v) { return __builtin
 #define SOFT_VEC_COMMON(N)                                                                                    \
   typedef soft::lanes<T, N> soft_lanes;                                                                       \
   typedef typename soft_lanes::stored soft_stored;                                                            \
-  typedef typename soft::held<soft_stored, typename soft::store<T>::type, N>::type soft_held;                 \
+  typedef soft::ext_t<typename soft::store<T>::type, N == 3 ? 4 : N> soft_wide;                               \
+  typedef typename soft::held<soft_wide, typename soft::store<T>::type, N == 3 ? 4 : N>::type soft_held;      \
   enum { soft_size = N };                                                                                     \
                                                                                                               \
   vec() = default;                                                                                            \
@@ -291,26 +194,28 @@ template <class T> struct vec<T, 2> : swizzles<vec<T, 2>, T, 2> {
   SOFT_MEMBER void put_constant(int i, T v) { (i == 0 ? x : y) = v; }
 };
 
+// Three elements lie in memory as four, of which the last is zero.
 template <class T> struct vec<T, 3> : swizzles<vec<T, 3>, T, 3> {
   SOFT_VEC_COMMON(3)
   union {
     struct {
-      T x, y, z;
+      T x, y, z, soft_rest;
     };
     struct {
       T r, g, b;
     };
     soft_held d;
   };
-  SOFT_MEMBER explicit vec(soft_bare bare) : d(bare.v) {}
+  SOFT_MEMBER explicit vec(soft_bare bare) : d(__builtin_shufflevector(bare.v, soft_stored(), 0, 1, 2, 3)) {}
   SOFT_MEMBER vec(T x, T y) : vec(x, y, T(0)) {}
-  SOFT_MEMBER vec(T x, T y, T z) : x(x), y(y), z(z) {}
+  SOFT_MEMBER vec(T x, T y, T z) : x(x), y(y), z(z), soft_rest(T(0)) {}
   SOFT_MEMBER vec(soft::part<T, 2> a, T z) : vec(a.at[0], a.at[1], z) {}
   SOFT_MEMBER vec(T x, soft::part<T, 2> a) : vec(x, a.at[0], a.at[1]) {}
 
   SOFT_MEMBER soft_stored whole() const {
     if (__builtin_is_constant_evaluated()) return soft_stored{soft::element(x), soft::element(y), soft::element(z)};
-    return d;
+    soft_wide all = d;
+    return __builtin_shufflevector(all, all, 0, 1, 2);
   }
   static SOFT_MEMBER vec spread(soft_stored v) {
     return vec(soft::value<T>(v[0]), soft::value<T>(v[1]), soft::value<T>(v[2]));

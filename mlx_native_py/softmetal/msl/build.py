@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from .workshop import Workshop
 
 MAX_THREADS = 1024
 SOURCE_NAME = "kernel.clcpp"
+_LOOP = re.compile(r"\b(for|while|do|goto)\b")
 # A constant whose value is worked out when the kernel is loaded would be code that runs outside of it.
 NO_CONSTRUCTORS = "-Werror=global-constructors"
 WHOLE = ("-Werror=undefined-inline", "-Werror=undefined-func-template")  # what only a whole source can show
@@ -187,6 +189,7 @@ def load(order: Order, workshop: Workshop, body: bytes) -> Executable | None:
         declined=found["declined"],
         image=image,
         whole=found["whole"],
+        has_loops=_LOOP.search(order.text()) is not None,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from threading import RLock
+from threading import Lock
 
 from ..cache import digest
 from ..program import CompileError, CompileOptions, Constant, Diagnostic, Executable, Kernel
@@ -22,6 +22,8 @@ from .preprocess import check_characters, closure_state, file_digest, preprocess
 from .record import Record, make_record
 from .translate import Translation, translate
 from .workshop import Workshop, workshop
+
+MOST_INSTANTIATIONS = 32  # that are checked when the library is made
 
 
 class _Kernels(Mapping[str, Kernel]):
@@ -62,13 +64,13 @@ class SourceLibrary:
         self._record = record
         self._key = key
         self._built: dict[str, Executable] = {}
-        self._lock = RLock()
+        self._locks: dict[str, Lock] = {}  # by build: different kernels are made side by side
 
     def build(self, name: str, constants: Mapping[int, bytes], *, checked: bool = False) -> Executable:
         """Compiles kernel `name` with constant values by index; raises CompileError, or KeyError for no such kernel."""
         order = Order(self._record, name, constants, checked, self._options.math_mode)
         key = order.key(self._key, self._shop.base_engine)
-        with self._lock:
+        with self._locks.setdefault(key, Lock()):
             if key not in self._built:
                 made = self._stored(order, key) or self._make(order, key)
                 if checked:
@@ -112,9 +114,15 @@ class SourceLibrary:
         return _at_constant(missing, self._translated())
 
     def _refusal(self, order: Order, failure: CompilerFailed | ImageRefused) -> Exception:
+        translation = self._translated()
         if isinstance(failure, ImageRefused):
-            return CompileError((_at_symbol(failure, order, self._translated()),))
-        return _refusal(failure, self._translated(), order.defines().count("\n") + 1, order.wanted)
+            return CompileError((_at_symbol(failure, order, translation),))
+        try:
+            # An instantiation that was not looked at before may be to blame.
+            _check_syntax(make_record(translation, {}, ()), translation, self._options, self._shop, _everything)
+        except CompileError as refused:
+            return refused
+        return _refusal(failure, translation, order.defines().count("\n") + 1, order.wanted)
 
 
 def _at_constant(missing: MissingConstant, translation: Translation) -> Diagnostic:
@@ -184,16 +192,21 @@ def _known(shop: Workshop, key: str) -> Record | None:
 
 
 def _checked(source: str, options: CompileOptions, path: str, shop: Workshop, key: str) -> Record:
-    """Translates the source and lets clang check it with every instantiation."""
+    """Translates the source and lets clang check it, with every instantiation if those are few.
+
+    Each of many is checked when its kernel is asked for.
+    """
     done = preprocess(source, options, path, shop.toolchain)
     translation = translate(done.text, Positions(source, path, options.include_paths))
     record = make_record(translation, closure_state(source, options, done.files), done.warnings)
-    if len(record.entries) == 1 and not record.constants and not any(p.kind == "instantiation" for p in record.pieces):
+    instantiations = sum(piece.kind == "instantiation" for piece in record.pieces)
+    if len(record.entries) == 1 and not record.constants and not instantiations:
         _compile_at_once(
             Order(record, next(iter(record.entries)), {}, False, options.math_mode, True), translation, shop, key
         )
     else:
-        _check_syntax(record, translation, options, shop)
+        few = instantiations <= MOST_INSTANTIATIONS
+        _check_syntax(record, translation, options, shop, _everything if few else _no_instantiation)
     return record
 
 
@@ -210,18 +223,28 @@ def _compile_at_once(order: Order, translation: Translation, shop: Workshop, key
     shop.store.put_record(order.key(_version(key, order.record), shop.base_engine), body)
 
 
-def _check_syntax(record: Record, translation: Translation, options: CompileOptions, shop: Workshop) -> None:
+def _check_syntax(
+    record: Record,
+    translation: Translation,
+    options: CompileOptions,
+    shop: Workshop,
+    wanted: Callable[[Piece | Segment], bool],
+) -> None:
     before = check_defines(record)
     flags = shop.flags(options.math_mode)
     with shop.store.scratch() as folder:
         file = folder / SOURCE_NAME
-        file.write_text(f"{before}\n{assemble(record.pieces, _everything)}\n")
+        file.write_text(f"{before}\n{assemble(record.pieces, wanted)}\n")
         arguments = [*flags, "-include-pch", str(shop.precompiled(flags)), *WHOLE, "-ferror-limit=20"]
         try:
             shop.toolchain.run(shop.toolchain.check_syntax(file, arguments))
         except CompilerFailed as failure:
-            raise _refusal(failure, translation, before.count("\n") + 1, _everything) from None
+            raise _refusal(failure, translation, before.count("\n") + 1, wanted) from None
 
 
 def _everything(part: Piece | Segment) -> bool:
     return True
+
+
+def _no_instantiation(part: Piece | Segment) -> bool:
+    return part.kind != "instantiation"

@@ -37,7 +37,8 @@ def _mark(unit: Unit, index: int, body: int) -> None:
     while unit.tokens.text[first - 1].startswith("#"):
         first -= 1
     if first == index:
-        unit.out[index] = f"SOFT_LOOP {unit.out[index]}"
+        before = unit.out[index].removesuffix(unit.tokens.text[index])
+        unit.out[index] = f"{before} SOFT_LOOP {unit.tokens.text[index]}"
     else:
         unit.out[first - 1] += " SOFT_LOOP"
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from .arguments import declared_name, split
 from .lexer import close_angle, is_name
 from .scopes import Declaration, walk
 from .spaces import SPACES
 from .unit import Unit
 
+_MATH_PRAGMA = re.compile(r"#\s*pragma\s+METAL\s+fp\b")
 _BEHIND_A_VARIABLE = frozenset({"=", ";", ",", "[", "{", "(", ":"})
 _TYPE_MARKS = frozenset({"::", "*", "&", "<", ">", ">>", ","})
 _NO_TYPES = frozenset({"return", "else", "case", "do", "sizeof"})
@@ -43,7 +46,19 @@ def speak_of_object(
             found = True
     if found:
         pointer = f"{'const ' if constant else ''}{SPACES[space]} {spelling} *"
-        unit.out[function.body[0]] += f" {pointer} const soft_this = ({pointer}) this ;"
+        _begin(unit, function.body[0], f"{pointer} const soft_this = ({pointer}) this ;")
+
+
+def _begin(unit: Unit, brace: int, statement: str) -> None:
+    """Puts a statement at the start of a body, but behind the math pragmas, which must come first there."""
+    first = brace + 1
+    while _MATH_PRAGMA.match(unit.tokens.text[first]):
+        first += 1
+    if first == brace + 1:
+        unit.out[brace] += f" {statement}"
+    else:
+        apart = "\n" if unit.tokens.text[first].startswith("#") else " "
+        unit.out[first] = f" {statement}{apart}{unit.out[first]}"
 
 
 def _parameters(unit: Unit, function: Declaration) -> set[str]:

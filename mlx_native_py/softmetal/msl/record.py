@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ..data_types import DataType
 from ..program import Argument, Constant, Diagnostic
 from .closure import reach
-from .data_types import DataType
 from .emit import Piece, pieces
 from .translate import Translation
 

@@ -18,6 +18,7 @@ from ..toolchain import DEFAULT_LIMITS, INCLUDE, MATH, Engine, Limits, MathMode,
 from .identity import identity
 
 _RUNTIME = ("the runtime",)
+_ANNOUNCED = ("the announcement",)
 _LOG = logging.getLogger("mlx_native_py.softmetal")
 
 
@@ -93,7 +94,7 @@ class Workshop:
         with self._alone():
             if found := self._stored(wanted):
                 return found
-            self.announce("software Metal: preparing the compiler, once for this machine")
+            self._announce_once("software Metal: preparing the compiler, once for this machine")
             math = next(mode for mode, options in reversed(MATH.items()) if set(options) <= set(wanted))
             engines: tuple[Engine, ...] = ("fibers", "flat", "lanes")
             usual = [*(self.flags(math, engine) for engine in engines), self.flags(math, "flat", parallel=False)]
@@ -103,6 +104,12 @@ class Workshop:
                 if not self._stored(_RUNTIME):
                     self._build_runtime()
                 return list(made)[0]
+
+    def _announce_once(self, message: str) -> None:
+        """Speaks of the set-up once for a machine, though another mode may need another header later."""
+        if self.store.record(self._key(_ANNOUNCED)) is None:
+            self.announce(message)
+            self.store.put_record(self._key(_ANNOUNCED), b"")
 
     def _precompile(self, flags: tuple[str, ...]) -> Path:
         with self.store.scratch() as folder:

@@ -1,0 +1,291 @@
+"""Jinja's sandbox under a budget: every loop, call and new value costs steps, and steps run out.
+
+Loops pay for their length before they start, literals and what is made a text of for their size as it would be written
+out, and whatever makes long values of short ones (`+ * % ** ~`, `join`, `replace`) before it does so. Filters and
+globals that templates of models do not use are not there. Not counted are comparisons and tests: one of them can take
+as long as its operands are large, but those were paid for, and time is looked at with every step.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache, lru_cache, wraps
+from typing import Any
+
+from ..extras import extra
+
+__all__ = ["Budget", "Limits", "Spent", "compiled", "running"]
+
+_FILTERS = """
+    abs attr capitalize count d default dictsort e escape first float groupby indent int items join last length list
+    lower map max min reject rejectattr replace reverse round safe select selectattr sort string title tojson trim
+    unique upper urlencode wordcount
+""".split()
+# Filters that look at no entry, and filters that hand entries on; the others make texts of them.
+_LOOKS = ("attr", "count", "d", "default", "first", "last", "length")
+_HAND_ON = "dictsort groupby items list map max min reject rejectattr reverse select selectattr sort unique".split()
+_GLOBALS = ("dict", "namespace", "range")
+_OURS = ("counted", "handed_on", "paid")
+_WIDTH = re.compile(r":[^}]*[\d{]")
+_LARGEST_NUMBER = 100_000
+_ENTRIES = 4  # of a list that is handed on, for one step
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a template may be and take."""
+
+    source: int = 1 << 16
+    """Characters of the template; compiling takes time and memory in proportion, and nothing else bounds it."""
+    steps: int = 300_000
+    """Turns of loops, calls and new values."""
+    characters: int = 32
+    """Characters that cost one step; steps x characters is also the longest prompt."""
+    seconds: float = 1.0
+    """Processor time."""
+    messages: int = 256
+    """How many messages have these steps and seconds; longer chats have more in proportion."""
+
+
+class Spent(Exception):
+    """The budget has run out."""
+
+
+class Budget:
+    """Steps that are left."""
+
+    def __init__(self, limits: Limits, messages: int) -> None:
+        scale = max(1.0, messages / limits.messages)
+        self.limits = limits
+        self._left = int(limits.steps * scale)
+        self._end = time.thread_time() + limits.seconds * scale
+
+    def spend(self, steps: int) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise Spent("takes too many steps")
+        if time.thread_time() > self._end:
+            raise Spent("takes too long")
+
+    def pay(self, value: Any, *, deep: bool = False) -> Any:
+        """Pays for a value by its length, or by its size when all in it is written out; answers the value."""
+        if deep or isinstance(value, (str, bytes, int)):
+            self.spend(1 + _size(value, self._left * self.limits.characters) // self.limits.characters)
+        else:
+            self.spend(1 + (len(value) // _ENTRIES if isinstance(value, (list, tuple, dict)) else 0))
+        return value
+
+
+_budget: ContextVar[Budget] = ContextVar("mlx_native_py_chat_budget")
+
+
+@contextmanager
+def running(limits: Limits, messages: int) -> Iterator[Budget]:
+    """A block in which templates may run."""
+    budget = Budget(limits, messages)
+    token = _budget.set(budget)
+    try:
+        yield budget
+    finally:
+        _budget.reset(token)
+
+
+@lru_cache(maxsize=4)
+def compiled(source: str) -> Any:
+    """The template, with its loops and values under the budget."""
+    env, jinja2 = _environment(), extra("jinja2")
+    nodes = jinja2.nodes
+    tree = env.parse(source)
+    for loop in list(tree.find_all(nodes.For)):
+        text = sum(len(data.data) for data in loop.find_all(nodes.TemplateData))
+        loop.iter = _through("counted", loop.iter, nodes.Const(1 + text // Limits.characters))
+    for parent in list(tree.find_all(nodes.Node)):
+        if parent.__class__.__name__ == "Filter" and parent.name in _OURS:
+            continue
+        for name, value in parent.iter_fields():
+            if isinstance(value, list):
+                setattr(parent, name, [_paid(each, parent) for each in value])
+            elif isinstance(value, nodes.Node):
+                setattr(parent, name, _paid(value, parent))
+    tree.set_environment(env)
+    return jinja2.Template.from_code(env, env.compile(tree), env.make_globals(None))
+
+
+def _paid(node: Any, parent: Any) -> Any:
+    """Literals pay for what they make, and so does what becomes a text or is sliced."""
+    nodes = extra("jinja2").nodes
+    if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice):
+        node = _through("handed_on", node)
+    literal = isinstance(node, (nodes.List, nodes.Dict)) or (isinstance(node, nodes.Tuple) and node.ctx == "load")
+    text = isinstance(parent, (nodes.Output, nodes.Concat)) and not isinstance(node, nodes.TemplateData)
+    return _through("paid", node) if literal or text or isinstance(node, nodes.Concat) else node
+
+
+def _through(name: str, node: Any, *arguments: Any) -> Any:
+    return extra("jinja2").nodes.Filter(node, name, list(arguments), [], None, None, lineno=node.lineno)
+
+
+def _size(value: Any, most: int) -> int:
+    """Characters of a value as it would be written out, counted up to `most`; an entry costs a step."""
+    total, waiting = 0, [value]
+    while waiting and total <= most:
+        each = waiting.pop()
+        if isinstance(each, (str, bytes)):
+            total += len(each)
+        elif isinstance(each, dict):
+            total += len(each) * Limits.characters
+            waiting += [*each.keys(), *each.values()]
+        elif isinstance(each, (list, tuple)):
+            total += len(each) * Limits.characters
+            waiting += each
+        elif isinstance(each, int):
+            total += each.bit_length() // 3
+    return total
+
+
+def _counted(value: Any, cost: int) -> Any:
+    """The length of a loop, paid for before it starts."""
+    if not hasattr(value, "__len__"):
+        value = list(value)
+    _budget.get().spend(len(value) * cost)
+    return value
+
+
+def _handed_on(value: Any) -> Any:
+    return _budget.get().pay(value)
+
+
+def _paid_in_full(value: Any) -> Any:
+    return _budget.get().pay(value, deep=True)
+
+
+def _check_arguments(function: Any, arguments: tuple[Any, ...], options: dict[str, Any], *, deep: bool) -> None:
+    """Pays for what a function is about to make, where that can be far more than it was given."""
+    budget = _budget.get()
+    for each in (*arguments, *options.values()):
+        if isinstance(each, int) and abs(each) > _LARGEST_NUMBER:
+            raise Spent(f"passes the number {each:.3e}")
+        budget.pay(each, deep=deep)
+    # Jinja wraps the methods that format.
+    name, own = getattr(function, "__name__", ""), getattr(getattr(function, "__wrapped__", function), "__self__", None)
+    given = [own, *arguments] if isinstance(own, str) else list(arguments)
+    texts = [each for each in given if isinstance(each, str)]
+    if name in ("replace", "do_replace") and len(texts) > 2:
+        budget.spend(texts[0].count(texts[1]) * len(texts[2]) // budget.limits.characters)
+    elif name in ("join", "do_join", "sync_do_join"):
+        parts = next((each for each in given if isinstance(each, (list, tuple, dict))), ())
+        separator = max(map(len, [*texts, *map(str, options.values())]), default=0)
+        budget.pay(parts, deep=True)
+        budget.spend(separator * len(parts) // budget.limits.characters)
+    elif name == "do_indent":
+        width = max([4, *(each for each in given if isinstance(each, int)), *map(len, texts[1:])])
+        budget.spend(width * texts[0].count("\n") // budget.limits.characters if texts else 0)
+    elif name in ("format", "format_map"):
+        _check_format(own, (*arguments, *options.values()))
+
+
+def _check_format(form: Any, arguments: tuple[Any, ...]) -> None:
+    # A width makes any length out of nothing, and may come out of another field.
+    if not isinstance(form, str) or _WIDTH.search(form):
+        raise Spent("formats with widths, which is not allowed")
+    for each in arguments:
+        for _ in range(form.count("{")):
+            _budget.get().pay(each, deep=True)
+
+
+def _check_operator(operator: str, left: Any, right: Any) -> None:
+    budget = _budget.get()
+    a, b = (_size(each, budget.limits.steps * budget.limits.characters) for each in (left, right))
+    size = a + b
+    if operator == "*" and isinstance(right, int) and not isinstance(left, int):
+        size = a * max(right, 0)
+    elif operator == "*" and isinstance(left, int) and not isinstance(right, int):
+        size = b * max(left, 0)
+    elif operator == "**" and isinstance(right, int):
+        size = max(a, 1) * abs(right)
+    elif operator == "%" and isinstance(left, str):
+        # A width in a format makes any length out of nothing.
+        if any(mark in left for mark in "0123456789*"):
+            raise Spent("formats with widths, which is not allowed")
+        size = a + left.count("%") * b
+    budget.spend(1 + size // budget.limits.characters)
+
+
+def _tojson(
+    value: Any, ensure_ascii: bool = False, indent: int | None = None, separators: Any = None, sort_keys: bool = False
+) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _raise_exception(message: str) -> None:
+    raise extra("jinja2").TemplateError(message)
+
+
+def _strftime_now(form: str) -> str:
+    if len(form) > 100 or any(letter.isdecimal() for letter in form):
+        raise Spent("asks for a date in a form that is not allowed")
+    return datetime.now().strftime(form)
+
+
+def _metered(name: str, function: Any) -> Any:
+    """A filter that pays for what it takes and makes."""
+
+    @wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        budget = _budget.get()
+        if name in _LOOKS:
+            budget.spend(1)
+            return function(*arguments, **options)
+        _check_arguments(function, arguments, options, deep=name not in _HAND_ON)
+        return budget.pay(function(*arguments, **options))
+
+    return call
+
+
+@cache
+def _environment() -> Any:
+    base: Any = extra("jinja2.sandbox").ImmutableSandboxedEnvironment
+
+    class Sandbox(base):  # type: ignore[misc]
+        intercepted_binops = frozenset(base.default_binop_table)
+
+        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+            _check_operator(operator, left, right)
+            return super().call_binop(context, operator, left, right)
+
+        def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: B902, N805
+            _check_arguments(__obj, args, kwargs, deep=__obj is dict)
+            return _budget.get().pay(super().call(__context, __obj, *args, **kwargs))
+
+    # Without the optimiser, which would run filters while it compiles.
+    env = Sandbox(trim_blocks=True, lstrip_blocks=True, optimized=False, extensions=["jinja2.ext.loopcontrols"])
+    env.add_extension(_generation_tag())
+    known = {**env.filters, "tojson": _tojson}
+    env.filters = {name: _metered(name, known[name]) for name in _FILTERS}
+    env.filters |= {"counted": _counted, "handed_on": _handed_on, "paid": _paid_in_full}
+    env.globals = {name: env.globals[name] for name in _GLOBALS}
+    env.globals |= {"raise_exception": _raise_exception, "strftime_now": _strftime_now}
+    return env
+
+
+def _generation_tag() -> Any:
+    base: Any = extra("jinja2.ext").Extension
+
+    class Generation(base):  # type: ignore[misc]
+        """`{% generation %}` marks what an assistant wrote; in a prompt it is only its content."""
+
+        tags = {"generation"}
+
+        def parse(self, parser: Any) -> Any:
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+            return extra("jinja2").nodes.Scope(body, lineno=line)
+
+    return Generation

@@ -1,0 +1,68 @@
+"""Chat templates: messages to the text of a prompt, with a stranger's program that is not trusted.
+
+A template is code out of a model file. It runs in Jinja's immutable sandbox, which gives it no way to the machine, and
+under a budget (`sandbox`), which ends what would take too much time or memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...errors import InvalidArgument
+from ..extras import extra
+from .sandbox import Limits, Spent, compiled, running
+
+__all__ = ["ChatTemplate"]
+
+
+class ChatTemplate:
+    """A chat template, ready to write prompts.
+
+    >>> template = ChatTemplate("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}")
+    >>> template.render([{"role": "user", "content": "Hi"}])
+    '<user>Hi'
+    >>> ChatTemplate("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}").render([])
+    Traceback (most recent call last):
+    mlx_native_py.errors.InvalidArgument: the chat template takes too many steps
+    """
+
+    def __init__(self, source: str, *, limits: Limits | None = None) -> None:
+        self.source = source
+        self.limits = limits or Limits()
+        if len(source) > self.limits.source:
+            raise InvalidArgument(f"the chat template has {len(source)} characters, more than {self.limits.source}")
+        try:
+            self._template = compiled(source)
+        except extra("jinja2").TemplateSyntaxError as reason:
+            raise InvalidArgument(f"the chat template does not compile: line {reason.lineno}: {reason}") from None
+        # Python's own compiler has limits for what is nested.
+        except (RecursionError, MemoryError, SyntaxError, extra("jinja2").TemplateError) as reason:
+            raise InvalidArgument(f"the chat template does not compile: {reason}") from None
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = False,
+        tools: Sequence[Any] | None = None,
+        documents: Sequence[Any] | None = None,
+        **values: Any,
+    ) -> str:
+        """The prompt; `values` are further names that the template may know, such as `bos_token`."""
+        known = {**values, "messages": messages, "tools": tools, "documents": documents}
+        known["add_generation_prompt"] = add_generation_prompt
+        parts: list[str] = []
+        try:
+            with running(self.limits, len(messages)) as budget:
+                for part in self._template.generate(known):
+                    budget.spend(1 + len(part) // budget.limits.characters)
+                    parts.append(part)
+        except Spent as reason:
+            raise InvalidArgument(f"the chat template {reason}") from None
+        except InvalidArgument:
+            raise
+        # A template can fail in any way that Python code can.
+        except Exception as reason:
+            raise InvalidArgument(f"the chat template refuses these messages: {reason}") from reason
+        return "".join(parts)

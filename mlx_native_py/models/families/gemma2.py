@@ -1,0 +1,91 @@
+"""Gemma 2: norms around every part, capped logits, and every other layer over a sliding window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ...encoder import CommandEncoder
+from ...memory.buffer import MlxBuffer
+from ...ops import gelu_mul, rms_norm, rms_norm_add, scalar_mul
+from ..cache import LayerCache, StepInputs
+from ..checkpoint import Checkpoint, Layer
+from ..rope import RotaryEmbedding
+from . import llama
+
+__all__ = ["Block", "MLP", "Model", "norm_plus"]
+
+POST_NORMS = {
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}
+"""What GGUF calls the norms of a layer."""
+
+
+def norm_plus(is_gguf: bool) -> float:
+    """Weights of norms are stored without their 1; GGUF's converter adds it."""
+    return 0.0 if is_gguf else 1.0
+
+
+class MLP(llama.MLP):
+    """The gated feed-forward network, with GELU."""
+
+    def gated(self, enc: CommandEncoder, gate: MlxBuffer, up: MlxBuffer) -> MlxBuffer:
+        return gelu_mul(enc, gate, up)
+
+
+class Block(llama.Block):
+    """One layer, with a norm before and after attention and feed-forward."""
+
+    mlp = MLP
+
+    def __init__(self, w: Layer, rope: RotaryEmbedding) -> None:
+        hidden, plus, self.eps = w.config.hidden_size, norm_plus(w.config.is_gguf), w.config.norm_eps
+        self.self_attn = self.attention(w, rope)
+        self.feed_forward = self.mlp(w)
+        self.input_layernorm = w.vector("input_layernorm", hidden, plus=plus)
+        self.post_attention_layernorm = w.vector("post_attention_layernorm", hidden, plus=plus)
+        self.pre_feedforward_layernorm = w.vector("pre_feedforward_layernorm", hidden, plus=plus)
+        self.post_feedforward_layernorm = w.vector("post_feedforward_layernorm", hidden, plus=plus)
+
+    def __call__(self, enc: CommandEncoder, x: MlxBuffer, inputs: StepInputs, cache: LayerCache) -> MlxBuffer:
+        h = rms_norm(enc, x, self.input_layernorm, eps=self.eps)
+        h = self.self_attn(enc, h, inputs, cache)
+        x = rms_norm_add(enc, h, x, self.post_attention_layernorm, eps=self.eps)
+        h = self.feed_forward(enc, rms_norm(enc, x, self.pre_feedforward_layernorm, eps=self.eps))
+        return rms_norm_add(enc, h, x, self.post_feedforward_layernorm, eps=self.eps)
+
+
+class Model(llama.Model):
+    """Gemma 2, whose embeddings are scaled and serve as the head too."""
+
+    block: ClassVar[type[llama.Block]] = Block
+    activations = ()
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "head_dim": 256,
+        "rms_norm_eps": 1e-6,
+        "attn_logit_softcapping": 50.0,
+        "final_logit_softcapping": 30.0,
+        "sliding_window": 4096,
+        "sliding_window_pattern": 2,
+        "tie_word_embeddings": True,
+    }
+    gguf_defaults: ClassVar[Mapping[str, Any]] = {"query_pre_attn_scalar": None}
+    gguf_names = POST_NORMS
+    layers_of_27b: ClassVar[int] = 46
+
+    @classmethod
+    def completed(cls, table: Mapping[str, Any], *, is_gguf: bool) -> dict[str, Any]:
+        found = super().completed(table, is_gguf=is_gguf)
+        # GGUF has no key for it: queries go by the size of a head, but in the largest model by the width of one.
+        width, heads = found.get("hidden_size"), found.get("num_attention_heads")
+        if is_gguf and found.get("num_hidden_layers") == cls.layers_of_27b and width and heads:
+            found["query_pre_attn_scalar"] = width // heads if type(width) is type(heads) is int else None
+        return found
+
+    def embedded(self, enc: CommandEncoder, tokens: MlxBuffer) -> MlxBuffer:
+        return scalar_mul(enc, super().embedded(enc, tokens), self.config.hidden_size**0.5)
+
+    def final_norm(self, checkpoint: Checkpoint) -> MlxBuffer:
+        return checkpoint.vector("norm", self.config.hidden_size, plus=norm_plus(self.config.is_gguf))

@@ -1,0 +1,45 @@
+"""Gemma 3: Gemma 2 with norms of heads instead of caps, and a rope of their own for the sliding layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ..checkpoint import Layer
+from ..rope import RotaryEmbedding
+from . import gemma2, qwen3
+
+__all__ = ["Attention", "Block", "Model"]
+
+
+class Attention(qwen3.Attention):
+    """Norms of heads come before the rope, and their weights without their 1."""
+
+    def __init__(self, w: Layer, rope: RotaryEmbedding) -> None:
+        super().__init__(w, rope, norm_plus=gemma2.norm_plus(w.config.is_gguf))
+
+
+class Block(gemma2.Block):
+    """One layer."""
+
+    attention = Attention
+
+
+class Model(gemma2.Model):
+    """The text part of Gemma 3: of six layers, five see a window and one sees everything."""
+
+    block = Block
+    layers_of_27b = 62
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "head_dim": 256,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 1_000_000.0,
+        "rope_local_base_freq": 10_000.0,
+        "sliding_window": 512,
+        "sliding_window_pattern": 6,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "vocab_size": 262_208,
+        "query_pre_attn_scalar": 256,
+        "tie_word_embeddings": True,
+    }

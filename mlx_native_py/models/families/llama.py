@@ -1,0 +1,159 @@
+"""Llama, and what is built like it: SmolLM2, Mistral."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from ...dtypes import DType
+from ...encoder import CommandEncoder
+from ...memory.buffer import MlxBuffer
+from ...ops import add, rms_norm, silu_mul, softcap
+from ..cache import KVCache, LayerCache, StepInputs
+from ..checkpoint import Checkpoint, Layer
+from ..rope import RotaryEmbedding
+
+__all__ = ["Attention", "Block", "MLP", "Model"]
+
+
+class Attention:
+    """Grouped-query attention with rotary positions."""
+
+    def __init__(self, w: Layer, rope: RotaryEmbedding) -> None:
+        config = w.config
+        self.n_heads, self.n_kv_heads, self.head_dim = config.n_heads, config.n_kv_heads, config.head_dim
+        self.scale, self.softcap = config.query_scale, config.attn_softcap
+        width, kv_width = self.n_heads * self.head_dim, self.n_kv_heads * self.head_dim
+        self.q_proj = w.linear("self_attn.q_proj", width, config.hidden_size)
+        self.k_proj = w.linear("self_attn.k_proj", kv_width, config.hidden_size)
+        self.v_proj = w.linear("self_attn.v_proj", kv_width, config.hidden_size)
+        self.o_proj = w.linear("self_attn.o_proj", config.hidden_size, width)
+        self.rope = rope
+
+    def __call__(self, enc: CommandEncoder, x: MlxBuffer, inputs: StepInputs, cache: LayerCache) -> MlxBuffer:
+        B, L, D = inputs.batch, inputs.queries, self.head_dim
+        q = self.q_proj(enc, x).reshape(B * L, self.n_heads, D)
+        k = self.k_proj(enc, x).reshape(B * L, self.n_kv_heads, D)
+        v = self.v_proj(enc, x).reshape(B, L, self.n_kv_heads, D)
+        q, k = self.turned(enc, q, k, inputs.positions)
+        cache.update(enc, k.reshape(v.shape), v, inputs)
+        q = q.reshape(B, L, self.n_heads, D)
+        out = cache.attend(enc, q, inputs, scale=self.scale, softcap=self.softcap)
+        return self.o_proj(enc, out.reshape(B * L, self.n_heads * D))
+
+    def turned(
+        self, enc: CommandEncoder, q: MlxBuffer, k: MlxBuffer, positions: MlxBuffer
+    ) -> tuple[MlxBuffer, MlxBuffer]:
+        """Queries and keys with their positions in them."""
+        return self.rope(enc, q, positions), self.rope(enc, k, positions)
+
+
+class MLP:
+    """The gated feed-forward network."""
+
+    def __init__(self, w: Layer) -> None:
+        hidden, wide = w.config.hidden_size, w.config.intermediate_size
+        self.gate_proj = w.linear("mlp.gate_proj", wide, hidden)
+        self.up_proj = w.linear("mlp.up_proj", wide, hidden)
+        self.down_proj = w.linear("mlp.down_proj", hidden, wide)
+
+    def __call__(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+        return self.down_proj(enc, self.gated(enc, self.gate_proj(enc, x), self.up_proj(enc, x)))
+
+    def gated(self, enc: CommandEncoder, gate: MlxBuffer, up: MlxBuffer) -> MlxBuffer:
+        return silu_mul(enc, gate, up)
+
+
+class Block:
+    """One layer."""
+
+    attention: ClassVar[type[Attention]] = Attention
+    mlp: ClassVar[type[MLP]] = MLP
+
+    def __init__(self, w: Layer, rope: RotaryEmbedding) -> None:
+        hidden, self.eps = w.config.hidden_size, w.config.norm_eps
+        self.self_attn = self.attention(w, rope)
+        self.feed_forward = self.mlp(w)
+        self.input_layernorm = w.vector("input_layernorm", hidden)
+        self.post_attention_layernorm = w.vector("post_attention_layernorm", hidden)
+
+    def __call__(self, enc: CommandEncoder, x: MlxBuffer, inputs: StepInputs, cache: LayerCache) -> MlxBuffer:
+        h = rms_norm(enc, x, self.input_layernorm, eps=self.eps)
+        x = add(enc, x, self.self_attn(enc, h, inputs, cache))
+        h = rms_norm(enc, x, self.post_attention_layernorm, eps=self.eps)
+        return add(enc, x, self.feed_forward(enc, h))
+
+
+class Model:
+    """A decoder of text: tokens to hidden states, hidden states to logits."""
+
+    block: ClassVar[type[Block]] = Block
+    activations: ClassVar[tuple[str, ...]] = ("silu", "swish")
+    """What config.json may call the one that is used; empty where it is not asked."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """What config.json may leave out."""
+    gguf_defaults: ClassVar[Mapping[str, Any]] = {"rope_traditional": True}
+    gguf_names: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, checkpoint: Checkpoint, metadata: Mapping[str, Any]) -> None:
+        config = self.config = checkpoint.config
+        self.device, self.dtype = checkpoint.device, checkpoint.dtype
+        self.path: Path = checkpoint.file.path
+        self.metadata = metadata
+        """All that GGUF says, or config.json."""
+        self.embed_tokens = checkpoint.linear("embed_tokens", config.vocab_size, config.hidden_size)
+        full, local = checkpoint.rotary(config.rope), checkpoint.rotary(config.local_rope)
+        self.layers = [
+            self.block(Layer(checkpoint, f"layers.{index}."), local if sliding else full)
+            for index, sliding in enumerate(config.sliding)
+        ]
+        self.norm = self.final_norm(checkpoint)
+        tied = config.tie_embeddings or "lm_head" not in checkpoint
+        self.lm_head = self.embed_tokens if tied else checkpoint.linear("lm_head", *self.embedding_shape)
+
+    @classmethod
+    def completed(cls, table: Mapping[str, Any], *, is_gguf: bool) -> dict[str, Any]:
+        """A file's table with what it leaves out; null counts as left out."""
+        given = {key: value for key, value in table.items() if value is not None}
+        return {**cls.defaults, **(cls.gguf_defaults if is_gguf else {}), **given}
+
+    @property
+    def embedding_shape(self) -> tuple[int, int]:
+        return self.config.vocab_size, self.config.hidden_size
+
+    def final_norm(self, checkpoint: Checkpoint) -> MlxBuffer:
+        return checkpoint.vector("norm", self.config.hidden_size)
+
+    def __call__(self, enc: CommandEncoder, inputs: StepInputs, layers: Sequence[LayerCache]) -> MlxBuffer:
+        """The hidden states [batch * queries, hidden_size] of a step's tokens."""
+        x = self.embedded(enc, inputs.tokens)
+        for layer, cache in zip(self.layers, layers, strict=True):
+            x = layer(enc, x, inputs, cache)
+        return x
+
+    def embedded(self, enc: CommandEncoder, tokens: MlxBuffer) -> MlxBuffer:
+        return self.embed_tokens.rows(enc, tokens, self.dtype)
+
+    def logits(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+        """Of hidden states [..., hidden_size]."""
+        found = self.lm_head(enc, rms_norm(enc, x, self.norm, eps=self.config.norm_eps))
+        cap = self.config.final_softcap
+        return found if cap is None else softcap(enc, found, cap)
+
+    def make_cache(
+        self,
+        *,
+        batch: int = 1,
+        capacity: int = 256,
+        chunk: int = 512,
+        dtype: Any = None,
+        bits: Literal[8] | None = None,
+    ) -> KVCache:
+        """An empty cache for so many sequences; `dtype` is that of activations, or a smaller one."""
+        kind = self.dtype if dtype is None else DType.of(dtype)
+        options = {"batch": batch, "capacity": capacity, "chunk": chunk}
+        return KVCache(self.device, self.config, dtype=kind, bits=bits, **options)
+
+    def __repr__(self) -> str:
+        return f"<{self.config.model_type} of {self.config.n_layers} layers, {self.path.name}>"

@@ -1,0 +1,48 @@
+"""Qwen 3: Llama with a norm of each head's queries and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ...encoder import CommandEncoder
+from ...memory.buffer import MlxBuffer
+from ...ops import head_norm_rope
+from ..checkpoint import Layer
+from ..rope import RotaryEmbedding
+from . import llama
+
+__all__ = ["Attention", "Block", "Model"]
+
+
+class Attention(llama.Attention):
+    """Norms of heads come before the rope."""
+
+    def __init__(self, w: Layer, rope: RotaryEmbedding, norm_plus: float = 0.0) -> None:
+        super().__init__(w, rope)
+        self.eps = w.config.norm_eps
+        self.q_norm = w.vector("self_attn.q_norm", self.head_dim, plus=norm_plus)
+        self.k_norm = w.vector("self_attn.k_norm", self.head_dim, plus=norm_plus)
+
+    def turned(
+        self, enc: CommandEncoder, q: MlxBuffer, k: MlxBuffer, positions: MlxBuffer
+    ) -> tuple[MlxBuffer, MlxBuffer]:
+        options = self.rope.options
+        return (
+            head_norm_rope(enc, q, self.q_norm, positions, eps=self.eps, **options),
+            head_norm_rope(enc, k, self.k_norm, positions, eps=self.eps, **options),
+        )
+
+
+class Block(llama.Block):
+    """One layer."""
+
+    attention = Attention
+
+
+class Model(llama.Model):
+    """Qwen3."""
+
+    block = Block
+    defaults: ClassVar[Mapping[str, Any]] = {"rope_theta": 1_000_000.0, "use_sliding_window": False}
+    gguf_defaults: ClassVar[Mapping[str, Any]] = {}

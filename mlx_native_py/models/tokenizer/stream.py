@@ -1,0 +1,92 @@
+"""Text out of tokens that come one by one: whole characters only, and nothing of a stop string."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Sequence
+
+from ...errors import InvalidArgument
+
+__all__ = ["StopStrings", "TextStream"]
+
+
+class StopStrings:
+    """Lets text through up to the first stop string, and holds back what may become one.
+
+    >>> stops = StopStrings(["END"])
+    >>> stops.add("so E"), stops.add("asy E"), stops.add("ND of it"), stops.found
+    ('so ', 'Easy ', '', 'END')
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        if isinstance(stops, str):
+            stops = [stops]
+        if not all(isinstance(stop, str) and stop for stop in stops):
+            raise InvalidArgument(f"stop is {list(stops)!r}, expected texts of at least one character")
+        self.found: str | None = None
+        self._stops = tuple(stops)
+        self._held = ""
+
+    def add(self, text: str) -> str:
+        """More text; answers what is certain now."""
+        if self.found is not None:
+            return ""
+        text = self._held + text
+        # What is complete first counts, however the text was cut on its way here.
+        ends = [(at + len(stop), at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
+        if ends:
+            _, at, self.found = min(ends)
+            self._held = ""
+            return text[:at]
+        held = max((_overlap(text, stop) for stop in self._stops), default=0)
+        self._held = text[len(text) - held :]
+        return text[: len(text) - held]
+
+    def finish(self) -> str:
+        """What was held back and turned out to be text."""
+        rest, self._held = self._held, ""
+        return rest
+
+
+def _overlap(text: str, stop: str) -> int:
+    """How much of the end of `text` is the beginning of `stop`."""
+    return next((size for size in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:size])), 0)
+
+
+class TextStream:
+    """Text that grows token by token; `piece` gives the bytes of a token.
+
+    >>> pieces = {1: b" caf", 2: b"\\xc3", 3: b"\\xa9"}
+    >>> stream = TextStream(pieces.__getitem__, stop=["\\n\\n"])
+    >>> [stream.add(token) for token in (1, 2, 3)], stream.finish(), stream.text
+    ([' caf', '', 'é'], '', ' café')
+    """
+
+    def __init__(self, piece: Callable[[int], bytes], *, stop: Sequence[str] = ()) -> None:
+        self._piece = piece
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._stops = StopStrings(stop)
+        self._parts: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """All text so far."""
+        return "".join(self._parts)
+
+    @property
+    def stop(self) -> str | None:
+        """The stop string that was found; nothing comes after it."""
+        return self._stops.found
+
+    def add(self, token: int) -> str:
+        """The text that this token makes certain; often none."""
+        return self._kept(self._stops.add(self._decoder.decode(self._piece(token))))
+
+    def finish(self) -> str:
+        """The rest, when no more tokens come; half a character becomes U+FFFD."""
+        last = self._stops.add(self._decoder.decode(b"", final=True))
+        return self._kept(last + self._stops.finish())
+
+    def _kept(self, text: str) -> str:
+        self._parts.append(text)
+        return text

@@ -1,0 +1,231 @@
+"""Text to tokens and back, with the vocabulary that came with the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, overload
+
+from ...errors import InvalidArgument
+from ...json_fields import read_table
+from ..chat import ChatTemplate
+from .bpe import byte_level_bpe
+from .core import CoreEncoder, ends_of, open_core, pieces_of, word_pieces
+from .pieces import Pieces, spell_bytes, spell_sentence_piece, spell_word_piece
+from .spm import SentencePieces
+from .stream import TextStream
+from .vocabulary import GgufVocabulary, Kind
+
+__all__ = ["Encoder", "Tokenizer"]
+
+
+class Encoder(Protocol):
+    """What turns text into tokens, without those that come before and behind every text."""
+
+    def encode(self, text: str, special: bool) -> list[int]: ...
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """The tokenizer of a model; names are those that users of mlx-lm know.
+
+    >>> metadata = {
+    ...     "tokenizer.ggml.model": "llama",
+    ...     "tokenizer.ggml.tokens": ["<unk>", "<s>", "</s>", "▁", "h", "i", "hi", "▁hi"],
+    ...     "tokenizer.ggml.token_type": [2, 3, 3, 1, 1, 1, 1, 1],
+    ...     "tokenizer.ggml.scores": [0.0, 0.0, 0.0, -4.0, -5.0, -6.0, -1.0, -2.0],
+    ...     "tokenizer.ggml.bos_token_id": 1,
+    ...     "tokenizer.ggml.eos_token_id": 2,
+    ... }
+    >>> tokenizer = Tokenizer.from_gguf(metadata)
+    >>> tokenizer.encode("hi hi"), tokenizer.decode([1, 7, 7]), tokenizer.ids_of("</s>")
+    ([1, 7, 7], 'hi hi', [2])
+    """
+
+    encoder: Encoder
+    pieces: Pieces
+    before: tuple[int, ...] = ()
+    """The tokens before every text."""
+    behind: tuple[int, ...] = ()
+    """The tokens behind every text."""
+    bos_token_id: int | None = None
+    eos_token_id: int | None = None
+    pad_token_id: int | None = None
+    eos_token_ids: frozenset[int] = frozenset()
+    """Every token that ends an answer."""
+    chat_template: str | None = None
+    _ids: dict[str, int] = field(init=False, repr=False, default_factory=dict)
+
+    @classmethod
+    def from_gguf(cls, metadata: Mapping[str, Any], *, path: Path | str = "metadata") -> Tokenizer:
+        """The tokenizer that the metadata of a GGUF file describes; `path` is for messages only."""
+        vocabulary = GgufVocabulary.read(metadata, path)
+        kind = vocabulary.text("model")
+        if kind not in _GGUF:
+            raise vocabulary.error("model", f"{kind!r:.60} is not supported; there are: {', '.join(_GGUF)}")
+        encoder, pieces, add_bos, add_eos = _GGUF[kind](vocabulary)
+        is_bert = kind == "bert"
+        bos = vocabulary.id("cls", "bos", name="[CLS]") if is_bert else vocabulary.id("bos")
+        eos = vocabulary.id("seperator", "separator", "eos", name="[SEP]") if is_bert else vocabulary.id("eos")
+        template = metadata.get("tokenizer.chat_template")
+        return cls(
+            encoder,
+            pieces,
+            (bos,) if bos is not None and vocabulary.flag("add_bos_token", add_bos) else (),
+            (eos,) if eos is not None and vocabulary.flag("add_eos_token", add_eos) else (),
+            bos,
+            eos,
+            vocabulary.id("padding"),
+            vocabulary.ends(),
+            template if isinstance(template, str) else None,
+        )
+
+    @classmethod
+    def from_file(cls, path: Path | str) -> Tokenizer:
+        """The tokenizer of a `tokenizer.json`, or of a folder with one.
+
+        `tokenizer_config.json`, `generation_config.json` and `chat_template.jinja` beside it count, too.
+        """
+        place = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
+        if not place.is_file():
+            raise InvalidArgument(f"{place} is not a file; expected a tokenizer.json")
+        core = open_core(place)
+        pieces = pieces_of(core, place)
+        before, behind = ends_of(core, place)
+        config = _table(place.with_name("tokenizer_config.json"))
+        bos = _token(core, config, "bos_token", "cls_token")
+        eos = _token(core, config, "eos_token", "sep_token")
+        pad = _token(core, config, "pad_token")
+        ends = {eos, *_numbers(_table(place.with_name("generation_config.json")).get("eos_token_id"))} - {None}
+        return cls(
+            CoreEncoder(core),
+            pieces,
+            tuple(before),
+            tuple(behind),
+            bos,
+            eos,
+            pad,
+            frozenset(end for end in ends if end is not None),
+            _template(config, place.with_name("chat_template.jinja")),
+        )
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.pieces.names)
+
+    def encode(self, text: str, *, special: bool = True, add_special_tokens: bool = True) -> list[int]:
+        """The tokens of a text.
+
+        `special` takes names of control tokens in the text for these tokens; say False for text of strangers.
+        `add_special_tokens` puts what the model wants before and behind, unless the text has it already.
+        """
+        if not isinstance(text, str):
+            raise InvalidArgument(f"encode: text is a {type(text).__name__}, expected a str")
+        tokens = self.encoder.encode(text, special)
+        if not add_special_tokens:
+            return tokens
+        before = [] if tuple(tokens[: len(self.before)]) == self.before else self.before
+        behind = [] if self.behind and tuple(tokens[-len(self.behind) :]) == self.behind else self.behind
+        return [*before, *tokens, *behind]
+
+    def decode(self, tokens: Iterable[int], *, special: bool = False) -> str:
+        """The text of tokens, without control tokens unless `special`; bytes that are no text become U+FFFD."""
+        return self.pieces.spelled(list(tokens), special=special).decode(errors="replace")
+
+    def stream(self, *, stop: Sequence[str] = (), special: bool = False) -> TextStream:
+        """Turns tokens that come one by one into text that goes on behind a prompt."""
+
+        def piece(token: int) -> bytes:
+            # Models have more rows than tokens, for the sake of round numbers, and may sample one of those.
+            is_known = token < self.vocab_size
+            return self.pieces.piece(token, special=special) if is_known else "\ufffd".encode()
+
+        return TextStream(piece, stop=stop)
+
+    def ids_of(self, *names: str) -> list[int]:
+        """The ids of tokens by their names in the vocabulary."""
+        if not self._ids:
+            self._ids.update((name, token) for token, name in reversed(list(enumerate(self.pieces.names))))
+        if missing := [name for name in names if name not in self._ids]:
+            raise InvalidArgument(f"{missing[0]!r} is not in the vocabulary of {self.vocab_size}")
+        return [self._ids[name] for name in names]
+
+    @overload
+    def apply_chat_template(self, messages: Any, *, tokenize: Literal[False], **values: Any) -> str: ...
+    @overload
+    def apply_chat_template(self, messages: Any, *, tokenize: Literal[True] = True, **values: Any) -> list[int]: ...
+    def apply_chat_template(self, messages: Any, *, tokenize: bool = True, **values: Any) -> str | list[int]:
+        """The prompt that the model's template makes of messages: `[{"role": "user", "content": "..."}]`.
+
+        `values` go to the template, such as `add_generation_prompt=True` and `tools`.
+        """
+        if self.chat_template is None:
+            raise InvalidArgument("the model has no chat template; encode a prompt instead")
+        names = {"bos_token": self.bos_token_id, "eos_token": self.eos_token_id, "pad_token": self.pad_token_id}
+        known = {key: self.pieces.names[token] for key, token in names.items() if token is not None}
+        text = ChatTemplate(self.chat_template).render(messages, **{**known, **values})
+        # The template has written what the model wants before and behind.
+        return self.encode(text, add_special_tokens=False) if tokenize else text
+
+
+_Parts = tuple[Encoder, Pieces, bool, bool]
+
+
+def _byte_level(vocabulary: GgufVocabulary) -> _Parts:
+    core, cut = byte_level_bpe(vocabulary)
+    return CoreEncoder(core), _pieces(vocabulary, vocabulary.names, spell_bytes), cut.add_bos, False
+
+
+def _sentence_pieces(vocabulary: GgufVocabulary) -> _Parts:
+    leads = vocabulary.flag("add_space_prefix", True)
+    return SentencePieces(vocabulary), _pieces(vocabulary, vocabulary.names, spell_sentence_piece, leads), True, False
+
+
+def _word_pieces(vocabulary: GgufVocabulary) -> _Parts:
+    core, names = word_pieces(vocabulary)
+    return CoreEncoder(core), _pieces(vocabulary, names, spell_word_piece, True), True, True
+
+
+def _pieces(
+    vocabulary: GgufVocabulary, names: Sequence[str], spell: Callable[[str], bytes], leads_with_space: bool = False
+) -> Pieces:
+    control = vocabulary.of_kind(Kind.CONTROL, Kind.UNKNOWN)
+    plain = frozenset([*control, *vocabulary.of_kind(Kind.USER_DEFINED)])
+    return Pieces(names, spell, plain, frozenset(control), leads_with_space)
+
+
+_GGUF: dict[str, Callable[[GgufVocabulary], _Parts]] = {
+    "gpt2": _byte_level,
+    "llama": _sentence_pieces,
+    "bert": _word_pieces,
+}
+
+
+def _table(path: Path) -> dict[str, Any]:
+    """What a JSON file says; nothing, if there is none."""
+    return read_table(path) if path.is_file() else {}
+
+
+def _token(core: Any, config: Mapping[str, Any], *roles: str) -> int | None:
+    for role in roles:
+        name = config.get(role)
+        text = name.get("content") if isinstance(name, dict) else name
+        if isinstance(text, str):
+            found: int | None = core.token_to_id(text)
+            return found
+    return None
+
+
+def _numbers(value: Any) -> list[int]:
+    return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, int)]
+
+
+def _template(config: Mapping[str, Any], beside: Path) -> str | None:
+    if beside.is_file():
+        return beside.read_text(encoding="utf-8", errors="replace")
+    found = config.get("chat_template")
+    if isinstance(found, list):
+        named = {each.get("name"): each.get("template") for each in found if isinstance(each, dict)}
+        found = named.get("default")
+    return found if isinstance(found, str) else None
