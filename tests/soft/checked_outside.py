@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlx_native_py.softmetal.checked import OutOfBounds, UninitialisedRead
+from mlx_native_py.softmetal.checked import OutOfBounds
 
 from .checked_programs import AB, SYNC, VARIABLE, Address, Part, Program, floats, zeros
 
@@ -398,61 +398,6 @@ ARRAYS_OUTSIDE = [
         OutOfBounds,
         ["read of 4 bytes by index -1 of array 'u'", "byte offset 252"],
         ("int(t) - 1", "t"),
-    ),
-]
-
-UNINITIALISED = [
-    Program(
-        "reading threadgroup memory before anybody wrote it",
-        VARIABLE + "b[i] = s[t] + a[i];",
-        AB,
-        UninitialisedRead,
-        ["read of 4 bytes at byte offset 0", "no thread of the threadgroup has written"],
-        ("b[i] = s", "s[t] = 1; b[i] = s"),
-        fields={"place.offset": 0, "access.thread": (0, 0, 0)},
-    ),
-    Program(
-        "reading what only half of the threads wrote",
-        VARIABLE + f"if (t < 32) s[t] = a[i]; {SYNC} b[i] = s[63 - t];",
-        AB,
-        UninitialisedRead,
-        ["byte offset 252"],
-        ("63 - t", "t % 32"),
-    ),
-    Program(
-        "adding to a threadgroup sum that nobody set",
-        "threadgroup float total[2];\nif (t == 0) total[1] += a[i];\nb[i] = 0;",
-        AB,
-        UninitialisedRead,
-        ["byte offset 4"],
-        ("+=", "="),
-    ),
-    Program(
-        "what another threadgroup has left",
-        VARIABLE + "if (g == 0) s[t] = a[i]; b[i] = s[t];",
-        (floats(128), zeros(128)),
-        UninitialisedRead,
-        ["of threadgroup (1, 0, 0)"],
-        ("if (g == 0) ", ""),
-        threads=128,
-    ),
-    Program(
-        "a threadgroup argument",
-        "b[i] = s[t];",
-        AB,
-        UninitialisedRead,
-        ["threadgroup memory 's'"],
-        ("b[i] = s", "s[t] = a[i]; b[i] = s"),
-        params=_ARG,
-        shared=[256],
-    ),
-    Program(
-        "a counter that starts at nothing",
-        "threadgroup atomic_uint c[1];\nif (t == 0) b[i] = ((threadgroup uint*)c)[0];",
-        AB,
-        UninitialisedRead,
-        ["byte offset 0"],
-        ("b[i] =", "atomic_store_explicit(c, 0, memory_order_relaxed), b[i] ="),
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""Checked mode: bounds, uninitialised reads, data races and missing barriers, reported as exceptions.
+"""Checked mode: bounds, data races and missing barriers, reported as exceptions.
 
 Kernels are compiled with callbacks before each load and store, and run on fibers. A checked device raises at
 `waitUntilCompleted()`, which is stricter than a GPU; the command buffer's `error()` carries the same report.
@@ -13,7 +13,6 @@ from .errors import (
     MissingBarrier,
     OutOfBounds,
     Place,
-    UninitialisedRead,
     combined,
 )
 from .hazards import HazardCheck
@@ -29,7 +28,6 @@ __all__ = [
     "MissingBarrier",
     "OutOfBounds",
     "Place",
-    "UninitialisedRead",
     "Window",
     "combined",
 ]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..program import Kernel
 from . import abi, intervals
 from .arrays import Locate
-from .errors import CheckedError, UninitialisedRead
+from .errors import CheckedError
 from .reports import Explainer
 
 REPORTS = 16
@@ -144,9 +144,7 @@ class DispatchCheck:
     def findings(self) -> list[CheckedError]:
         """What the runtime reported, explained."""
         explainer = Explainer(self._kernel, self._windows, self._launch, trapped_slot, self._locate)
-        found = [explainer.explain(report) for report in self._reports[: self._check.report_count]]
-        # Without a barrier a read may come before the write: the race says more.
-        return sorted(found, key=lambda finding: isinstance(finding, UninitialisedRead))
+        return [explainer.explain(report) for report in self._reports[: self._check.report_count]]
 
     def footprint(self) -> Footprint:
         """The bytes that the dispatch touched; inline bytes are nobody else's and are left out."""

@@ -2,7 +2,6 @@
 
 CheckedError           also RuntimeError   carries `others`: further findings of the same command buffer
 ├── OutOfBounds        also IndexError     an access outside what is bound
-├── UninitialisedRead                      threadgroup memory that no thread of the threadgroup has written
 ├── DataRace                               two threads of one dispatch, one writing, without order
 └── MissingBarrier                         two dispatches of one concurrent encoder, one writing, no barrier
 """
@@ -82,17 +81,6 @@ class OutOfBounds(CheckedError, IndexError):
             f"The access was not carried out and its threadgroup was abandoned. {advice}{shown(source)}"
         )
         self.kernel, self.access, self.place, self.array, self.source = kernel, access, place, array, source
-
-
-class UninitialisedRead(CheckedError):
-    """A thread reads threadgroup memory that no thread of its threadgroup has written."""
-
-    def __init__(self, kernel: str, access: Access, place: Place) -> None:
-        super().__init__(
-            f"kernel {kernel!r}: {access} at byte offset {place.offset} of {place}, which no thread of the threadgroup "
-            f"has written; {access.who}. Metal does not clear threadgroup memory: write it first."
-        )
-        self.kernel, self.access, self.place = kernel, access, place
 
 
 class DataRace(CheckedError):

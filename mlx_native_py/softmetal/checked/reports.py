@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..program import Kernel
 from . import abi
 from .arrays import Locate, OutsideArray, outside_array
-from .errors import Access, CheckedError, DataRace, OutOfBounds, Place, Position, UninitialisedRead
+from .errors import Access, CheckedError, DataRace, OutOfBounds, Place, Position
 
 if TYPE_CHECKING:
     from .dispatch import Window
@@ -70,8 +70,6 @@ class Explainer:
             return self._out_of_bounds(report, access, array)
         if report.kind == abi.OUTSIDE_ARRAY and array is not None:
             return self._outside_array(report, access, array)
-        if report.kind == abi.UNINITIALISED:
-            return UninitialisedRead(self._kernel.name, access, self._threadgroup_place(_signed(report.address)))
         thread = _position(report.other_thread) if report.other_known else None
         other = Access(_KINDS[report.other_access], 0, _position(report.other_group), thread)
         return self._race(report, access, other)

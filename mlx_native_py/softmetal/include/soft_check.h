@@ -4,8 +4,7 @@
 
 enum { SOFT_READ = 1, SOFT_WRITE = 2, SOFT_ATOMIC = 4 };
 enum { SOFT_DEVICE = 0, SOFT_THREADGROUP = 1, SOFT_PRIVATE = 2 };
-enum { SOFT_OUT_OF_BOUNDS = 1, SOFT_RACE_IN_GROUP = 2, SOFT_RACE_BETWEEN_GROUPS = 3 };
-enum { SOFT_OUTSIDE_ARRAY = 4, SOFT_UNINITIALISED = 5 };
+enum { SOFT_OUT_OF_BOUNDS = 1, SOFT_RACE_IN_GROUP = 2, SOFT_RACE_BETWEEN_GROUPS = 3, SOFT_OUTSIDE_ARRAY = 4 };
 enum { SOFT_BLOCK = 1024 };           // areas begin and end at multiples of this
 
 // Bytes that the dispatch may touch; sorted by start, without overlap.

@@ -67,15 +67,12 @@ template <unsigned BYTES, unsigned ACCESS> inline void touch(Worker &w, Block &b
   if (BYTES < 4 && block.shift) split_cells(block);
   Cell *cells = block.cells + (offset >> block.shift);
   unsigned count = block.shift ? (BYTES + 3) / 4 : BYTES, other = 0;
-  u32 conflict = 0, written = 0;
+  u32 conflict = 0;
   for (unsigned i = 0; i < count; i++) {
     unsigned kind;
-    if (ACCESS == SOFT_READ && cells[i].writer > written) written = cells[i].writer;
     if (u32 found = visit<ACCESS>(w, cells[i], block.space, kind)) conflict = found, other = kind;
   }
   Finding finding = {address, BYTES, site, ACCESS, other};
-  bool fresh = ACCESS == SOFT_READ && block.space == SOFT_THREADGROUP && written < w.first;
-  if (__builtin_expect(fresh, 0)) uninitialised(w, block, finding);
   if (__builtin_expect(conflict != 0, 0)) race_in_group(w, finding, conflict, block.space);
   if (__builtin_expect(block.atomics != nullptr, 0)) check_atomics(w, block, offset, BYTES, ACCESS, finding);
 }

@@ -85,18 +85,6 @@ void outside_array(Worker &w, const Finding &finding) {
   give_up(w, begin(w, finding, SOFT_OUTSIDE_ARRAY, current_lane->index));
 }
 
-// What earlier groups have left in threadgroup memory is nothing to rely on.
-void uninitialised(Worker &w, const Block &block, const Finding &finding) {
-  unsigned offset = finding.address % BLOCK;
-  for (unsigned i = offset; block.atomics && i < offset + finding.bytes; i++)
-    if (block.atomics->cells[i].writer >= w.first || block.atomics->cells[i].writer2 >= w.first) return;
-  Undisturbed hold;
-  soft_report report = begin(w, finding, SOFT_UNINITIALISED, current_lane->index);
-  lock(*w.check);
-  add(*w.check, report);
-  unlock(*w.check);
-}
-
 void race_in_group(Worker &w, const Finding &finding, u32 other_slice, unsigned) {
   Undisturbed hold;
   soft_report report = begin(w, finding, SOFT_RACE_IN_GROUP, current_lane->index);

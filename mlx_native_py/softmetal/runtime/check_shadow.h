@@ -125,7 +125,6 @@ struct Finding {
 [[noreturn]] void out_of_bounds(Worker &, const Finding &);
 [[noreturn]] void outside_private_array(Worker &, const Outside &);
 void outside_array(Worker &, const Finding &);  // comes back where nothing is outside of threadgroup memory
-void uninitialised(Worker &, const Block &, const Finding &);  // unless an atomic function has written there
 void race_in_group(Worker &, const Finding &, u32 other_slice, unsigned space);
 void race_between_groups(Worker &, const Finding &, u32 lane, u32 other_group);
 
