@@ -7,6 +7,7 @@ from ...encoder import CommandEncoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Output, op
+from ..rows import row_threads
 from ..support import SIMD, kernel, one_dtype, result, rows_of, shown
 
 __all__ = ["argsort", "sort", "top_k"]
@@ -82,11 +83,13 @@ def _sorted(enc: CommandEncoder, x: MlxBuffer, descending: bool) -> MlxBuffer:
 
 
 def _largest(enc: CommandEncoder, x: MlxBuffer, k: int) -> MlxBuffer:
-    """The first k items in descending order, [rows, k]: each round keeps the first k of every block."""
-    items = x
-    while items is x or items.shape[-1] > k:
-        items = _sort_blocks(enc, items, _block(items.shape[-1]), k, True)
-    return items
+    """The first k items in descending order, [rows, k]: chosen, and then sorted."""
+    rows, length = rows_of("top_k", "x", x)
+    items = enc.empty((rows, k), DType.U64)
+    pipeline = kernel(enc, "sort", f"top_items_{x.dtype}")
+    group = row_threads(pipeline, length, rows)
+    enc.dispatch(pipeline, x, Out(items), length, k, threadgroups=rows, group=group)
+    return _sort_blocks(enc, items, _block(k), k, True)
 
 
 def _sort_blocks(enc: CommandEncoder, source: MlxBuffer, block: int, keep: int, descending: bool) -> MlxBuffer:

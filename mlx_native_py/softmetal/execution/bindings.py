@@ -15,9 +15,7 @@ from .passes import Dispatch
 from .pipeline import SIMD_WIDTH, PipelineState
 from .residency import Resident
 
-_Words = ctypes.c_uint64 * SLOTS
-_Offsets = ctypes.c_uint32 * SLOTS
-_Dimensions = ctypes.c_uint32 * 9
+_Words = ctypes.c_uint64 * (2 * SLOTS)  # the addresses, then the lengths behind them
 _UNALIGNED = 63  # every argument's alignment divides 64, so only addresses with these bits need a look
 _UINT32_END = 1 << 32
 _UINT64_END = 1 << 64
@@ -30,12 +28,9 @@ class Bindings:
     """A launch being filled in; `dispatch` hands out copies of it."""
 
     __slots__ = (
-        "_addresses",
         "_device",
-        "_dimensions",
-        "_lengths",
-        "_offsets",
         "_launch",
+        "_words",
         "allocations",
         "bound",
         "dirty",
@@ -48,10 +43,7 @@ class Bindings:
     def __init__(self, device: DeviceState, launch: Launch | None = None) -> None:
         self._device = device
         self._launch = copied = _copy(launch or device.blank_launch)
-        self._addresses = _Words.from_buffer(copied, Launch.buffers.offset)
-        self._lengths = _Words.from_buffer(copied, Launch.lengths.offset)
-        self._offsets = _Offsets.from_buffer(copied, Launch.tg_offsets.offset)
-        self._dimensions = _Dimensions.from_buffer(copied, Launch.threads.offset)
+        self._words = _Words.from_buffer(copied, Launch.buffers.offset)
         self.allocations: list[Allocation | None] = [None] * SLOTS
         self.threadgroup: dict[int, int] = {}
         self.pipeline: PipelineState | None = None
@@ -74,8 +66,8 @@ class Bindings:
             offset = self._offset(offset, allocation, index)
         # The body of _put, written out because this is the most frequent call of all.
         address, bit = allocation.address + offset, 1 << index
-        self._addresses[index] = address
-        self._lengths[index] = allocation.length - offset
+        self._words[index] = address
+        self._words[SLOTS + index] = allocation.length - offset
         self.allocations[index] = allocation
         self.bound |= bit
         self.inline &= ~bit
@@ -87,8 +79,8 @@ class Bindings:
 
     def unbind(self, index: int) -> None:
         slot = self.slot(index)
-        self._addresses[slot] = self._device.zero_page.address
-        self._lengths[slot] = 0
+        self._words[slot] = self._device.zero_page.address
+        self._words[SLOTS + slot] = 0
         self.allocations[slot] = None
         self.bound &= ~(1 << slot)
         self.dirty = True
@@ -156,13 +148,13 @@ class Bindings:
                 f"kernel {pipeline.name}: a grid of {threads} threads; each dimension must be "
                 f"from 1 to {_UINT32_END - 1}, and all of them together fewer than 2**64 threads"
             )
-        _pack_dimensions(self._dimensions, 0, a, b, c, *groups, x, y, z)
+        _pack_dimensions(self._launch, Launch.threads.offset, a, b, c, *groups, x, y, z)
         launch = _copy(self._launch)
         return Dispatch(pipeline, launch, (x, y, z), a * b * c, tuple(self.allocations), resident, label, indirect)
 
     def _put(self, address: int, length: int, index: int) -> None:
-        self._addresses[index] = address
-        self._lengths[index] = length
+        self._words[index] = address
+        self._words[SLOTS + index] = length
         bit = 1 << index
         self.bound |= bit
         if address & _UNALIGNED:
@@ -200,10 +192,10 @@ class Bindings:
                 f"kernel {pipeline.name} may write {self._names(pipeline, wrong)}, which setBytes bound; bind a buffer"
             )
         for index, size in pipeline.sized:
-            if self._lengths[index] < size:
+            if self._words[SLOTS + index] < size:
                 raise InvalidValue(
                     f"kernel {pipeline.name} reads {size} bytes of {self._names(pipeline, 1 << index)}, "
-                    f"but only {self._lengths[index]} are bound"
+                    f"but only {self._words[SLOTS + index]} are bound"
                 )
         if self.unaligned & pipeline.needed:
             self._check_alignment(pipeline)
@@ -213,9 +205,9 @@ class Bindings:
 
     def _check_alignment(self, pipeline: PipelineState) -> None:
         for index, alignment in pipeline.aligned:
-            if self._addresses[index] % alignment:
+            if self._words[index] % alignment:
                 allocation = self.allocations[index]
-                offset = self._addresses[index] - allocation.address if allocation else 0
+                offset = self._words[index] - allocation.address if allocation else 0
                 raise InvalidValue(
                     f"kernel {pipeline.name}: offset {offset} of {self._names(pipeline, 1 << index)} "
                     f"is not a multiple of {alignment}, the alignment of its type"
@@ -232,7 +224,7 @@ class Bindings:
                     f"kernel {pipeline.name}: threadgroup argument '{name}' (index {slot}) has no length; "
                     "call setThreadgroupMemoryLength_atIndex_"
                 )
-            self._offsets[slot] = end
+            self._launch.tg_offsets[slot] = end
             end += length
         if end > self._device.profile.threadgroup_memory:
             raise InvalidValue(

@@ -163,6 +163,17 @@ class QueueState:
             self._finish_direct(work)
             return True
         try:
+            return self._claim_and_perform(work)
+        except BaseException as error:
+            if not work.claim and not work.progress:  # it was this thread that claimed it
+                if work.outcome is None:
+                    self._fail(work, error)
+                else:
+                    self._retire(work)
+            raise
+
+    def _claim_and_perform(self, work: CommandBufferState) -> bool:
+        try:
             work.claim.pop()
         except IndexError:
             return False
@@ -183,8 +194,8 @@ class QueueState:
 
     def _perform(self, work: CommandBufferState) -> None:
         """Everything that happens after commit. Whatever happens, nobody waits for ever."""
-        owner = self.order.get(work)
         try:
+            owner = self.order.get(work)
             work.kernel_start = time.monotonic()
             work.started = True
             work.call(work.scheduled_handlers, owner)
@@ -196,11 +207,16 @@ class QueueState:
             work.release()
             work.call(work.completed_handlers, owner)
         except BaseException as error:
-            now = time.monotonic()
-            work.outcome = Outcome(now, now, Failure(c.MTLCommandBufferErrorInternal, repr(error)))
-            work.handler_error = work.handler_error or error
-        finally:
+            self._fail(work, error)
+        else:
             self._retire(work)
+
+    def _fail(self, work: CommandBufferState, error: BaseException) -> None:
+        """Something that nobody foresaw ends the command buffer."""
+        now = time.monotonic()
+        work.outcome = Outcome(now, now, Failure(c.MTLCommandBufferErrorInternal, repr(error)))
+        work.handler_error = work.handler_error or error
+        self._retire(work)
 
     def _standing(self, work: CommandBufferState) -> Resident:
         return joined(*[residency.resident for residency in (*self.residency, *work.residency)])
