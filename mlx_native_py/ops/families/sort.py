@@ -1,4 +1,4 @@
-"""Rows in order: sorted values, the indices that sort, and the largest few."""
+"""Sorting along rows: sort, argsort and top-k."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ def _sort_blocks(enc: CommandEncoder, source: MlxBuffer, block: int, keep: int, 
     """The first `keep` items of each block, [rows, kept]; blocks that are kept whole end where the row ends."""
     rows, length = rows_of("sort", "x", source)
     blocks = -(-length // block)
-    made = length if keep == block else blocks * keep
-    items = enc.empty((rows, made), DType.U64)
+    count = length if keep == block else blocks * keep
+    items = enc.empty((rows, count), DType.U64)
     pipeline = kernel(enc, "sort", "sort_blocks_" + ("items" if source.dtype is DType.U64 else str(source.dtype)))
     enc.dispatch(
-        pipeline, source, Out(items), length, made, keep, descending, threadgroups=(blocks, rows), group=block // 2
+        pipeline, source, Out(items), length, count, keep, descending, threadgroups=(blocks, rows), group=block // 2
     )
     return items
 
@@ -112,13 +112,13 @@ def _block(length: int) -> int:
 
 def _write_indices(enc: CommandEncoder, items: MlxBuffer, out: MlxBuffer) -> None:
     pipeline = kernel(enc, "sort", "sorted_indices")
-    rows, made = items.shape
+    rows, count = items.shape
     k = out.shape[-1]
-    enc.dispatch(pipeline, items, Out(out), made, k, threads=(k, rows))
+    enc.dispatch(pipeline, items, Out(out), count, k, threads=(k, rows))
 
 
 def _write_values(enc: CommandEncoder, x: MlxBuffer, items: MlxBuffer, out: MlxBuffer) -> None:
     pipeline = kernel(enc, "sort", f"sorted_values_{x.dtype}")
-    rows, made = items.shape
+    rows, count = items.shape
     k = out.shape[-1]
-    enc.dispatch(pipeline, items, x, Out(out), x.shape[-1], made, k, threads=(k, rows))
+    enc.dispatch(pipeline, items, x, Out(out), x.shape[-1], count, k, threads=(k, rows))
