@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 
 from ..dtypes import DType
-from ..encoder import CommandEncoder, Out
+from ..encoder import Encoder, Out
 from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer
 from .support import kernel, shown
@@ -41,7 +41,7 @@ def contiguous(shape: Sequence[int]) -> list[int]:
 
 
 def strided_copy(
-    enc: CommandEncoder, x: MlxBuffer, out: MlxBuffer, axes: Sequence[Axis], starts: tuple[int, int] = (0, 0)
+    enc: Encoder, x: MlxBuffer, out: MlxBuffer, axes: Sequence[Axis], starts: tuple[int, int] = (0, 0)
 ) -> MlxBuffer:
     """Copies the elements of `axes`, the last one innermost, from places in `x` to places in `out`.
 
