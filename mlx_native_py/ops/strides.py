@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 
 from ..dtypes import DType
-from ..encoder import CommandEncoder, Out
+from ..encoder import Encoder, Out
 from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer
 from .support import kernel, shown
@@ -41,16 +41,17 @@ def contiguous(shape: Sequence[int]) -> list[int]:
 
 
 def strided_copy(
-    enc: CommandEncoder, x: MlxBuffer, out: MlxBuffer, axes: Sequence[Axis], starts: tuple[int, int] = (0, 0)
+    enc: Encoder, x: MlxBuffer, out: MlxBuffer, axes: Sequence[Axis], starts: tuple[int, int] = (0, 0)
 ) -> MlxBuffer:
     """Copies the elements of `axes`, the last one innermost, from places in `x` to places in `out`.
 
     Where `out` has more elements than the axes, those that are not among them stay.
     """
-    pipeline = kernel(enc, "layout", f"strided_copy_{8 * x.dtype.size}")
     source, target = as_bits(x), as_bits(out)
     written = Out(target) if math.prod(count for count, _, _ in axes) >= out.size else target
     outer, inner = _joined(axes)
+    constants: dict[int | str, bool] = {"SIDE_BY_SIDE": inner[-1][1:] == (1, 1)}
+    pipeline = kernel(enc, "layout", f"strided_copy_{8 * x.dtype.size}", constants)
     for start_in, start_out in _places(outer, starts):
         counts, strides_in, strides_out = zip(*inner, strict=True)
         place = struct.pack("4I10q", *counts, *strides_in, *strides_out, start_in, start_out)
@@ -60,20 +61,20 @@ def strided_copy(
 
 def _joined(axes: Sequence[Axis]) -> tuple[list[Axis], list[Axis]]:
     """The same elements with as few axes as can be: those that take a launch for each step, and the kernel's four."""
-    found: list[Axis] = []
+    merged: list[Axis] = []
     for count, step_in, step_out in axes:
         if count == 1:
             continue
-        if found:
-            above, above_in, above_out = found[-1]
+        if merged:
+            above, above_in, above_out = merged[-1]
             follows = (above_in, above_out) == (count * step_in, count * step_out)
             if follows and above * count < _LONGEST:
-                found[-1] = (above * count, step_in, step_out)
+                merged[-1] = (above * count, step_in, step_out)
                 continue
-        found.append((count, step_in, step_out))
-    missing = max(0, _AXES - len(found))
-    found = [(1, 0, 0)] * missing + found
-    return found[:-_AXES], found[-_AXES:]
+        merged.append((count, step_in, step_out))
+    missing = max(0, _AXES - len(merged))
+    merged = [(1, 0, 0)] * missing + merged
+    return merged[:-_AXES], merged[-_AXES:]
 
 
 def _places(outer: Sequence[Axis], starts: tuple[int, int]) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...encoder import CommandEncoder
+from ...encoder import Encoder
 from ...errors import InvalidArgument
 from ...json_fields import read_table
 from ...memory.buffer import Array, MlxBuffer
@@ -28,7 +28,7 @@ class LayerNorm:
         hidden, self.eps = w.config.hidden_size, w.config.norm_eps
         self.weight, self.bias = w.vector(name, hidden), w.vector(name, hidden, part="bias")
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+    def __call__(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
         return layer_norm(enc, x, self.weight, self.bias, eps=self.eps)
 
 
@@ -44,7 +44,7 @@ class Attention:
         self.value = w.linear("attention.self.value", hidden, hidden)
         self.dense = w.linear("attention.output.dense", hidden, hidden)
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
+    def __call__(self, enc: Encoder, x: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
         B, L, hidden = x.shape
         heads = (B, L, self.n_heads, self.head_dim)
         q, k, v = (part(enc, x).reshape(heads) for part in (self.query, self.key, self.value))
@@ -63,7 +63,7 @@ class Block:
         self.output = w.linear("output.dense", hidden, wide)
         self.output_norm = LayerNorm(w, "output.LayerNorm")
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
+    def __call__(self, enc: Encoder, x: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
         x = self.attention_norm(enc, add(enc, x, self.attention(enc, x, lengths)))
         h = self.output(enc, gelu(enc, self.intermediate(enc, x)))
         return self.output_norm(enc, add(enc, x, h))
@@ -110,7 +110,7 @@ class Model:
         pooling = next((name for code, name in _POOLINGS.items() if code == given.get("pooling_type")), "")
         return {**cls.defaults, "pooling": pooling, **given}
 
-    def __call__(self, enc: CommandEncoder, tokens: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
+    def __call__(self, enc: Encoder, tokens: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
         """Hidden states [batch, tokens, hidden_size]; of each row of tokens the first `lengths` count."""
         B, L = tokens.shape
         places = self.device.buffer(np.tile(np.arange(L, dtype=np.uint32), (B, 1)))
@@ -136,13 +136,13 @@ class Model:
             raise InvalidArgument(f"embed_ids: expected sequences of 1 to {longest} tokens, and at least one of them")
         if wrong := [token for each in sequences for token in each if not 0 <= token < vocab]:
             raise InvalidArgument(f"embed_ids: token {wrong[0]}, expected 0 to {vocab - 1}")
-        found = np.empty((len(sequences), self.config.hidden_size), np.float32)
+        vectors = np.empty((len(sequences), self.config.hidden_size), np.float32)
         # Sequences of about one length share a batch, so that little of it is padding.
         order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
         for first in range(0, len(order), batch_size):
             part = order[first : first + batch_size]
-            found[part] = self._embedded([sequences[index] for index in part], how)
-        return found
+            vectors[part] = self._embedded([sequences[index] for index in part], how)
+        return vectors
 
     def _embedded(self, sequences: Sequence[Sequence[int]], pooling: str) -> Array:
         """Pooling is a product: each sequence's row says how much every token counts."""
@@ -157,8 +157,8 @@ class Model:
         with device.command_encoder() as enc:
             x = self(enc, device.buffer(tokens), device.buffer(lengths))
             pooled = matmul(enc, device.buffer(shares), x)
-            found = l2_norm(enc, pooled.reshape(len(sequences), -1), eps=1e-24)
-        return found.numpy()
+            vectors = l2_norm(enc, pooled.reshape(len(sequences), -1), eps=1e-24)
+        return vectors.numpy()
 
     def __repr__(self) -> str:
         return f"<{self.config.model_type} of {self.config.n_layers} layers, {self.path.name}>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ...encoder import CommandEncoder
+from ...encoder import Encoder
 from ...memory.buffer import MlxBuffer
 from ...ops import gelu_mul, rms_norm, rms_norm_add, scalar_mul
 from ..cache import LayerCache, StepInputs
@@ -31,7 +31,7 @@ def norm_plus(is_gguf: bool) -> float:
 class MLP(llama.MLP):
     """The gated feed-forward network, with GELU."""
 
-    def gated(self, enc: CommandEncoder, gate: MlxBuffer, up: MlxBuffer) -> MlxBuffer:
+    def gated(self, enc: Encoder, gate: MlxBuffer, up: MlxBuffer) -> MlxBuffer:
         return gelu_mul(enc, gate, up)
 
 
@@ -49,7 +49,7 @@ class Block(llama.Block):
         self.pre_feedforward_layernorm = w.vector("pre_feedforward_layernorm", hidden, plus=plus)
         self.post_feedforward_layernorm = w.vector("post_feedforward_layernorm", hidden, plus=plus)
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer, inputs: StepInputs, cache: LayerCache) -> MlxBuffer:
+    def __call__(self, enc: Encoder, x: MlxBuffer, inputs: StepInputs, cache: LayerCache) -> MlxBuffer:
         h = rms_norm(enc, x, self.input_layernorm, eps=self.eps)
         h = self.self_attn(enc, h, inputs, cache)
         x = rms_norm_add(enc, h, x, self.post_attention_layernorm, eps=self.eps)
@@ -77,14 +77,14 @@ class Model(llama.Model):
 
     @classmethod
     def completed(cls, table: Mapping[str, Any], *, is_gguf: bool) -> dict[str, Any]:
-        found = super().completed(table, is_gguf=is_gguf)
+        complete = super().completed(table, is_gguf=is_gguf)
         # GGUF has no key for it: queries go by the size of a head, but in the largest model by the width of one.
-        width, heads = found.get("hidden_size"), found.get("num_attention_heads")
-        if is_gguf and found.get("num_hidden_layers") == cls.layers_of_27b and width and heads:
-            found["query_pre_attn_scalar"] = width // heads if type(width) is type(heads) is int else None
-        return found
+        width, heads = complete.get("hidden_size"), complete.get("num_attention_heads")
+        if is_gguf and complete.get("num_hidden_layers") == cls.layers_of_27b and width and heads:
+            complete["query_pre_attn_scalar"] = width // heads if type(width) is type(heads) is int else None
+        return complete
 
-    def embedded(self, enc: CommandEncoder, tokens: MlxBuffer) -> MlxBuffer:
+    def embedded(self, enc: Encoder, tokens: MlxBuffer) -> MlxBuffer:
         return scalar_mul(enc, super().embedded(enc, tokens), self.config.hidden_size**0.5)
 
     def final_norm(self, checkpoint: Checkpoint) -> MlxBuffer:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 
-from ...encoder import CommandEncoder, Out
+from ...encoder import Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
-from ..attention_arguments import Rows, sequence_lengths, source_rows
+from ..attention_arguments import CacheRows, sequence_lengths, source_rows
 from ..op import FLOATS, Count, op
 from ..support import check_dtype, check_shape, kernel, one_dtype, shown
 
@@ -21,7 +21,7 @@ _BLOCK = struct.Struct("<3Q7I4x")
 
 @op("cache[position + i] = new[i], or cache[(position + i) % capacity] in a ring", fn=())
 def kv_cache_copy(
-    enc: CommandEncoder,
+    enc: Encoder,
     keys: MlxBuffer,
     values: MlxBuffer,
     key_cache: MlxBuffer,
@@ -63,7 +63,7 @@ def kv_cache_copy(
 
 @op("q = round((x - bias) / scale), with a scale and a bias per group", (*FLOATS, "q8", "q4"), fn=())
 def kv_cache_quantize(
-    enc: CommandEncoder,
+    enc: Encoder,
     keys: MlxBuffer,
     values: MlxBuffer,
     key_cache: QuantizedRows,
@@ -111,7 +111,7 @@ def _plan(
     op: str,
     keys: MlxBuffer,
     values: MlxBuffer,
-    caches: list[Rows],
+    caches: list[CacheRows],
     position: Count,
     ring: bool,
     tokens_first: bool,

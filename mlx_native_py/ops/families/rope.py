@@ -1,4 +1,4 @@
-"""Rotary position embeddings: pairs of a head's values, turned by an angle that grows with the position."""
+"""Rotary position embeddings (RoPE): plain, at given positions, multi-section and two-dimensional."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import struct
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from ...encoder import CommandEncoder, Out
+from ...encoder import Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Output, op
-from ..positions import Places, Positions, axis_places, sequence_places, token_places, token_shape
+from ..positions import PositionLayout, Positions, axis_places, sequence_places, token_places, token_shape
 from ..rope_tables import checked_factors, frequencies, pair_count, section_axes, turn_table, turns, vision_frequencies
 from ..support import kernel, one_dtype, result, shown
 
@@ -34,7 +34,7 @@ class _Heads(NamedTuple):
 
 @op("(a, b) -> (a cos - b sin, a sin + b cos), angle = (offset + t) * scale * base^(-2i/dims) / factor")
 def rope(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     *,
     dims: int | None = None,
@@ -64,7 +64,7 @@ def rope(
 
 @op("rope of each token at its own position")
 def rope_at(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     positions: Positions,
     *,
@@ -85,7 +85,7 @@ def rope_at(
 
 @op("rope whose pairs take their positions from different axes")
 def rope_multi(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     positions: MlxBuffer,
     *,
@@ -111,7 +111,7 @@ def rope_multi(
 
 @op("rope of a head's first half by positions[0] and of its second half by positions[1]")
 def rope_2d(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     positions: MlxBuffer,
     *,
@@ -130,13 +130,13 @@ def rope_2d(
 
 
 def _launch(
-    enc: CommandEncoder,
+    enc: Encoder,
     name: str,
     x: MlxBuffer,
     out: Output,
     place: _Heads,
     where: MlxBuffer | bytes,
-    places: Places,
+    places: PositionLayout,
     table: bytes,
     block: int,
     *,

@@ -1,4 +1,4 @@
-"""The next token, drawn on the device."""
+"""Sampling of the next token from logits: temperature, top-k, top-p, min-p and repetition penalty."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import struct
 
 from ...dtypes import DType
-from ...encoder import CommandEncoder, Out
+from ...encoder import Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Count, Indices, Output, op
@@ -20,7 +20,7 @@ _TOP_P, _MIN_P = 1 << 32, 1 << 31  # what the kernel counts probabilities in
 
 @op("a token of softmax(logits / temperature), after penalty, top_k, top_p and min_p, and the log of its probability")
 def softmax_sample(
-    enc: CommandEncoder,
+    enc: Encoder,
     logits: MlxBuffer,
     *,
     temperature: float = 1.0,
@@ -76,7 +76,7 @@ def softmax_sample(
 
 
 def _prepared(
-    enc: CommandEncoder,
+    enc: Encoder,
     logits: MlxBuffer,
     history: Indices | None,
     history_length: Count | None,
@@ -84,11 +84,11 @@ def _prepared(
 ) -> MlxBuffer:
     """The logits as f32, [rows, length], with those of the history penalised."""
     rows, length = rows_of("softmax_sample", "logits", logits)
-    made = enc.empty((rows, length), DType.F32)
+    prepared = enc.empty((rows, length), DType.F32)
     pipeline = kernel(enc, "sampling", f"sample_logits_{logits.dtype}")
-    enc.dispatch(pipeline, logits, Out(made), logits.size, threads=logits.size)
+    enc.dispatch(pipeline, logits, Out(prepared), logits.size, threads=logits.size)
     if history is None:
-        return made
+        return prepared
     check_dtype("softmax_sample", "history", history, (DType.U32,))
     history_rows, capacity = rows_of("softmax_sample", "history", history)
     if history_rows != rows:
@@ -101,13 +101,13 @@ def _prepared(
         logits,
         history,
         lengths,
-        made,
+        prepared,
         penalty,
         length,
         stride,
         threads=(capacity, rows),
     )
-    return made
+    return prepared
 
 
 def _per_row(name: str, value: Count, rows: int) -> tuple[MlxBuffer | bytes, int]:
