@@ -47,10 +47,11 @@ def strided_copy(
 
     Where `out` has more elements than the axes, those that are not among them stay.
     """
-    pipeline = kernel(enc, "layout", f"strided_copy_{8 * x.dtype.size}")
     source, target = as_bits(x), as_bits(out)
     written = Out(target) if math.prod(count for count, _, _ in axes) >= out.size else target
     outer, inner = _joined(axes)
+    constants: dict[int | str, bool] = {"SIDE_BY_SIDE": inner[-1][1:] == (1, 1)}
+    pipeline = kernel(enc, "layout", f"strided_copy_{8 * x.dtype.size}", constants)
     for start_in, start_out in _places(outer, starts):
         counts, strides_in, strides_out = zip(*inner, strict=True)
         place = struct.pack("4I10q", *counts, *strides_in, *strides_out, start_in, start_out)
