@@ -28,6 +28,7 @@ __all__ = ["Level", "main", "measure"]
 LEVELS = ("eager", "replay", "icb")
 GROWTH = (100, 1_000, 10_000, 100_000)
 RANGES = (10, 100, 1_000, 10_000)
+_WARM_UP = 2  # rounds that are not counted: the first ones work out launches, ops and kernels's own functions
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,21 @@ def _way(level: str, device: MlxDevice, work: Workload) -> Encode:
     return graph.plan(indirect=level == "icb").encode
 
 
-def _seconds(device: MlxDevice, encode: Encode, rounds: int) -> float:
-    """The median time of encoding, without opening and closing the command buffer."""
+def _seconds(device: MlxDevice, encode: Encode, rounds: int, *, runs: bool) -> float:
+    """The median time of encoding, without opening and closing the command buffer.
+
+    What is committed retires, so that its results are used again by the next round, as in a program; `runs=False` is
+    for a device on which that would run the work.
+    """
     times = []
-    for _ in range(rounds):
+    for round_number in range(_WARM_UP + rounds):
         enc = device.command_encoder()
         begin = time.perf_counter()
         encode(enc)
-        times.append(time.perf_counter() - begin)
+        if round_number >= _WARM_UP:
+            times.append(time.perf_counter() - begin)
+        if runs:
+            enc.commit_and_wait()
         enc.discard()
     return median(times)
 
@@ -105,8 +113,8 @@ class _Devices:
         with self.counting.command_encoder() as enc:
             encode(enc)
         messages, dispatches = self.counts.total(), work(self.soft)[1].dispatch_count()
-        times = [_seconds(device, _way(level, device, work), rounds) for device in (self.free, self.soft)]
-        free, soft = (seconds / dispatches * 1e6 for seconds in times)
+        free = _seconds(self.free, _way(level, self.free, work), rounds, runs=True) / dispatches * 1e6
+        soft = _seconds(self.soft, _way(level, self.soft, work), rounds, runs=False) / dispatches * 1e6
         return Level(messages / dispatches, messages, enc.tally.barriers, free, soft)
 
     def levels(self, work: Workload, rounds: int) -> dict[str, dict[str, float]]:
@@ -137,7 +145,7 @@ def _growth(free: MlxDevice, rounds: int, sizes: Sequence[int]) -> dict[str, dic
     for size in sizes:
         for level, row in found.items():
             encode = _way(level, free, _trace(size))
-            row[str(size)] = _seconds(free, encode, max(3, rounds // (1 + size // 10_000))) / size * 1e6
+            row[str(size)] = _seconds(free, encode, max(3, rounds // (1 + size // 10_000)), runs=True) / size * 1e6
     return found
 
 
@@ -182,6 +190,17 @@ def _print_levels(levels: dict[str, dict[str, float]]) -> None:
         print(f"{name:20}{cells}{level['bookkeeping_us']:>10.3f}{level['soft_us']:>10.3f}")
 
 
+def _ratios(found: dict[str, Any]) -> dict[str, float]:
+    """Ours beside PyOpenCL's call with as many arguments, where that was measured."""
+    peer = found["peers"].get("PyOpenCL")
+    if not peer:
+        return {}
+    return {
+        "dispatch : PyOpenCL": found["levels"]["eager"]["bookkeeping_us"] / peer,
+        "op : PyOpenCL": found["model"]["levels"]["eager"]["bookkeeping_us"] / peer,
+    }
+
+
 def _print(found: dict[str, Any]) -> None:
     print(f"measured on this CPU ({platform.machine()}), medians of one run; says nothing about Apple hardware")
     for name, counts, levels in (
@@ -193,6 +212,8 @@ def _print(found: dict[str, Any]) -> None:
     print(f"{'three no-op calls':55}{found['floor_us']:>10.3f}")
     for name, us in found["peers"].items():
         print(f"{name:55}" + (f"{us:>10.3f}" if us is not None else "  not installed"))
+    for name, ratio in _ratios(found).items():
+        print(f"{name:55}{ratio:>10.2f}")
     for level, row in found["growth"].items():
         print(f"{level}, us a dispatch: " + ", ".join(f"{size}: {us:.4f}" for size, us in row.items()))
     print(
