@@ -1,4 +1,4 @@
-"""Element types: their sizes, names, and the bridges to numpy, ml_dtypes and MSL."""
+"""The table of element types: names here, in numpy, in MSL, in Metal's enumeration, and how they are packed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from .errors import InvalidArgument
 
-__all__ = ["DType", "DTypeLike", "narrowed"]
+__all__ = ["DType", "DTypeLike", "FLOATS", "narrowed"]
 
 
 class DType(Enum):
@@ -22,18 +22,18 @@ class DType(Enum):
     (DType.F16, True)
     """
 
-    F32 = "f32", np.float32, "float"
-    F16 = "f16", np.float16, "half"
-    BF16 = "bf16", ml_dtypes.bfloat16, "bfloat"
-    U8 = "u8", np.uint8, "uchar"
-    U16 = "u16", np.uint16, "ushort"
-    U32 = "u32", np.uint32, "uint"
-    U64 = "u64", np.uint64, "ulong"
-    I8 = "i8", np.int8, "char"
-    I16 = "i16", np.int16, "short"
-    I32 = "i32", np.int32, "int"
-    I64 = "i64", np.int64, "long"
-    BOOL = "bool", np.bool_, "bool"
+    F32 = "f32", np.float32, "float", 3, "f"
+    F16 = "f16", np.float16, "half", 16, "e"
+    BF16 = "bf16", ml_dtypes.bfloat16, "bfloat", 121, ""
+    U8 = "u8", np.uint8, "uchar", 49, "B"
+    U16 = "u16", np.uint16, "ushort", 41, "H"
+    U32 = "u32", np.uint32, "uint", 33, "I"
+    U64 = "u64", np.uint64, "ulong", 85, "Q"
+    I8 = "i8", np.int8, "char", 45, "b"
+    I16 = "i16", np.int16, "short", 37, "h"
+    I32 = "i32", np.int32, "int", 29, "i"
+    I64 = "i64", np.int64, "long", 81, "q"
+    BOOL = "bool", np.bool_, "bool", 53, "?"
 
     name_: str
     """The short name, as `str()` gives it."""
@@ -42,14 +42,20 @@ class DType(Enum):
     numpy: np.dtype[Any]
     mtl: str
     """The type's name in MSL."""
+    code: int
+    """Its MTLDataType; vectors of 2, 3 and 4 have the next three numbers."""
+    format: str
+    """Its character in the module `struct`; empty where it has none."""
 
-    def __new__(cls, name: str, scalar: type, mtl: str) -> DType:
+    def __new__(cls, name: str, scalar: type, mtl: str, code: int, form: str) -> DType:
         member = object.__new__(cls)
         member._value_ = name
         member.name_ = name
         member.numpy = np.dtype(scalar)
         member.size = member.numpy.itemsize
         member.mtl = mtl
+        member.code = code
+        member.format = form
         return member
 
     @classmethod
@@ -70,7 +76,7 @@ class DType(Enum):
 
     @property
     def is_float(self) -> bool:
-        return self.name_ in ("f32", "f16", "bf16")
+        return self in FLOATS
 
     def __str__(self) -> str:
         return self.name_
@@ -93,6 +99,7 @@ def narrowed(array: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[
 
 DTypeLike = DType | str | type | np.dtype[Any]
 """What `DType.of` takes."""
+FLOATS = (DType.F32, DType.F16, DType.BF16)
 _BY_NUMPY = {member.numpy: member for member in DType}
 _BY_NAME = {member.name_: member for member in DType} | {"bfloat16": DType.BF16}
 _KNOWN = ", ".join(_BY_NAME)

@@ -71,14 +71,15 @@ class InvalidArgument(MlxError, ValueError):
 
 
 class ModelFileError(MlxError, ValueError):
-    """A file is damaged, or of a kind that is not known: the field, its offset in the file, and what is wrong.
+    """A file is damaged, or of a kind that is not known: the field, its offset in the file if it has one, and what
+    is wrong.
 
     >>> str(ModelFileError("a.gguf", "version", 4, "9, expected 2 or 3"))
     'a.gguf: version (at byte 4): 9, expected 2 or 3'
     """
 
-    def __init__(self, path: Path | str, field: str, offset: int, message: str) -> None:
-        super().__init__(f"{path}: {field} (at byte {offset}): {message}")
+    def __init__(self, path: Path | str, field: str, offset: int | None, message: str) -> None:
+        super().__init__(f"{path}: {field}{'' if offset is None else f' (at byte {offset})'}: {message}")
         self.path = Path(path)
         self.field = field
         self.offset = offset

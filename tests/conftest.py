@@ -11,7 +11,7 @@ from typing import Any
 import hypothesis
 import pytest
 from lanes_report import LanesReport
-from selection import SoftGuard, absence, needs_soft, play_mac
+from selection import SoftGuard, absence, kinds, needs_soft, opened, play_mac
 from standin import PROFILES
 
 from mlx_native_py import settings, softmetal
@@ -49,6 +49,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if settings.current().soft_engine == "lanes":
         config.stash[LANES] = LanesReport()
     hypothesis.settings.load_profile("full" if config.getoption("--full") else "default")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "backend" in metafunc.fixturenames:
+        metafunc.parametrize("backend", kinds(metafunc), indirect=True)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -112,12 +117,12 @@ def pytest_testnodedown(node: Any) -> None:
         stash[LANES].add(*told["lanes"])
 
 
-@pytest.fixture(params=["soft", pytest.param("metal", marks=pytest.mark.metal)])
+@pytest.fixture
 def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     """Each kind of Metal in turn."""
-    opened = open_metal(request.param)
-    with opened.autorelease_pool():
-        yield opened
+    found = opened(request.param)
+    with found.autorelease_pool():
+        yield found
 
 
 @pytest.fixture

@@ -5,16 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
-from standin import PROFILES, Bridge, modules
+from standin import PROFILES, Bridge, install, modules
 
 from mlx_native_py import metal
 from mlx_native_py.errors import DeviceNotFound
 from mlx_native_py.metal import Backend, open_metal
 
-__all__ = ["SoftGuard", "absence", "needs_soft", "play_mac"]
+__all__ = ["MACS", "SoftGuard", "absence", "kinds", "needs_soft", "opened", "play_mac"]
 
 _FIXTURES = {"soft", "bridge"}
 _DEVICES = ("backend", "device")
@@ -53,6 +54,31 @@ class SoftGuard:
 
     def install(self) -> None:
         metal._open_soft = self.open_soft
+
+
+MACS = [pytest.param(name, marks=pytest.mark.soft) for name in sorted(PROFILES)]
+"""Values for a `backend` or `device` parameter: each Mac that the stand-in plays."""
+
+
+_PLAYED = ("test_encoder.py", "test_registry.py", "test_capture.py", "test_plans.py")
+
+
+def kinds(metafunc: pytest.Metafunc) -> list[Any]:
+    """The devices of a test: soft and metal, and for some files every played Mac; in the long run for all files."""
+    played = Path(metafunc.module.__file__).name in _PLAYED or metafunc.config.getoption("--full")
+    return ["soft", pytest.param("metal", marks=pytest.mark.metal), *(MACS if played else ())]
+
+
+@cache
+def _played(name: str) -> Backend:
+    with pytest.MonkeyPatch.context() as patch:
+        install(patch, PROFILES[name])
+        return open_metal("metal")
+
+
+def opened(kind: Any) -> Backend:
+    """The backend of a kind, or the one that a Mac's name in `PROFILES` stands for."""
+    return _played(kind) if kind in PROFILES else open_metal(kind)
 
 
 def play_mac(name: str) -> Bridge:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mlx_native_py.bench import soft, works
+from mlx_native_py.bench.harness import options, report
 
 pytestmark = pytest.mark.soft
 
@@ -26,7 +27,7 @@ def bench(request: pytest.FixtureRequest) -> soft._Bench:
 
 
 @pytest.mark.parametrize("work", SMALL, ids=lambda work: work.kernel)
-def test_kernels_are_right(bench: soft._Bench, work: works.Work, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_are_right(bench: soft._Bench, work: works.KernelWork, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each bench compares its result with numpy before it tells a time."""
     monkeypatch.setattr(soft, "_WARM_SECONDS", 0.0)
     row = bench.row(work)
@@ -48,6 +49,8 @@ def test_a_wrong_result_has_no_speed() -> None:
 
 
 def test_table(capsys: pytest.CaptureFixture[str]) -> None:
-    soft._print([soft.Row("work", "ms", 1.0, numpy=2.0, bar="<= 1", passed=False)])
+    chosen = options("soft", None).parse_args(["--strict"])
+    row = soft.EngineRow("work", "ms", 1.0, numpy=2.0, bar="<= 1", passed=False)
+    assert report(chosen, "says nothing about Apple hardware", [row], soft._columns()) == 1
     told = capsys.readouterr().out
     assert "says nothing about Apple hardware" in told and "NOT MET" in told

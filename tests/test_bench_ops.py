@@ -11,11 +11,14 @@ import pytest
 
 from mlx_native_py import MlxDevice, ops
 from mlx_native_py.bench import ops as bench
-from mlx_native_py.bench.ops_works import WORKS, Work
+from mlx_native_py.bench.harness import options, report
+from mlx_native_py.bench.ops_works import WORKS, OpWork
 from mlx_native_py.cli import main as cli
 
 pytestmark = pytest.mark.soft
-SMALL = Work("small", "add", lambda: [np.ones(64, np.float32)] * 2, np.add, lambda mx, a, b: a + b, flops=64, bar=True)
+SMALL = OpWork(
+    "small", "add", lambda: [np.ones(64, np.float32)] * 2, np.add, lambda mx, a, b: a + b, flops=64, bar=True
+)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +37,9 @@ def test_one_work(device: MlxDevice, capsys: pytest.CaptureFixture[str]) -> None
     row = bench._measure(SMALL, device, bench._peers(), rounds=2)
     assert row.ms >= row.gpu_ms > 0 and row.numpy_ms and row.gflop_per_s
     assert row.passed is None or row.passed == (row.ms < (row.mlx_ms or 0))
-    bench._print(device, [row, replace(row, mlx_ms=None, passed=False)])
+    rows = [row, replace(row, mlx_ms=None, passed=False)]
+    title = f"measured on {device.name}"
+    assert report(options("ops", None).parse_args([]), title, rows, bench._columns()) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0].startswith(f"measured on {device.name}") and told[3].endswith("NOT MET")
 
@@ -53,5 +58,5 @@ def test_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
 
 @pytest.mark.full
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.name)
-def test_every_work_is_right(device: MlxDevice, work: Work) -> None:
+def test_every_work_is_right(device: MlxDevice, work: OpWork) -> None:
     assert bench._measure(replace(work, timed=False), device, {}, rounds=1).ms > 0

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
-import importlib
-import json
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from .. import counters
 from ..models import Decoder, load, prompt_ids
 from .decode_numpy import NumpyLlama
+from .harness import Measured, library, options, report
 
-__all__ = ["Row", "main", "measure"]
+__all__ = ["EngineSpeed", "main", "measure"]
 
 _PROMPT = "The capital of France is"
 _LEAST_TPS, _MOST_CMD_BUFS, _MOST_MESSAGES = 15.0, 3.0, 60.0
 
 
 @dataclass(frozen=True)
-class Row:
+class EngineSpeed(Measured):
     """One engine over the same prompt; what does not apply to it, or is not installed, is None."""
 
     engine: str
@@ -34,22 +31,20 @@ class Row:
     tokens: int
     command_buffers_per_token: float | None = None
     messages_per_token: float | None = None
-    bar: str = ""
-    passed: bool | None = None
 
 
-def measure(name: str = "smollm2", tokens: int = 32, warm: int = 16) -> list[Row]:
+def measure(name: str = "smollm2", tokens: int = 32, warm: int = 16) -> list[EngineSpeed]:
     """All engines in one run; the first `warm` tokens of each are not timed."""
     model, tokenizer = load(name)
     prompt = prompt_ids(tokenizer, _PROMPT)
-    ours, made = _ours(model, prompt, warm, tokens)
+    ours, tokens_of_ours = _ours(model, prompt, warm, tokens)
     rows = [ours]
-    rows.append(_peer("numpy float32", _numpy(model, prompt) if NumpyLlama.fits(model) else None, made, warm))
-    rows.append(_peer("llama-cpp-python", _llama_cpp(str(model.path), prompt), made, warm))
+    rows.append(_peer("numpy float32", _numpy(model, prompt) if NumpyLlama.fits(model) else None, tokens_of_ours, warm))
+    rows.append(_peer("llama-cpp-python", _llama_cpp(str(model.path), prompt), tokens_of_ours, warm))
     return rows
 
 
-def _ours(model: Any, prompt: list[int], warm: int, tokens: int) -> tuple[Row, list[int]]:
+def _ours(model: Any, prompt: list[int], warm: int, tokens: int) -> tuple[EngineSpeed, list[int]]:
     cache = model.make_cache(capacity=-(-(len(prompt) + warm + tokens) // 256) * 256)
     decoder = Decoder(model, cache)
     decoder.prefill([prompt])
@@ -57,7 +52,7 @@ def _ours(model: Any, prompt: list[int], warm: int, tokens: int) -> tuple[Row, l
     def step() -> int:
         return decoder.step()[0][0]
 
-    made = [step() for _ in range(warm)]
+    first = [step() for _ in range(warm)]
     with counters.scope() as tally:
         timed, times = _timed(step, tokens)
     speed, cmd_bufs, messages = 1 / statistics.median(times), tally.cmd_bufs / tokens, decoder.plan.message_count
@@ -65,24 +60,24 @@ def _ours(model: Any, prompt: list[int], warm: int, tokens: int) -> tuple[Row, l
     passed = cmd_bufs <= _MOST_CMD_BUFS and messages <= _MOST_MESSAGES and (speed >= _LEAST_TPS or not is_soft)
     bar = f"<= {_MOST_CMD_BUFS:g} and <= {_MOST_MESSAGES:g}" + (f", >= {_LEAST_TPS:g} tokens/s" if is_soft else "")
     engine = f"this package, {model.device.backend.kind}"
-    return Row(engine, speed, None, tokens, cmd_bufs, float(messages), bar, passed), made + timed
+    return EngineSpeed(engine, speed, None, tokens, cmd_bufs, float(messages), bar=bar, passed=passed), first + timed
 
 
 def _timed(step: Callable[[], int], count: int) -> tuple[list[int], list[float]]:
-    made, times = [], []
+    tokens, times = [], []
     for _ in range(count):
         begin = time.perf_counter()
-        made.append(step())
+        tokens.append(step())
         times.append(time.perf_counter() - begin)
-    return made, times
+    return tokens, times
 
 
-def _peer(engine: str, step: Callable[[], int] | None, expected: list[int], warm: int) -> Row:
+def _peer(engine: str, step: Callable[[], int] | None, expected: list[int], warm: int) -> EngineSpeed:
     if step is None:
-        return Row(engine, None, None, 0)
-    made, times = _timed(step, len(expected))
-    same = next((at for at, (a, b) in enumerate(zip(made, expected, strict=True)) if a != b), len(made))
-    return Row(engine, 1 / statistics.median(times[warm:]), same, len(times) - warm)
+        return EngineSpeed(engine, None, None, 0)
+    tokens, times = _timed(step, len(expected))
+    same = next((at for at, (a, b) in enumerate(zip(tokens, expected, strict=True)) if a != b), len(tokens))
+    return EngineSpeed(engine, 1 / statistics.median(times[warm:]), same, len(times) - warm)
 
 
 def _numpy(model: Any, prompt: list[int]) -> Callable[[], int]:
@@ -100,43 +95,28 @@ def _numpy(model: Any, prompt: list[int]) -> Callable[[], int]:
 
 
 def _llama_cpp(path: str, prompt: list[int]) -> Callable[[], int] | None:
-    try:
-        llama = importlib.import_module("llama_cpp")
-    except ImportError:
+    llama = library("llama_cpp")
+    if llama is None or not path.endswith(".gguf"):
         return None
-    if not path.endswith(".gguf"):
-        return None
-    made = llama.Llama(path, n_ctx=1024, verbose=False).generate(prompt, temp=0.0, repeat_penalty=1.0)
-    return lambda: int(next(made))
+    stream = llama.Llama(path, n_ctx=1024, verbose=False).generate(prompt, temp=0.0, repeat_penalty=1.0)
+    return lambda: int(next(stream))
 
 
-def _print(name: str, rows: Sequence[Row]) -> None:
-    def cell(value: float | None) -> str:
-        return "-" if value is None else f"{value:.2f}"
-
-    print(f"decode of {name}, one sequence, greedy; the median of one run on this machine")
-    print(f"{'engine':24}{'tokens/s':>10}{'cmd bufs':>10}{'messages':>10}{'same':>8}  bar")
-    for row in rows:
-        verdict = "" if row.passed is None else ("  met" if row.passed else "  NOT MET")
-        missing = "  not installed, or cannot run this model" if row.tokens_per_s is None else ""
-        cells = (row.tokens_per_s, row.command_buffers_per_token, row.messages_per_token)
-        same = "-" if row.same_tokens is None else str(row.same_tokens)
-        print(f"{row.engine:24}{''.join(f'{cell(each):>10}' for each in cells)}{same:>8}  {row.bar}{verdict}{missing}")
+_COLUMNS: dict[str, Callable[[EngineSpeed], str | float | None]] = {
+    "engine": lambda row: row.engine,
+    "tokens/s": lambda row: row.tokens_per_s,
+    "cmd bufs": lambda row: row.command_buffers_per_token,
+    "messages": lambda row: row.messages_per_token,
+    "same": lambda row: None if row.same_tokens is None else str(row.same_tokens),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the table (or JSON); returns 1 where a bar is not met and `--strict` was given."""
-    parser = argparse.ArgumentParser(prog="mlx-native bench decode", description=__doc__)
+    parser = options("decode", __doc__, rounds=False)
     parser.add_argument("--model", default="smollm2", help="a path, an alias or a name on the hub (default: smollm2)")
     parser.add_argument("--tokens", type=int, default=32, help="tokens to time (default: 32)")
     parser.add_argument("--warm", type=int, default=16, help="tokens before them that are not timed (default: 16)")
-    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
-    parser.add_argument("--strict", action="store_true", help="exit with 1 where a bar is not met")
     chosen = parser.parse_args(argv)
-    rows = measure(chosen.model, chosen.tokens, chosen.warm)
-    if chosen.json:
-        json.dump([asdict(row) for row in rows], sys.stdout, indent=1)
-        print()
-    else:
-        _print(chosen.model, rows)
-    return int(chosen.strict and any(row.passed is False for row in rows))
+    title = f"decode of {chosen.model}, one sequence, greedy; the median of one run on this machine; -: not installed"
+    return report(chosen, title, measure(chosen.model, chosen.tokens, chosen.warm), _COLUMNS)

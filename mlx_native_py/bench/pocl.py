@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .works import Work
+from .works import KernelWork
 
 __all__ = ["Pocl", "open_pocl"]
 
@@ -26,7 +26,7 @@ class Pocl:
         self._program = cl.Program(self._context, resources.files(__package__).joinpath("pocl.cl").read_text()).build()
         self._kernels = {kernel.function_name for kernel in self._program.all_kernels()}
 
-    def run(self, work: Work, rounds: int) -> tuple[float, NDArray[np.float32]] | None:
+    def run(self, work: KernelWork, rounds: int) -> tuple[float, NDArray[np.float32]] | None:
         """Milliseconds, the median after one round that is not counted, and the result; None without such a kernel."""
         if work.kernel not in self._kernels:
             return None
@@ -42,7 +42,7 @@ class Pocl:
         self._cl.enqueue_copy(self._queue, result, arguments[work.output])
         return statistics.median(times[1:]) * 1e3, result
 
-    def _time(self, kernel: Any, work: Work) -> float:
+    def _time(self, kernel: Any, work: KernelWork) -> float:
         start = time.perf_counter()
         self._cl.enqueue_nd_range_kernel(self._queue, kernel, work.threads, work.group).wait()
         return time.perf_counter() - start

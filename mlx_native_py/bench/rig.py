@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,20 +13,9 @@ from ..errors import MlxError
 from ..metal import Backend
 from ..pipelines.compile_options import CompileOptions
 
-__all__ = ["Rig", "median_seconds"]
+__all__ = ["Rig"]
 
 Size = tuple[int, int, int]
-
-
-def median_seconds(work: Callable[[], object], rounds: int) -> float:
-    """The median wall time of `work`, after one round that is not counted."""
-    work()
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
 
 
 class Rig:
@@ -42,9 +30,9 @@ class Rig:
 
     def buffer(self, array: NDArray[Any]) -> Any:
         """A shared buffer with the bytes of `array`."""
-        made = self.device.newBufferWithLength_options_(array.nbytes, 0)
-        made.contents().as_buffer(array.nbytes)[:] = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
-        return made
+        buffer = self.device.newBufferWithLength_options_(array.nbytes, 0)
+        buffer.contents().as_buffer(array.nbytes)[:] = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+        return buffer
 
     def read(self, buffer: Any, dtype: Any) -> NDArray[Any]:
         """The contents of `buffer`, copied."""

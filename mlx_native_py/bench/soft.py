@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import platform
-import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +17,11 @@ from numpy.typing import NDArray
 from .. import settings
 from ..metal import open_metal
 from . import pocl, works
-from .rig import Rig, median_seconds
-from .works import Work
+from .harness import Measured, library, median_seconds, options, report
+from .rig import Rig
+from .works import KernelWork
 
-__all__ = ["Row", "main", "measure"]
+__all__ = ["EngineRow", "main", "measure"]
 
 _F32 = NDArray[np.float32]
 _WARM_SECONDS = 5.0  # for the device to settle on an engine
@@ -30,7 +29,7 @@ _COLUMNS = {"soft": "soft", "lanes": "lanes", "fibers": "fibers", "numpy": "nump
 
 
 @dataclass(frozen=True)
-class Row:
+class EngineRow(Measured):
     """One measured work: the device as it chooses, each engine by itself, peers in the same unit, and the bar."""
 
     work: str
@@ -42,8 +41,6 @@ class Row:
     mlx: float | None = None
     pocl: float | None = None
     gflops: float | None = None  # of the device as it chooses
-    bar: str = ""
-    passed: bool | None = None
 
 
 def _close(name: str, found: _F32, expected: _F32, tolerance: float = 1e-4) -> None:
@@ -52,21 +49,12 @@ def _close(name: str, found: _F32, expected: _F32, tolerance: float = 1e-4) -> N
         raise SystemExit(f"{name}: wrong result, relative error {error:.2e}; a wrong kernel has no speed")
 
 
-def _mlx() -> Any:
-    try:
-        import mlx.core as mx
-    except ImportError:
-        return None
-    mx.set_default_device(mx.cpu)
-    return mx
-
-
 class _Bench:
     """The engines and peers of one run."""
 
     def __init__(self, rounds: int, *, peers: bool = True, checked: bool = False) -> None:
         self.rounds = rounds
-        self.mlx: Any = _mlx() if peers else None
+        self.mlx: Any = library("mlx.core") if peers else None
         self.pocl = pocl.open_pocl() if peers else None
         self.source = resources.files(__package__).joinpath("soft.metal").read_text()
         engines = ("auto", "lanes", "fibers")
@@ -76,7 +64,7 @@ class _Bench:
         with settings.override(**changes):
             return Rig(open_metal("soft"), self.source)
 
-    def soft(self, work: Work, engine: str) -> float:
+    def soft(self, work: KernelWork, engine: str) -> float:
         """Milliseconds on an engine, after a look at the result."""
         rig = self.rigs[engine]
         buffers = [rig.buffer(a) if isinstance(a, np.ndarray) else a for a in work.arguments]
@@ -89,7 +77,7 @@ class _Bench:
             _warm(rig, work, run)
         return rig.median(work.kernel, buffers, work.threads, work.group, self.rounds) * 1e3
 
-    def peer(self, work: Work) -> float | None:
+    def peer(self, work: KernelWork) -> float | None:
         """Milliseconds on PoCL, after a look at the result."""
         found = self.pocl.run(work, self.rounds) if self.pocl is not None else None
         if found is None:
@@ -98,10 +86,12 @@ class _Bench:
         _close(f"{work.kernel} on PoCL", found[1].reshape(expected.shape), expected)
         return found[0]
 
-    def row(self, work: Work, bar: str = "", passed: Callable[[Row], bool | None] | None = None) -> Row:
+    def row(
+        self, work: KernelWork, bar: str = "", passed: Callable[[EngineRow], bool | None] | None = None
+    ) -> EngineRow:
         times = {engine: self.soft(work, engine) for engine in self.rigs}
         evaluate = work.mlx(self.mlx) if self.mlx is not None else None
-        row = Row(
+        row = EngineRow(
             work.title,
             "ms",
             times["auto"],
@@ -111,22 +101,22 @@ class _Bench:
             median_seconds(lambda: self.mlx.eval(evaluate()), self.rounds) * 1e3 if evaluate else None,
             self.peer(work),
             work.flops / times["auto"] / 1e6 if work.flops else None,
-            bar,
+            bar=bar,
         )
-        return Row(**{**asdict(row), "passed": passed(row) if passed else None})
+        return replace(row, passed=passed(row) if passed else None)
 
 
-def _warm(rig: Rig, work: Work, run: Callable[[], float]) -> None:
+def _warm(rig: Rig, work: KernelWork, run: Callable[[], float]) -> None:
     """Until nothing is compiled in the background any more."""
     end = time.monotonic() + _WARM_SECONDS
     while time.monotonic() < end and not rig.settled(work.kernel):
         run()
 
 
-def _beats(*peers: str, times: float = 1.0) -> Callable[[Row], bool | None]:
+def _beats(*peers: str, times: float = 1.0) -> Callable[[EngineRow], bool | None]:
     """Whether the device is so many times as fast as each of these; None where one is missing."""
 
-    def passed(row: Row) -> bool | None:
+    def passed(row: EngineRow) -> bool | None:
         found = [getattr(row, peer) for peer in peers]
         if row.soft is None or None in found:
             return None
@@ -135,12 +125,12 @@ def _beats(*peers: str, times: float = 1.0) -> Callable[[Row], bool | None]:
     return passed
 
 
-def _rate(least: float, *, only: bool = True) -> Callable[[Row], bool | None]:
+def _rate(least: float, *, only: bool = True) -> Callable[[EngineRow], bool | None]:
     return lambda row: row.gflops >= least if only and row.gflops is not None else None
 
 
-def _all(*rules: Callable[[Row], bool | None]) -> Callable[[Row], bool | None]:
-    def passed(row: Row) -> bool | None:
+def _all(*rules: Callable[[EngineRow], bool | None]) -> Callable[[EngineRow], bool | None]:
+    def passed(row: EngineRow) -> bool | None:
         found = [rule(row) for rule in rules]
         return False if False in found else None if None in found else True
 
@@ -154,7 +144,7 @@ def _has_avx512() -> bool:
         return False
 
 
-def _bench_works(bench: _Bench) -> list[Row]:
+def _bench_works(bench: _Bench) -> list[EngineRow]:
     norm = "8 x fibers, faster than numpy and MLX"
     fast = _all(_beats("fibers", times=8.0), _beats("numpy", "mlx"))
     quick = ">= 2 x MLX CPU, >= 15 GFLOP/s on AVX-512" if _has_avx512() else ">= 2 x MLX CPU"
@@ -168,7 +158,7 @@ def _bench_works(bench: _Bench) -> list[Row]:
     ]
 
 
-def _bench_waits(bench: _Bench) -> list[Row]:
+def _bench_waits(bench: _Bench) -> list[EngineRow]:
     """The price of one wait for each thread, all threads of a core's threadgroups counted."""
     rows = []
     rigs = {engine: bench.rig(soft_threads=1, soft_engine=engine) for engine in ("fibers", "lanes")}
@@ -179,11 +169,11 @@ def _bench_waits(bench: _Bench) -> list[Row]:
             found[engine] = rig.per_thread_ns(name, out, 4096, 256, bench.rounds)
         ns = found["fibers"]
         bar = f"fibers <= {limit:g} ns"
-        rows.append(Row(work, "ns/lane", None, lanes=found["lanes"], fibers=ns, bar=bar, passed=ns <= limit))
+        rows.append(EngineRow(work, "ns/lane", None, lanes=found["lanes"], fibers=ns, bar=bar, passed=ns <= limit))
     return rows
 
 
-def _bench_scaling(bench: _Bench) -> list[Row]:
+def _bench_scaling(bench: _Bench) -> list[EngineRow]:
     """Time on one core over time on two, for arithmetic that memory does not limit."""
     rows = []
     x = np.random.default_rng(0).standard_normal(1 << 18, dtype=np.float32)
@@ -194,43 +184,31 @@ def _bench_scaling(bench: _Bench) -> list[Row]:
             arguments = [rig.buffer(x), rig.buffer(x), np.uint32(400)]
             times.append(rig.median("polynomial", arguments, (x.size, 1, 1), (256, 1, 1), bench.rounds))
         gain = times[0] / times[1]
-        rows.append(Row(f"1 to 2 cores, {engine}", "x", gain, bar=f">= {bar}", passed=gain >= bar))
+        rows.append(EngineRow(f"1 to 2 cores, {engine}", "x", gain, bar=f">= {bar}", passed=gain >= bar))
     return rows
 
 
-def measure(rounds: int) -> list[Row]:
+def measure(rounds: int) -> list[EngineRow]:
     """All rows, in one run."""
     bench = _Bench(rounds)
     rows = _bench_works(bench)
     slower = [row.work for row in rows if row.soft and row.fibers and row.soft > 1.1 * row.fibers]
     worst = max(row.soft / row.fibers for row in rows if row.soft and row.fibers)
-    honest = Row("slowest against fibers", "x", worst, bar="<= 1.1", passed=not slower)
+    honest = EngineRow("slowest against fibers", "x", worst, bar="<= 1.1", passed=not slower)
     return [*rows, honest, *_bench_waits(bench), *_bench_scaling(bench)]
 
 
-def _print(rows: Sequence[Row]) -> None:
-    def cell(value: float | None) -> str:
-        return "-" if value is None else f"{value:.2f}"
-
-    print(f"measured on this CPU ({platform.machine()}), medians of one run; says nothing about Apple hardware")
-    print(f"{'work':24}{'unit':>8}{''.join(f'{title:>9}' for title in _COLUMNS.values())}{'GFLOP/s':>9}  bar")
-    for row in rows:
-        verdict = "" if row.passed is None else ("  met" if row.passed else "  NOT MET")
-        cells = "".join(f"{cell(getattr(row, name)):>9}" for name in (*_COLUMNS, "gflops"))
-        print(f"{row.work:24}{row.unit:>8}{cells}  {row.bar}{verdict}")
+def _columns() -> dict[str, Callable[[EngineRow], str | float | None]]:
+    figures = {**_COLUMNS, "gflops": "GFLOP/s"}
+    return {
+        "work": lambda row: row.work,
+        "unit": lambda row: row.unit,
+        **{title: attrgetter(name) for name, title in figures.items()},
+    }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the table (or JSON); returns 1 where a bar is not met and `--strict` was given."""
-    parser = argparse.ArgumentParser(prog="mlx-native bench soft", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
-    parser.add_argument("--rounds", type=int, default=7, help="runs behind each median (default: 7)")
-    parser.add_argument("--strict", action="store_true", help="exit with 1 where a bar is not met")
-    chosen = parser.parse_args(argv)
-    rows = measure(chosen.rounds)
-    if chosen.json:
-        json.dump([asdict(row) for row in rows], sys.stdout, indent=1)
-        print()
-    else:
-        _print(rows)
-    return int(chosen.strict and any(row.passed is False for row in rows))
+    chosen = options("soft", __doc__).parse_args(argv)
+    title = f"measured on this CPU ({platform.machine()}), medians of one run; says nothing about Apple hardware"
+    return report(chosen, title, measure(chosen.rounds), _columns())

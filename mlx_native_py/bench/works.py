@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Work", "add", "matmul", "q4_matvec", "rms_norm", "softmax", "tiled_matmul"]
+__all__ = ["KernelWork", "add", "matmul", "q4_matvec", "rms_norm", "softmax", "tiled_matmul"]
 
 _F32 = NDArray[np.float32]
 Size = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Work:
+class KernelWork:
     """One kernel with everything to run it. Arguments are arrays, which become buffers, and numbers."""
 
     title: str
@@ -34,7 +34,7 @@ def _random(*shape: int) -> _F32:
     return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
 
 
-def add(n: int = 1 << 24) -> Work:
+def add(n: int = 1 << 24) -> KernelWork:
     a, b = _random(n), _random(n)
     out = np.empty_like(a)
 
@@ -45,10 +45,10 @@ def add(n: int = 1 << 24) -> Work:
     def numpy() -> _F32:
         return np.add(a, b, out=out)
 
-    return Work(f"add f32, {n >> 20} M", "add", (a, b, out), 2, (n, 1, 1), (256, 1, 1), numpy, mlx)
+    return KernelWork(f"add f32, {n >> 20} M", "add", (a, b, out), 2, (n, 1, 1), (256, 1, 1), numpy, mlx)
 
 
-def rms_norm(rows: int = 4096, width: int = 2048) -> Work:
+def rms_norm(rows: int = 4096, width: int = 2048) -> KernelWork:
     x, w = _random(rows, width), _random(width)
 
     def mlx(mx: Any) -> Callable[[], Any]:
@@ -59,10 +59,12 @@ def rms_norm(rows: int = 4096, width: int = 2048) -> Work:
         return np.asarray(x / np.sqrt(np.mean(x * x, axis=1, keepdims=True) + np.float32(1e-5)) * w)
 
     arguments = (x, w, np.empty_like(x), np.uint32(width))
-    return Work(f"rms_norm {rows} x {width}", "rms_norm", arguments, 2, (rows * 256, 1, 1), (256, 1, 1), numpy, mlx)
+    return KernelWork(
+        f"rms_norm {rows} x {width}", "rms_norm", arguments, 2, (rows * 256, 1, 1), (256, 1, 1), numpy, mlx
+    )
 
 
-def softmax(rows: int = 4096, width: int = 2048) -> Work:
+def softmax(rows: int = 4096, width: int = 2048) -> KernelWork:
     x = _random(rows, width)
 
     def mlx(mx: Any) -> Callable[[], Any]:
@@ -74,10 +76,10 @@ def softmax(rows: int = 4096, width: int = 2048) -> Work:
         return np.asarray(e / e.sum(axis=1, keepdims=True))
 
     arguments = (x, np.empty_like(x), np.uint32(width))
-    return Work(f"softmax {rows} x {width}", "softmax", arguments, 1, (rows * 256, 1, 1), (256, 1, 1), numpy, mlx)
+    return KernelWork(f"softmax {rows} x {width}", "softmax", arguments, 1, (rows * 256, 1, 1), (256, 1, 1), numpy, mlx)
 
 
-def _square(title: str, kernel: str, n: int, threads: Size, group: Size) -> Work:
+def _square(title: str, kernel: str, n: int, threads: Size, group: Size) -> KernelWork:
     a, b = _random(n, n), _random(n, n)
 
     def mlx(mx: Any) -> Callable[[], Any]:
@@ -85,18 +87,18 @@ def _square(title: str, kernel: str, n: int, threads: Size, group: Size) -> Work
         return lambda: mx.matmul(mx_a, mx_b)
 
     arguments = (a, b, np.empty_like(a), np.uint32(n))
-    return Work(title, kernel, arguments, 2, threads, group, lambda: a @ b, mlx, flops=2 * n**3)
+    return KernelWork(title, kernel, arguments, 2, threads, group, lambda: a @ b, mlx, flops=2 * n**3)
 
 
-def matmul(n: int = 512) -> Work:
+def matmul(n: int = 512) -> KernelWork:
     return _square(f"simdgroup matmul {n}^3", "matmul", n, (n // 64 * 128, n // 64, 1), (128, 1, 1))
 
 
-def tiled_matmul(n: int = 512) -> Work:
+def tiled_matmul(n: int = 512) -> KernelWork:
     return _square(f"tiled matmul {n}^3", "tiled_matmul", n, (n, n, 1), (32, 32, 1))
 
 
-def q4_matvec(n: int = 4096) -> Work:
+def q4_matvec(n: int = 4096) -> KernelWork:
     words = np.random.default_rng(0).integers(0, 1 << 32, (n, n // 8), dtype=np.uint32)
     scales, biases, x = _random(n, n // 64), _random(n, n // 64), _random(n)
     quants = (words[:, :, None] >> (4 * np.arange(8, dtype=np.uint32)) & 15).reshape(n, n).astype(np.float32)
@@ -109,6 +111,6 @@ def q4_matvec(n: int = 4096) -> Work:
 
     arguments = (words, scales, biases, x, np.empty(n, np.float32), np.uint32(n))
     grid: Size = (n // 4 * 128, 1, 1)
-    return Work(
+    return KernelWork(
         f"q4 matvec {n}^2", "q4_matvec", arguments, 4, grid, (128, 1, 1), lambda: dense @ x, mlx, flops=2 * n * n
     )

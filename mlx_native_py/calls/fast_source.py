@@ -40,20 +40,6 @@ _ATTRIBUTES = {
     "threads_per_simdgroup": "uint",
     "threads_per_threadgroup": "uint3",
 }
-_TYPES = {
-    DType.F32: "float",
-    DType.F16: "float16_t",
-    DType.BF16: "bfloat16_t",
-    DType.U8: "uint8_t",
-    DType.U16: "uint16_t",
-    DType.U32: "uint32_t",
-    DType.U64: "uint64_t",
-    DType.I8: "int8_t",
-    DType.I16: "int16_t",
-    DType.I32: "int32_t",
-    DType.I64: "int64_t",
-    DType.BOOL: "bool",
-}
 _PLACE = re.compile(r"\bprogram_source:(\d+)(?=:\d+)")
 
 
@@ -142,8 +128,8 @@ def generate(
 
 def _suffix(values: str, inputs: Sequence[InputType], outputs: Sequence[DType]) -> str:
     """Makes the name say everything that the text depends on."""
-    parts = [_TYPES[each.dtype] + ("s" if each.ndim == 0 else "c" if each.is_constant else "") for each in inputs]
-    parts += [_TYPES[each] for each in outputs]
+    parts = [_spelled(each.dtype) + ("s" if each.ndim == 0 else "c" if each.is_constant else "") for each in inputs]
+    parts += [_spelled(each) for each in outputs]
     start = "__" + re.sub(r"\W", "_", values.replace(", ", "_")) if values else ""
     return "_".join([start, *parts])
 
@@ -153,7 +139,7 @@ def _template_kind(value: TemplateValue) -> str:
 
 
 def _template_value(value: TemplateValue) -> str:
-    return _TYPES[value] if isinstance(value, DType) else str(int(value))
+    return _spelled(value) if isinstance(value, DType) else str(int(value))
 
 
 def _buffers(body: Body, inputs: Sequence[InputType], outputs: Sequence[DType]) -> list[str]:
@@ -161,13 +147,18 @@ def _buffers(body: Body, inputs: Sequence[InputType], outputs: Sequence[DType]) 
     extra_types = {"shape": "int*", "strides": "int64_t*", "ndim": "int&"}
     for name, each in zip(body.input_names, inputs, strict=True):
         space, mark = "constant" if each.is_constant else "device", "*" if each.ndim else "&"
-        found.append(f"const {space} {_TYPES[each.dtype]}{mark} {name}")
+        found.append(f"const {space} {_spelled(each.dtype)}{mark} {name}")
         found += [f"const constant {extra_types[what]} {name}_{what}" for what in body.extras(name, each.ndim)]
     for name, dtype in zip(body.output_names, outputs, strict=True):
-        kind = f"atomic<{_TYPES[dtype]}>" if body.atomic_outputs else _TYPES[dtype]
+        kind = f"atomic<{_spelled(dtype)}>" if body.atomic_outputs else _spelled(dtype)
         found.append(f"device {kind}* {name}")
     return [f"  {declaration} [[buffer({slot})]]" for slot, declaration in enumerate(found)]
 
 
 def _attributes(source: str) -> list[str]:
     return [f"  {kind} {name} [[{name}]]" for name, kind in _ATTRIBUTES.items() if name in source]
+
+
+def _spelled(dtype: DType) -> str:
+    """Its name in the signatures that MLX generates."""
+    return dtype.mtl if dtype in (DType.F32, DType.BOOL) else f"{dtype.numpy.name}_t"

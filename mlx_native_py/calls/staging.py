@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dtypes import DType, narrowed
+from ..dtypes import narrowed
 from ..encoder import Out
 from ..errors import InvalidArgument
 from ..memory.buffer import Array, MlxBuffer, as_array
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Staging"]
 
-_DTYPES = {dtype.mtl: dtype for dtype in DType}
 _EFFORT = 1000  # of numpy's search for shared bytes; beyond it they count as shared
 
 
@@ -85,7 +84,7 @@ class Staging:
 
     def _check_type(self, binding: Binding, given: Any, what: str) -> None:
         scalar = binding.scalar
-        if scalar is not None and given != (expected := _DTYPES[scalar.scalar].numpy):
+        if scalar is not None and given != (expected := scalar.dtype.numpy):
             raise InvalidArgument(
                 f"{self._kernel}: {binding} is declared {scalar.name}, and the {what} has {given}; "
                 f"convert it to {expected}, or take a view({str(expected)!r}) of the same bytes"

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import MlxError
 from ..metal import Backend, open_metal
+from ..pipelines.compile_options import CompileOptions
 from ..pipelines.sources import kernel_source
 from ..settings import BackendName, current
 
@@ -28,6 +29,8 @@ class Finding:
     good: bool
     detail: str
     advice: str = ""
+    facts: Any = None
+    """The same in full, for a report."""
 
 
 def examine(device: BackendName | None = None) -> list[Finding]:
@@ -42,6 +45,7 @@ def examine(device: BackendName | None = None) -> list[Finding]:
         findings.append(_apple(backend))
         if backend.kind == "soft":
             findings += _soft()
+        findings += _try("language", lambda: _compile_bfloat(backend), "attach this to a bug report")
         findings += _try("kernel", lambda: _run_self_check(backend), "compile the kernel alone to see its errors")
     return findings
 
@@ -89,7 +93,7 @@ def _run_self_check(backend: Backend) -> str:
     """Runs the shipped self-check kernel and compares its results with numpy's."""
     device = backend.default_device()
     with backend.autorelease_pool():
-        pipeline = _pipeline(device)
+        pipeline = _pipeline(backend, device)
         width = pipeline.threadExecutionWidth()
         buffers = [device.newBufferWithLength_options_(4 * _COUNT, 0) for _ in range(3)]
         x, y, sums = (np.frombuffer(b.contents().as_buffer(4 * _COUNT), np.float32) for b in buffers)
@@ -112,11 +116,25 @@ def _run_self_check(backend: Backend) -> str:
         return f"right, on {device.name()}, in {(commands.GPUEndTime() - commands.GPUStartTime()) * 1e6:.0f} us"
 
 
-def _pipeline(device: Any) -> Any:
-    library, error = device.newLibraryWithSource_options_error_(kernel_source("self_check"), None, None)
-    if library is not None:
-        function = library.newFunctionWithName_("self_check")
-        pipeline, error = device.newComputePipelineStateWithFunction_error_(function, None)
-        if pipeline is not None:
-            return pipeline
-    raise RuntimeError(str(error.localizedDescription()))
+def _compile_bfloat(backend: Backend) -> str:
+    """Nearly every family has kernels for bfloat, which no compiler knows that takes its version from an old Python."""
+    device = backend.default_device()
+    with backend.autorelease_pool():
+        _library(backend, device, "kernel void f(device bfloat *x [[buffer(0)]]) { x[0] = bfloat(1.0f); }")
+    return f"MSL up to {'.'.join(map(str, backend.capabilities(device).language_version))}; bfloat compiles"
+
+
+def _library(backend: Backend, device: Any, source: str) -> Any:
+    options = CompileOptions().mtl(backend, backend.capabilities(device))
+    library, error = device.newLibraryWithSource_options_error_(source, options, None)
+    if library is None:
+        raise RuntimeError(str(error.localizedDescription()))
+    return library
+
+
+def _pipeline(backend: Backend, device: Any) -> Any:
+    function = _library(backend, device, kernel_source("self_check")).newFunctionWithName_("self_check")
+    pipeline, error = device.newComputePipelineStateWithFunction_error_(function, None)
+    if pipeline is None:
+        raise RuntimeError(str(error.localizedDescription()))
+    return pipeline

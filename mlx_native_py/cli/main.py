@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
+from pathlib import Path
 
 from ..errors import MlxError
 from ..metal import open_metal
@@ -53,6 +54,9 @@ def _parser() -> argparse.ArgumentParser:
         if name == "info":
             command.add_argument("file", nargs="?", help="a GGUF file, safetensors, or a folder with them")
             command.add_argument("--tensors", action="store_true", help="of a file: list every tensor")
+        else:
+            command.add_argument("--mac", action="store_true", help="look at every library, pipeline and op as well")
+            command.add_argument("--report", default="mlx-native-doctor.json", help="of --mac: the file (%(default)s)")
     bench = commands.add_parser("bench", help="measure the device", description="measure the device")
     bench.add_argument("subject", choices=_BENCHES)
     listing = commands.add_parser("ops", help="list the ops", description="list the ops")
@@ -70,7 +74,7 @@ def _run(chosen: argparse.Namespace) -> int:
         case "ops":
             return _ops(chosen.markdown, chosen.stub)
         case "doctor":
-            return _doctor(chosen.device)
+            return _rehearse(chosen.device, chosen.report) if chosen.mac else _doctor(chosen.device)
     return _file_info(chosen.file, chosen.tensors) if chosen.file else _info(chosen.device)
 
 
@@ -99,6 +103,19 @@ def _doctor(device: str | None) -> int:
     advice = [f"{f.subject}: {f.advice}" for f in findings if f.advice]
     print("\n".join(advice) if advice else "All is well.")
     return 0 if all(f.good for f in findings) else 1
+
+
+def _rehearse(device: str | None, report: str) -> int:
+    from .rehearsal import rehearse, write_report
+
+    findings = []
+    for finding in rehearse(device):  # type: ignore[arg-type]  # argparse has checked it
+        print(f"{'ok' if finding.good else 'FAULT':6}{finding.subject}: {finding.detail}", flush=True)
+        findings.append(finding)
+    write_report(findings, Path(report))
+    faults = sum(not finding.good for finding in findings)
+    print(f"{len(findings)} things looked at, {faults} faults; all of it is in {report}")
+    return 1 if faults else 0
 
 
 def _ops(markdown: bool, stub: bool) -> int:

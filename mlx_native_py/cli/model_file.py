@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..json_fields import read_table
 from ..models import model_path
-from ..models.config import read_json
 from ..weights import Tensor, TensorFile, open_gguf, open_safetensors
 from .table import plain, print_table
 
@@ -45,7 +45,7 @@ def _opened(path: Path) -> tuple[str, TensorFile, Mapping[str, Any]]:
                 return "GGUF", file, file.metadata
     file = open_safetensors(path)
     beside = (path if path.is_dir() else path.parent) / "config.json"
-    config = read_json(beside) if beside.is_file() else {}
+    config = read_table(beside) if beside.is_file() else {}
     return "safetensors", file, {**file.metadata, **config}
 
 

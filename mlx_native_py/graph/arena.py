@@ -127,7 +127,7 @@ class Arena:
         scalar = places[0][1].scalar
         if scalar is None or scalar.lanes != 1 or any(binding.scalar != scalar for _, binding in places):
             raise InvalidArgument(f"the arguments called {name!r} are not all one kind of number")
-        dtype = next(each for each in DType if each.mtl == scalar.scalar)
+        dtype = scalar.dtype
         return Scalars(self, dtype, np.array([offset for offset, _ in places]))
 
     def number_at(self, offset: int, like: Any) -> bytes:

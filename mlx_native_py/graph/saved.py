@@ -25,11 +25,11 @@ from ..encoder.arguments import INLINE_LIMIT, argument
 from ..encoder.launch import plan_launch
 from ..errors import InvalidArgument, MlxError, ModelFileError
 from ..hazards.ranges import BufferRange, MemRangeRole
+from ..json_fields import Fields, parse_table
 from ..memory.allocation import Allocation
 from ..memory.buffer import MlxBuffer
 from ..memory.shapes import as_shape
 from ..pipelines.registry import source_digest
-from .saved_fields import Fields
 
 if TYPE_CHECKING:
     from ..device import MlxDevice
@@ -40,6 +40,7 @@ __all__ = ["load", "save"]
 MAGIC = b"MLXGRAPH"
 VERSION = 1
 ALIGNMENT = 64
+HEADER_AT = 16
 MOST_HEADER = 1 << 30
 """A longer description is no graph of ours."""
 
@@ -138,18 +139,18 @@ def load(path: Path, device: MlxDevice) -> ComputeGraph:
 
     with path.open("rb") as file:
         size = path.stat().st_size
-        head = file.read(16)
-        if len(head) < 16 or head[:8] != MAGIC:
+        head = file.read(HEADER_AT)
+        if len(head) < HEADER_AT or head[:8] != MAGIC:
             raise ModelFileError(path, "magic", 0, f"expected {MAGIC!r}, got {head[:8]!r}")
         (length,) = struct.unpack("<Q", head[8:])
-        if length > min(size - 16, MOST_HEADER):
+        if length > min(size - HEADER_AT, MOST_HEADER):
             raise ModelFileError(path, "header length", 8, f"{length} bytes, and the file has {size}")
-        header = Fields.parse(path, file.read(length))
+        header = Fields(path, parse_table(path, file.read(length), HEADER_AT), offset=HEADER_AT)
         if (version := header.number("version")) != VERSION:
             raise ModelFileError(path, "version", 16, f"{version}, expected {VERSION}")
         memory = _read_memory(path, file, header, size, device)
     loader = _Loader(header, memory, device)
-    names = {name: loader.view(fields) for name, fields in header.table("names")}
+    names = {name: loader.view(fields) for name, fields in header.items("names")}
     nodes = [loader.node(fields) for fields in header.list("nodes")]
     fresh = [each for each, (_, has_contents) in zip(memory, _sizes(header), strict=True) if not has_contents]
     return ComputeGraph(device, nodes, names=names, temporaries=fresh)

@@ -76,8 +76,7 @@ def probe(metal: Any, device: Any) -> Capabilities:
         timestamp_counters=_has_timestamps(metal, device),
         residency_sets=metal3 and bool(device.respondsToSelector_(b"newResidencySetWithDescriptor:error:")),
         # Paravirtual devices accept indirect command buffers and then run them wrongly.
-        indirect_command_buffers=not paravirtual
-        and bool(device.respondsToSelector_(b"newIndirectCommandBufferWithDescriptor:maxCommandCount:options:")),
+        indirect_command_buffers=not paravirtual and _gives_indirect_commands(metal, device),
         indirect_pipelines_stay_resident=family >= _ICB_NEEDS_NO_HELP_FROM,
         gpu_address=not paravirtual and bool(buffer.respondsToSelector_(b"gpuAddress")),
         shared_event_wait=bool(device.newSharedEvent().respondsToSelector_(b"waitUntilSignaledValue:timeoutMS:")),
@@ -106,6 +105,17 @@ def _newest_language(metal: Any, device: Any, options: Any) -> tuple[int, int]:
         return 3, 2
     commands = metal.MTLIndirectCommandBufferDescriptor.alloc().init()
     return (3, 1) if commands.respondsToSelector_(b"setMaxKernelThreadgroupMemoryBindCount:") else (3, 0)
+
+
+def _gives_indirect_commands(metal: Any, device: Any) -> bool:
+    if not device.respondsToSelector_(b"newIndirectCommandBufferWithDescriptor:maxCommandCount:options:"):
+        return False
+    descriptor = metal.MTLIndirectCommandBufferDescriptor.alloc().init()
+    descriptor.setCommandTypes_(metal.MTLIndirectCommandTypeConcurrentDispatch)
+    descriptor.setInheritBuffers_(False)
+    descriptor.setInheritPipelineState_(False)
+    descriptor.setMaxKernelBufferBindCount_(1)
+    return device.newIndirectCommandBufferWithDescriptor_maxCommandCount_options_(descriptor, 1, 0) is not None
 
 
 def _samples(device: Any, point: int) -> bool:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import Foundation
 import Metal
 import objc
 
@@ -64,8 +65,6 @@ def autorelease_pool() -> AbstractContextManager[None]:
 
 def url(path: str | Path) -> Any:
     """A file URL for selectors that take an NSURL."""
-    import Foundation  # comes with Metal
-
     return Foundation.NSURL.fileURLWithPath_(str(path))
 
 

@@ -127,7 +127,7 @@ class Checkpoint:
 
     def _tensor(self, name: str) -> Tensor:
         if name not in self.file:
-            raise ModelFileError(self.file.path, name, 0, f"missing, but {self.config.model_type} needs it")
+            raise ModelFileError(self.file.path, name, None, f"missing, but {self.config.model_type} needs it")
         return self.file[name]
 
     def _check(self, tensor: Tensor, shape: tuple[int, ...]) -> None:
@@ -159,4 +159,4 @@ def _prefix(file: TensorFile) -> str:
         found = [name.removesuffix(table) for name in file if name.endswith(table)]
         if found:
             return min(found, key=len)
-    raise ModelFileError(file.path, "embed_tokens.weight", 0, "missing: this is not a model of text")
+    raise ModelFileError(file.path, "embed_tokens.weight", None, "missing: this is not a model of text")

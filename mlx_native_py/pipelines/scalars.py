@@ -12,26 +12,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ..dtypes import DType
 from ..errors import InvalidArgument
 
 __all__ = ["ScalarType", "scalar_type"]
 
-# The MTLDataType of the scalar; vectors of 2, 3 and 4 have the next three numbers.
-_SCALARS = {
-    3: ("float", "f"),
-    16: ("half", "e"),
-    29: ("int", "i"),
-    33: ("uint", "I"),
-    37: ("short", "h"),
-    41: ("ushort", "H"),
-    45: ("char", "b"),
-    49: ("uchar", "B"),
-    53: ("bool", "?"),
-    81: ("long", "q"),
-    85: ("ulong", "Q"),
-    121: ("bfloat", "bf"),
-}
-_FLOATS = frozenset({"float", "half", "bfloat"})
+_BY_CODE = {dtype.code: dtype for dtype in DType}
 
 
 @dataclass(frozen=True)
@@ -42,19 +28,18 @@ class ScalarType:
     ('uint3', '01000000020000000300000000000000')
     """
 
-    code: int
-    scalar: str
+    dtype: DType
     lanes: int
-    format: str
+
+    @property
+    def code(self) -> int:
+        """Its MTLDataType."""
+        return self.dtype.code + self.lanes - 1
 
     @property
     def name(self) -> str:
         """Its name in MSL."""
-        return self.scalar if self.lanes == 1 else f"{self.scalar}{self.lanes}"
-
-    @property
-    def lane_bytes(self) -> int:
-        return 2 if self.scalar == "bfloat" else struct.calcsize(self.format)
+        return self.dtype.mtl if self.lanes == 1 else f"{self.dtype.mtl}{self.lanes}"
 
     def pack(self, value: Any, size: int) -> bytes:
         """`value` as this type, filled up to `size` bytes (a vector of three takes the room of four)."""
@@ -71,8 +56,7 @@ class ScalarType:
         >>> scalar_type(33).unpack(b"\\7\\0\\0\\0"), scalar_type(4).unpack(b"\\0" * 8)
         (7, (0.0, 0.0))
         """
-        kind = ml_dtypes.bfloat16 if self.scalar == "bfloat" else np.dtype(f"<{self.format}")
-        values = tuple(np.frombuffer(data, kind, self.lanes).tolist())
+        values = tuple(np.frombuffer(data, self.dtype.numpy, self.lanes).tolist())
         return values[0] if self.lanes == 1 else values
 
     def quick(self, size: int) -> Callable[..., bytes] | None:
@@ -81,10 +65,10 @@ class ScalarType:
         >>> scalar_type(33).quick(4)(7).hex()
         '07000000'
         """
-        if self.scalar in ("bool", "bfloat"):
+        if self.dtype in (DType.BOOL, DType.BF16):
             return None
-        fill = size - self.lanes * self.lane_bytes
-        return struct.Struct(f"<{self.lanes}{self.format}{fill}x").pack if fill >= 0 else None
+        fill = size - self.lanes * self.dtype.size
+        return struct.Struct(f"<{self.lanes}{self.dtype.format}{fill}x").pack if fill >= 0 else None
 
     def _components(self, value: Any) -> Sequence[Any]:
         if isinstance(value, (str, bytes)) or not hasattr(value, "__len__") or len(value) != self.lanes:
@@ -93,11 +77,11 @@ class ScalarType:
 
     def _lane(self, value: Any) -> bytes:
         try:
-            return _packer(self.scalar, self.format)(value)
+            return _packer(self.dtype)(value)
         except (struct.error, OverflowError):
-            raise InvalidArgument(f"{value!r} does not fit a {self.scalar}") from None
+            raise InvalidArgument(f"{value!r} does not fit a {self.dtype.mtl}") from None
         except (TypeError, ValueError):
-            raise InvalidArgument(f"{value!r} ({type(value).__name__}) is not a value for a {self.scalar}") from None
+            raise InvalidArgument(f"{value!r} ({type(value).__name__}) is not a value for a {self.dtype.mtl}") from None
 
 
 def _as_bool(value: Any) -> bytes:
@@ -117,13 +101,13 @@ def _real(value: Any) -> float:
 
 
 @lru_cache(maxsize=64)
-def _packer(scalar: str, form: str) -> Callable[[Any], bytes]:
-    if scalar == "bool":
+def _packer(dtype: DType) -> Callable[[Any], bytes]:
+    if dtype is DType.BOOL:
         return _as_bool
-    if scalar == "bfloat":
+    if dtype is DType.BF16:
         return _as_bfloat
-    pack = struct.Struct("<" + form).pack
-    if scalar in _FLOATS:
+    pack = struct.Struct("<" + dtype.format).pack
+    if dtype.is_float:
         return lambda value: pack(_real(value))
     return lambda value: pack(operator.index(value))
 
@@ -132,6 +116,6 @@ def _packer(scalar: str, form: str) -> Callable[[Any], bytes]:
 def scalar_type(code: int) -> ScalarType | None:
     """The scalar or vector type with this MTLDataType; None for structs, arrays, matrices and the like."""
     for lanes in (1, 2, 3, 4):
-        if (found := _SCALARS.get(code - lanes + 1)) is not None:
-            return ScalarType(code, found[0], lanes, found[1])
+        if (dtype := _BY_CODE.get(code - lanes + 1)) is not None:
+            return ScalarType(dtype, lanes)
     return None

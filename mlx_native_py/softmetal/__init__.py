@@ -19,12 +19,12 @@ from .objects.function_constants import MTLFunctionConstantValues
 from .objects.heap import MTLHeapDescriptor
 from .objects.indirect import MTLIndirectCommandBufferDescriptor
 from .objects.library import MTLCompileOptions, MTLFunctionDescriptor
-from .objects.options import DeviceProfile, SoftOptions
 from .objects.pipeline import MTLComputePipelineDescriptor
 from .objects.queue import MTLCommandBufferDescriptor
 from .objects.residency import MTLResidencySetDescriptor
 from .objects.system import MTLCopyAllDevices, MTLCreateSystemDefaultDevice, configure, open_device
-from .objects.values import NULL, MTLSize, MTLSizeMake, NSMakeRange, NSRange
+from .options import DeviceProfile, SoftOptions
+from .values import NULL, MTLSize, MTLSizeMake, NSMakeRange, NSRange
 
 __all__ = [
     "DeviceProfile",

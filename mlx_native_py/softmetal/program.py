@@ -125,6 +125,7 @@ class Executable:
     declined: Mapping[str, str]  # engine -> why it was not taken
     image: object  # keeps the shared object loaded
     lanes: LanesCode | None = None
+    has_loops: bool = True  # without them, how long it runs depends on the number of threads alone
 
 
 class Library(Protocol):

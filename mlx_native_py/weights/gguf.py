@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..dtypes import DType
 from ..errors import ModelFileError
 from .ggml_types import GGML_TYPES
 from .gguf_cursor import Cursor
@@ -19,7 +20,7 @@ VERSIONS = (2, 3)
 MOST_AXES = 8
 # Bytes that an entry takes at the very least: key or name, types, counts.
 _LEAST_PAIR, _LEAST_TENSOR = 8 + 4 + 1, 8 + 4 + 8 + 4 + 8
-_PLAIN = {0: ("f32", 4), 1: ("f16", 2), 24: ("i8", 1), 25: ("i16", 2), 26: ("i32", 4), 27: ("i64", 8), 30: ("bf16", 2)}
+_PLAIN = {0: DType.F32, 1: DType.F16, 24: DType.I8, 25: DType.I16, 26: DType.I32, 27: DType.I64, 30: DType.BF16}
 _BLOCKS = {kind.code: kind for kind in GGML_TYPES.values()}
 _SPLIT = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
 
@@ -119,8 +120,8 @@ def _tensor(file: MappedFile, name: str, shape: tuple[int, ...], code: int, offs
         if not 0 < size <= file.size * 8:
             raise ModelFileError(file.path, name, at, f"shape {list(shape)} cannot be in {file.size} bytes")
     if code in _PLAIN:
-        kind, width = _PLAIN[code]
-        return Tensor(name, shape, kind, file, offset, size * width, packed=False)
+        dtype = _PLAIN[code]
+        return Tensor(name, shape, str(dtype), file, offset, size * dtype.size, packed=False)
     block = _BLOCKS.get(code)
     if block is None:
         problem = f"GGML type {code} is not supported; there are: {', '.join(GGML_TYPES)} and plain numbers"

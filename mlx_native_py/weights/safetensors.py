@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..dtypes import DType
 from ..errors import ModelFileError
 from .tensors import MappedFile, Tensor, TensorFile, check_layout
 
@@ -15,20 +16,7 @@ __all__ = ["SafetensorsFile", "open_safetensors"]
 
 MOST_HEADER = 100 << 20
 MOST_AXES = 8
-_DTYPES = {
-    "F32": ("f32", 4),
-    "F16": ("f16", 2),
-    "BF16": ("bf16", 2),
-    "U8": ("u8", 1),
-    "U16": ("u16", 2),
-    "U32": ("u32", 4),
-    "U64": ("u64", 8),
-    "I8": ("i8", 1),
-    "I16": ("i16", 2),
-    "I32": ("i32", 4),
-    "I64": ("i64", 8),
-    "BOOL": ("bool", 1),
-}
+_DTYPES = {str(dtype).upper(): dtype for dtype in DType}
 
 
 class SafetensorsFile(TensorFile):
@@ -121,8 +109,8 @@ def _tensor(file: MappedFile, name: str, fields: Any, first: int) -> Tensor:
     if kind not in _DTYPES:
         problem = f"type {kind!r} is not supported; there are: {', '.join(_DTYPES)}"
         return Tensor(name, shape, str(kind), file, offset, nbytes, packed=True, problem=problem)
-    own, width = _DTYPES[kind]
-    size = width
+    dtype = _DTYPES[kind]
+    size = dtype.size
     for axis in shape:
         size *= axis
         if size > file.size:
@@ -130,7 +118,7 @@ def _tensor(file: MappedFile, name: str, fields: Any, first: int) -> Tensor:
     if size != nbytes:
         raise ModelFileError(file.path, name, 8, f"{kind}{list(shape)} does not take {nbytes} bytes")
     problem = "" if nbytes else "it has no elements"
-    return Tensor(name, shape, own, file, offset, nbytes, packed=False, problem=problem)
+    return Tensor(name, shape, str(dtype), file, offset, nbytes, packed=False, problem=problem)
 
 
 def _numbers(path: Path, name: str, table: Mapping[str, Any], key: str) -> tuple[int, ...]:

@@ -5,11 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from selection import kinds, opened
 
 from mlx_native_py import MlxDevice, settings
 
 
-@pytest.fixture(scope="module", params=["soft", pytest.param("metal", marks=pytest.mark.metal)])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "device" in metafunc.fixturenames:
+        metafunc.parametrize("device", kinds(metafunc), indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def device(request: pytest.FixtureRequest) -> Iterator[MlxDevice]:
-    with settings.override(soft_schedule="shuffled:7"), MlxDevice(request.param) as opened:
-        yield opened
+    with settings.override(soft_schedule="shuffled:7"), MlxDevice(opened(request.param)) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def able(request: pytest.FixtureRequest) -> None:
+    """Leaves out what the device cannot do: plans that insist on commands, or on addresses."""
+    params = dict(getattr(getattr(request.node, "callspec", None), "params", {}))
+    if not isinstance(params.pop("device", None), str):
+        return
+    able = request.getfixturevalue("device").capabilities
+    for need in (name for mark in request.node.iter_markers("needs") for name in mark.args):
+        if not getattr(able, need):
+            pytest.skip(f"{able.name} has no {need}")
+    wanted = {name for name, value in params.items() if value is True}
+    wanted |= {word for value in params.values() if isinstance(value, str) for word in value.split()}
+    if "indirect" in wanted and not able.indirect_command_buffers:
+        pytest.skip(f"{able.name} has no indirect command buffers")
+    if "bindless" in wanted and not able.gpu_address:
+        pytest.skip(f"{able.name} does not tell where its buffers are")

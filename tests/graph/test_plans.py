@@ -71,6 +71,7 @@ class TestPlan:
             assert enc.tally.barriers == 3
         assert value(y) == 8 * 8 * 7 + 1
 
+    @pytest.mark.needs("stage_boundary_sampling", "timestamp_counters")
     def test_is_measured_dispatch_by_dispatch(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
         x = numbers(device, 1)
         with device.capture(x=x) as g:
@@ -107,6 +108,7 @@ class TestPlan:
 
 
 class TestIndirect:
+    @pytest.mark.needs("indirect_command_buffers")
     def test_a_token_is_a_handful_of_messages(self, device: MlxDevice) -> None:
         x = numbers(device, 1)
         for count in (10, 500):
@@ -114,8 +116,12 @@ class TestIndirect:
                 for _ in range(count):
                     mix(g, x, x, k=count)
             plan = g.plan(indirect=True)
-            assert plan.message_count <= 3 and len(plan.steps) == count
+            assert (
+                plan.message_count <= (3 if device.capabilities.indirect_pipelines_stay_resident else 5)
+                and len(plan.steps) == count
+            )
 
+    @pytest.mark.needs("indirect_command_buffers")
     def test_far_offsets_are_declined(self, device: MlxDevice, monkeypatch: pytest.MonkeyPatch) -> None:
         x = numbers(device, 1)
         with device.capture(x=x) as g:

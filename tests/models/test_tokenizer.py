@@ -285,7 +285,7 @@ class TestFromFile:
 )
 def test_damaged_metadata(changes: dict[str, Any], field: str) -> None:
     table = cats() | {f"tokenizer.ggml.{key}": value for key, value in changes.items()}
-    with pytest.raises(ModelFileError, match=f"cat.gguf: tokenizer.ggml.{field} "):
+    with pytest.raises(ModelFileError, match=f"cat.gguf: tokenizer.ggml.{field}: "):
         Tokenizer.from_gguf(table, path="cat.gguf")
 
 

@@ -1,4 +1,4 @@
-"""The forms of products: the choice among them, and that those for GPUs compute the same as those for a CPU."""
+"""The forms of products and attention: the choice among them, and that those for GPUs compute the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from core.encoder_kit import soft_device
 
 from mlx_native_py import MlxDevice, ops
-from mlx_native_py.ops.forms import choose
+from mlx_native_py.ops.forms import attends_by_lanes, choose
 from mlx_native_py.ops.matmul_shape import Shape
 from mlx_native_py.softmetal import DeviceProfile
 
@@ -18,13 +18,13 @@ from .table import Case
 from .test_conformance import CASES
 
 pytestmark = pytest.mark.soft
-PRODUCTS = {name for name, op in ops.table().items() if "matmul" in name or name == "addmm"}
+CHOSEN = {name for name in ops.table() if "matmul" in name or name in ("addmm", "sdpa")}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
         full = metafunc.config.getoption("--full")
-        chosen = [case for case in CASES if case.op in PRODUCTS and (full or not case.long)]
+        chosen = [case for case in CASES if case.op in CHOSEN and (full or not case.long)]
         metafunc.parametrize("case", [pytest.param(case, id=case.id) for case in chosen])
 
 
@@ -54,6 +54,12 @@ def test_what_is_chosen(gpu: MlxDevice) -> None:
     assert kinds(1, transposed=False) == ("vm", "vm")
     assert kinds(4) == ("mv", "lane")
     assert kinds(9) == ("mm", "lane")
+
+
+def test_attention_by_lanes_where_it_fits(gpu: MlxDevice) -> None:
+    on_cpu = replace(gpu.capabilities, vector_lanes=True)
+    assert attends_by_lanes(on_cpu, 64, 64) and not attends_by_lanes(on_cpu, 128, 128)
+    assert not attends_by_lanes(gpu.capabilities, 64, 64)
 
 
 def test_only_large_matrices_are_worth_a_build(gpu: MlxDevice) -> None:

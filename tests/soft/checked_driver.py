@@ -18,7 +18,7 @@ from .checked_programs import Address, Part, Program
 def device(schedule: str = "ordered") -> Any:
     """A device in checked mode, on the engine that the settings name."""
     from mlx_native_py.softmetal.objects.device import MTLDevice
-    from mlx_native_py.softmetal.objects.options import SoftOptions
+    from mlx_native_py.softmetal.options import SoftOptions
 
     return MTLDevice(SoftOptions(checked=True, schedule=schedule, engine=settings.current().soft_engine))
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mlx_native_py.pipelines.sources import kernel_source
-from mlx_native_py.softmetal.engines.lanes.model import Function, Module
-from mlx_native_py.softmetal.engines.lanes.parse import parse_function, parse_module
-from mlx_native_py.softmetal.engines.lanes.text import render_function
+from mlx_native_py.softmetal.engines.lanes.ir.model import IrFunction, Module
+from mlx_native_py.softmetal.engines.lanes.ir.parse import parse_function, parse_module
+from mlx_native_py.softmetal.engines.lanes.ir.text import render_function
 from mlx_native_py.softmetal.msl import open_library, workshop
 from mlx_native_py.softmetal.msl.build import Order
 from mlx_native_py.softmetal.msl.lanes import LanesBuilder
@@ -41,11 +41,11 @@ def function_text(source: str, folder: Path) -> str:
     return target.read_text()
 
 
-def function_of(text: str, name: str = "f") -> Function:
+def function_of(text: str, name: str = "f") -> IrFunction:
     return parse_function(parse_module(text), name)
 
 
-def written(module: Module, functions: list[Function]) -> str:
+def written(module: Module, functions: list[IrFunction]) -> str:
     """The module with these functions in place of its own."""
     mine = {function.name for function in functions}
     called = {i.callee: i for f in functions for i in f.instructions() if i.callee and i.callee not in module.functions}

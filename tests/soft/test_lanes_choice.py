@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mlx_native_py.softmetal.engines import choice
-from mlx_native_py.softmetal.engines.lanes.model import Declined
+from mlx_native_py.softmetal.engines.lanes.ir.model import Declined
 from mlx_native_py.softmetal.program import EngineChoice, Size, Specialised
 
 from . import lanes_kit as kit

@@ -8,20 +8,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mlx_native_py.softmetal.engines.lanes import flow, private_arrays
-from mlx_native_py.softmetal.engines.lanes.groups import find_groups
-from mlx_native_py.softmetal.engines.lanes.layout import offset_of, size_of, terms
-from mlx_native_py.softmetal.engines.lanes.model import Block, Declined, Function, IntType, StructType, VectorType, uses
-from mlx_native_py.softmetal.engines.lanes.narrow import narrow
-from mlx_native_py.softmetal.engines.lanes.parse import parse_function, parse_module
-from mlx_native_py.softmetal.engines.lanes.shape import VARYING
-from mlx_native_py.softmetal.engines.lanes.small_vectors import is_many, split
-from mlx_native_py.softmetal.engines.lanes.text import render
+from mlx_native_py.softmetal.engines.lanes.analysis.groups import find_groups
+from mlx_native_py.softmetal.engines.lanes.analysis.shape import VARYING
+from mlx_native_py.softmetal.engines.lanes.ir import flow, private_arrays
+from mlx_native_py.softmetal.engines.lanes.ir.layout import offset_of, size_of, terms
+from mlx_native_py.softmetal.engines.lanes.ir.model import (
+    BasicBlock,
+    Declined,
+    IntType,
+    IrFunction,
+    StructType,
+    VectorType,
+    uses,
+)
+from mlx_native_py.softmetal.engines.lanes.ir.narrow import narrow
+from mlx_native_py.softmetal.engines.lanes.ir.parse import parse_function, parse_module
+from mlx_native_py.softmetal.engines.lanes.ir.small_vectors import is_many, split
+from mlx_native_py.softmetal.engines.lanes.ir.text import render
 
 from .ir_kit import SOURCES, assembled, called, function_of, function_text, kernel_texts, verified, written
 
 
-def graph(edges: dict[str, str], entry: str = "a") -> Function:
+def graph(edges: dict[str, str], entry: str = "a") -> IrFunction:
     """A function of blocks that branch as told: {"a": "b c"}; a block without successors returns."""
     lines = []
     for name, targets in edges.items():
@@ -36,7 +44,7 @@ def graph(edges: dict[str, str], entry: str = "a") -> Function:
     return function_of("define void @f(i1 %c) {\n" + "\n".join(lines) + "\n}\n")
 
 
-def named(found: dict[Block, Block | None]) -> dict[str, str | None]:
+def named(found: dict[BasicBlock, BasicBlock | None]) -> dict[str, str | None]:
     return {block.name: other.name if other else None for block, other in found.items()}
 
 
@@ -234,8 +242,8 @@ def test_random_graphs_agree_with_the_definitions() -> None:
                 assert found.dominates(above, below) == (below is above or below not in without)
 
 
-def _reached(entry: Block, barred: Block) -> set[Block]:
-    found: set[Block] = set()
+def _reached(entry: BasicBlock, barred: BasicBlock) -> set[BasicBlock]:
+    found: set[BasicBlock] = set()
     waiting = [entry]
     while waiting:
         block = waiting.pop()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mlx_native_py.softmetal.engines.lanes import shape
-from mlx_native_py.softmetal.engines.lanes.intrinsics import position
+from mlx_native_py.softmetal.engines.lanes import vectorise
+from mlx_native_py.softmetal.engines.lanes.analysis import regions, shape
+from mlx_native_py.softmetal.engines.lanes.analysis.intrinsics import position
 
 from . import lanes_kit as kit
 
@@ -20,6 +21,8 @@ HEAD = """kernel void k(device uint *out, device const uint *in, uint2 at [[thre
 BODIES = {
     "nested branches": """if (v & 1) { if (v & 2) w = v * 3; else w = v + 7; w ^= 5;
         } else if (lane < 9) w = simd_sum(v);""",
+    "waits in a do": """uint k = 3 + (v & 1); do { if (v & 2) w += simd_sum(k); else w ^= simd_max(v + k);
+        } while (--k > (lane & 1));""",
     "trip count of a lane": "for (uint k = 0; k < (v & 15); k++) w += in[(i + k) & 255] ^ k;",
     "value of the round a lane left in": """uint k = 0; while (((v >> k) & 3) != 2 && k < 30) k++; w = k;
         w += simd_max(k);""",
@@ -118,6 +121,14 @@ def test_all_at_once_in_other_shapes(group: kit.Size) -> None:
     _compare("".join(f"{{ {body} }}\n" for body in safe), group)
 
 
+def test_blocks_of_large_kernels_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where copies for all lanes together would be too many, lanes that agree run as some of them do."""
+    monkeypatch.setattr(regions, "_MOST_TWICE", 0)
+    monkeypatch.setattr(vectorise, "_MOST_INLINED", 0)
+    safe = [body for body in (*BODIES.values(), *WHOLE.values()) if "return" not in body]
+    _compare(kit.fresh("".join(f"{{ {body} }}\n" for body in safe)), (64, 1, 1))
+
+
 @pytest.mark.parametrize("name", WHOLE)
 def test_whole_simdgroups_as_on_fibers(name: str) -> None:
     _compare(WHOLE[name], (64, 1, 1))
@@ -151,5 +162,5 @@ def test_numbers_that_lanes_share_bits_of_stay_linear() -> None:
 
 def test_merging_keeps_what_both_sides_have() -> None:
     one, other = shape.constant(0, 32), shape.constant(48, 32)
-    assert shape.merge(one, other) == shape.Shape(shape.ALIKE, None, 16, 0)
+    assert shape.merge(one, other) == shape.LaneShape(shape.ALIKE, None, 16, 0)
     assert shape.merge(shape.known(shape.LANES, 32), one).varying

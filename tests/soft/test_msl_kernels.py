@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
+from mlx_native_py.softmetal.data_types import data_type
 from mlx_native_py.softmetal.msl.build import MissingConstant, Order
-from mlx_native_py.softmetal.msl.data_types import data_type
 from mlx_native_py.softmetal.msl.evaluate import NotConstant, Value, evaluate
 from mlx_native_py.softmetal.msl.lexer import lex
 from mlx_native_py.softmetal.program import CompileError
@@ -42,7 +42,7 @@ BODY = "(device T* a [[buffer(0)]], uint i [[thread_position_in_grid]]) { a[i] =
     ],
 )
 def test_forms(source: str, expressions: dict[str, str]) -> None:
-    assert {name: entry[1] for name, entry in record(source).entries.items()} == expressions
+    assert {name: entry.expression for name, entry in record(source).entries.items()} == expressions
 
 
 def test_instantiation_with_parameters_chooses_the_overload() -> None:
@@ -53,8 +53,8 @@ def test_instantiation_with_parameters_chooses_the_overload() -> None:
     template [[host_name("two")]] [[kernel]] void f<half>(device half* a [[buffer(2)]], device half* b [[buffer(3)]]);
     """
     found = record(source)
-    assert [found.entries[name][0] for name in ("one", "two")] == [0, 1]
-    assert "static_cast<void (&)" in found.entries["one"][1]
+    assert [found.entries[name].function for name in ("one", "two")] == [0, 1]
+    assert "static_cast<void (&)" in found.entries["one"].expression
 
 
 def arguments(parameters: str) -> list[tuple[str, int, str, str]]:

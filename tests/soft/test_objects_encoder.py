@@ -157,7 +157,7 @@ def test_barriers_with_resources_open_an_epoch(queue: Any) -> None:
         encoder.memoryBarrierWithResources_count_([log], 1)
         encode_note(encoder, log, 2)
         assert len(encoder._pass.epochs) == 2
-        assert encoder._pass.only == {1: (log._allocation,)}
+        assert encoder._pass.only == {1: (log.allocation,)}
 
 
 def prepared(encoder: Any, name: str = "add") -> None:

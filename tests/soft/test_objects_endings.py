@@ -89,8 +89,10 @@ def test_indirect_counts_that_wrap_are_an_error(device: Any, queue: Any) -> None
 def test_the_watchdog_times_each_dispatch() -> None:
     """Many dispatches may together take longer than one may."""
     device = Metal.open_device(Metal.SoftOptions(watchdog_seconds=1.0))
+    queue = device.newCommandQueue()
+    endless(queue, buffer(np.ones(2, np.uint32), device), device).waitUntilCompleted()  # so that it is compiled
     stops = [buffer(np.zeros(2, np.uint32), device) for _ in range(3)]
-    commands = device.newCommandQueue().commandBuffer()
+    commands = queue.commandBuffer()
     encoder = commands.computeCommandEncoder()
     encoder.setComputePipelineState_(pipeline("endless", device))
     for number, stop in enumerate(stops):
@@ -202,7 +204,8 @@ def test_a_broken_end_leaves_nobody_waiting(queue: Any, monkeypatch: pytest.Monk
         raise SystemExit("no room")
 
     first, second = queue.commandBuffer(), queue.commandBuffer()
-    monkeypatch.setattr(type(first), "_release", broken)
+    monkeypatch.setattr(type(first.state), "release", broken)
+    first.addCompletedHandler_(lambda _: None)  # so that the queue's thread runs it
     first.commit()
     with pytest.raises(Metal.MetalMisuse, match="no room"):
         first.waitUntilCompleted()
@@ -239,7 +242,7 @@ def test_threads_share_a_device(device: Any) -> None:
 
 def test_a_broken_device_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken:
-        def run(self, *_: Any) -> None:
+        def prepare(self, *_: Any) -> None:
             raise OSError("no such luck")
 
     found: list[Any] = []
@@ -252,7 +255,7 @@ def test_a_broken_device_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -
     encoder.setBuffer_offset_atIndex_(log, 0, 0)
     encoder.dispatchThreads_threadsPerThreadgroup_((1, 1, 1), (1, 1, 1))
     encoder.endEncoding()
-    device._runtime = Broken()
+    device.state.runtime = Broken()
     finish(command_buffer)
     assert command_buffer.error().code() == Metal.MTLCommandBufferErrorInternal
     assert found == ["no such luck"]

@@ -149,14 +149,14 @@ def test_private_managed_and_purgeable(device: Any) -> None:
 
 def test_configure_keeps_the_device_unless_something_changes() -> None:
     first = Metal.MTLCreateSystemDefaultDevice()
-    Metal.configure(first._options)
+    Metal.configure(first.state.options)
     assert Metal.MTLCreateSystemDefaultDevice() is first
     assert list(Metal.MTLCopyAllDevices()) == [first]
     try:
         Metal.configure(Metal.SoftOptions(schedule="reversed"))
         assert Metal.MTLCreateSystemDefaultDevice() is not first
     finally:
-        Metal.configure(first._options)
+        Metal.configure(first.state.options)
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,7 @@ def test_work_is_asynchronous_and_python_goes_on(device: Any, queue: Any) -> Non
 def test_queues_run_beside_each_other(device: Any, queue: Any) -> None:
     stop, other = buffer(np.zeros(2, np.uint32)), device.newCommandQueue()
     running = endless(queue, stop)
+    running.waitUntilScheduled()
     log = buffer(np.zeros(4, np.uint32))
     finish(noting(other, log, 5))
     assert list(array(log, np.uint32)[:2]) == [1, 5]

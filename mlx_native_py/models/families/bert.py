@@ -10,10 +10,10 @@ import numpy as np
 
 from ...encoder import CommandEncoder
 from ...errors import InvalidArgument
+from ...json_fields import read_table
 from ...memory.buffer import Array, MlxBuffer
 from ...ops import add, gelu, l2_norm, layer_norm, matmul, sdpa
 from ..checkpoint import Checkpoint, Layer
-from ..config import read_json
 
 __all__ = ["Attention", "Block", "LayerNorm", "Model"]
 
@@ -169,4 +169,4 @@ def _pooling(folder: Path) -> str:
     path = folder / "1_Pooling" / "config.json"
     if not path.is_file():
         return "mean"
-    return "cls" if read_json(path).get("pooling_mode_cls_token") is True else "mean"
+    return "cls" if read_table(path).get("pooling_mode_cls_token") is True else "mean"

@@ -45,7 +45,7 @@ class CoreEncoder:
 def open_core(path: Path) -> Any:
     """The tokenizer of a `tokenizer.json`, without its padding and truncation."""
     if (size := path.stat().st_size) > MOST_BYTES:
-        raise ModelFileError(path, "file", 0, f"has {size} bytes, expected at most {MOST_BYTES}")
+        raise ModelFileError(path, "file", None, f"has {size} bytes, expected at most {MOST_BYTES}")
     tokenizers = extra("tokenizers")
     with _refusals(path):
         core = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
@@ -62,7 +62,7 @@ def _refusals(path: Path) -> Iterator[None]:
     except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, ModelFileError):
         raise
     except BaseException as reason:
-        raise ModelFileError(path, "file", 0, f"no tokenizer: {reason}") from None
+        raise ModelFileError(path, "file", None, f"no tokenizer: {reason}") from None
 
 
 def ends_of(core: Any, path: Path) -> tuple[list[int], list[int]]:
@@ -93,14 +93,14 @@ def pieces_of(core: Any, path: Path) -> Pieces:
             for step in steps
         )
         return Pieces(names, spell_sentence_piece, frozenset(added), control, leads)
-    raise ModelFileError(path, "decoder", 0, f"{sorted(map(str, kinds))} is not supported")
+    raise ModelFileError(path, "decoder", None, f"{sorted(map(str, kinds))} is not supported")
 
 
 def _names(ids: dict[str, int], path: Path) -> list[str]:
     """Names by ids; between them may be gaps, but not so many that a number in the file decides about memory."""
     count = max(ids.values(), default=-1) + 1
     if count > 2 * len(ids) + MOST_GAPS:
-        raise ModelFileError(path, "vocab", 0, f"has {len(ids)} tokens, and one of them has the id {count - 1}")
+        raise ModelFileError(path, "vocab", None, f"has {len(ids)} tokens, and one of them has the id {count - 1}")
     names = [""] * count
     for name, token in ids.items():
         names[token] = name

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, overload
 
-from ...errors import InvalidArgument, ModelFileError
+from ...errors import InvalidArgument
+from ...json_fields import read_table
 from ..chat import ChatTemplate
 from .bpe import byte_level_bpe
 from .core import CoreEncoder, ends_of, open_core, pieces_of, word_pieces
@@ -204,15 +204,7 @@ _GGUF: dict[str, Callable[[GgufVocabulary], _Parts]] = {
 
 def _table(path: Path) -> dict[str, Any]:
     """What a JSON file says; nothing, if there is none."""
-    if not path.is_file():
-        return {}
-    try:
-        found = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as reason:
-        raise ModelFileError(path, "file", 0, f"no JSON: {reason}") from None
-    if not isinstance(found, dict):
-        raise ModelFileError(path, "file", 0, f"{found!r:.60}, expected a table")
-    return found
+    return read_table(path) if path.is_file() else {}
 
 
 def _token(core: Any, config: Mapping[str, Any], *roles: str) -> int | None:

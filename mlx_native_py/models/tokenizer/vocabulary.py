@@ -46,7 +46,7 @@ class GgufVocabulary:
         place = Path(path)
         names = _strings(metadata, "tokens", place)
         if not names:
-            raise ModelFileError(place, f"{_PREFIX}tokens", 0, "there are none")
+            raise ModelFileError(place, f"{_PREFIX}tokens", None, "there are none")
         kinds = _numbers(metadata, "token_type", len(names), place)
         return cls(place, metadata, names, [Kind.NORMAL] * len(names) if kinds is None else [int(k) for k in kinds])
 
@@ -96,17 +96,17 @@ class GgufVocabulary:
         return [float(score) for score in found]
 
     def error(self, key: str, message: str) -> ModelFileError:
-        return ModelFileError(self.path, _PREFIX + key, 0, message)
+        return ModelFileError(self.path, _PREFIX + key, None, message)
 
 
 def _strings(metadata: Mapping[str, Any], key: str, path: Path) -> list[str]:
     found = metadata.get(_PREFIX + key)
     if isinstance(found, str) or not isinstance(found, Sequence):
         what = "is missing" if found is None else f"is a {type(found).__name__}, expected texts"
-        raise ModelFileError(path, _PREFIX + key, 0, what)
+        raise ModelFileError(path, _PREFIX + key, None, what)
     texts = list(found)
     if not all(isinstance(text, str) for text in texts):
-        raise ModelFileError(path, _PREFIX + key, 0, "expected texts only")
+        raise ModelFileError(path, _PREFIX + key, None, "expected texts only")
     return texts
 
 
@@ -119,5 +119,5 @@ def _numbers(metadata: Mapping[str, Any], key: str, count: int, path: Path) -> A
     except ValueError:  # lists of several lengths
         numbers = np.empty(0)
     if numbers.dtype.kind not in "iuf" or numbers.shape != (count,) or not np.isfinite(numbers).all():
-        raise ModelFileError(path, _PREFIX + key, 0, f"expected {count} finite numbers, one for each token")
+        raise ModelFileError(path, _PREFIX + key, None, f"expected {count} finite numbers, one for each token")
     return numbers.tolist()

@@ -10,6 +10,7 @@ from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ...memory.shapes import whole
 from ..attention_arguments import SIMDGROUPS, Attention, Source, arguments
+from ..forms import attends_by_lanes, lanes_bytes
 from ..op import FLOATS, Count, Output, op
 from ..support import SIMD, kernel, result
 
@@ -71,6 +72,8 @@ def sdpa(
     out = result(enc, "sdpa", out, found.out_shape, q.dtype)
     if found.queries <= FEW_QUERIES or found.keys.dim % 8 or found.values.dim % 8:
         _decode(enc, found, out)
+    elif attends_by_lanes(enc.device.capabilities, found.keys.dim, found.values.dim):
+        _lanes(enc, found, out)
     else:
         _prefill(enc, found, out)
     return out
@@ -116,6 +119,20 @@ def _prefill(enc: CommandEncoder, found: Attention, out: MlxBuffer) -> None:
         found.packed,
         threadgroups=(math.ceil(found.queries / _TILE), found.heads, found.batch * v_dim // columns),
         group=SIMDGROUPS * SIMD,
+        kind=CapturedOpKind.Sdpa,
+    )
+
+
+def _lanes(enc: CommandEncoder, found: Attention, out: MlxBuffer) -> None:
+    dim, v_dim = found.keys.dim, found.values.dim
+    enc.dispatch(
+        kernel(enc, "attention_lanes", f"sdpa_lanes_{found.kind}", {"DIM": dim, "V_DIM": v_dim}),
+        *found.inputs,
+        Out(out),
+        found.packed,
+        threadgroups=(math.ceil(found.queries / SIMD), found.heads, found.batch),
+        group=SIMD,
+        shared=(lanes_bytes(dim, v_dim),),
         kind=CapturedOpKind.Sdpa,
     )
 

@@ -16,7 +16,7 @@ from ..program import EngineChoice, Executable, Size, Specialised
 from ..toolchain import ENGINE_NUMBERS, Engine
 from .abi import Launch
 from .background import later
-from .lanes.model import Declined
+from .lanes.ir.model import Declined
 
 BUDGET_S = 0.5  # how long launches of a shape wait for its compilation
 MOST_SHAPES = 32  # of one kernel; each is a shared object that stays loaded

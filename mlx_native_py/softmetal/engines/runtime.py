@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mlx_native_py.softmetal.engines import abi
 from mlx_native_py.softmetal.toolchain import RUNTIME_SOURCES, Toolchain, find_toolchain
@@ -46,6 +47,24 @@ class KernelFault(RuntimeError):
         self.address = address
 
 
+class RuntimeCall:
+    """A call of the runtime that is ready to be made, by `call[0](*call[1:])`; it leaves its findings in memory."""
+
+    __slots__ = ("_fault", "_launches", "call", "times")
+
+    def __init__(self, function: Any, launches: Any, count: int, deadline_s: float, threads: int) -> None:
+        deadline = max(1, int(deadline_s * 1e9)) if deadline_s > 0 else 0
+        self.times = (ctypes.c_uint64 * (2 * count))()  # start and end of each launch, ns of CLOCK_MONOTONIC
+        self._launches = launches
+        self._fault = abi.Fault()
+        self.call = function, ctypes.byref(launches), count, threads, deadline, self.times, ctypes.byref(self._fault)
+
+    def check(self, answer: int) -> None:
+        """Raises KernelFault where the call answered that a kernel was stopped."""
+        if answer:
+            raise _fault(self._fault)
+
+
 class Runtime:
     """The loaded library. Its methods may be called from several threads at once."""
 
@@ -68,13 +87,15 @@ class Runtime:
         The deadline holds for each launch; 0 means none. 0 threads are all cores.
         """
         count = len(launches)
-        array = (abi.Launch * count)(*launches)
-        times = (ctypes.c_uint64 * (2 * count))()
-        fault = abi.Fault()
-        deadline = max(1, int(deadline_s * 1e9)) if deadline_s > 0 else 0
-        if self._run(array, count, threads, deadline, times, ctypes.byref(fault)):
-            raise _fault(fault)
+        prepared = self.prepare((abi.Launch * count)(*launches), count, deadline_s, threads)
+        function, *arguments = prepared.call
+        prepared.check(function(*arguments))
+        times = prepared.times
         return RunResult(tuple(LaunchTimes(times[2 * i], times[2 * i + 1]) for i in range(count)))
+
+    def prepare(self, launches: Any, count: int, deadline_s: float = 0.0, threads: int = 0) -> RuntimeCall:
+        """A call that runs an array of launches, or a single one; see `run`."""
+        return RuntimeCall(self._run, launches, count, deadline_s, threads)
 
 
 def _detail(kind: str, address: int) -> str:

@@ -54,6 +54,23 @@ __attribute__((always_inline)) constexpr Value operator,(by_count, T &&) {
   return number;
 }
 
+// const_cast, between any spaces; the types must be the same but for their qualifiers.
+template <class T> struct target {
+  typedef bare<T> type;
+};
+template <class T> struct target<T *> {
+  typedef bare<T> type;
+};
+template <class T> struct target<T *const> {
+  typedef bare<T> type;
+};
+template <class To, class From> __attribute__((always_inline)) constexpr To without_const(From &&from) {
+  static_assert(__is_same(typename target<metal::remove_reference_t<To>>::type,
+                          typename target<metal::remove_addrspace_t<metal::remove_reference_t<From>>>::type),
+                "const_cast between different types");
+  return (To)from;
+}
+
 // A function constant while the source is only checked.
 template <class T> T not_yet_known() { return T(); }
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ..data_types import data_type
 from ..program import Argument
 from .attributes import Attribute, attributes, is_attribute
-from .data_types import data_type
 from .evaluate import NotConstant
 from .lexer import close_angle, is_name
 from .unit import Unit
@@ -43,6 +43,7 @@ WIDTHS = dict.fromkeys(POSITIONS, 3) | dict.fromkeys(_SCALARS, 1)
 _UNSUPPORTED = frozenset(
     {"texture", "sampler", "stage_in", "payload", "visible", "imageblock_data", "color", "position"}
 )
+_WITHOUT_MEANING = frozenset({"maybe_unused", "raster_order_group", "user", "access"})
 _SPACES = ("device", "constant", "threadgroup", "thread")
 
 
@@ -139,11 +140,7 @@ class ParameterReader:
         anchor = name if name >= 0 else start
         space = self._space(start, end, anchor)
         places = [a for a in by_name.values() if a.name in ("buffer", "threadgroup")]
-        others = [
-            a
-            for a in by_name.values()
-            if a.name not in ("buffer", "threadgroup", "maybe_unused", "raster_order_group", "user")
-        ]
+        others = [a for a in by_name.values() if a not in places and a.name not in _WITHOUT_MEANING]
         if space is None:
             return self._builtin(start, end, name, places + others, condition_token)
         if others:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from .workshop import Workshop
 
 MAX_THREADS = 1024
 SOURCE_NAME = "kernel.clcpp"
+_LOOP = re.compile(r"\b(for|while|do|goto)\b")
 # A constant whose value is worked out when the kernel is loaded would be code that runs outside of it.
 NO_CONSTRUCTORS = "-Werror=global-constructors"
 # What only a whole source can show.
@@ -50,7 +52,7 @@ class Order:
 
     @property
     def function(self) -> Function:
-        return self.record.functions[self.record.entries[self.entry][0]]
+        return self.record.functions[self.record.entries[self.entry].function]
 
     @property
     def used(self) -> list[Bound]:
@@ -103,23 +105,21 @@ class Order:
         """Whether the kernel's text holds this part."""
         if part.kind != "body" or self.whole:
             return part.kind != "instantiation"
-        if part.owner.startswith("kernel "):
-            name = self.record.functions[int(part.owner[7:])].name.rpartition("::")[2]
-        else:
-            name = part.owner
-        return name in self.record.reached(self.entry) or name in self.record.always
+        return part.owner in self.record.reached(self.entry) or part.owner in self.record.always
 
     def text(self) -> str:
         """The whole text for clang; its body begins after as many lines as `defines` has, plus one."""
-        function, expression, arguments, _ = self.record.entries[self.entry]
+        called = self.record.entries[self.entry]
         on = self.switched_on()
         items = [item.macro if kept else "SOFT_NOTHING" for item, kept in zip(self.function.items, on, strict=True)]
-        entry = f"SOFT_ENTRY(({expression}){''.join(', ' + item for item in items)})"
+        entry = f"SOFT_ENTRY(({called.expression}){''.join(', ' + item for item in items)})"
         limit = self.function.max_threads_name
         if limit:
             scope = self.function.name.rpartition("::")[0]
             limit = f"{scope}::{limit}" if scope else limit
-            entry += f'\nextern "C" unsigned int soft_max_total_threads() {{ return {limit}{arguments}; }}'
+            entry += (
+                f'\nextern "C" unsigned int soft_max_total_threads() {{ return {limit}{called.template_arguments}; }}'
+            )
         return f"{self.defines()}\n{assemble(self.record.pieces, self.wanted)}\n{entry}\n"
 
 
@@ -186,6 +186,7 @@ def load(order: Order, workshop: Workshop, body: bytes) -> Executable | None:
         max_total_threads=limit,
         declined=found["declined"],
         image=image,
+        has_loops=_LOOP.search(order.text()) is not None,
     )
 
 

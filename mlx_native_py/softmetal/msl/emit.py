@@ -32,15 +32,12 @@ class Piece:
     text: str
 
 
-def droppable(unit: Unit, functions: list[KernelFunction]) -> dict[int, str]:
+def droppable(unit: Unit) -> dict[int, str]:
     """The functions whose bodies a kernel may do without: start of the declaration -> name of the owner."""
-    kernels = {function.declaration.start: f"kernel {function.number}" for function in functions}
     text = unit.tokens.text
     found = {}
     for declaration in _outer_functions(unit.declarations):
-        if declaration.start in kernels:
-            found[declaration.start] = kernels[declaration.start]
-        elif text[declaration.name] != "operator" and text[declaration.name - 1] not in ("::", "~"):
+        if text[declaration.name] != "operator" and text[declaration.name - 1] not in ("::", "~"):
             found[declaration.start] = text[declaration.name]
     return found
 

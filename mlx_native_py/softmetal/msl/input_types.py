@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..data_types import DataType, data_type
 from .arguments import POSITIONS, Parameter, input_spelling
-from .data_types import DataType, data_type
 from .unit import Unit
 
 _SAME_TYPE = (

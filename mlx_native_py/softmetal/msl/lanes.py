@@ -11,7 +11,7 @@ from typing import Any
 
 from ..cache import digest
 from ..engines.choice import BUDGET_S, LanesChoice, lanes_refused
-from ..engines.lanes.model import Declined
+from ..engines.lanes.ir.model import Declined
 from ..program import Executable, Size, Specialised
 from ..toolchain import CompilerFailed, stack_bytes, uses_elements
 from .build import SOURCE_NAME, Order
@@ -41,7 +41,7 @@ end:
 
 @cache
 def _pass_identity() -> str:
-    return digest(*(path.read_bytes() for path in sorted(_PASS.glob("*.py"))), Path(__file__).read_bytes())
+    return digest(*(path.read_bytes() for path in sorted(_PASS.rglob("*.py"))), Path(__file__).read_bytes())
 
 
 @dataclass(frozen=True)

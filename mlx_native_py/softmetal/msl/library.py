@@ -34,7 +34,7 @@ class _Kernels(Mapping[str, Kernel]):
 
     def __getitem__(self, name: str) -> Kernel:
         if name not in self._made:
-            function = self._record.functions[self._record.entries[name][0]]
+            function = self._record.functions[self._record.entries[name].function]
             arguments = tuple(item.argument for item in function.items if item.argument)
             reached = self._record.reached(name)
             constants: list[Constant] = [b.constant for n, b in self._record.constants.items() if n in reached]

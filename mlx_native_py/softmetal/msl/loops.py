@@ -32,7 +32,6 @@ def mark_loops(unit: Unit, graph: Graph) -> None:
 
 def _mark(unit: Unit, index: int, body: int) -> None:
     """A pragma must stay next to its loop, so the count begins before it."""
-    unit.out[body - 1] += " SOFT_ROUND"
     first = index
     while unit.tokens.text[first - 1].startswith("#"):
         first -= 1
@@ -41,6 +40,7 @@ def _mark(unit: Unit, index: int, body: int) -> None:
         unit.out[index] = f"{before} SOFT_LOOP {unit.tokens.text[index]}"
     else:
         unit.out[first - 1] += " SOFT_LOOP"
+    unit.out[body - 1] += " SOFT_ROUND"  # last: the body of a `do` begins right behind it
 
 
 def _waits(unit: Unit, graph: Graph) -> list[int]:

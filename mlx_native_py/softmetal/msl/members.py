@@ -159,7 +159,7 @@ class _Overloads:
         header = " ".join(unit.out[declaration.start : declaration.head])
         if -1 in names or "..." in header:
             return ""
-        parameters = " ".join(filter(None, unit.out[declaration.parameters[0] : declaration.parameters[1] + 1]))
+        parameters = " ".join([*filter(None, unit.out[slice(*declaration.parameters)]), ")"])
         name = " ".join(unit.out[declaration.name : declaration.parameters[0]])
         converts = text[declaration.name] == "operator" and is_name(text[declaration.name + 1])
         explicit = f" < {', '.join(template_names(unit, declaration))} >" if header else ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..data_types import data_type
 from .arguments import split
-from .data_types import data_type
 from .lexer import is_name
 from .scopes import Declaration, walk
 from .unit import Unit

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ..data_types import DataType
 from ..program import Argument, Constant, Diagnostic
 from .closure import reach
-from .data_types import DataType
 from .emit import Piece, pieces
+from .kernels import Entry
 from .translate import Translation
 
 
@@ -44,14 +45,14 @@ class Bound:
 
 @dataclass(frozen=True)
 class Record:
-    """A library on paper. Entries are (function, expression, template arguments, roots)."""
+    """A library on paper."""
 
     pieces: tuple[Piece, ...]
     uses: dict[str, list[str]]
     waiting: frozenset[str]
     common: tuple[str, ...]
     functions: tuple[Function, ...]
-    entries: dict[str, tuple[int, str, str, tuple[str, ...]]]
+    entries: dict[str, Entry]
     constants: dict[str, Bound]
     initialisers: dict[str, list[str]]
     warnings: tuple[Diagnostic, ...]
@@ -60,8 +61,8 @@ class Record:
 
     def reached(self, entry: str) -> set[str]:
         """The names that an entry's kernel comes by."""
-        function, _, _, roots = self.entries[entry]
-        start = (self.functions[function].name.rpartition("::")[2], *roots)
+        called = self.entries[entry]
+        start = (self.functions[called.function].name.rpartition("::")[2], *called.roots)
         if start not in self._reached:
             self._reached[start] = reach(self.uses, start)
         return self._reached[start]
@@ -80,7 +81,7 @@ class Record:
             "waiting": sorted(self.waiting),
             "common": self.common,
             "functions": [asdict(function) for function in self.functions],
-            "entries": self.entries,
+            "entries": [asdict(entry) for entry in self.entries.values()],
             "constants": [(b.number, asdict(b.constant), b.type) for b in self.constants.values()],
             "initialisers": self.initialisers,
             "warnings": [asdict(warning) for warning in self.warnings],
@@ -99,15 +100,16 @@ class Record:
             waiting=frozenset(data["waiting"]),
             common=tuple(data["common"]),
             functions=tuple(_function(function) for function in data["functions"]),
-            entries={
-                name: (f, text, arguments, tuple(roots))
-                for name, (f, text, arguments, roots) in data["entries"].items()
-            },
+            entries={entry["host_name"]: _entry(entry) for entry in data["entries"]},
             constants={bound.constant.name: bound for bound in bounds},
             initialisers=data["initialisers"],
             warnings=tuple(Diagnostic(**warning) for warning in data["warnings"]),
             closure=data["closure"],
         )
+
+
+def _entry(data: dict[str, Any]) -> Entry:
+    return Entry(**{**data, "roots": tuple(data["roots"])})
 
 
 def _function(data: dict[str, Any]) -> Function:
@@ -137,9 +139,7 @@ def make_record(translation: Translation, closure: dict[str, str], warnings: tup
         waiting=frozenset(translation.graph.waiting),
         common=tuple(translation.graph.common),
         functions=tuple(functions),
-        entries={
-            e.host_name: (e.function, e.expression, e.template_arguments, e.roots) for e in translation.entries.values()
-        },
+        entries=translation.entries,
         constants=bounds,
         initialisers=_needed(conditions, values.initialisers),
         warnings=(*translation.unit.warnings, *warnings),

@@ -24,7 +24,8 @@ _RESERVED = (
     "image2d_msaa_t image3d_t"
 ).split()
 _RENAMED_PREFIX = "soft_name_"
-_WORDS = SPACES | {name: _RENAMED_PREFIX + name for name in _RESERVED}
+# A constant reference to thread memory may have lost its space, which a const_cast cannot give back.
+_WORDS = SPACES | {"const_cast": "soft::without_const"} | {name: _RENAMED_PREFIX + name for name in _RESERVED}
 _BFLOAT = re.compile(r"((?:[0-9][0-9']*\.?[0-9']*|\.[0-9][0-9']*)(?:[eE][+-]?[0-9]+)?)(?:bf|BF)$")
 _DIGITS = frozenset(".0123456789")
 _PLAIN_FLOAT = re.compile(

@@ -21,16 +21,21 @@ _TYPES = re.compile(
 _FRAGMENT_CALLS = frozenset({"discard_fragment", "dfdx", "dfdy", "fwidth", "get_num_samples", "get_sample_position"})
 
 
-def is_graphics(tokens: Tokens, index: int) -> bool:
-    """Whether a token names a type that software Metal has not, or calls a function of fragments."""
+def graphics_indices(tokens: Tokens, start: int = 0, end: int | None = None) -> Iterator[int]:
+    """Where a type is named that software Metal has not, or a function of fragments is called."""
+    text = tokens.text[start:end]
+    words = {word for word in set(text) if word in _FRAGMENT_CALLS or _TYPES.fullmatch(word)}
+    if words:
+        yield from (i for i, word in enumerate(text, start) if word in words and _is_graphics(tokens, i))
+
+
+def _is_graphics(tokens: Tokens, index: int) -> bool:
     text = tokens.text
     following = text[index + 1] if index + 1 < len(text) else ""
     if text[index - 1] in (".", "->") or not following:
         return False
     if text[index] in _FRAGMENT_CALLS:
         return following == "("
-    if not _TYPES.fullmatch(text[index]):
-        return False
     return following == "<" or is_name(following) or text[index - 1] == "::"
 
 
@@ -51,9 +56,9 @@ def leave_out_graphics(tokens: Tokens, positions: Positions) -> tuple[Tokens, li
 
     The second answer are notes about kernels that had to go.
     """
-    parts = [_part(tokens, declaration) for declaration in _outer(parse(tokens))]
-    if not any(part.is_stage or part.unsupported >= 0 for part in parts):
+    if STAGES.isdisjoint(tokens.text) and next(graphics_indices(tokens), None) is None:
         return tokens, []
+    parts = [_part(tokens, declaration) for declaration in _outer(parse(tokens))]
     gone = {id(part): part.unsupported for part in parts if part.is_stage or part.unsupported >= 0}
     while more := _lost(parts, gone):
         gone |= more
@@ -104,7 +109,7 @@ def _part(tokens: Tokens, declaration: Declaration) -> _Part:
     prefix = text[declaration.head : declaration.name] if declaration.kind == "function" else []
     marks = {a.name for a in attributes(tokens, declaration.start, max(declaration.name, declaration.start))}
     keywords = {word for word in prefix[:-1] if word in ("vertex", "fragment")} if len(prefix) > 1 else set()
-    unsupported = next((i for i in indices if is_graphics(tokens, i)), -1)
+    unsupported = next(graphics_indices(tokens, declaration.start, declaration.end), -1)
     return _Part(
         declaration,
         frozenset(_names(tokens, declaration)),

@@ -12,7 +12,7 @@ from .function_pointers import check_function_pointers
 from .left_out import check_left_out
 from .pointers import check_pointers
 from .scopes import Declaration, walk
-from .stages import is_graphics
+from .stages import graphics_indices
 from .unit import Unit
 
 _FORBIDDEN = {
@@ -68,8 +68,8 @@ def check(unit: Unit) -> None:
             unit.error(index, f"'long {text[index + 1]}' is not supported in Metal")
         elif len(token) > 18 and (found := _INTEGER.fullmatch(token)) and int(found[1].replace("'", ""), 0) >= 2**64:
             unit.error(index, "integer literal is too large to be represented in any integer type")
-        elif is_graphics(unit.tokens, index):
-            unit.error(index, f"'{token}' is not supported by software Metal")
+    for index in graphics_indices(unit.tokens):
+        unit.error(index, f"'{text[index]}' is not supported by software Metal")
     for declaration in walk(unit.declarations):
         if declaration.kind == "variable":
             _variable(unit, declaration)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from .data_types import data_type
+from ..data_types import data_type
 from .kernels import KernelFunction
 from .lexer import close_angle, is_name
 from .scopes import walk
@@ -163,10 +164,20 @@ class _Statement:
         while text[end] not in (",", ";", "}"):
             end = match[end] + 1 if text[end] in ("(", "{", "[") else end + 1
         name = text[self.names[-1]]
-        types = set(text[self.start : self.names[0]])
+        types = {*text[self.start : self.names[0]], *_type_names(unit)}
         if all(_ZERO.fullmatch(word) or word in types or data_type(word) for word in text[index:end]):
             self.dropped += range(index, end)
             unit.warn(self.names[-1], f"initializer of threadgroup variable '{name}' is ignored")
         else:
             unit.error(self.names[-1], f"variable '{name}' in the threadgroup address space cannot have an initializer")
         return end
+
+
+def _type_names(unit: Unit) -> Iterator[str]:
+    """The names that a source gives to types, as far as they may be a scalar's or a vector's."""
+    text = unit.tokens.text
+    for declaration in walk(unit.declarations):
+        if declaration.kind == "other" and text[declaration.head] == "typedef":
+            yield text[declaration.end - 2]
+        elif declaration.kind == "other" and text[declaration.head] == "using":
+            yield text[declaration.head + 1]

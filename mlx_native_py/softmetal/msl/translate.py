@@ -76,7 +76,7 @@ def _translated(tokens: Tokens, positions: Positions) -> Translation:
     unify_members(unit)
     strict.check(unit)
     unit.raise_errors()
-    owners = emit.droppable(unit, kernels.functions)
+    owners = emit.droppable(unit)
     graph = build_graph(unit, set(owners))
     mark_loops(unit, graph)
     emit.make_inline(unit, kernels.functions)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..data_types import DataType, data_type
 from ..program import Constant
 from .attributes import Attribute, attributes
-from .data_types import DataType, data_type
 from .evaluate import NotConstant, Value, evaluate
 from .lexer import close_angle, is_name
 from .scopes import Declaration, walk

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import constants as c
-from .base import Descriptor, Labelled, attribute
+from ..values import answer, instance, maybe, unwanted
+from .base import Descriptor, attribute
 from .foundation import NSURL, NSError
-from .values import answer, instance, maybe, unwanted
-
-if TYPE_CHECKING:
-    from .device import MTLDevice
+from .library import FunctionArchive
+from .owned import DeviceObject
+from .pipeline import MTLComputePipelineDescriptor, build_pipeline
 
 FORMAT = "software Metal binary archive 1"
 
@@ -27,41 +27,30 @@ class MTLBinaryArchiveDescriptor(Descriptor):
     url, setUrl_ = attribute("url", maybe(NSURL), None)
 
 
-class MTLBinaryArchive(Labelled):
+class MTLBinaryArchive(FunctionArchive):
     """A set of functions by digest; their machine code lives in the compiler's own cache."""
 
-    def __init__(self, device: MTLDevice, keys: dict[str, str]) -> None:
-        self._device = device
-        self._keys = keys
-
-    def device(self) -> MTLDevice:
-        return self._device
-
     def addComputePipelineFunctionsWithDescriptor_error_(self, descriptor: Any, error: None) -> Any:
-        from .pipeline import MTLComputePipelineDescriptor, build_pipeline
-
         unwanted(error, "error")
         asked = instance(descriptor, MTLComputePipelineDescriptor, "descriptor")
         pipeline, problem = build_pipeline(self._device, asked, c.MTLPipelineOptionNone)
-        if pipeline is not None:
-            self._keys[pipeline._function._key()] = pipeline._function.name()
+        function = asked.computeFunction()
+        if pipeline is not None and function is not None:
+            self.names[function.state.key()] = function.name()
         return answer(pipeline is not None, (error, problem))
 
     def serializeToURL_error_(self, url: NSURL, error: None) -> Any:
         unwanted(error, "error")
         place = Path(instance(url, NSURL, "url").path())
         try:
-            place.write_text(json.dumps({"format": FORMAT, "functions": self._keys}, indent=1))
+            place.write_text(json.dumps({"format": FORMAT, "functions": self.names}, indent=1))
         except OSError as problem:
             return answer(False, (error, archive_error(c.MTLBinaryArchiveErrorInternalError, str(problem))))
         return answer(True, (error, None))
 
-    def _holds(self, key: str) -> bool:
-        return key in self._keys
-
 
 def open_archive(
-    device: MTLDevice,
+    device: DeviceObject,
     descriptor: MTLBinaryArchiveDescriptor,
 ) -> tuple[MTLBinaryArchive | None, NSError | None]:
     """An empty archive, or the one in the descriptor's file."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NoReturn, Self, TypeVar
 
-from .values import optional_text
+from ..values import optional_text
 
 T = TypeVar("T")
 Getter = Callable[[Any], T]

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import constants as c
-from ..memory import Allocation
+from ..execution.command_buffer import CommandBufferState
+from ..execution.commands import Blit, BlitPass
 from ..misuse import InvalidValue, MetalMisuse
+from ..values import NSRange, instance, natural, truth, whole, within
 from .buffer import MTLBuffer
-from .commands import Blit, BlitPass
 from .counters import ENTRY_BYTES, MTLCounterSampleBuffer
 from .encoder import MTLCommandEncoder
 from .events import MTLFence
 from .indirect import MTLIndirectCommandBuffer
-from .values import NSRange, instance, natural, truth, whole, within
-
-if TYPE_CHECKING:
-    from .command_buffer import MTLCommandBuffer
+from .owned import Owned
 
 STEP = 4  # macOS wants offsets and sizes of blits in words
 
@@ -37,8 +36,8 @@ def _part(buffer: Any, start: Any, length: Any, what: str) -> tuple[MTLBuffer, i
 class MTLBlitCommandEncoder(MTLCommandEncoder):
     """Runs its commands in the order they were encoded."""
 
-    def __init__(self, buffer: MTLCommandBuffer, work: BlitPass) -> None:
-        super().__init__(buffer, work.signposts)
+    def __init__(self, owner: Owned, state: CommandBufferState, work: BlitPass) -> None:
+        super().__init__(owner, state, work.signposts)
         self._pass = work
 
     def setLabel_(self, label: str | None) -> None:
@@ -51,7 +50,7 @@ class MTLBlitCommandEncoder(MTLCommandEncoder):
         self._alive("copyFromBuffer")
         giver, start, length = _part(source, source_offset, size, "sourceBuffer")
         taker, place, _ = _part(target, target_offset, size, "destinationBuffer")
-        first, second = giver._address + start, taker._address + place
+        first, second = giver.allocation.address + start, taker.allocation.address + place
         if first < second + length and second < first + length:
             raise InvalidValue(f"copy of {length} bytes from offset {start} to {place}: the ranges overlap")
         self._record(
@@ -69,7 +68,7 @@ class MTLBlitCommandEncoder(MTLCommandEncoder):
             raise InvalidValue(f"value {byte}: PyObjC takes a signed char, -128 to 127; pass {byte - 256} for {byte}")
         part = within(run, 1 << 62, "range")
         target, start, length = _part(buffer, part.location, part.length, "buffer")
-        address = target._address + start
+        address = target.allocation.address + start
         self._record(
             "fill",
             f"{length} bytes of {target!r}+{start} with {byte & 0xFF}",
@@ -84,12 +83,12 @@ class MTLBlitCommandEncoder(MTLCommandEncoder):
         source = instance(samples, MTLCounterSampleBuffer, "sampleBuffer")
         part = within(run, source.sampleCount(), "range")
         target, start, length = _part(buffer, offset, part.length * ENTRY_BYTES, "destinationBuffer")
-        address = target._address + start
+        address = target.allocation.address + start
         self._record(
             "resolve counters",
             f"{part.length} samples to {target!r}+{start}",
             (target,),
-            lambda: ctypes.memmove(address, source._bytes(part.location, part.length), length),
+            lambda: ctypes.memmove(address, source.packed(part.location, part.length), length),
         )
 
     def optimizeIndirectCommandBuffer_withRange_(
@@ -109,7 +108,10 @@ class MTLBlitCommandEncoder(MTLCommandEncoder):
         place = natural(index, "destinationIndex")
         self._commands_part("copyIndirectCommandBuffer", target, (place, part.length))
         self._record(
-            "copy commands", f"{part} to {place}", (), lambda: target._copy(source, part.location, part.length, place)
+            "copy commands",
+            f"{part} to {place}",
+            (),
+            lambda: target.state.copy(source.state, part.location, part.length, place),
         )
 
     def sampleCountersInBuffer_atSampleIndex_withBarrier_(
@@ -117,15 +119,14 @@ class MTLBlitCommandEncoder(MTLCommandEncoder):
     ) -> None:
         self._alive("sampleCountersInBuffer")
         target = instance(samples, MTLCounterSampleBuffer, "sampleBuffer")
-        place = target._check(index, "sampleIndex")
+        place = target.place(index, "sampleIndex")
         truth(barrier, "withBarrier")
-        device = self.device()
-        if not device.supportsCounterSampling_(c.MTLCounterSamplingPointAtBlitBoundary):
+        if not self.device().supportsCounterSampling_(c.MTLCounterSamplingPointAtBlitBoundary):
             raise MetalMisuse(
                 "sampleCountersInBuffer: this device does not sample at blit boundaries "
                 "(on Metal the process dies here)"
             )
-        self._record("sample", f"{place}", (), lambda: target._samples.__setitem__(place, device._now()))
+        self._record("sample", f"{place}", (), lambda: target.samples.__setitem__(place, time.monotonic_ns()))
 
     def synchronizeResource_(self, resource: MTLBuffer) -> None:
         self._alive("synchronizeResource_")
@@ -141,11 +142,11 @@ class MTLBlitCommandEncoder(MTLCommandEncoder):
     def _commands_part(self, call: str, commands: MTLIndirectCommandBuffer, run: tuple[int, int]) -> NSRange:
         self._alive(call)
         part = within(run, instance(commands, MTLIndirectCommandBuffer, "commands").size(), "range")
-        self._buffer._retain(commands)
+        self._buffer.retain(commands)
         return part
 
     def _record(self, name: str, detail: str, buffers: tuple[MTLBuffer, ...], perform: Callable[[], object]) -> None:
         for buffer in buffers:
-            self._buffer._retain(buffer)
-        allocations: tuple[Allocation, ...] = tuple(buffer._allocation for buffer in buffers)
+            self._buffer.retain(buffer)
+        allocations = tuple(buffer.allocation for buffer in buffers)
         self._pass.blits.append(Blit(name, detail, allocations, perform))

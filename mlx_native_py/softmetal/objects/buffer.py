@@ -5,16 +5,14 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import constants as c
 from .. import memory
 from ..misuse import InvalidValue, MetalMisuse
+from ..values import natural, within
 from .base import Labelled
-from .values import natural, within
-
-if TYPE_CHECKING:
-    from .device import MTLDevice
+from .owned import DeviceObject, Owned
 
 STORAGE_MASK = 0xF0
 HAZARD_MASK = 0x300
@@ -46,17 +44,16 @@ class varlist:
         return memory.view(self._address, count)
 
 
-class Resource(Labelled):
+class Resource(Owned, Labelled):
     """An allocation with storage and hazard modes."""
 
-    _device: MTLDevice
-    _options = 0
-    _purgeable = c.MTLPurgeableStateNonVolatile
-    _allocation: memory.Allocation
     _heap: Any = None
 
-    def device(self) -> MTLDevice:
-        return self._device
+    def __init__(self, device: DeviceObject, allocation: memory.Allocation, options: int) -> None:
+        super().__init__(device)
+        self.allocation = allocation
+        self._options = options
+        self._purgeable = c.MTLPurgeableStateNonVolatile
 
     def storageMode(self) -> int:
         return (self._options & STORAGE_MASK) >> 4
@@ -72,11 +69,11 @@ class Resource(Labelled):
         return asked or (c.MTLHazardTrackingModeUntracked if self._heap else c.MTLHazardTrackingModeTracked)
 
     def allocatedSize(self) -> int:
-        return memory.pages(self._allocation.length)
+        return memory.pages(self.allocation.length)
 
     def setLabel_(self, label: str | None) -> None:
         super().setLabel_(label)
-        self._allocation.label = self._label
+        self.allocation.label = self._label
 
     def setPurgeableState_(self, state: int) -> int:
         """Sets the state and returns the one before; Empty drops the contents."""
@@ -87,11 +84,11 @@ class Resource(Labelled):
         if wanted != c.MTLPurgeableStateKeepCurrent:
             self._purgeable = wanted
         if wanted == c.MTLPurgeableStateEmpty and self._heap is None:
-            self._discard()
+            self._discard_contents()
         return before
 
-    def _discard(self) -> None:
-        memory.arena().discard(self._allocation.address, self._allocation.length)
+    def _discard_contents(self) -> None:
+        memory.arena().discard(self.allocation.address, self.allocation.length)
 
     def heap(self) -> Any:
         return self._heap
@@ -105,7 +102,7 @@ class MTLBuffer(Resource):
 
     def __init__(
         self,
-        device: MTLDevice,
+        device: DeviceObject,
         allocation: memory.Allocation,
         options: int,
         *,
@@ -114,11 +111,7 @@ class MTLBuffer(Resource):
         release: Callable[[], object] | None = None,
         backing: memoryview | None = None,
     ) -> None:
-        self._device = device
-        self._allocation = allocation
-        self._address = allocation.address
-        self._length = allocation.length
-        self._options = options
+        super().__init__(device, allocation, options)
         self._charged = charged
         self._heap = heap
         self._release = release
@@ -127,45 +120,45 @@ class MTLBuffer(Resource):
     def contents(self) -> varlist:
         if self.storageMode() == c.MTLStorageModePrivate:
             raise MetalMisuse(f"contents of {self!r}: the CPU cannot see a buffer of private storage; copy it by blit")
-        return varlist(self._address, self._length)
+        return varlist(self.allocation.address, self.allocation.length)
 
     def length(self) -> int:
-        return self._length
+        return self.allocation.length
 
     def gpuAddress(self) -> int:
-        return self._address
+        return self.allocation.address
 
     def allocatedSize(self) -> int:
-        return self._heap_size if self._heap else memory.pages(self._length)
+        return self._heap_size if self._heap else memory.pages(self.allocation.length)
 
     @property
     def _heap_size(self) -> int:
-        return -(-self._length // 256) * 256
+        return -(-self.allocation.length // 256) * 256
 
     def heapOffset(self) -> int:
-        return self._address - self._heap._allocation.address if self._heap else 0
+        return self.allocation.address - self._heap.allocation.address if self._heap else 0
 
     def didModifyRange_(self, span: tuple[int, int]) -> None:
-        within(span, self._length, "range")
+        within(span, self.allocation.length, "range")
         if self.storageMode() != c.MTLStorageModeManaged:
             raise MetalMisuse(f"didModifyRange_ on {self!r}: only buffers of managed storage need it")
 
-    def _discard(self) -> None:
-        if self._backing is None:
-            super()._discard()
+    def _discard_contents(self) -> None:
+        if self._backing is None:  # memory of the caller keeps what is in it
+            memory.arena().discard(self.allocation.address, self.allocation.length)
 
     def __del__(self) -> None:
         # A half-made object has no allocation; while Python shuts down, kernels may still be running on the pages.
         if sys is None or sys.is_finalizing() or "_charged" not in self.__dict__:
             return
-        self._allocation.release()
-        self._device._charge(-self._charged)
+        self.allocation.release()
+        self._device.state.charge(-self._charged)
         if self._release is not None:
             self._release()
 
 
 def over_caller_memory(
-    device: MTLDevice, data: Any, length: int, options: int, deallocator: Callable[[int, int], object] | None
+    device: DeviceObject, data: Any, length: int, options: int, deallocator: Callable[[int, int], object] | None
 ) -> MTLBuffer:
     """A buffer that aliases page-aligned memory of the caller, which stays exported while the buffer lives."""
     try:
@@ -184,4 +177,5 @@ def over_caller_memory(
         )
     release = None if deallocator is None else lambda: deallocator(address, length)
     allocation = memory.Allocation(address, length, owned=False)
+    device.state.charge_caller(length)
     return MTLBuffer(device, allocation, options, charged=length, release=release, backing=view)

@@ -1,99 +1,97 @@
-"""Command buffers: recorded once, committed once, run by the queue's worker, and asked about the outcome."""
+"""Command buffers: recorded once, committed once, and asked about the outcome."""
 
 from __future__ import annotations
 
 import sys
 import threading
-import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from .. import constants as c
+from ..execution.capture import captures_of
+from ..execution.command_buffer import CommandBufferState, Failure
+from ..execution.commands import BlitPass, Signal, WaitFor
+from ..execution.passes import Pass
+from ..execution.queue import QueueState
 from ..misuse import InvalidValue, MetalMisuse
-from .base import Labelled
-from .capture import Capture, captures_of
-from .commands import BlitPass, Command, Signal, WaitFor
-from .compute_pass import MTLComputePassDescriptor
+from ..values import handler, instance, natural
+from .base import Labelled, NSObject
+from .blit_encoder import MTLBlitCommandEncoder
+from .compute_encoder import MTLComputeCommandEncoder
+from .compute_pass import MTLComputePassDescriptor, open_pass
 from .events import MTLEvent
 from .foundation import NSArray, NSError
-from .inline import InlineBytes
-from .passes import Pass
+from .owned import Owned
 from .residency import MTLResidencySet
-from .values import handler, instance, natural
 
-if TYPE_CHECKING:
-    from .blit_encoder import MTLBlitCommandEncoder
-    from .compute_encoder import MTLComputeCommandEncoder
-    from .device import MTLDevice
-    from .queue import MTLCommandQueue
-
-_TICK = 0.1
+FINDING_KEY = "SoftMetalFinding"  # in an error's userInfo: the exception of checked mode
 _NAMES = ("not enqueued", "enqueued", "committed", "scheduled", "completed", "failed")
 
 
-def _forget(_: object) -> None:
-    """Retains nothing."""
+class MTLCommandBufferEncoderInfo(NSObject):
+    """How far one encoder came."""
+
+    def __init__(self, label: str | None, state: int, signposts: Sequence[str]) -> None:
+        self._label = label
+        self._state = state
+        self._signposts = NSArray(signposts)
+
+    def label(self) -> str | None:
+        return self._label
+
+    def errorState(self) -> int:
+        return self._state
+
+    def debugSignposts(self) -> NSArray[str]:
+        return self._signposts
 
 
-class MTLCommandBuffer(Labelled):
+class MTLCommandBuffer(Owned, Labelled):
     """Work for a queue. An exception in a handler is raised by waitUntilCompleted; Metal would end the process."""
 
-    def __init__(self, queue: MTLCommandQueue, *, retained: bool, error_options: int) -> None:
+    def __init__(self, owner: Owned, queue: QueueState, work: CommandBufferState) -> None:
+        super().__init__(owner.device())
+        self._owner = owner
         self._queue = queue
-        self._device = queue._device
-        self._serial = next(queue._serials)
-        self._retained = retained
-        self._error_options = error_options
-        self._keep: set[Any] = set()
-        self._retain: Callable[[Any], None] = self._keep.add if retained else _forget
-        self._commands: list[Command] = []
-        self._inline = InlineBytes(self._device._inline_pool)
-        self._residency: dict[MTLResidencySet, None] = {}
-        self._status = c.MTLCommandBufferStatusNotEnqueued
-        self._encoding = False
-        self._lost_encoder = False
         self._error: NSError | None = None
-        self._finding: Exception | None = None
-        self._gpu_times = (0.0, 0.0)
-        self._kernel_times = (0.0, 0.0)
-        self._handlers: tuple[list[Callable[..., object]], list[Callable[..., object]]] = ([], [])
-        self._handler_error: BaseException | None = None
-        self._scheduled = threading.Event()
-        self._completed = threading.Event()
-        self._captures: tuple[Capture, ...] = ()
+        self.state = work
 
-    def device(self) -> MTLDevice:
-        return self._device
+    def setLabel_(self, label: str | None) -> None:
+        super().setLabel_(label)
+        self.state.label = self._label
 
-    def commandQueue(self) -> MTLCommandQueue:
-        return self._queue
+    def commandQueue(self) -> Owned:
+        return self._owner
 
     def retainedReferences(self) -> bool:
-        return self._retained
+        return self.state.retained
 
     def errorOptions(self) -> int:
-        return self._error_options
+        return self.state.error_options
 
     def status(self) -> int:
-        return self._status
+        return self.state.status(self._queue.order.get(self.state))
 
     def error(self) -> NSError | None:
+        outcome = self.state.outcome
+        if outcome is not None and outcome.failure is not None and self._error is None:
+            self._error = _error(outcome.failure)
         return self._error
 
     def logs(self) -> NSArray[Any]:
         return NSArray()
 
     def GPUStartTime(self) -> float:
-        return self._gpu_times[0]
+        return self.state.outcome.start if self.state.outcome else 0.0
 
     def GPUEndTime(self) -> float:
-        return self._gpu_times[1]
+        return self.state.outcome.end if self.state.outcome else 0.0
 
     def kernelStartTime(self) -> float:
-        return self._kernel_times[0]
+        return self.state.kernel_start
 
     def kernelEndTime(self) -> float:
-        return self._kernel_times[1]
+        return self.state.kernel_end
 
     def computeCommandEncoder(self) -> MTLComputeCommandEncoder:
         return self._compute(Pass(concurrent=False))
@@ -105,154 +103,117 @@ class MTLCommandBuffer(Labelled):
         return self._compute(Pass(concurrent=kind == c.MTLDispatchTypeConcurrent))
 
     def computeCommandEncoderWithDescriptor_(self, descriptor: MTLComputePassDescriptor) -> MTLComputeCommandEncoder:
-        asked = instance(descriptor, MTLComputePassDescriptor, "descriptor")
-        return self._compute(asked._open(self._device))
+        return self._compute(open_pass(instance(descriptor, MTLComputePassDescriptor, "descriptor"), self._device))
 
     def blitCommandEncoder(self) -> MTLBlitCommandEncoder:
-        from .blit_encoder import MTLBlitCommandEncoder
-
-        self._begin_encoder("blitCommandEncoder")
+        self._between_encoders("blitCommandEncoder")
         work = BlitPass()
-        self._commands.append(work)
-        return MTLBlitCommandEncoder(self, work)
+        encoder = MTLBlitCommandEncoder(self, self.state, work)
+        self.state.begin(work)
+        return encoder
 
     def encodeSignalEvent_value_(self, event: MTLEvent, value: int) -> None:
         self._between_encoders("encodeSignalEvent_value_")
-        self._commands.append(Signal(instance(event, MTLEvent, "event"), natural(value, "value")))
+        signalled = instance(event, MTLEvent, "event").state
+        signalled.runner = self._queue
+        self.state.commands.append(Signal(signalled, natural(value, "value")))
 
     def encodeWaitForEvent_value_(self, event: MTLEvent, value: int) -> None:
         self._between_encoders("encodeWaitForEvent_value_")
-        self._commands.append(WaitFor(instance(event, MTLEvent, "event"), natural(value, "value")))
+        self.state.commands.append(WaitFor(instance(event, MTLEvent, "event").state, natural(value, "value")))
 
     def useResidencySet_(self, residency: MTLResidencySet) -> None:
         self._recording("useResidencySet_")
-        self._residency[instance(residency, MTLResidencySet, "residencySet")] = None
+        self.state.residency[instance(residency, MTLResidencySet, "residencySet").state] = None
 
     def addScheduledHandler_(self, block: Callable[[MTLCommandBuffer], object]) -> None:
         self._recording("addScheduledHandler_")
-        self._handlers[0].append(handler(block, "block"))
+        self.state.scheduled_handlers.append(handler(block, "block"))
 
     def addCompletedHandler_(self, block: Callable[[MTLCommandBuffer], object]) -> None:
         self._recording("addCompletedHandler_")
-        self._handlers[1].append(handler(block, "block"))
+        self.state.completed_handlers.append(handler(block, "block"))
 
     def enqueue(self) -> None:
         """Reserves the place in the queue's order."""
         self._recording("enqueue")
-        if self._status == c.MTLCommandBufferStatusNotEnqueued:
-            self._status = c.MTLCommandBufferStatusEnqueued
-            self._queue._worker.enqueue(self)
+        self._queue.enqueue(self.state)
 
     def commit(self) -> None:
         self._between_encoders("commit")
-        if self._lost_encoder:
+        if self.state.lost_encoder:
             raise MetalMisuse(f"commit of {self!r}: one of its encoders was released without endEncoding")
-        self.enqueue()
-        self._captures = captures_of(self._queue)
-        for capture in self._captures:
-            capture.committed(self)
-        self._status = c.MTLCommandBufferStatusCommitted
-        self._queue._worker.commit()
+        self.state.captures = captures_of(self._queue)
+        for capture in self.state.captures:
+            capture.committed(self._queue, self.state)
+        self._queue.commit(self.state, self)
 
     def waitUntilScheduled(self) -> None:
-        self._wait(self._scheduled, "waitUntilScheduled")
+        self._committed("waitUntilScheduled")
+        self._wait(lambda: self.state.scheduled, "waitUntilScheduled")
 
     def waitUntilCompleted(self) -> None:
         """Returns after the work and its handlers; Ctrl-C ends only the wait. Raises what checked mode found."""
-        self._wait(self._completed, "waitUntilCompleted")
-        if self._finding is not None:
-            raise self._finding
-        problem, self._handler_error = self._handler_error, None
+        work = self.state
+        if not work.finished:
+            self._committed("waitUntilCompleted")
+            while not work.finished and self._queue.run_next():
+                pass
+            self._wait(lambda: work.finished, "waitUntilCompleted")
+        if work.outcome is not None and work.outcome.failure is not None and work.outcome.failure.finding is not None:
+            raise work.outcome.failure.finding
+        problem, work.handler_error = work.handler_error, None
         if problem is not None:
             raise MetalMisuse(f"a handler of {self!r} raised {problem!r}; on Metal the process dies there") from problem
 
-    def _wait(self, reached: threading.Event, call: str) -> None:
-        if self._status < c.MTLCommandBufferStatusCommitted:
-            raise MetalMisuse(f"{call} on {self!r}, which is {_NAMES[self._status]}: it would wait for ever")
-        if self._queue._worker.is_current_thread() and not reached.is_set():
+    def _committed(self, call: str) -> None:
+        if (status := self.status()) < c.MTLCommandBufferStatusCommitted:
+            raise MetalMisuse(f"{call} on {self!r}, which is {_NAMES[status]}: it would wait for ever")
+
+    def _wait(self, reached: Callable[[], bool], call: str) -> None:
+        if reached():
+            return
+        if self._queue.is_current_thread():
             raise MetalMisuse(f"{call} on {self!r} from a handler of the same queue would wait for ever")
-        while not reached.wait(_TICK):
-            # A daemon thread ends with the process; any other would hold it up.
-            if self._waits_in_vain() and not threading.current_thread().daemon:
-                raise MetalMisuse(f"{call} on {self!r}: the process is ending and runs no more command buffers")
+        if not self._queue.wait(self.state, reached, self._waits_in_vain):
+            raise MetalMisuse(f"{call} on {self!r}: the process is ending and runs no more command buffers")
 
     def _waits_in_vain(self) -> bool:
-        return self._status == c.MTLCommandBufferStatusCommitted and self._queue._worker.has_stopped()
+        """A daemon thread ends with the process; any other would hold it up."""
+        return self._queue.has_stopped() and not threading.current_thread().daemon
 
     def _compute(self, work: Pass) -> MTLComputeCommandEncoder:
-        from .compute_encoder import MTLComputeCommandEncoder
-
-        self._begin_encoder("computeCommandEncoder")
-        self._commands.append(work)
-        return MTLComputeCommandEncoder(self, work)
-
-    def _begin_encoder(self, call: str) -> None:
-        self._between_encoders(call)
-        self._encoding = True
-
-    def _encoder_ended(self) -> None:
-        self._encoding = False
-
-    def _encoder_lost(self) -> None:
-        self._encoding = False
-        self._lost_encoder = True
+        self._between_encoders("computeCommandEncoder")
+        encoder = MTLComputeCommandEncoder(self, self.state, work)
+        self.state.begin(work)
+        return encoder
 
     def _recording(self, call: str) -> None:
-        if self._status >= c.MTLCommandBufferStatusCommitted:
-            raise MetalMisuse(f"{call} on {self!r}, which is {_NAMES[self._status]} already")
+        if (status := self.status()) >= c.MTLCommandBufferStatusCommitted:
+            raise MetalMisuse(f"{call} on {self!r}, which is {_NAMES[status]} already")
 
     def _between_encoders(self, call: str) -> None:
         self._recording(call)
-        if self._encoding:
+        if self.state.encoding:
             raise MetalMisuse(f"{call} on {self!r} while an encoder is open: call its endEncoding first")
 
-    def _run(self) -> None:
-        """Everything that happens after commit; called once, on the worker. Whatever happens, nobody waits for ever."""
-        try:
-            self._perform()
-        except BaseException as error:
-            self._status = c.MTLCommandBufferStatusError
-            self._handler_error = self._handler_error or error
-        finally:
-            self._scheduled.set()
-            self._completed.set()
-
-    def _perform(self) -> None:
-        from .execute import execute
-
-        self._kernel_times = (time.monotonic(), 0.0)
-        self._status = c.MTLCommandBufferStatusScheduled
-        self._call(self._handlers[0])
-        self._scheduled.set()
-        self._kernel_times = (self._kernel_times[0], time.monotonic())
-        outcome = execute(self)
-        self._gpu_times = outcome.start, outcome.end
-        self._error = outcome.error
-        self._finding = outcome.finding
-        self._status = c.MTLCommandBufferStatusError if outcome.error else c.MTLCommandBufferStatusCompleted
-        self._call([capture.completed for capture in self._captures])
-        self._release()
-        self._call(self._handlers[1])
-        self._handlers = ([], [])
-
-    def _release(self) -> None:
-        self._commands.clear()
-        self._keep.clear()
-        self._residency.clear()
-        self._inline.release()
-
-    def _call(self, handlers: list[Callable[..., object]]) -> None:
-        for block in handlers:
-            try:
-                block(self)
-            except BaseException as error:
-                self._handler_error = self._handler_error or error
-
     def __del__(self) -> None:
-        if sys is None or sys.is_finalizing() or "_captures" not in self.__dict__:
+        if sys is None or sys.is_finalizing() or "state" not in self.__dict__:
             return
-        if self._status < c.MTLCommandBufferStatusCommitted:
-            self._inline.release()
-            self._queue._worker.drop_slot()
-        if self._handler_error is not None:
-            raise MetalMisuse(f"a handler of {self!r} raised, and nobody waited for it") from self._handler_error
+        work = self.state
+        if not work.finished:
+            work.inline.release()
+            if work in self._queue.order:
+                self._queue.drop(work)
+        if work.handler_error is not None:
+            raise MetalMisuse(f"a handler of {self!r} raised, and nobody waited for it") from work.handler_error
+
+
+def _error(failure: Failure) -> NSError:
+    info: dict[str, object] = {}
+    if failure.encoders is not None:
+        told = NSArray(MTLCommandBufferEncoderInfo(*each) for each in failure.encoders)
+        info[c.MTLCommandBufferEncoderInfoErrorKey] = told
+    if failure.finding is not None:
+        info[FINDING_KEY] = failure.finding
+    return NSError(c.MTLCommandBufferErrorDomain, failure.code, failure.message, info)

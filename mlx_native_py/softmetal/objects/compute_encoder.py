@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import constants as c
+from ..execution.bindings import Bindings
+from ..execution.command_buffer import CommandBufferState
+from ..execution.indirect import Replay
+from ..execution.passes import Pass, Sample
 from ..memory import Allocation
 from ..misuse import InvalidValue, MetalMisuse
-from .bindings import Bindings
+from ..values import counted, flat_bytes, instance, natural, size, span, truth, within
 from .buffer import MTLBuffer, Resource
 from .counters import MTLCounterSampleBuffer
 from .encoder import MTLCommandEncoder
 from .events import MTLFence
 from .heap import MTLHeap
 from .indirect import MTLIndirectCommandBuffer
-from .passes import Pass, Replay, Resident, Sample
+from .owned import Owned
 from .pipeline import MTLComputePipelineState
-from .values import counted, flat_bytes, instance, natural, size, span, truth, within
-
-if TYPE_CHECKING:
-    from .command_buffer import MTLCommandBuffer
 
 INLINE_LIMIT = 4096
 ANY_USAGE = c.MTLResourceUsageRead | c.MTLResourceUsageWrite | c.MTLResourceUsageSample
@@ -31,16 +31,17 @@ _ONE = (1, 1, 1)
 class MTLComputeCommandEncoder(MTLCommandEncoder):
     """Binding state carries over from dispatch to dispatch; each dispatch keeps its own copy of it."""
 
-    def __init__(self, buffer: MTLCommandBuffer, work: Pass) -> None:
-        super().__init__(buffer, work.signposts)
+    def __init__(self, owner: Owned, state: CommandBufferState, work: Pass) -> None:
+        super().__init__(owner, state, work.signposts)
         self._pass = work
-        self._bindings = Bindings(buffer._device)
+        self._bindings = Bindings(state.device)
         self._bind = self._bindings.bind
         self._freeze = self._bindings.dispatch
-        self._store = buffer._inline.store
+        self._store = state.inline.store
         self._add = work.add
-        self._retain = buffer._retain
-        self._resident: Resident = {}  # replaced at each change, since dispatches share it
+        self._retain = state.retain
+        self._resident: dict[Allocation, int] = {}
+        self._resident_shared = False  # with dispatches, for which it must not change any more
 
     def setLabel_(self, label: str | None) -> None:
         super().setLabel_(label)
@@ -52,14 +53,20 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
     def setComputePipelineState_(self, pipeline: MTLComputePipelineState) -> None:
         if not self._open:
             self._alive("setComputePipelineState_")
-        self._bindings.set_pipeline(pipeline)
+        if not isinstance(pipeline, MTLComputePipelineState):
+            raise TypeError(f"pipeline is {pipeline!r}, expected an MTLComputePipelineState")
+        self._bindings.set_pipeline(pipeline.state)
 
     def setBuffer_offset_atIndex_(self, buffer: MTLBuffer | None, offset: int, index: int) -> None:
         if not self._open:
             self._alive("setBuffer_offset_atIndex_")
-        self._bind(buffer, offset, index)
-        if buffer is not None:
-            self._retain(buffer)
+        if buffer is None:
+            self._bindings.unbind(index)
+            return
+        if not isinstance(buffer, MTLBuffer):
+            raise TypeError(f"buffer at index {index} is {buffer!r}, expected an MTLBuffer or None")
+        self._bind(buffer.allocation, offset, index)
+        self._retain(buffer)
 
     def setBufferOffset_atIndex_(self, offset: int, index: int) -> None:
         self._alive("setBufferOffset_atIndex_")
@@ -80,7 +87,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         count = natural(length, "length")
         if not 0 < count <= INLINE_LIMIT:
             raise InvalidValue(f"setBytes at index {index}: {count} bytes, expected 1 to {INLINE_LIMIT}; use a buffer")
-        slot = self._bindings._slot(index)
+        slot = self._bindings.slot(index)
         exact = type(data) is bytes and len(data) == count
         address = self._store(data if exact else flat_bytes(data, count, "bytes"))
         self._bindings.bind_inline(address, count, slot)
@@ -98,6 +105,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         whole, part = size(threads, "threads"), size(group, "threadsPerThreadgroup")
         x, y, z = part
         groups = (-(-whole[0] // x), -(-whole[1] // y), -(-whole[2] // z)) if x and y and z else _ONE
+        self._resident_shared = True
         self._add(self._freeze(whole, groups, part, self._resident, self._path))
 
     def dispatchThreadgroups_threadsPerThreadgroup_(
@@ -107,6 +115,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
             self._alive("dispatchThreadgroups_threadsPerThreadgroup_")
         count, part = size(groups, "threadgroups"), size(group, "threadsPerThreadgroup")
         whole = count[0] * part[0], count[1] * part[1], count[2] * part[2]
+        self._resident_shared = True
         self._add(self._freeze(whole, count, part, self._resident, self._path))
 
     def dispatchThreadgroupsWithIndirectBuffer_indirectBufferOffset_threadsPerThreadgroup_(
@@ -115,6 +124,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         """The three counts are read from the buffer when the dispatch runs."""
         self._alive("dispatchThreadgroupsWithIndirectBuffer")
         source = self._words(buffer, offset, 3, "indirectBuffer")
+        self._resident_shared = True
         self._add(self._freeze(_ONE, _ONE, size(group, "threadsPerThreadgroup"), self._resident, self._path, source))
 
     def memoryBarrierWithScope_(self, scope: int) -> None:
@@ -130,7 +140,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         members = [instance(item, Resource, "resource") for item in counted(resources, count, "resources")]
         if not members:
             raise InvalidValue("memoryBarrierWithResources_count_ without resources orders nothing")
-        self._pass.barrier(tuple(member._allocation for member in members))
+        self._pass.barrier(tuple(member.allocation for member in members))
 
     def useResource_usage_(self, resource: Resource, usage: int) -> None:
         self._alive("useResource_usage_")
@@ -184,17 +194,20 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
                 "sampleCountersInBuffer: this device does not sample at dispatch boundaries, only where "
                 "supportsCounterSampling_ says so (on Metal the process dies here)"
             )
-        self._add(Sample(target, target._check(index, "sampleIndex")))
+        self._add(Sample(target.samples, target.place(index, "sampleIndex")))
 
     def _replay(
         self, commands: MTLIndirectCommandBuffer, first: int, count: int, source: tuple[Allocation, int] | None
     ) -> None:
         self._retain(commands)
-        self._add(Replay(commands, first, count, self._bindings.snapshot(), self._resident, self._path, source))
+        self._resident_shared = True
+        self._add(Replay(commands.state, first, count, self._bindings.snapshot(), self._resident, self._path, source))
 
     def _make_resident(self, resource: Resource, usage: int) -> None:
-        allocation = resource._allocation
-        self._resident = {**self._resident, allocation: usage | self._resident.get(allocation, 0)}
+        allocation = resource.allocation
+        if self._resident_shared:
+            self._resident, self._resident_shared = dict(self._resident), False
+        self._resident[allocation] = usage | self._resident.get(allocation, 0)
         self._retain(resource)
 
     def _words(self, buffer: MTLBuffer, offset: int, count: int, what: str) -> tuple[Allocation, int]:
@@ -205,4 +218,4 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
                 f"{source!r} has {source.length()}"
             )
         self._retain(source)
-        return source._allocation, start
+        return source.allocation, start

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import constants as c
+from ..execution.passes import Attachment, Pass
 from ..misuse import InvalidValue, MetalMisuse
+from ..values import instance, maybe, natural
 from .base import Descriptor, NSObject, attribute
 from .counters import MTLCounterSampleBuffer
-from .passes import Attachment, Pass
-from .values import instance, maybe, natural
-
-if TYPE_CHECKING:
-    from .device import MTLDevice
+from .owned import DeviceObject
 
 
 class MTLComputePassSampleBufferAttachmentDescriptor(Descriptor):
@@ -22,36 +20,26 @@ class MTLComputePassSampleBufferAttachmentDescriptor(Descriptor):
     startOfEncoderSampleIndex, setStartOfEncoderSampleIndex_ = attribute("startOfEncoderSampleIndex", natural, 0)
     endOfEncoderSampleIndex, setEndOfEncoderSampleIndex_ = attribute("endOfEncoderSampleIndex", natural, 0)
 
-    def _frozen(self, buffer: MTLCounterSampleBuffer) -> Attachment:
-        start, end = self.startOfEncoderSampleIndex(), self.endOfEncoderSampleIndex()
-        return Attachment(
-            buffer,
-            None if start == c.MTLCounterDontSample else buffer._check(start, "startOfEncoderSampleIndex"),
-            None if end == c.MTLCounterDontSample else buffer._check(end, "endOfEncoderSampleIndex"),
-        )
-
 
 class MTLComputePassSampleBufferAttachmentDescriptorArray(NSObject):
     """The attachments of one pass."""
 
     def __init__(self) -> None:
-        self._items = [
-            MTLComputePassSampleBufferAttachmentDescriptor() for _ in range(c.MTLMaxComputePassSampleBuffers)
-        ]
+        self.items = [MTLComputePassSampleBufferAttachmentDescriptor() for _ in range(c.MTLMaxComputePassSampleBuffers)]
 
     def objectAtIndexedSubscript_(self, index: int) -> MTLComputePassSampleBufferAttachmentDescriptor:
-        return self._items[self._place(index)]
+        return self.items[self._place(index)]
 
     def setObject_atIndexedSubscript_(self, item: Any, index: int) -> None:
         attachment = MTLComputePassSampleBufferAttachmentDescriptor()
         if item is not None:
             attachment = instance(item, MTLComputePassSampleBufferAttachmentDescriptor, "attachment").copy()
-        self._items[self._place(index)] = attachment
+        self.items[self._place(index)] = attachment
 
     def _place(self, index: int) -> int:
         place = natural(index, "index")
-        if place >= len(self._items):
-            raise InvalidValue(f"attachment {place}: a compute pass has {len(self._items)}")
+        if place >= len(self.items):
+            raise InvalidValue(f"attachment {place}: a compute pass has {len(self.items)}")
         return place
 
 
@@ -77,11 +65,23 @@ class MTLComputePassDescriptor(Descriptor):
     def sampleBufferAttachments(self) -> MTLComputePassSampleBufferAttachmentDescriptorArray:
         return self._attachments
 
-    def _open(self, device: MTLDevice) -> Pass:
-        """A pass as described now."""
-        attachments = [
-            item._frozen(buffer) for item in self._attachments._items if (buffer := item.sampleBuffer()) is not None
-        ]
-        if attachments and not device.supportsCounterSampling_(c.MTLCounterSamplingPointAtStageBoundary):
-            raise MetalMisuse("a pass with sample attachments: this device does not sample at stage boundaries")
-        return Pass(self.dispatchType() == c.MTLDispatchTypeConcurrent, tuple(attachments))
+
+def _attachment(described: MTLComputePassSampleBufferAttachmentDescriptor) -> Attachment | None:
+    buffer = described.sampleBuffer()
+    if buffer is None:
+        return None
+    start, end = described.startOfEncoderSampleIndex(), described.endOfEncoderSampleIndex()
+    return Attachment(
+        buffer.samples,
+        None if start == c.MTLCounterDontSample else buffer.place(start, "startOfEncoderSampleIndex"),
+        None if end == c.MTLCounterDontSample else buffer.place(end, "endOfEncoderSampleIndex"),
+    )
+
+
+def open_pass(descriptor: MTLComputePassDescriptor, device: DeviceObject) -> Pass:
+    """A pass as described now."""
+    described = map(_attachment, descriptor.sampleBufferAttachments().items)
+    attachments = tuple(each for each in described if each is not None)
+    if attachments and not device.supportsCounterSampling_(c.MTLCounterSamplingPointAtStageBoundary):
+        raise MetalMisuse("a pass with sample attachments: this device does not sample at stage boundaries")
+    return Pass(descriptor.dispatchType() == c.MTLDispatchTypeConcurrent, attachments)

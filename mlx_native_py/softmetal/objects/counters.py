@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import struct
 import sys
-from typing import TYPE_CHECKING
 
 from .. import constants as c
+from ..execution.device import MOST_SAMPLE_BUFFERS
 from ..misuse import InvalidValue, MetalMisuse
+from ..values import instance, maybe, natural, optional_text, within
 from .base import Descriptor, NSObject, attribute
 from .foundation import NSArray, NSData, NSError
-from .values import instance, maybe, natural, optional_text, within
-
-if TYPE_CHECKING:
-    from .device import MTLDevice
+from .owned import DeviceObject, Owned
 
 ENTRY_BYTES = 8
 MOST_BYTES = 32768
-MOST_BUFFERS = 32
 
 
 class MTLCounter(NSObject):
@@ -46,42 +43,41 @@ class MTLCounterSampleBufferDescriptor(Descriptor):
     storageMode, setStorageMode_ = attribute("storageMode", natural, c.MTLStorageModeShared)
 
 
-class MTLCounterSampleBuffer(NSObject):
+class MTLCounterSampleBuffer(Owned):
     """Timestamps in nanoseconds; zero where nothing has been sampled."""
 
-    def __init__(self, device: MTLDevice, descriptor: MTLCounterSampleBufferDescriptor) -> None:
-        self._device = device
+    def __init__(self, device: DeviceObject, descriptor: MTLCounterSampleBufferDescriptor) -> None:
+        super().__init__(device)
         self._label = descriptor.label()
         self._private = descriptor.storageMode() == c.MTLStorageModePrivate
-        self._samples = [0] * descriptor.sampleCount()
-
-    def device(self) -> MTLDevice:
-        return self._device
+        self.samples = [0] * descriptor.sampleCount()
 
     def label(self) -> str | None:
         return self._label
 
     def sampleCount(self) -> int:
-        return len(self._samples)
+        return len(self.samples)
 
     def resolveCounterRange_(self, span: tuple[int, int]) -> NSData | None:
-        run = within(span, len(self._samples), "range")
+        run = within(span, len(self.samples), "range")
         if self._private:
             raise MetalMisuse(f"resolveCounterRange_ of {self!r}: the CPU cannot see private storage; resolve by blit")
-        return NSData(self._bytes(run.location, run.length))
+        return NSData(self.packed(run.location, run.length))
 
-    def _bytes(self, first: int, count: int) -> bytes:
-        return struct.pack(f"<{count}Q", *self._samples[first : first + count])
+    def packed(self, first: int, count: int) -> bytes:
+        """Samples as they lie in memory."""
+        return struct.pack(f"<{count}Q", *self.samples[first : first + count])
 
-    def _check(self, index: int, what: str) -> int:
+    def place(self, index: int, what: str) -> int:
+        """A checked index of a sample."""
         place = natural(index, what)
-        if place >= len(self._samples):
-            raise InvalidValue(f"{what} {place}: {self!r} has {len(self._samples)} samples")
+        if place >= len(self.samples):
+            raise InvalidValue(f"{what} {place}: {self!r} has {len(self.samples)} samples")
         return place
 
     def __del__(self) -> None:
-        if sys is not None and not sys.is_finalizing() and "_samples" in self.__dict__:
-            self._device._count_sample_buffer(-1)
+        if sys is not None and not sys.is_finalizing() and "samples" in self.__dict__:
+            self._device.state.count_sample_buffer(-1)
 
 
 def counter_error(code: int, message: str) -> NSError:
@@ -89,7 +85,7 @@ def counter_error(code: int, message: str) -> NSError:
 
 
 def new_sample_buffer(
-    device: MTLDevice,
+    device: DeviceObject,
     descriptor: MTLCounterSampleBufferDescriptor,
 ) -> tuple[MTLCounterSampleBuffer | None, NSError | None]:
     """A sample buffer, within the limits of real devices."""
@@ -104,8 +100,8 @@ def new_sample_buffer(
         )
     if asked.storageMode() not in (c.MTLStorageModeShared, c.MTLStorageModePrivate):
         return None, counter_error(c.MTLCounterSampleBufferErrorInvalid, "Storage mode must be shared or private")
-    if not device._count_sample_buffer(1):
+    if not device.state.count_sample_buffer(1):
         return None, counter_error(
-            c.MTLCounterSampleBufferErrorOutOfMemory, f"Cannot allocate sample buffer: {MOST_BUFFERS} are alive"
+            c.MTLCounterSampleBufferErrorOutOfMemory, f"Cannot allocate sample buffer: {MOST_SAMPLE_BUFFERS} are alive"
         )
     return MTLCounterSampleBuffer(device, asked), None

@@ -8,27 +8,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 from .. import constants as c
 from .. import memory
+from ..execution.device import DeviceState
 from ..misuse import InvalidValue
-from .archive import MTLBinaryArchiveDescriptor, open_archive
-from .base import NSObject, without
-from .buffer import MTLBuffer, over_caller_memory, resource_options
-from .counters import MOST_BUFFERS, MTLCounterSampleBufferDescriptor, MTLCounterSet, new_sample_buffer
-from .events import MTLEvent, MTLFence, MTLSharedEvent
-from .foundation import NSURL, NSArray
-from .heap import MTLHeap, MTLHeapDescriptor, size_and_align
-from .indirect import MTLIndirectCommandBuffer, MTLIndirectCommandBufferDescriptor, new_indirect_command_buffer
-from .library import MTLCompileOptions, MTLFunction, compile_source, load_library, read_library
-from .options import DeviceProfile, SoftOptions
-from .pipeline import REFLECTING, MTLComputePipelineDescriptor, build_pipeline
-from .process import opening, refuse_after_fork
-from .queue import DEFAULT_SLOTS, MTLCommandQueue
-from .residency import MTLResidencySet, MTLResidencySetDescriptor
-from .values import (
+from ..options import DeviceProfile, SoftOptions
+from ..process import opening, refuse_after_fork
+from ..values import (
     MTLSize,
     MTLSizeAndAlign,
     answer,
@@ -41,6 +29,19 @@ from .values import (
     unwanted,
     whole,
 )
+from .archive import MTLBinaryArchiveDescriptor, open_archive
+from .base import NSObject, without
+from .buffer import MTLBuffer, over_caller_memory, resource_options
+from .counters import MTLCounterSampleBufferDescriptor, MTLCounterSet, new_sample_buffer
+from .events import MTLEvent, MTLFence, MTLSharedEvent
+from .foundation import NSURL, NSArray
+from .heap import MTLHeap, MTLHeapDescriptor, size_and_align
+from .indirect import MTLIndirectCommandBuffer, MTLIndirectCommandBufferDescriptor, new_indirect_command_buffer
+from .library import MTLCompileOptions, MTLFunction, compile_source, load_library, read_library
+from .owned import DeviceObject
+from .pipeline import REFLECTING, MTLComputePipelineDescriptor, build_pipeline
+from .queue import DEFAULT_SLOTS, MTLCommandQueue
+from .residency import MTLResidencySet, MTLResidencySetDescriptor
 
 
 class MTLArchitecture(NSObject):
@@ -53,42 +54,37 @@ class MTLArchitecture(NSObject):
         return self._name
 
 
-class MTLDevice(NSObject):
+class MTLDevice(DeviceObject):
     """A CPU that stands for a GPU."""
 
     def __init__(self, options: SoftOptions | None = None, profile: DeviceProfile | None = None) -> None:
         opening()
-        self._options = options or SoftOptions()
-        self._profile = profile or DeviceProfile()
-        self._lock = threading.RLock()
-        self._allocated = 0
-        self._sample_buffers = 0
-        self._inline_pool: list[memory.Allocation] = []
+        self.state = DeviceState(options or SoftOptions(), profile or DeviceProfile())
 
     def name(self) -> str:
-        cores = self._options.threads or os.cpu_count() or 1
-        return self._profile.name or f"Software Metal ({platform.machine()}, {cores} cores)"
+        cores = self.state.options.threads or os.cpu_count() or 1
+        return self.state.profile.name or f"Software Metal ({platform.machine()}, {cores} cores)"
 
     def registryID(self) -> int:
         return 1
 
     def architecture(self) -> MTLArchitecture:
-        return MTLArchitecture(self._profile.architecture or f"soft_{platform.machine()}")
+        return MTLArchitecture(self.state.profile.architecture or f"soft_{platform.machine()}")
 
     def maxThreadsPerThreadgroup(self) -> MTLSize:
-        return MTLSize(*self._profile.max_threads)
+        return MTLSize(*self.state.profile.max_threads)
 
     def maxThreadgroupMemoryLength(self) -> int:
-        return self._profile.threadgroup_memory
+        return self.state.profile.threadgroup_memory
 
     def recommendedMaxWorkingSetSize(self) -> int:
-        return self._profile.working_set_bytes
+        return self.state.profile.working_set_bytes
 
     def currentAllocatedSize(self) -> int:
-        return self._allocated
+        return self.state.allocated
 
     def maxBufferLength(self) -> int:
-        return self._profile.buffer_limit
+        return self.state.profile.buffer_limit
 
     def hasUnifiedMemory(self) -> bool:
         return True
@@ -106,25 +102,25 @@ class MTLDevice(NSObject):
         return c.MTLArgumentBuffersTier2
 
     def supportsFamily_(self, family: int) -> bool:
-        return whole(family, "family") in self._profile.families
+        return whole(family, "family") in self.state.profile.families
 
     def supportsCounterSampling_(self, point: int) -> bool:
-        return natural(point, "samplingPoint") in self._profile.counter_sampling
+        return natural(point, "samplingPoint") in self.state.profile.counter_sampling
 
     def counterSets(self) -> NSArray[MTLCounterSet] | None:
-        return NSArray((MTLCounterSet(),)) if self._profile.counter_sets else None
+        return NSArray((MTLCounterSet(),)) if self.state.profile.counter_sets else None
 
     def sampleTimestamps_gpuTimestamp_(self, cpu: None, gpu: None) -> Any:
         """Both in nanoseconds of one clock."""
         unwanted(cpu, "cpuTimestamp")
         unwanted(gpu, "gpuTimestamp")
-        now = self._now()
+        now = time.monotonic_ns()
         return answer(None, (cpu, now), (gpu, now))[1:]
 
     def newBufferWithLength_options_(self, length: int, options: int) -> MTLBuffer | None:
         """Zeroed memory, or None when it is empty, too large or there is no more."""
         size, flags = natural(length, "length"), resource_options(options)
-        allocation = self._allocate(size)
+        allocation = self.state.allocate(size)
         if allocation is None:
             return None
         return MTLBuffer(self, allocation, flags, charged=memory.pages(size))
@@ -133,7 +129,7 @@ class MTLDevice(NSObject):
         source = flat_bytes(data, natural(length, "length"), "bytes")
         buffer = self.newBufferWithLength_options_(length, options)
         if buffer is not None:
-            buffer._allocation.view()[:] = source
+            buffer.allocation.view()[:] = source
         return buffer
 
     def newBufferWithBytesNoCopy_length_options_deallocator_(
@@ -148,19 +144,16 @@ class MTLDevice(NSObject):
         size, flags = natural(length, "length"), resource_options(options)
         if flags & 0xF0 == c.MTLResourceStorageModePrivate:
             raise InvalidValue("memory of the caller cannot have private storage")
-        if size > self._profile.buffer_limit:
+        if size > self.state.profile.buffer_limit:
             return None
         callback = None if deallocator is None else handler(deallocator, "deallocator")
-        buffer = over_caller_memory(self, data, size, flags, callback)
-        with self._lock:
-            self._allocated += size
-        return buffer
+        return over_caller_memory(self, data, size, flags, callback)
 
     def newHeapWithDescriptor_(self, descriptor: MTLHeapDescriptor) -> MTLHeap | None:
         asked = instance(descriptor, MTLHeapDescriptor, "descriptor")
         if asked.type() not in (c.MTLHeapTypeAutomatic, c.MTLHeapTypePlacement):
             raise InvalidValue(f"heap type {asked.type()}: this device has automatic and placement heaps")
-        allocation = self._allocate(asked.size())
+        allocation = self.state.allocate(asked.size())
         return None if allocation is None else MTLHeap(self, asked, allocation)
 
     def heapBufferSizeAndAlignWithLength_options_(self, length: int, options: int) -> MTLSizeAndAlign:
@@ -244,7 +237,7 @@ class MTLDevice(NSObject):
 
     def newCommandQueueWithMaxCommandBufferCount_(self, count: int) -> MTLCommandQueue:
         refuse_after_fork()
-        return without(MTLCommandQueue, self._profile.absent)(self, natural(count, "maxCommandBufferCount"))
+        return without(MTLCommandQueue, self.state.profile.absent)(self, natural(count, "maxCommandBufferCount"))
 
     def newEvent(self) -> MTLEvent:
         return MTLEvent(self)
@@ -279,71 +272,12 @@ class MTLDevice(NSObject):
     def __del__(self) -> None:
         if sys is None or sys.is_finalizing():
             return
-        for chunk in self.__dict__.get("_inline_pool", ()):
-            chunk.release()
-        if "_zero_page" in self.__dict__:
-            self._zero_page.release()
-
-    def _allocate(self, length: int) -> memory.Allocation | None:
-        """Charged pages, or None."""
-        refuse_after_fork()
-        charge = memory.pages(length)
-        if not 0 < length <= self._profile.buffer_limit or not self._charge(charge):
-            return None
-        allocation = memory.allocate(length)
-        if allocation is None:
-            self._charge(-charge)
-        return allocation
-
-    def _charge(self, change: int) -> bool:
-        """Keeps the account of allocated bytes; False when there is not enough memory."""
-        with self._lock:
-            if change > 0 and self._allocated + change > self._profile.memory:
-                return False
-            self._allocated += change
-            return True
-
-    def _count_sample_buffer(self, change: int) -> bool:
-        with self._lock:
-            if self._sample_buffers + change > MOST_BUFFERS:
-                return False
-            self._sample_buffers += change
-            return True
-
-    @staticmethod
-    def _now() -> int:
-        return time.monotonic_ns()
+        if "state" in self.__dict__:
+            self.state.close()
 
     @staticmethod
     def _later(work: Callable[[], tuple[Any, Any]], block: Callable[..., object]) -> None:
         threading.Thread(target=lambda: block(*work()), name="soft-metal-compiler", daemon=True).start()
-
-    @cached_property
-    def _runtime(self) -> Any:
-        return self._workshop.runtime()
-
-    @cached_property
-    def _workshop(self) -> Any:
-        from ..msl import workshop
-
-        clang = None if self._options.compiler is None else str(self._options.compiler)
-        options = self._options
-        return workshop(options.cache_directory, clang, options.engine, options.cpu, options.compile_limits)
-
-    @cached_property
-    def _zero_page(self) -> memory.Allocation:
-        page = memory.allocate(memory.PAGE)
-        if page is None:
-            raise MemoryError("no memory left for a single page")
-        return page
-
-    @cached_property
-    def _blank_launch(self) -> Any:
-        from ..engines.abi import SLOTS, Launch
-
-        blank = Launch()
-        blank.buffers[:] = [self._zero_page.address] * SLOTS
-        return blank
 
 
 def _describe(function: Any) -> MTLComputePipelineDescriptor:

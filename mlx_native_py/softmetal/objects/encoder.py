@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
+from ..execution.command_buffer import CommandBufferState
 from ..misuse import MetalMisuse
+from ..values import instance, text
 from .base import Labelled
 from .events import MTLFence
-from .values import instance, text
-
-if TYPE_CHECKING:
-    from .command_buffer import MTLCommandBuffer
-    from .device import MTLDevice
+from .owned import DeviceObject, Owned
 
 
 class MTLCommandEncoder(Labelled):
     """Writes commands into a command buffer until it is ended."""
 
-    def __init__(self, buffer: MTLCommandBuffer, signposts: list[str]) -> None:
-        self._buffer = buffer
+    def __init__(self, owner: Owned, state: CommandBufferState, signposts: list[str]) -> None:
+        self._owner = owner
+        self._buffer = state
         self._signposts = signposts
         self._groups: list[str] = []
         self._path = ""
         self._open = True
 
-    def device(self) -> MTLDevice:
-        return self._buffer.device()
+    def device(self) -> DeviceObject:
+        return self._owner.device()
 
-    def commandBuffer(self) -> MTLCommandBuffer:
-        return self._buffer
+    def commandBuffer(self) -> Owned:
+        return self._owner
 
     def endEncoding(self) -> None:
         self._alive("endEncoding")
         if self._groups:
             raise MetalMisuse(f"endEncoding on {self!r}: debug group {self._groups[-1]!r} was never popped")
         self._open = False
-        self._buffer._encoder_ended()
+        self._buffer.encoding = False
 
     def insertDebugSignpost_(self, name: str) -> None:
         self._alive("insertDebugSignpost_")
@@ -60,13 +58,13 @@ class MTLCommandEncoder(Labelled):
 
     def _fence(self, fence: MTLFence, call: str) -> None:
         self._alive(call)
-        self._buffer._retain(instance(fence, MTLFence, "fence"))
+        self._buffer.retain(instance(fence, MTLFence, "fence"))
 
     def __del__(self) -> None:
         if not self.__dict__.get("_open") or sys is None or sys.is_finalizing():
             return
         self._open = False
-        self._buffer._encoder_lost()
+        self._buffer.encoding, self._buffer.lost_encoder = False, True
         raise MetalMisuse(
-            f"{self!r} of {self._buffer!r} was released without endEncoding; on Metal the process dies here"
+            f"{self!r} of {self._owner!r} was released without endEncoding; on Metal the process dies here"
         )

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any, Generic, Self, TypeVar
 from urllib.parse import quote
 
+from ..values import natural, text
 from .base import NSObject
-from .values import natural, text
 
 T = TypeVar("T")
 

@@ -5,33 +5,11 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from .. import constants as c
+from ..data_types import BY_CODE
 from ..misuse import InvalidValue
 from ..program import Constant, Kernel
+from ..values import flat_bytes, natural, span, text
 from .base import Descriptor
-from .values import flat_bytes, natural, span, text
-
-_SCALARS = {
-    "Float": 4,
-    "Half": 2,
-    "BFloat": 2,
-    "Int": 4,
-    "UInt": 4,
-    "Short": 2,
-    "UShort": 2,
-    "Char": 1,
-    "UChar": 1,
-    "Bool": 1,
-    "Long": 8,
-    "ULong": 8,
-}
-_LANES = {"": 1, "2": 2, "3": 4, "4": 4}  # a vector of three takes the room of four
-SIZES = {
-    getattr(c, f"MTLDataType{name}{suffix}"): size * lanes
-    for name, size in _SCALARS.items()
-    for suffix, lanes in _LANES.items()
-}
-NAMES = {getattr(c, f"MTLDataType{name}{suffix}"): f"{name.lower()}{suffix}" for name in _SCALARS for suffix in _LANES}
 
 
 def _read(value: Any, length: int) -> bytes:
@@ -47,43 +25,43 @@ class MTLFunctionConstantValues(Descriptor):
     """Typed values, waiting for a function."""
 
     def __init__(self) -> None:
-        self._values: dict[int | str, tuple[int, bytes]] = {}
+        self.given: dict[int | str, tuple[int, bytes]] = {}
 
     def setConstantValue_type_atIndex_(self, value: Any, data_type: int, index: int) -> None:
         kind = self._kind(data_type)
-        self._values[natural(index, "index")] = kind, _read(value, SIZES[kind])
+        self.given[natural(index, "index")] = kind, _read(value, BY_CODE[kind].size)
 
     def setConstantValue_type_withName_(self, value: Any, data_type: int, name: str) -> None:
         kind = self._kind(data_type)
-        self._values[text(name, "name")] = kind, _read(value, SIZES[kind])
+        self.given[text(name, "name")] = kind, _read(value, BY_CODE[kind].size)
 
     def setConstantValues_type_withRange_(self, values: Any, data_type: int, indices: tuple[int, int]) -> None:
         kind, run = self._kind(data_type), span(indices, "range")
-        step = SIZES[kind]
+        step = BY_CODE[kind].size
         data = _read(values, step * run.length)
         for place in range(run.length):
-            self._values[run.location + place] = kind, data[place * step : (place + 1) * step]
+            self.given[run.location + place] = kind, data[place * step : (place + 1) * step]
 
     def reset(self) -> None:
-        self._values.clear()
+        self.given.clear()
 
     def copy(self) -> MTLFunctionConstantValues:
         other = MTLFunctionConstantValues()
-        other._values = dict(self._values)
+        other.given = dict(self.given)
         return other
 
     @staticmethod
     def _kind(value: Any) -> int:
         kind = natural(value, "type")
-        if kind not in SIZES:
+        if kind not in BY_CODE:
             raise InvalidValue(f"type {kind} is not a scalar or vector MTLDataType")
         return kind
 
-    def _resolve(self, kernel: Kernel) -> dict[int, bytes] | str:
+    def resolve(self, kernel: Kernel) -> dict[int, bytes] | str:
         """The values by index for one kernel, or what is wrong with them."""
         found: dict[int, bytes] = {}
         for constant in kernel.constants:
-            given = self._values.get(constant.index, self._values.get(constant.name))
+            given = self.given.get(constant.index, self.given.get(constant.name))
             if given is None and constant.required:
                 return (
                     f"Function {kernel.name}: function constant '{constant.name}' (index {constant.index}) has no value"
@@ -98,5 +76,5 @@ class MTLFunctionConstantValues(Descriptor):
 def _mismatch(kernel: Kernel, constant: Constant, given: int) -> str:
     return (
         f"Function {kernel.name}: function constant '{constant.name}' (index {constant.index}) is declared "
-        f"as {constant.type_name}, but its value was set as {NAMES[given]}"
+        f"as {constant.type_name}, but its value was set as {BY_CODE[given].name}"
     )

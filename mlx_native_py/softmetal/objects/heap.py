@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import constants as c
 from .. import memory
 from ..misuse import InvalidValue, MetalMisuse
+from ..values import MTLSizeAndAlign, natural
 from .base import Descriptor, attribute
 from .buffer import HAZARD_MASK, STORAGE_MASK, MTLBuffer, Resource, resource_options
-from .values import MTLSizeAndAlign, natural
-
-if TYPE_CHECKING:
-    from .device import MTLDevice
+from .owned import DeviceObject
 
 ALIGNMENT = 256
 
@@ -47,16 +45,14 @@ class MTLHeapDescriptor(Descriptor):
 class MTLHeap(Resource):
     """Memory out of which buffers are cut; they keep it alive."""
 
-    def __init__(self, device: MTLDevice, descriptor: MTLHeapDescriptor, allocation: memory.Allocation) -> None:
-        self._device = device
-        self._allocation = allocation
-        self._options = descriptor.resourceOptions()
+    def __init__(self, device: DeviceObject, descriptor: MTLHeapDescriptor, allocation: memory.Allocation) -> None:
+        super().__init__(device, allocation, descriptor.resourceOptions())
         self._type = descriptor.type()
         self._lock = threading.RLock()
         self._used: list[tuple[int, int]] = []
 
     def size(self) -> int:
-        return self._allocation.length
+        return self.allocation.length
 
     def type(self) -> int:
         return self._type
@@ -111,7 +107,7 @@ class MTLHeap(Resource):
 
     def _cut(self, place: int, wanted: int, length: int, options: int) -> MTLBuffer:
         self._used.append((place, wanted))
-        part = memory.Allocation(self._allocation.address + place, length, owned=False)
+        part = memory.Allocation(self.allocation.address + place, length, owned=False)
         return MTLBuffer(
             self._device, part, options, charged=0, heap=self, release=lambda: self._give_back(place, wanted)
         )
@@ -131,5 +127,5 @@ class MTLHeap(Resource):
     def __del__(self) -> None:
         if sys is None or sys.is_finalizing() or "_used" not in self.__dict__:
             return
-        self._allocation.release()
-        self._device._charge(-memory.pages(self._allocation.length))
+        self.allocation.release()
+        self._device.state.charge(-memory.pages(self.allocation.length))

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 from .. import constants as c
-from .. import memory
-from ..memory import Allocation
+from ..engines.abi import SLOTS
+from ..execution.indirect import IndirectCommand, IndirectRules, IndirectState
 from ..misuse import InvalidValue, MetalMisuse
+from ..values import MTLResourceID, instance, natural, size, truth, within
 from .base import Descriptor, Labelled, NSObject, attribute
 from .buffer import MTLBuffer
-from .passes import Dispatch, LostResource, Replay, Resident
-from .pipeline import SLOTS, MTLComputePipelineState
-from .values import MTLResourceID, instance, natural, size, truth, within
-
-if TYPE_CHECKING:
-    from .bindings import Bindings
-    from .device import MTLDevice
+from .owned import DeviceObject, Owned
+from .pipeline import MTLComputePipelineState
 
 COMPUTE_TYPES = c.MTLIndirectCommandTypeConcurrentDispatch | c.MTLIndirectCommandTypeConcurrentDispatchThreads
 MOST_OFFSET = (1 << 32) - 1
@@ -36,52 +28,31 @@ class MTLIndirectCommandBufferDescriptor(Descriptor):
     )
 
 
-@dataclass(frozen=True)
-class Rules:
-    """What the commands of one indirect command buffer may do."""
-
-    types: int
-    inherit_buffers: bool
-    inherit_pipeline: bool
-    most_buffers: int
-    most_threadgroup: int
-
-    def allow(self, kind: int) -> None:
-        if not self.types & kind:
-            raise MetalMisuse(f"the descriptor's commandTypes {self.types} do not include {kind}")
-
-
 class MTLIndirectComputeCommand(NSObject):
-    """One dispatch of an indirect command buffer; it holds addresses, not references."""
+    """One dispatch of an indirect command buffer; every change says so, because launches are kept."""
 
-    def __init__(self, rules: Rules, index: int, edited: Callable[[], None]) -> None:
-        self._rules = rules
-        self._index = index
-        self._edited = edited
-        self.reset()
+    def __init__(self, commands: IndirectState, command: IndirectCommand) -> None:
+        self._commands = commands
+        self._rules: IndirectRules = commands.rules
+        self._command = command
 
     def reset(self) -> None:
-        self._edited()
-        self._pipeline: MTLComputePipelineState | None = None
-        self._buffers: dict[int, tuple[Allocation, int]] = {}
-        self._threadgroup: dict[int, int] = {}
-        self._barrier = False
-        self._grid: tuple[bool, tuple[int, int, int], tuple[int, int, int]] | None = None
+        self._commands.reset(self._command.index, 1)
 
     def setComputePipelineState_(self, pipeline: MTLComputePipelineState) -> None:
-        self._edited()
         wanted = instance(pipeline, MTLComputePipelineState, "pipeline")
         if not wanted.supportIndirectCommandBuffers():
-            raise MetalMisuse(f"kernel {wanted._name}: its pipeline was made without supportIndirectCommandBuffers")
+            name = wanted.state.name
+            raise MetalMisuse(f"kernel {name}: its pipeline was made without supportIndirectCommandBuffers")
         if self._rules.inherit_pipeline:
-            raise MetalMisuse(f"command {self._index} inherits its pipeline; it cannot set one")
-        self._pipeline = wanted
+            raise MetalMisuse(f"command {self._command.index} inherits its pipeline; it cannot set one")
+        self._commands.edited()
+        self._command.pipeline = wanted.state
 
     def setKernelBuffer_offset_atIndex_(self, buffer: MTLBuffer, offset: int, index: int) -> None:
-        self._edited()
         bound, start, slot = instance(buffer, MTLBuffer, "buffer"), natural(offset, "offset"), natural(index, "index")
         if self._rules.inherit_buffers:
-            raise MetalMisuse(f"command {self._index} inherits its buffers; it cannot bind one")
+            raise MetalMisuse(f"command {self._command.index} inherits its buffers; it cannot bind one")
         if slot >= self._rules.most_buffers:
             raise InvalidValue(
                 f"buffer index {slot}: the descriptor's maxKernelBufferBindCount is {self._rules.most_buffers}"
@@ -91,180 +62,81 @@ class MTLIndirectComputeCommand(NSObject):
                 f"offset {start} at index {slot}: {bound!r} has {bound.length()} bytes, and indirect "
                 f"commands keep 32 bits of an offset"
             )
-        self._buffers[slot] = bound._allocation, start
+        self._commands.edited()
+        self._command.buffers[slot] = bound.allocation, start
 
     def setThreadgroupMemoryLength_atIndex_(self, length: int, index: int) -> None:
-        self._edited()
         slot = natural(index, "index")
         if slot >= self._rules.most_threadgroup:
             raise InvalidValue(
                 f"threadgroup index {slot}: the descriptor's maxKernelThreadgroupMemoryBindCount is "
                 f"{self._rules.most_threadgroup}"
             )
-        self._threadgroup[slot] = natural(length, "length")
+        self._commands.edited()
+        self._command.threadgroup[slot] = natural(length, "length")
 
     def concurrentDispatchThreadgroups_threadsPerThreadgroup_(
         self, groups: tuple[int, int, int], group: tuple[int, int, int]
     ) -> None:
-        self._edited()
         self._rules.allow(c.MTLIndirectCommandTypeConcurrentDispatch)
-        self._grid = False, size(groups, "threadgroups"), size(group, "threadsPerThreadgroup")
+        self._dispatch(False, size(groups, "threadgroups"), size(group, "threadsPerThreadgroup"))
 
     def concurrentDispatchThreads_threadsPerThreadgroup_(
         self, threads: tuple[int, int, int], group: tuple[int, int, int]
     ) -> None:
-        self._edited()
         self._rules.allow(c.MTLIndirectCommandTypeConcurrentDispatchThreads)
-        self._grid = True, size(threads, "threads"), size(group, "threadsPerThreadgroup")
+        self._dispatch(True, size(threads, "threads"), size(group, "threadsPerThreadgroup"))
 
     def setBarrier(self) -> None:
-        self._edited()
-        self._barrier = True
+        self._commands.edited()
+        self._command.barrier = True
 
     def clearBarrier(self) -> None:
-        self._edited()
-        self._barrier = False
+        self._commands.edited()
+        self._command.barrier = False
 
-    def _take(self, other: MTLIndirectComputeCommand) -> None:
-        self._edited()
-        self._pipeline, self._grid, self._barrier = other._pipeline, other._grid, other._barrier
-        self._buffers, self._threadgroup = dict(other._buffers), dict(other._threadgroup)
-
-    def _dispatch(self, bindings: Bindings, resident: Resident, group: str) -> Dispatch | None:
-        """What this command does now, on top of what it inherits; None where nothing was encoded."""
-        if self._grid is None:
-            return None
-        if self._pipeline is not None:
-            bindings.set_pipeline(self._pipeline)
-        for slot, (allocation, offset) in self._buffers.items():
-            self._check_memory(allocation, slot, resident)
-            bindings.bind_allocation(allocation, offset, slot)
-        for slot, length in self._threadgroup.items():
-            bindings.set_threadgroup(length, slot)
-        by_threads, count, part = self._grid
-        if by_threads:
-            groups = tuple(-(-whole // step) if step else 1 for whole, step in zip(count, part, strict=True))
-            return bindings.dispatch(count, groups, part, resident, group)  # type: ignore[arg-type]
-        whole = count[0] * part[0], count[1] * part[1], count[2] * part[2]
-        return bindings.dispatch(whole, count, part, resident, group)
-
-    def _check_memory(self, allocation: Allocation, slot: int, resident: Resident) -> None:
-        name = f"indirect command {self._index}: buffer {allocation.label or ''!r} at index {slot}"
-        if not allocation.live:
-            raise LostResource(f"{name} was released before the command ran")
-        # A member itself, mostly; else part of a heap.
-        inside = allocation in resident or any(
-            home.address <= allocation.address < home.address + home.length for home in resident
-        )
-        if not inside:
-            raise LostResource(f"{name} is not resident; call useResource_usage_ or add it to a residency set")
+    def _dispatch(self, by_threads: bool, count: tuple[int, int, int], group: tuple[int, int, int]) -> None:
+        self._commands.edited()
+        self._command.by_threads, self._command.group, self._command.count = by_threads, group, count
 
 
-class MTLIndirectCommandBuffer(Labelled):
+class MTLIndirectCommandBuffer(Owned, Labelled):
     """Commands that an encoder executes by range; it does not hold on to the buffers they bind."""
 
-    def __init__(self, device: MTLDevice, descriptor: MTLIndirectCommandBufferDescriptor, count: int) -> None:
-        self._device = device
-        self._rules = Rules(
+    def __init__(self, device: DeviceObject, descriptor: MTLIndirectCommandBufferDescriptor, count: int) -> None:
+        super().__init__(device)
+        rules = IndirectRules(
             descriptor.commandTypes(),
             descriptor.inheritBuffers(),
             descriptor.inheritPipelineState(),
             min(descriptor.maxKernelBufferBindCount(), SLOTS),
             min(descriptor.maxKernelThreadgroupMemoryBindCount(), SLOTS),
         )
-        self._expanded: dict[tuple[int, int, str], _Expanded] = {}
-        edited = self._expanded.clear
-        self._commands = [MTLIndirectComputeCommand(self._rules, place, edited) for place in range(count)]
+        self.state = IndirectState(device.state, rules, count)
 
-    def device(self) -> MTLDevice:
-        return self._device
+    def setLabel_(self, label: str | None) -> None:
+        super().setLabel_(label)
+        self.state.label = self._label
 
     def size(self) -> int:
-        return len(self._commands)
+        return len(self.state.commands)
 
     def gpuResourceID(self) -> MTLResourceID:
         return MTLResourceID(id(self))
 
     def indirectComputeCommandAtIndex_(self, index: int) -> MTLIndirectComputeCommand:
         place = natural(index, "index")
-        if place >= len(self._commands):
-            raise InvalidValue(f"command {place}: there are {len(self._commands)}")
-        return self._commands[place]
+        if place >= self.size():
+            raise InvalidValue(f"command {place}: there are {self.size()}")
+        return MTLIndirectComputeCommand(self.state, self.state.commands[place])
 
     def resetWithRange_(self, run: tuple[int, int]) -> None:
-        part = within(run, len(self._commands), "range")
-        for command in self._commands[part.location : part.location + part.length]:
-            command.reset()
-
-    def _copy(self, source: MTLIndirectCommandBuffer, first: int, count: int, target: int) -> None:
-        for step in range(count):
-            self._commands[target + step]._take(source._commands[first + step])
-
-    def _inherited(self, encoder: Bindings) -> Bindings:
-        """What each command starts from."""
-        from .bindings import Bindings
-
-        if self._rules.inherit_buffers:
-            return encoder.snapshot()
-        fresh = Bindings(self._device)
-        if self._rules.inherit_pipeline and encoder.pipeline is not None:
-            fresh.set_pipeline(encoder.pipeline)
-        return fresh
-
-    def _expand(self, replay: Replay, resident: Resident) -> list[list[Dispatch]]:
-        """The dispatches of a range, split where a command has a barrier before it."""
-        first, count = replay.first, replay.count
-        if replay.span is not None:
-            allocation, offset = replay.span
-            words = memory.view(allocation.address + offset, 8).cast("I")
-            first, count = words[0], words[1]
-            within((first, count), len(self._commands), "range read from the indirect buffer")
-        if self._rules.inherit_buffers or self._rules.inherit_pipeline:
-            return self._run_through(first, count, replay, resident)
-        known = self._expanded.get((first, count, replay.group))
-        if known is None or not known.holds(resident):
-            epochs = self._run_through(first, count, replay, resident)
-            known = self._expanded[first, count, replay.group] = _Expanded(epochs)
-        return known.again(resident)
-
-    def _run_through(self, first: int, count: int, replay: Replay, resident: Resident) -> list[list[Dispatch]]:
-        epochs: list[list[Dispatch]] = [[]]
-        for command in self._commands[first : first + count]:
-            if command._barrier and epochs[-1]:
-                epochs.append([])
-            found = command._dispatch(self._inherited(replay.inherited), resident, replay.group)
-            if found is not None:
-                epochs[-1].append(found)
-        return epochs
-
-
-class _Expanded:
-    """The dispatches of commands that inherit nothing, found once; they stay the same until a command is edited."""
-
-    def __init__(self, epochs: list[list[Dispatch]]) -> None:
-        self._epochs = epochs
-        dispatches = [dispatch for epoch in epochs for dispatch in epoch]
-        self._needed = {each for dispatch in dispatches for each in dispatch.allocations if each is not None}
-
-    def holds(self, resident: Resident) -> bool:
-        """Whether all memory is there as plainly as it was; otherwise each command is looked at again."""
-        return self._needed <= resident.keys() and all(each.live for each in self._needed)
-
-    def again(self, resident: Resident) -> list[list[Dispatch]]:
-        """Launches of their own, since running one may change it."""
-        return [
-            [
-                Dispatch(
-                    d.pipeline, type(d.launch).from_buffer_copy(d.launch), d.shape, d.allocations, resident, d.group
-                )
-                for d in epoch
-            ]
-            for epoch in self._epochs
-        ]
+        part = within(run, self.size(), "range")
+        self.state.reset(part.location, part.length)
 
 
 def new_indirect_command_buffer(
-    device: MTLDevice,
+    device: DeviceObject,
     descriptor: MTLIndirectCommandBufferDescriptor,
     count: int,
 ) -> MTLIndirectCommandBuffer | None:
@@ -272,7 +144,7 @@ def new_indirect_command_buffer(
     asked = instance(descriptor, MTLIndirectCommandBufferDescriptor, "descriptor")
     number = natural(count, "maxCommandCount")
     kinds = asked.commandTypes()
-    if not device._profile.indirect_command_buffers:
+    if not device.state.profile.indirect_command_buffers:
         return None
     if not kinds or kinds & ~COMPUTE_TYPES:
         raise InvalidValue(

@@ -5,21 +5,20 @@ from __future__ import annotations
 import errno
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import constants as c
 from ..cache import CacheError
 from ..compiler_process import ToolchainError
 from ..misuse import InvalidValue
 from ..program import CompileError, CompileOptions, Constant, Diagnostic, Kernel, Library
+from ..values import answer, instance, maybe, natural, optional_text, text, truth, unwanted, whole
 from .base import Descriptor, Labelled, NSObject, attribute
 from .foundation import NSArray, NSError
 from .function_constants import MTLFunctionConstantValues
-from .values import answer, instance, maybe, natural, optional_text, text, truth, unwanted, whole
-
-if TYPE_CHECKING:
-    from .device import MTLDevice
+from .owned import DeviceObject, Owned
 
 HOST_FAILURES = (ToolchainError, CacheError, OSError)
 METALLIB_MAGIC = b"MTLB"
@@ -73,7 +72,8 @@ class MTLCompileOptions(Descriptor):
     def setFastMathEnabled_(self, enabled: bool) -> None:
         self.setMathMode_(c.MTLMathModeFast if truth(enabled, "fastMathEnabled") else c.MTLMathModeSafe)
 
-    def _values(self) -> CompileOptions:
+    def soft_values(self) -> CompileOptions:
+        """The same as a value for the compiler."""
         version = self.languageVersion()
         return CompileOptions(
             macros=tuple(sorted(self.preprocessorMacros().items())),
@@ -114,44 +114,56 @@ class MTLFunctionConstant(NSObject):
         return self._constant.required
 
 
-class MTLFunction(Labelled):
+@dataclass(frozen=True)
+class FunctionState:
+    """A kernel with the values of its constants, and the program it is part of."""
+
+    program: Library
+    source: str
+    digest: str  # of the source and its options
+    kernel: Kernel
+    constants: Mapping[int, bytes]
+    name: str
+
+    def key(self) -> str:
+        """Names the code this function stands for, across processes."""
+        values = sorted((index, value.hex()) for index, value in self.constants.items())
+        return hashlib.sha256(repr((self.digest, self.kernel.name, values)).encode()).hexdigest()
+
+
+class MTLFunction(Owned, Labelled):
     """A kernel of a library, with the values of its constants."""
 
-    def __init__(self, library: MTLLibrary, kernel: Kernel, constants: Mapping[int, bytes], name: str) -> None:
-        self._library = library
-        self._kernel = kernel
-        self._constants = constants
-        self._name = name
+    def __init__(self, device: DeviceObject, state: FunctionState) -> None:
+        super().__init__(device)
+        self.state = state
 
     def name(self) -> str:
-        return self._name
-
-    def device(self) -> MTLDevice:
-        return self._library.device()
+        return self.state.name
 
     def functionType(self) -> int:
         return c.MTLFunctionTypeKernel
 
     def functionConstantsDictionary(self) -> dict[str, MTLFunctionConstant]:
-        return {constant.name: MTLFunctionConstant(constant) for constant in self._kernel.constants}
-
-    def _key(self) -> str:
-        """Names the code this function stands for, across processes."""
-        values = sorted((index, value.hex()) for index, value in self._constants.items())
-        return hashlib.sha256(repr((self._library._digest, self._kernel.name, values)).encode()).hexdigest()
+        return {constant.name: MTLFunctionConstant(constant) for constant in self.state.kernel.constants}
 
 
-class MTLLibrary(Labelled):
+class FunctionArchive(Owned, Labelled):
+    """Functions that were compiled ahead, by their keys; MTLBinaryArchive adds its selectors."""
+
+    def __init__(self, device: DeviceObject, names: dict[str, str]) -> None:
+        super().__init__(device)
+        self.names = names  # by key
+
+
+class MTLLibrary(Owned, Labelled):
     """What one source compiled to."""
 
-    def __init__(self, device: MTLDevice, program: Library, source: str, digest: str) -> None:
-        self._device = device
+    def __init__(self, device: DeviceObject, program: Library, source: str, digest: str) -> None:
+        super().__init__(device)
         self._program = program
         self._source = source
         self._digest = digest
-
-    def device(self) -> MTLDevice:
-        return self._device
 
     def type(self) -> int:
         return c.MTLLibraryTypeExecutable
@@ -161,7 +173,7 @@ class MTLLibrary(Labelled):
 
     def newFunctionWithName_(self, name: str) -> MTLFunction | None:
         kernel = self._program.kernels.get(text(name, "name"))
-        return None if kernel is None else MTLFunction(self, kernel, {}, kernel.name)
+        return None if kernel is None else self._function(kernel, {}, kernel.name)
 
     def newFunctionWithName_constantValues_error_(
         self, name: str, values: MTLFunctionConstantValues | None, error: None
@@ -186,10 +198,14 @@ class MTLLibrary(Labelled):
         if kernel is None:
             message = f"Function {name} was not found in the library"
             return None, library_error(c.MTLLibraryErrorFunctionNotFound, message)
-        resolved = (values or MTLFunctionConstantValues())._resolve(kernel)
+        resolved = (values or MTLFunctionConstantValues()).resolve(kernel)
         if isinstance(resolved, str):
             return None, library_error(c.MTLLibraryErrorCompileFailure, resolved)
-        return MTLFunction(self, kernel, resolved, new_name or name), None
+        return self._function(kernel, resolved, new_name or name), None
+
+    def _function(self, kernel: Kernel, constants: Mapping[int, bytes], name: str) -> MTLFunction:
+        state = FunctionState(self._program, self._source, self._digest, kernel, constants, name)
+        return MTLFunction(self._device, state)
 
 
 def library_error(code: int, message: str) -> NSError:
@@ -218,17 +234,17 @@ def _report(diagnostics: tuple[Diagnostic, ...]) -> str:
 
 
 def compile_source(
-    device: MTLDevice,
+    device: DeviceObject,
     source: str,
     options: MTLCompileOptions | None,
 ) -> tuple[MTLLibrary | None, NSError | None]:
     """The library or why there is none; warnings come as an error beside a valid library, as Metal's do."""
-    from ..msl import open_library
+    from ..msl import open_library  # slow to import, and not needed before the first kernel
 
-    values = (options or MTLCompileOptions())._values()
+    values = (options or MTLCompileOptions()).soft_values()
     digest = hashlib.sha256(repr((source, values)).encode(errors="surrogatepass")).hexdigest()
     try:
-        program = open_library(source, values, shop=device._workshop)
+        program = open_library(source, values, shop=device.state.compiler)
     except CompileError as refused:
         return None, library_error(c.MTLLibraryErrorCompileFailure, _report(refused.diagnostics))
     except HOST_FAILURES as problem:
@@ -240,7 +256,7 @@ def compile_source(
     return library, library_error(c.MTLLibraryErrorCompileWarning, message)
 
 
-def read_library(device: MTLDevice, data: bytes) -> tuple[MTLLibrary | None, NSError | None]:
+def read_library(device: DeviceObject, data: bytes) -> tuple[MTLLibrary | None, NSError | None]:
     """A library from stored bytes; the software's stored form is the MSL text itself."""
     if data.startswith(METALLIB_MAGIC):
         return None, library_error(
@@ -253,7 +269,7 @@ def read_library(device: MTLDevice, data: bytes) -> tuple[MTLLibrary | None, NSE
         return None, library_error(c.MTLLibraryErrorInternal, "Invalid library: neither a metallib nor MSL text")
 
 
-def load_library(device: MTLDevice, path: str) -> tuple[MTLLibrary | None, NSError | None]:
+def load_library(device: DeviceObject, path: str) -> tuple[MTLLibrary | None, NSError | None]:
     """A library from a file."""
     try:
         data = Path(path).read_bytes()

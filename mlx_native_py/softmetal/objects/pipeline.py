@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import constants as c
-from ..engines.abi import Launch
-from ..engines.choice import aim
+from ..engines.abi import SLOTS
+from ..execution.pipeline import SIMD_WIDTH, KernelSource, PipelineRules, PipelineState
 from ..misuse import InvalidValue
-from ..program import Argument, CompileError, Executable, Size
-from .archive import MTLBinaryArchive
+from ..program import Argument, CompileError, Size
+from ..values import MTLResourceID, MTLSize, instance, maybe, natural, optional_text, size, truth
 from .base import Descriptor, NSObject, attribute
 from .foundation import NSArray, NSError
-from .library import HOST_FAILURES, MTLFunction, library_error, system_error
-from .values import MTLResourceID, MTLSize, instance, maybe, natural, optional_text, size, truth
+from .library import HOST_FAILURES, FunctionArchive, FunctionState, MTLFunction, library_error, system_error
+from .owned import DeviceObject, Owned
 
-if TYPE_CHECKING:
-    from .device import MTLDevice
-
-SLOTS = 31
 PIPELINE_DOMAIN = "SoftMetal"
 REFLECTING = c.MTLPipelineOptionBindingInfo | c.MTLPipelineOptionBufferTypeInfo
-
-
-_NO_ARCHIVES: NSArray[MTLBinaryArchive] = NSArray()
+_NO_ARCHIVES: NSArray[FunctionArchive] = NSArray()
 
 
 class MTLPipelineBufferDescriptor(Descriptor):
@@ -49,8 +43,8 @@ class MTLPipelineBufferDescriptorArray(NSObject):
         self._items[index] = instance(item, MTLPipelineBufferDescriptor, "buffer")
 
 
-def _archives(value: Any, what: str) -> NSArray[MTLBinaryArchive]:
-    return NSArray(instance(archive, MTLBinaryArchive, what) for archive in value or ())
+def _archives(value: Any, what: str) -> NSArray[FunctionArchive]:
+    return NSArray(instance(archive, FunctionArchive, what) for archive in value or ())
 
 
 class MTLComputePipelineDescriptor(Descriptor):
@@ -146,93 +140,62 @@ class MTLComputePipelineReflection(NSObject):
         return self._bindings
 
 
-class MTLComputePipelineState(NSObject):
-    """A kernel ready to be dispatched. The underscored fields are what an encoder needs at each dispatch."""
+class MTLComputePipelineState(Owned):
+    """A kernel ready to be dispatched."""
 
-    def __init__(
-        self, device: MTLDevice, function: MTLFunction, code: Executable, descriptor: MTLComputePipelineDescriptor
-    ) -> None:
-        self._device = device
-        self._function = function
-        self._code = code
-        self._label = descriptor.label()
-        self._indirect = descriptor.supportIndirectCommandBuffers()
-        self._required = descriptor.requiredThreadsPerThreadgroup()
-        self._whole_simdgroups = descriptor.threadGroupSizeIsMultipleOfThreadExecutionWidth()
-        self._shaped = self._whole_simdgroups or any(self._required)
-        asked = descriptor.maxTotalThreadsPerThreadgroup()
-        self._max_threads = min(code.max_total_threads, asked) if asked else code.max_total_threads
-        self._name = function.name()
-        buffers = [argument for argument in code.kernel.arguments if argument.kind == "buffer"]
-        self._needed = sum({1 << argument.index for argument in buffers})
-        self._written = sum({1 << argument.index for argument in buffers if argument.access == "read_write"})
-        self._sized = tuple((argument.index, argument.size) for argument in buffers if not argument.is_pointer)
-        self._aligned = tuple((argument.index, argument.alignment) for argument in buffers if argument.alignment > 1)
-        self._threadgroup_slots = tuple(sorted(a.index for a in code.kernel.arguments if a.kind == "threadgroup"))
-        self._own_threadgroup_bytes = -(-code.static_threadgroup_bytes // 16) * 16
-        self._engine = 0 if code.engine == "flat" else 1
-        self._last_engine: str = code.engine
-        self._ran: dict[Size, str] = {}  # the engine of the last launch, by threads per threadgroup
+    def __init__(self, device: DeviceObject, state: PipelineState, label: str | None, indirect: bool) -> None:
+        super().__init__(device)
+        self.state = state
+        self._label = label
+        self._indirect = indirect
 
     def label(self) -> str | None:
         return self._label
 
-    def device(self) -> MTLDevice:
-        return self._device
-
     def maxTotalThreadsPerThreadgroup(self) -> int:
-        return self._max_threads
+        return self.state.max_threads
 
     def threadExecutionWidth(self) -> int:
-        return 32
+        return SIMD_WIDTH
 
     def staticThreadgroupMemoryLength(self) -> int:
-        return self._code.static_threadgroup_bytes
+        return self.state.code.static_threadgroup_bytes
 
     def supportIndirectCommandBuffers(self) -> bool:
         return self._indirect
 
     def requiredThreadsPerThreadgroup(self) -> MTLSize:
-        return MTLSize(*self._required)
+        return MTLSize(*self.state.rules.required)
 
     def gpuResourceID(self) -> MTLResourceID:
         return MTLResourceID(id(self))
 
     def reflection(self) -> MTLComputePipelineReflection:
-        return MTLComputePipelineReflection(self._code.kernel.arguments)
+        return MTLComputePipelineReflection(self.state.code.kernel.arguments)
 
     def soft_prepare(self, shape: Size) -> None:
         """Begins to compile for threadgroups of this size, so that the first launch need not wait."""
-        if self._code.lanes is not None:
-            self._code.lanes.prepare(shape)
+        self.state.prepare(shape)
 
     def soft_engine(self) -> str:
         """Which engine ran this kernel last, or would run it first: flat, lanes or fibers."""
-        return self._last_engine
+        return self.state.last_engine
 
     def soft_engines(self) -> dict[Size, str]:
         """The same for each shape of threadgroup that was launched."""
-        return dict(self._ran)
+        return dict(self.state.engines)
 
     def soft_settled(self) -> bool:
         """Whether the choice of engine is made for every shape that was launched."""
-        return self._code.lanes is None or self._code.lanes.settled()
+        return self.state.is_settled()
 
     def soft_declined(self) -> dict[str, str]:
         """Why other engines were not taken; for lanes, shape by shape."""
-        return {**self._code.declined, **(self._code.lanes.declined() if self._code.lanes else {})}
-
-    def _aim(self, launch: Launch, shape: Size) -> None:
-        """Puts the code that runs threadgroups of this shape into a launch."""
-        self._last_engine = self._ran[shape] = aim(launch, self._code, shape)
-
-    def _argument_name(self, index: int, kind: str = "buffer") -> str:
-        names = [a.name for a in self._code.kernel.arguments if a.index == index and a.kind == kind]
-        return names[0] if names else "?"
+        return self.state.declined()
 
 
 def build_pipeline(
-    device: MTLDevice,
+    device: DeviceObject,
     descriptor: MTLComputePipelineDescriptor,
     options: int,
 ) -> tuple[MTLComputePipelineState | None, NSError | None]:
@@ -240,56 +203,63 @@ def build_pipeline(
     function = descriptor.computeFunction()
     if function is None:
         return None, NSError(PIPELINE_DOMAIN, 3, "computeFunction must not be nil.")
-    problem = _refusal(device, function, descriptor, options)
+    problem = _refusal(device, function.state, descriptor, options) or _missing_constants(function.state)
     if problem is not None:
         return None, problem
-    constants = _constants(function)
-    if isinstance(constants, NSError):
-        return None, constants
+    asked, limit = function.state, device.state.profile.threadgroup_memory
+    constants = dict(asked.constants)
     try:
-        code = function._library._program.build(function._kernel.name, constants, checked=device._options.checked)
+        code = asked.program.build(asked.kernel.name, constants, checked=device.state.options.checked)
     except CompileError as refused:
         return None, library_error(c.MTLLibraryErrorCompileFailure, str(refused))
     except HOST_FAILURES as failure:
         return None, system_error(failure)
-    if code.static_threadgroup_bytes > device.maxThreadgroupMemoryLength():
+    if code.static_threadgroup_bytes > limit:
         return None, NSError(
             PIPELINE_DOMAIN,
             3,
             f"Threadgroup memory size ({code.static_threadgroup_bytes}) exceeds "
-            f"the maximum threadgroup memory allowed ({device.maxThreadgroupMemoryLength()})",
+            f"the maximum threadgroup memory allowed ({limit})",
         )
-    return MTLComputePipelineState(device, function, code, descriptor), None
+    rules = PipelineRules(
+        descriptor.maxTotalThreadsPerThreadgroup(),
+        descriptor.requiredThreadsPerThreadgroup(),
+        descriptor.threadGroupSizeIsMultipleOfThreadExecutionWidth(),
+    )
+    state = PipelineState(function.name(), code, rules, KernelSource(asked.source, asked.digest, constants))
+    state.label = descriptor.label()
+    return MTLComputePipelineState(device, state, state.label, descriptor.supportIndirectCommandBuffers()), None
 
 
-def _constants(function: MTLFunction) -> dict[int, bytes] | NSError:
+def _missing_constants(function: FunctionState) -> NSError | None:
     missing = [
         constant.name
-        for constant in function._kernel.constants
-        if constant.required and constant.index not in function._constants
+        for constant in function.kernel.constants
+        if constant.required and constant.index not in function.constants
     ]
-    if missing:
-        return library_error(
-            c.MTLLibraryErrorCompileFailure,
-            f"Function {function.name()} cannot be used to build a "
-            f"pipeline state: function constants {', '.join(missing)} have no value",
-        )
-    return dict(function._constants)
+    if not missing:
+        return None
+    return library_error(
+        c.MTLLibraryErrorCompileFailure,
+        f"Function {function.name} cannot be used to build a "
+        f"pipeline state: function constants {', '.join(missing)} have no value",
+    )
 
 
 def _refusal(
-    device: MTLDevice, function: MTLFunction, descriptor: MTLComputePipelineDescriptor, options: int
+    device: DeviceObject, function: FunctionState, descriptor: MTLComputePipelineDescriptor, options: int
 ) -> NSError | None:
-    if descriptor.supportIndirectCommandBuffers() and not device._profile.indirect_command_buffers:
+    profile = device.state.profile
+    if descriptor.supportIndirectCommandBuffers() and not profile.indirect_command_buffers:
         return NSError(PIPELINE_DOMAIN, 3, "Compute function cannot be used with indirect command buffers")
-    asked, limit = descriptor.maxTotalThreadsPerThreadgroup(), device._profile.max_threads[0]
+    asked, limit = descriptor.maxTotalThreadsPerThreadgroup(), profile.max_threads[0]
     if asked > limit:
         return NSError(PIPELINE_DOMAIN, 3, f"maxTotalThreadsPerThreadgroup ({asked}) exceeds the device's {limit}")
     if options & c.MTLPipelineOptionFailOnBinaryArchiveMiss:
-        if not any(archive._holds(function._key()) for archive in descriptor.binaryArchives()):
+        if not any(function.key() in archive.names for archive in descriptor.binaryArchives()):
             return NSError(
                 c.MTLBinaryArchiveDomain,
                 c.MTLBinaryArchiveErrorUnexpectedElement,
-                f"Function {function.name()} is in none of the descriptor's binary archives",
+                f"Function {function.name} is in none of the descriptor's binary archives",
             )
     return None

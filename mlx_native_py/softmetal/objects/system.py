@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from weakref import WeakSet
 
+from ..options import DeviceProfile, SoftOptions
 from .base import without
 from .device import MTLDevice
 from .foundation import NSArray
-from .options import DeviceProfile, SoftOptions
 
 _lock = threading.Lock()
 _configuration: tuple[SoftOptions, DeviceProfile | None] = (SoftOptions(), None)
@@ -35,7 +35,7 @@ def configure(options: SoftOptions | None = None, profile: DeviceProfile | None 
 
 def may_capture() -> bool:
     """Whether any device of the process can be captured."""
-    return any(device._options.capture_enabled for device in (MTLCreateSystemDefaultDevice(), *_devices))
+    return any(device.state.options.capture_enabled for device in (MTLCreateSystemDefaultDevice(), *_devices))
 
 
 def MTLCreateSystemDefaultDevice() -> MTLDevice:

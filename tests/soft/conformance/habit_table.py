@@ -36,6 +36,8 @@ template <class T> const thread T& larger(const thread T& a, const thread T& b) 
 int second(const int a[3]) { return a[1]; }
 int set_second(int a[3]) { a[1] = 9; return a[1]; }
 struct Wrapped { int v[3]; int w[2][2]; };
+int unlocked(thread const Wrapped& w) { thread Wrapped& open = const_cast<thread Wrapped&>(w); open.v[0] = 5;
+  return w.v[0] + w.v[1]; }
 float through(thread const device int *p) { return *p; }
 template <class T> T through_two(thread device const T *const *p, int n) { return p[n][0]; }
 struct Stage { float4 p [[position]]; float2 uv [[user(locn0)]]; uint flag [[user(locn1), flat]];
@@ -146,6 +148,9 @@ _CASES: tuple[tuple[str, str, Any, str], ...] = (
         lambda x: x,
         "int a[2] __attribute__((aligned(32))) = {x, 2};",
     ),
+    ("const-cast-reference", "unlocked(w)", lambda x: x + 5, "Wrapped w = {{1, x, 3}, {}};"),
+    ("const-cast-pointer", "*const_cast<thread int*>(p)", lambda x: x, "int v = x; const thread int* p = &v;"),
+    ("const-cast-device", "*const_cast<device int*>(in_x + i)", lambda x: x, ""),
     ("coherent-name", "coherent", lambda x: x, "int coherent = x;"),
 )
 
@@ -158,8 +163,9 @@ def habits() -> Batch:
 
 _THREADGROUP = """
 struct Cell { float a; int b; };
-constant int zero = 0;
-kernel void k(device float* out, device volatile float4* v, coherent device float* c, device coherent(device) uint* d) {
+typedef float Number;
+kernel void k(device float* out, device volatile float4* v [[buffer(1), access(read_write)]],
+              coherent device float* c, device coherent(device) uint* d) {
   threadgroup float s = 0.0f;
   threadgroup float list[8] = {0.f};
   threadgroup int grid[2][2] = {{0, 0}, {0, 0}};
@@ -167,10 +173,12 @@ kernel void k(device float* out, device volatile float4* v, coherent device floa
   threadgroup Cell cell = {}, cells[2] = {{0.0f, 0}};
   threadgroup bool flag = false;
   threadgroup uint x = 0u, y = 0x0;
+  threadgroup float4 cast[2] = {(Number)0.f};
   threadgroup __attribute__((aligned(16))) float before[3];
   threadgroup float behind[3] __attribute__((aligned(64)));
   __attribute__((aligned(32))) threadgroup half first[3];
   alignas(16) threadgroup float c11[3];
+  cast[1] = 0;
   s = 1; list[7] = 2; grid[1][1] = 3; whole = 4; other = 5; cell.b = 6; cells[1].a = 7; flag = true; x = 8; y = 9;
   before[2] = 10; behind[2] = 11; first[2] = 12; c11[2] = 13;
   out[0] = s + list[7] + grid[1][1] + whole.x + other.y + cell.b + cells[1].a + flag + x + y;

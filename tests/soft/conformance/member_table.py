@@ -65,6 +65,12 @@ template <typename T> struct OutsideTemplate { T v[2]; device T& at(int i) devic
 template <typename T> device T& OutsideTemplate<T>::at(int i) device { return v[i]; }
 struct Shared { float v; threadgroup float& at() threadgroup { return v; } };
 struct Plain { float v; float twice() const { return 2 * v; } thread float& at() thread { return v; } };
+typedef struct Named {
+  float v[2];
+  inline thread float& operator[](const int i) { return v[i]; }
+  inline device float& operator[](const int i) device { return v[i]; }
+} Named;
+Named named(float x) { Named n; n[0] = x; n[1] = x + 1; return n; }
 void raise(device float& x) { x += 100; }
 void raise(thread float& x) { x += 200; }
 float first(thread const Each<float, 2>& a) { return a[0]; }
@@ -128,6 +134,7 @@ _CASES: tuple[tuple[str, str, float], ...] = (
     ("threadgroup-only", "threadgroup Shared& s = *(threadgroup Shared*)t; s.at() = 4; r = t[0];", 4),
     ("array-of-objects", "device Pair* p = (device Pair*)d; p[1].at(0) = 3; r = d[2];", 3),
     ("array-member", "struct Many { Pair p[2]; }; device Many& m = *(device Many*)d; m.p[1].at(1) = 8; r = d[3];", 8),
+    ("unqualified-beside-device", "device Named& n = *(device Named*)d; n[1] = 4; r = n[1] + named(2)[1];", 7),
     ("unqualified", "Plain p = {3}; p.at() += 1; r = p.twice();", 8),
 )
 

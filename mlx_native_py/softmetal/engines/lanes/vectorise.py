@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 
-from . import flow, private_arrays, small_vectors
-from .analysis import Analysis, analyse, lane_stride
-from .emit_control import Control
-from .frame import Writer, lanes_type
-from .groups import find_groups
-from .intrinsics import PREFIX, Size, lane_function
-from .model import Declined, Function, FunctionText, Instruction, IntType, Module, Value
-from .narrow import narrow
-from .parse import parse_function, parse_module
-from .regions import plan
-from .shape import VARYING, WIDTH
-from .shared_memory import shared_allocas
+from .analysis.groups import find_groups
+from .analysis.intrinsics import PREFIX, Size, lane_function
+from .analysis.regions import plan
+from .analysis.shape import VARYING, WIDTH
+from .analysis.shared_memory import shared_allocas
+from .analysis.uniformity import Analysis, analyse, lane_stride
+from .emit.control import Control
+from .emit.frame import Writer, lanes_type
+from .ir import flow, private_arrays, small_vectors
+from .ir.model import Declined, FunctionText, Instruction, IntType, IrFunction, Module, Value
+from .ir.narrow import narrow
+from .ir.parse import parse_function, parse_module
 
 ENTRY = "soft_lanes_entry"
 WATCH = "@__tsan_"  # callbacks of checked mode, which reports addresses as they are
 AVX512 = 16  # floats in a register
 _NAMES = re.compile(r'@("[^"]*"|[-\w$.]+)')
+_CALLS = re.compile(r'call void @"?([-\w$.]+)')
+_MOST_INLINED = 64  # calls of one function; more of them make code that takes long to compile
 # Hints of the optimiser, which refer to parts of the module that are not kept.
 _METADATA = re.compile(r",? ![\w.]+ !\d+|^.*\(metadata .*$", re.MULTILINE)
 _BY_ADDRESS = re.compile(r" (?:byval|sret|inalloca|preallocated|byref)\(")
@@ -40,28 +43,39 @@ def vectorise(text: str, entry: str, size: Size) -> str:
     flow.drop_unreachable(function)
     _read_boxes(function)
     watched = WATCH in text
-    found = _analysed(function, size, exact=watched)
-    small_vectors.split(function, lambda value: (found.shape_of(value) or VARYING).uniform)
+    analysis = _analysed(function, size, exact=watched)
+    small_vectors.split(function, lambda value: (analysis.shape_of(value) or VARYING).uniform)
     narrow(function)
     private_arrays.rewrite(function)
-    found = _analysed(function, size, exact=watched)
-    groups = find_groups(function, lambda value: found.shape_of(value) or VARYING)
-    writer = Writer(found, groups=groups, native_masks=width == AVX512)
+    analysis = _analysed(function, size, exact=watched)
+    groups = find_groups(function, lambda value: analysis.shape_of(value) or VARYING)
+    writer = Writer(
+        analysis, groups=groups, native_masks=width == AVX512, attributes=_kept_attributes(module, function)
+    )
     lines = _write(writer, function, size)
     head = f"define void @{ENTRY}(ptr {function.parameters[0].text}, ptr %fiber, i32 %simdgroup)"
-    attributes = " ".join(_KEPT_ATTRIBUTE.findall(_attributes(module, function)))
-    if width == AVX512:
-        attributes = f'{_WIDTHS.sub("", attributes)} "min-legal-vector-width"="512" "prefer-vector-width"="512"'
-    body = "\n".join([f"{head} nounwind {attributes} {{", *lines, "}", ""])
+    body = "\n".join([f"{head} nounwind {writer.attributes} {{", *lines, "}", *writer.helpers.values(), ""])
     return _assemble(module, entry, body, list(writer.declarations))
 
 
-def _read_boxes(function: Function) -> None:
+def _kept_attributes(module: Module, function: IrFunction) -> str:
+    attributes = " ".join(_KEPT_ATTRIBUTE.findall(_attributes(module, function)))
+    if _register_width(module) != AVX512:
+        return attributes
+    return f'{_WIDTHS.sub("", attributes)} "min-legal-vector-width"="512" "prefer-vector-width"="512"'
+
+
+def _read_boxes(function: IrFunction) -> None:
     """What lanes take out of the boxes becomes loads, which until here were calls that nothing could move."""
-    for made in function.instructions():
-        if lane_function(made.callee) == "take" and isinstance(made.type, IntType):
-            made.opcode, made.callee, made.align, made.attributes = "load", "", made.type.bits // 8, []
-            made.flags, made.convention = (), ""
+    for inst in function.instructions():
+        if lane_function(inst.callee) == "take" and isinstance(inst.type, IntType):
+            inst.opcode, inst.callee, inst.align, inst.attributes = (
+                "load",
+                "",
+                inst.type.bits // 8,
+                [],
+            )
+            inst.flags, inst.convention = (), ""
 
 
 def _register_width(module: Module) -> int:
@@ -71,17 +85,17 @@ def _register_width(module: Module) -> int:
     return next((width for feature, width in widths.items() if f"{feature}," in features), 0)
 
 
-def _analysed(function: Function, size: Size, *, exact: bool) -> Analysis:
+def _analysed(function: IrFunction, size: Size, *, exact: bool) -> Analysis:
     return analyse(function, flow.analyse(function), size, shared_allocas(function), exact=exact)
 
 
-def _write(writer: Writer, function: Function, size: Size) -> list[str]:
+def _write(writer: Writer, function: IrFunction, size: Size) -> list[str]:
     _make_slots(writer)
     chain = plan(writer.analysis)
     control = Control(writer, chain)
-    for made in function.instructions():
-        if made.opcode == "alloca":
-            writer.places[made] = _place(writer, made)
+    for inst in function.instructions():
+        if inst.opcode == "alloca":
+            writer.places[inst] = _place(writer, inst)
     control.write()
     threads = size[0] * size[1] * size[2]
     begin = ["start:"]
@@ -99,29 +113,29 @@ def _write(writer: Writer, function: Function, size: Size) -> list[str]:
     return [begin[0], *writer.slots, *begin[1:], *first, *writer.lines]
 
 
-def _place(writer: Writer, made: Instruction) -> str:
-    if made in writer.analysis.once:
-        return writer.slot(str(made.element), "shared", made.align)
-    return writer.slot(f"[{WIDTH * lane_stride(made)} x i8]", "private", max(made.align, 64))
+def _place(writer: Writer, inst: Instruction) -> str:
+    if inst in writer.analysis.once:
+        return writer.slot(str(inst.element), "shared", inst.align)
+    return writer.slot(f"[{WIDTH * lane_stride(inst)} x i8]", "private", max(inst.align, 64))
 
 
 def _make_slots(writer: Writer) -> None:
     """For values that are used outside the block that makes them."""
     analysis = writer.analysis
     for block in analysis.flow.order:
-        for made in block.instructions:
-            sources = made.blocks if made.opcode == "phi" else [block] * len(made.operands)
-            for operand, source in zip(made.operands, sources, strict=True):
+        for inst in block.instructions:
+            sources = inst.blocks if inst.opcode == "phi" else [block] * len(inst.operands)
+            for operand, source in zip(inst.operands, sources, strict=True):
                 if not isinstance(operand, Instruction) or analysis.seen(operand, source).known:
                     continue
                 if operand.opcode == "alloca":
                     continue
-                if analysis.left_behind(operand, source):
+                if analysis.is_temporally_divergent(operand, source):
                     _slot(writer, writer.last, operand, varying=True)
                 elif analysis.home[operand] is not source or operand.opcode == "phi":
                     _slot(writer, writer.kept, operand, varying=analysis.seen(operand, source).varying)
-    for made in analysis.function.instructions():
-        stride = (analysis.shape_of(made) or VARYING).stride
+    for inst in analysis.function.instructions():
+        stride = (analysis.shape_of(inst) or VARYING).stride
         if isinstance(stride, Instruction):
             _slot(writer, writer.kept, stride, varying=False)
     for value in writer.last:
@@ -134,7 +148,7 @@ def _slot(writer: Writer, slots: dict[Value, str], value: Instruction, *, varyin
         slots[value] = writer.slot(lanes_type(value.type) if varying else str(value.type), "keep")
 
 
-def _attributes(module: Module, function: Function) -> str:
+def _attributes(module: Module, function: IrFunction) -> str:
     return " ".join(module.attributes.get(word, word) for word in function.attributes.split())
 
 
@@ -156,10 +170,20 @@ def _assemble(module: Module, entry: str, body: str, declarations: list[str]) ->
             raise Declined(f"{function.name} is not inlined, and its lanes exchange values")
         if f'@"{function.name}"(' in body and _BY_ADDRESS.search(function.head):
             raise Declined(f"{function.name} is not inlined, and takes an argument by address")
+    for name, count in Counter(_CALLS.findall(body)).items():
+        if count > _MOST_INLINED and name in needed:
+            needed[name] = _not_inlined(module, needed[name])
     groups = [f"attributes {name} = {{ {words} }}" for name, words in module.attributes.items()]
     types = [f"{name} = type {replace(kind, name='')}" for name, kind in module.types.items()]
     texts = [_METADATA.sub("", function.text) for function in needed.values()]
     return "\n".join([module.header, *types, *module.globals.values(), *declarations, body, *texts, *groups, ""])
+
+
+def _not_inlined(module: Module, function: FunctionText) -> FunctionText:
+    head, number, rest = re.split(r" (#\d+)", function.head, maxsplit=1) if " #" in function.head else ("", "", "")
+    if not number or "alwaysinline" in module.attributes.get(number, ""):
+        return function
+    return replace(function, head=f"{head} noinline {number}{rest}")
 
 
 def _is_visible(function: FunctionText) -> bool:

@@ -1,0 +1,85 @@
+"""What the benchmarks share: medians, peers that may be missing, the command line, and one form of table."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["Measured", "library", "median_seconds", "options", "report"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A row of a benchmark's table; its bar, if it has one, and whether that is met."""
+
+    bar: str = ""
+    passed: bool | None = None
+
+
+def median_seconds(work: Callable[[], object], rounds: int) -> float:
+    """The median wall time of `work`, after one round that is not counted."""
+    work()
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def library(name: str) -> Any:
+    """A library to compare with, MLX on its CPU; None where it is not installed."""
+    try:
+        module = importlib.import_module(name)
+    except ImportError:
+        return None
+    if name == "mlx.core":
+        module.set_default_device(module.cpu)
+    return module
+
+
+def options(bench: str, description: str | None, *, rounds: bool = True) -> argparse.ArgumentParser:
+    """The options that every benchmark has."""
+    parser = argparse.ArgumentParser(prog=f"mlx-native bench {bench}", description=description)
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 where a bar is not met")
+    if rounds:
+        parser.add_argument("--rounds", type=int, default=7, help="runs behind each median (default: 7)")
+    return parser
+
+
+def report(
+    chosen: argparse.Namespace,
+    title: str,
+    rows: Sequence[Any],
+    columns: Mapping[str, Callable[[Any], str | float | None]],
+) -> int:
+    """Prints the rows as a table or as JSON; gives the exit code, 1 where a bar is not met and `--strict` was given."""
+    if chosen.json:
+        json.dump({"title": title, "how": "measured", "rows": [asdict(row) for row in rows]}, sys.stdout, indent=1)
+        print()
+    else:
+        _print(title, rows, columns)
+    return int(chosen.strict and any(row.passed is False for row in rows))
+
+
+def _print(title: str, rows: Sequence[Any], columns: Mapping[str, Callable[[Any], str | float | None]]) -> None:
+    print(title)
+    lines = [list(columns), *([_cell(of(row)) for of in columns.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    verdicts = {None: "", True: "  met", False: "  NOT MET"}
+    ends = ["bar", *(f"{row.bar}{verdicts[row.passed]}" for row in rows)]
+    for (first, *cells), end in zip(lines, ends, strict=True):
+        aligned = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
+        print(f"{first:{widths[0]}}{aligned}  {end}".rstrip())
+
+
+def _cell(value: str | float | None) -> str:
+    return "-" if value is None else value if isinstance(value, str) else f"{value:.2f}"

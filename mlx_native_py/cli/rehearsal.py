@@ -1,0 +1,248 @@
+"""Everything that only a Mac can tell, in one run: each library, pipeline, op and ability, with what it answered."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import settings
+from ..device import MlxDevice
+from ..errors import MlxError
+from ..pipelines.registry import KernelLibrary
+from ..pipelines.sources import kernel_families
+from ..profiling import kernel_profile
+from ..settings import BackendName
+from .doctor import Finding
+
+__all__ = ["TABLE", "rehearse", "write_report"]
+
+TABLE = Path("tests")
+"""Where a checkout has its conformance table, `ops/`; it is not in the wheel."""
+
+_PACKAGES = ("mlx_native_py", "numpy", "pyobjc-core", "pyobjc-framework-Cocoa", "pyobjc-framework-Metal")
+_DISPATCHES = 1000
+_DROPPED = 16 << 20
+_FAILURES = (MlxError, ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, TypeError)
+_COUNT = """
+kernel void count(device uint *x [[buffer(0)]], constant uint &by [[buffer(1)]],
+                  uint i [[thread_position_in_grid]]) { x[i] += by; }
+"""
+
+Look = Callable[[MlxDevice], tuple[str, Any]]
+"""A check: what it found in a few words, and in full for the report."""
+
+
+def rehearse(
+    device: BackendName | None = None, *, table: Path = TABLE, families: Sequence[str] = ()
+) -> Iterator[Finding]:
+    """Looks at one thing after another; what fails is a finding and stops nothing. `families` narrows the kernels."""
+    yield Finding("versions", True, _versions(), facts={name: _version(name) for name in _PACKAGES})
+    with MlxDevice(device) as opened:
+        able = opened.capabilities
+        newest = ".".join(map(str, able.language_version))
+        yield Finding("device", True, f"{able.name}, MSL up to {newest}", facts=opened.info())
+        for subject, look in _ABILITIES.items():
+            yield _finding(subject, lambda look=look: look(opened))  # type: ignore[misc]
+        for family in families or kernel_families():
+            yield from _family(opened, family)
+        yield from _ops(opened, table)
+
+
+def write_report(findings: Iterable[Finding], path: Path) -> None:
+    """All findings as JSON, to attach to a bug report."""
+    told = [asdict(finding) for finding in findings]
+    path.write_text(json.dumps({"findings": told, "good": all(each["good"] for each in told)}, indent=1, default=str))
+
+
+def _finding(subject: str, look: Callable[[], tuple[str, Any]]) -> Finding:
+    begin = time.perf_counter()
+    try:
+        detail, facts = look()
+    except _FAILURES as error:
+        text = f"{type(error).__name__}: {error}"
+        return Finding(subject, False, text.partition("\n")[0], "attach the report to a bug report", {"error": text})
+    return Finding(subject, True, detail, facts={"seconds": time.perf_counter() - begin, "found": facts})
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _versions() -> str:
+    system = f"macOS {platform.mac_ver()[0]}" if platform.system() == "Darwin" else platform.platform()
+    bridge = _version("pyobjc-framework-Metal")
+    return f"Python {platform.python_version()}, {system}" + (f", PyObjC's Metal {bridge}" if bridge else "")
+
+
+# Abilities of the device
+
+
+def _memory(device: MlxDevice) -> tuple[str, Any]:
+    """Whether what is dropped comes back: the retain self-check, by bytes."""
+    before = device.mtl.currentAllocatedSize()
+    with device.backend.autorelease_pool():
+        buffer = device.mtl.newBufferWithLength_options_(_DROPPED, device.backend.Metal.MTLResourceStorageModeShared)
+        held = device.mtl.currentAllocatedSize()
+        del buffer
+    after = device.mtl.currentAllocatedSize()
+    if after >= held:
+        raise RuntimeError(f"{held - before} bytes were allocated, dropped, and are still held")
+    return "what is dropped comes back", {"before": before, "held": held, "after": after}
+
+
+def _counter(device: MlxDevice) -> Any:
+    return device.kernels.get_pipeline("count", library=device.kernels.library(_COUNT))
+
+
+def _bfloat(device: MlxDevice) -> tuple[str, Any]:
+    source = "kernel void f(device bfloat *x [[buffer(0)]]) { x[0] = bfloat(float(x[0]) + 1.0f); }"
+    library = device.kernels.library(source)
+    x = device.buffer([2.0], "bf16")
+    with device.command_encoder() as enc:
+        enc.dispatch(device.kernels.get_pipeline("f", library=library), x, threads=1)
+    if float(x.numpy()[0]) != 3.0:
+        raise ArithmeticError(f"2 + 1 in bfloat is {x.numpy()[0]}")
+    return f"bfloat runs, compiled as MSL {library.options.language}", library.options.language
+
+
+def _residency(device: MlxDevice) -> tuple[str, Any]:
+    return (device.residency.reason or f"in use, {device.residency.count} allocations"), device.residency_sets_enabled
+
+
+def _sampling(device: MlxDevice) -> tuple[str, Any]:
+    """Times of single dispatches: how they were obtained, and whether they are there."""
+    kernel_profile.reset()
+    x = device.alloc_buffer(4096, "u32", 1024)
+    with settings.override(profile_cb=True, profile_dispatch=True):
+        enc = device.command_encoder()
+        for _ in range(3):
+            enc.dispatch(_counter(device), x, 1, threads=1024)
+        enc.commit_and_wait("rehearsal")
+    told = [entry for _, entries in kernel_profile.dump_dispatches() for entry in entries]
+    kernel_profile.reset()
+    if not told:
+        return "none: only whole command buffers are timed", []
+    times = ", ".join(f"{entry.gpu_ns / 1e3:.1f}" for entry in told)
+    return f"{told[0].provenance.how}: {times} us", [asdict(entry) for entry in told]
+
+
+def _replay(device: MlxDevice) -> tuple[str, Any]:
+    """A plan of ten dependent dispatches, as an indirect command buffer where there is one."""
+    x = device.alloc_buffer(4096, "u32", 1024)
+    with device.capture(x=x) as graph:
+        for _ in range(10):
+            graph.encoder.dispatch(_counter(device), x, 1, threads=1024)
+    plan = graph.plan()
+    before = int(x.numpy()[0])
+    for _ in range(3):
+        plan.run()
+    if not np.array_equal(x.numpy(), np.full(1024, before + 30, np.uint32)):
+        raise ArithmeticError(f"thirty increments of {before} gave {np.unique(x.numpy())}")
+    return (f"right, {plan!r}" if plan.is_indirect else f"right; no indirect commands: {plan.declined}"), repr(plan)
+
+
+def _encoding(device: MlxDevice) -> tuple[str, Any]:
+    """What a dispatch costs in Python."""
+    x, kernel = device.alloc_buffer(4096, "u32", 1024), _counter(device)
+    rounds = []
+    for _ in range(3):
+        with device.command_encoder() as enc:
+            begin = time.perf_counter()
+            for _ in range(_DISPATCHES):
+                enc.dispatch(kernel, x, 1, threads=1024)
+            rounds.append((time.perf_counter() - begin) / _DISPATCHES * 1e6)
+    if int(x.numpy()[-1]) != 3 * _DISPATCHES:
+        raise ArithmeticError(f"{3 * _DISPATCHES} increments gave {x.numpy()[-1]}")
+    return f"{min(rounds):.1f} us a dispatch, the best of {len(rounds)} times {_DISPATCHES}", rounds
+
+
+_ABILITIES: dict[str, Look] = {
+    "memory": _memory,
+    "bfloat": _bfloat,
+    "residency": _residency,
+    "dispatch times": _sampling,
+    "replay": _replay,
+    "encoding": _encoding,
+}
+
+
+# Kernels
+
+
+def _family(device: MlxDevice, family: str) -> Iterator[Finding]:
+    compiled = _finding(f"library {family}", lambda: ("compiles", device.kernels.shipped(family).names))
+    yield compiled
+    if compiled.good:
+        library = device.kernels.shipped(family)
+        yield _finding(f"pipelines {family}", lambda: _pipelines(device, library))
+
+
+def _pipelines(device: MlxDevice, library: KernelLibrary) -> tuple[str, Any]:
+    """Every pipeline with its limits; those that need function constants are built by the ops."""
+    built = {}
+    with device.backend.autorelease_pool():
+        special = [name for name in library.names if _needs_constants(library, name)]
+    for name in sorted(set(library.names) - set(special)):
+        made = device.kernels.get_pipeline(name, library=library)
+        built[name] = {
+            "max_threads": made.max_threads,
+            "width": made.width,
+            "static_threadgroup_bytes": made.static_threadgroup_bytes,
+        }
+    narrow = [f"{name} {facts['max_threads']}" for name, facts in built.items() if facts["max_threads"] < 1024]
+    few = f"; fewer than 1024 threads: {', '.join(narrow)}" if narrow else ""
+    left = f"; {len(special)} need constants" if special else ""
+    return f"{len(built)} built{left}{few}", {"built": built, "need constants": special}
+
+
+def _needs_constants(library: KernelLibrary, name: str) -> bool:
+    constants = library.mtl.newFunctionWithName_(name).functionConstantsDictionary()
+    return any(constant.required() for constant in constants.values())
+
+
+# Ops
+
+
+def _ops(device: MlxDevice, table: Path) -> Iterator[Finding]:
+    """One case of the conformance table for each op, against numpy."""
+    folder = table / "ops"
+    if not (folder / "table.py").is_file():
+        yield Finding("ops", True, f"not looked at: {folder} is not here", "run this in a checkout of the source")
+        return
+    sys.path.insert(0, os.fspath(table.resolve()))
+    try:
+        cases, bench = _cases(folder)
+    except ImportError as missing:
+        yield Finding("ops", False, str(missing), "pip install '.[test]'")
+        return
+    finally:
+        sys.path.pop(0)
+    for op, case in cases.items():
+        yield _finding(f"op {op}", lambda case=case: (_run(device, case, bench), case.id))  # type: ignore[misc]
+
+
+def _cases(folder: Path) -> tuple[dict[str, Any], Any]:
+    """The last of each op's usual cases, which is none of the smallest, and what cases run on."""
+    for path in sorted(folder.glob("rows_*.py")):
+        importlib.import_module(f"ops.{path.stem}")
+    chosen = {case.op: case for case in importlib.import_module("ops.table").CASES if not case.long}
+    return chosen, importlib.import_module("ops.bench").Bench
+
+
+def _run(device: MlxDevice, case: Any, bench: Any) -> str:
+    case.run(bench(device, case.number))
+    return f"right ({case.id})"

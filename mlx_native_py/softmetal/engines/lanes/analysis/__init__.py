@@ -1,0 +1,1 @@
+"""What differs between the lanes of a simdgroup: values, branches, and what accesses touch."""

@@ -1,0 +1,68 @@
+"""The order in which blocks run while lanes are apart: a chain of blocks, each with lanes waiting for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir.flow import Loop
+from ..ir.model import BasicBlock
+from .divergence import region
+from .shape import WIDTH
+from .uniformity import Analysis
+
+# Instructions that are written both for all lanes and for some of them; beyond that, compiling takes too long.
+_MOST_TWICE = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Stop:
+    """A place in the chain: a block that may have lanes waiting, or the end of a loop that some may be going round."""
+
+    block: BasicBlock
+    loop: Loop | None = None
+
+    @property
+    def again(self) -> bool:
+        return self.loop is not None
+
+
+@dataclass(eq=False)
+class Chain:
+    """`apart` are the blocks that some lanes run without the others; `landings` those where all are together again."""
+
+    apart: set[BasicBlock]
+    landings: set[BasicBlock]
+    stops: list[Stop]
+    after: dict[BasicBlock, int]  # of each block of the function: the first stop behind it
+    begins_apart: bool  # some simdgroup has fewer than 32 lanes
+    full: set[BasicBlock]  # the blocks with a copy for all lanes together
+
+    def __contains__(self, block: BasicBlock) -> bool:
+        return block in self.apart or block in self.landings
+
+
+def plan(analysis: Analysis) -> Chain:
+    """What follows from the branches at which lanes may part, and from the size of the threadgroup."""
+    flow = analysis.flow
+    threads = analysis.size[0] * analysis.size[1] * analysis.size[2]
+    begins_apart = threads % WIDTH != 0
+    apart: set[BasicBlock] = set(flow.order) if begins_apart else set()
+    for block in analysis.divergent:
+        apart |= region(flow, block)
+    reached = {after for block in apart | analysis.divergent for after in block.successors}
+    landings = reached - apart
+    ends: dict[BasicBlock, list[Loop]] = {}
+    for loop in reversed(flow.loops):  # inner ones first
+        if loop.header in apart or loop.header in landings:
+            ends.setdefault(max(loop.blocks, key=flow.index.__getitem__), []).append(loop)
+    stops: list[Stop] = []
+    after: dict[BasicBlock, int] = {}
+    for block in flow.order:
+        if block in apart or block in landings:
+            stops.append(Stop(block))
+        after[block] = len(stops)
+        stops += [Stop(loop.header, loop) for loop in ends.get(block, ())]
+    full = set(flow.order) if threads >= WIDTH else set()
+    if not begins_apart and sum(len(block.instructions) for block in apart) > _MOST_TWICE:
+        full -= apart
+    return Chain(apart, landings, stops, after, begins_apart, full)

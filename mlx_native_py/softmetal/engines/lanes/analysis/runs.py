@@ -1,0 +1,59 @@
+"""What an access of all lanes touches in memory: runs of elements without gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from .shape import LaneShape, Offsets
+
+_FEW = 8  # loads or stores that one access of all lanes may become
+_FEW_LONG = 16  # the same if each of them is of 8 bytes or more
+_LONG = 8
+
+
+@dataclass(frozen=True)
+class Run:
+    """Elements without gaps: `count` of them, `first` bytes and `factor` strides after lane 0's pointer."""
+
+    factor: int
+    first: int
+    count: int
+
+
+def runs(shape: LaneShape, size: int) -> tuple[Run, ...]:
+    """What lanes touch with elements of `size` bytes, by factor and then by address; nothing where that is unknown."""
+    return () if shape.offsets is None else _runs(shape.offsets, shape.factors, size)
+
+
+@lru_cache(1024)
+def _runs(offsets: Offsets, factors: Offsets, size: int) -> tuple[Run, ...]:
+    found: list[Run] = []
+    for factor, offset in sorted(set(zip(factors, offsets, strict=True))):
+        last = found[-1] if found else None
+        if last is not None and last.factor == factor and offset == last.first + last.count * size:
+            found[-1] = replace(last, count=last.count + 1)
+        else:
+            found.append(Run(factor, offset, 1))
+    return tuple(found)
+
+
+def few_runs(shape: LaneShape, size: int) -> tuple[Run, ...]:
+    """The same if they are few."""
+    found = runs(shape, size)
+    long = all(run.count * size >= _LONG for run in found)
+    return found if len(found) <= (_FEW_LONG if long else _FEW) else ()
+
+
+def in_order_of_lanes(shape: LaneShape, found: Sequence[Run], size: int) -> list[tuple[Run, list[int]]]:
+    """The runs with the highest lane at each of their elements, lower lanes first.
+
+    Empty where that order cannot be had and runs may overlap, since the stride may be anything.
+    """
+    assert shape.offsets is not None
+    writer = {place: lane for lane, place in enumerate(zip(shape.factors, shape.offsets, strict=True))}
+    writers = [(p, [writer[p.factor, p.first + i * size] for i in range(p.count)]) for p in found]
+    writers.sort(key=lambda pair: max(pair[1]))
+    ordered = all(max(before[1]) < min(after[1]) for before, after in zip(writers, writers[1:], strict=False))
+    return writers if ordered or shape.stride is None else []

@@ -1,0 +1,1 @@
+"""Writes the vector code of a simdgroup, instruction by instruction."""

@@ -1,0 +1,69 @@
+"""Writes accesses of all lanes that consist of a few runs without gaps: vector loads and stores with shuffles."""
+
+from __future__ import annotations
+
+from ..analysis.runs import Run, in_order_of_lanes
+from ..analysis.shape import LANES, WIDTH
+from ..ir.layout import stored_bytes
+from ..ir.model import I32, Type
+from .address import Address
+from .frame import Frame, numbers
+
+# Rows of a matrix that lanes read side by side are worth a prefetch of the rows that come next.
+_LEAST_ROWS = 4
+_LEAST_BYTES = 16
+_LEAST_GAP = 128
+
+
+def read_runs(frame: Frame, kind: Type, address: Address, align: int) -> str:
+    """The vector that lanes load."""
+    size, whole = stored_bytes(kind), f"<{WIDTH} x {kind}>"
+    assert address.shape.offsets is not None
+    found = address.few(size)
+    _prefetch(frame, address, found, size)
+    places = list(zip(address.shape.factors, address.shape.offsets, strict=True))
+    total = ""
+    for run in found:
+        narrow, end = f"<{run.count} x {kind}>", run.first + run.count * size
+        here = address.at(frame, run.factor, run.first)
+        part = frame.let("run", f"load {narrow}, ptr {here}, align {align}")
+        lanes = [
+            (offset - run.first) // size if factor == run.factor and run.first <= offset < end else -1
+            for factor, offset in places
+        ]
+        if lanes == list(LANES) and run.count == WIDTH:
+            return part
+        spread = ", ".join("i32 poison" if i < 0 else f"i32 {i}" for i in lanes)
+        wide = frame.let("wide", f"shufflevector {narrow} {part}, {narrow} poison, <{WIDTH} x i32> <{spread}>")
+        chosen = numbers(I32, [lane if at < 0 else lane + WIDTH for lane, at in enumerate(lanes)])
+        blend = f"shufflevector {whole} {total}, {whole} {wide}, <{WIDTH} x i32> {chosen}"
+        total = frame.let("merged", blend) if total else wide
+    return total
+
+
+def write_runs(frame: Frame, kind: Type, values: str, address: Address, align: int) -> bool:
+    """Stores a vector, the highest lane of each place last; False where that order cannot be kept."""
+    size, whole = stored_bytes(kind), f"<{WIDTH} x {kind}>"
+    found = in_order_of_lanes(address.shape, address.few(size), size)
+    for run, lanes in found:
+        mask = f"<{run.count} x i32> {numbers(I32, lanes)}"
+        part = frame.let("run", f"shufflevector {whole} {values}, {whole} poison, {mask}")
+        here = address.at(frame, run.factor, run.first)
+        frame.emit(f"store <{run.count} x {kind}> {part}, ptr {here}, align {align}")
+    return bool(found)
+
+
+def _prefetch(frame: Frame, address: Address, found: tuple[Run, ...], size: int) -> None:
+    """Asks for the rows that follow those that lanes read now."""
+    if not address.distant or len(found) < _LEAST_ROWS or found[0].count * size < _LEAST_BYTES:
+        return
+    steps = {(b.factor - a.factor, b.first - a.first) for a, b in zip(found, found[1:], strict=False)}
+    if len(steps) > 1:
+        return
+    factor, gap = steps.pop()
+    if not factor and gap < _LEAST_GAP:
+        return
+    frame.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    for run in found:
+        ahead = address.at(frame, run.factor + len(found) * factor, run.first + len(found) * gap)
+        frame.emit(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")

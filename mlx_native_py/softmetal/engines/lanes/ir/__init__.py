@@ -1,0 +1,1 @@
+"""LLVM's intermediate representation: its values, its text, its flow, and rewrites that leave only scalars."""

@@ -1,0 +1,1 @@
+"""What the Metal objects stand for: plain state without selectors, and how command buffers run."""

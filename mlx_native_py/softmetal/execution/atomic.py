@@ -1,0 +1,39 @@
+"""Steps that no exception can part.
+
+Python raises what a signal handler raises between two bytecodes. Calls that C makes one after the other have no
+bytecode between them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from itertools import starmap
+from operator import call
+from typing import Any, TypeVar
+
+K = TypeVar("K")
+Calls = Iterable[tuple[Any, ...]]  # each a function written in C, and its arguments
+
+_nothing: deque[object] = deque(maxlen=0)
+_drop = _nothing.extend  # asks for each item and forgets it
+
+
+def one_step(*calls: tuple[Any, ...]) -> None:
+    """Makes all these calls of functions written in C, or none of them."""
+    _drop(starmap(call, calls))
+
+
+def in_order(functions: Iterable[Callable[[], object]]) -> tuple[Any, ...]:
+    """A call for `one_step` that calls whatever the list holds by then."""
+    return _drop, map(call, functions)
+
+
+def results(calls: Calls) -> Iterable[Any]:
+    """What the calls answer, made as they are asked for; for `list.extend`, which is one step too."""
+    return starmap(call, calls)
+
+
+def first(mapping: Mapping[K, object]) -> K | None:
+    """The first key, also while other threads change the mapping."""
+    return next(map(next, map(iter, (mapping,))), None)

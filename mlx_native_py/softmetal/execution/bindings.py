@@ -1,0 +1,259 @@
+"""The argument table of an encoder or of an indirect command: bound state, checked, and frozen at each dispatch."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from typing import Any
+
+from ..engines.abi import SLOTS, Launch
+from ..memory import Allocation
+from ..misuse import InvalidValue, MetalMisuse
+from ..values import natural
+from .device import DeviceState
+from .passes import Dispatch
+from .pipeline import SIMD_WIDTH, PipelineState
+from .residency import Resident
+
+_Words = ctypes.c_uint64 * (2 * SLOTS)  # the addresses, then the lengths behind them
+_UNALIGNED = 63  # every argument's alignment divides 64, so only addresses with these bits need a look
+_UINT32_END = 1 << 32
+_UINT64_END = 1 << 64
+_THREADGROUP_STEP = 16
+_copy = Launch.from_buffer_copy
+_pack_dimensions = struct.Struct("9I").pack_into
+
+
+class Bindings:
+    """A launch being filled in; `dispatch` hands out copies of it."""
+
+    __slots__ = (
+        "_device",
+        "_launch",
+        "_words",
+        "allocations",
+        "bound",
+        "dirty",
+        "inline",
+        "pipeline",
+        "threadgroup",
+        "unaligned",
+    )
+
+    def __init__(self, device: DeviceState, launch: Launch | None = None) -> None:
+        self._device = device
+        self._launch = copied = _copy(launch or device.blank_launch)
+        self._words = _Words.from_buffer(copied, Launch.buffers.offset)
+        self.allocations: list[Allocation | None] = [None] * SLOTS
+        self.threadgroup: dict[int, int] = {}
+        self.pipeline: PipelineState | None = None
+        self.bound = self.inline = self.unaligned = 0
+        self.dirty = True
+
+    def snapshot(self) -> Bindings:
+        """An independent copy."""
+        twin = Bindings(self._device, self._launch)
+        twin.pipeline, twin.dirty = self.pipeline, self.dirty
+        twin.bound, twin.inline, twin.unaligned = self.bound, self.inline, self.unaligned
+        twin.allocations = list(self.allocations)
+        twin.threadgroup = dict(self.threadgroup)
+        return twin
+
+    def bind(self, allocation: Allocation, offset: int, index: int) -> None:
+        if type(index) is not int or not 0 <= index < SLOTS:
+            index = self.slot(index)
+        if type(offset) is not int or not 0 <= offset < allocation.length:
+            offset = self._offset(offset, allocation, index)
+        # The body of _put, written out because this is the most frequent call of all.
+        address, bit = allocation.address + offset, 1 << index
+        self._words[index] = address
+        self._words[SLOTS + index] = allocation.length - offset
+        self.allocations[index] = allocation
+        self.bound |= bit
+        self.inline &= ~bit
+        if address & _UNALIGNED:
+            self.unaligned |= bit
+        else:
+            self.unaligned &= ~bit
+        self.dirty = True
+
+    def unbind(self, index: int) -> None:
+        slot = self.slot(index)
+        self._words[slot] = self._device.zero_page.address
+        self._words[SLOTS + slot] = 0
+        self.allocations[slot] = None
+        self.bound &= ~(1 << slot)
+        self.dirty = True
+
+    def bind_inline(self, address: int, length: int, index: int) -> None:
+        self._put(address, length, index)
+        self.allocations[index] = None
+        self.inline |= 1 << index
+
+    def move(self, offset: int, index: int) -> None:
+        """Another offset into the buffer that is bound already."""
+        slot = self.slot(index)
+        allocation = self.allocations[slot]
+        if allocation is None:
+            raise MetalMisuse(f"setBufferOffset at index {slot}{self._kernel()}: no buffer is bound there")
+        start = self._offset(offset, allocation, slot)
+        self._put(allocation.address + start, allocation.length - start, slot)
+
+    def set_pipeline(self, pipeline: PipelineState) -> None:
+        self._launch.tg_bytes = pipeline.own_threadgroup_bytes
+        self.pipeline = pipeline
+        self.dirty = True
+
+    def set_threadgroup(self, length: int, index: int) -> None:
+        slot, size = self.slot(index, "threadgroup memory"), natural(length, "length")
+        if size % _THREADGROUP_STEP:
+            raise InvalidValue(
+                f"threadgroup memory at index {slot}{self._kernel()}: {size} bytes, "
+                f"expected a multiple of {_THREADGROUP_STEP}"
+            )
+        if size > self._device.profile.threadgroup_memory:
+            raise InvalidValue(
+                f"threadgroup memory at index {slot}{self._kernel()}: {size} bytes, "
+                f"the device has {self._device.profile.threadgroup_memory}"
+            )
+        self.threadgroup[slot] = size
+        self.dirty = True
+
+    def dispatch(
+        self,
+        threads: tuple[int, int, int],
+        groups: tuple[int, int, int],
+        group: tuple[int, int, int],
+        resident: Resident,
+        label: str,
+        indirect: tuple[Allocation, int] | None = None,
+    ) -> Dispatch:
+        """Freezes the state into a dispatch, after all checks."""
+        pipeline = self.pipeline
+        if pipeline is None:
+            raise MetalMisuse("dispatch without a pipeline: call setComputePipelineState_ first")
+        if self.dirty:
+            self._check(pipeline)
+        x, y, z = group
+        if not 0 < x * y * z <= pipeline.max_threads or pipeline.has_rules:
+            self._check_group(pipeline, group)
+        limits = self._device.profile.max_threads
+        if x > limits[0] or y > limits[1] or z > limits[2]:
+            raise InvalidValue(f"kernel {pipeline.name}: threadgroup of {group}, the device allows {limits}")
+        a, b, c = threads
+        if indirect is None and (
+            not 0 < a * b * c < _UINT64_END or a >= _UINT32_END or b >= _UINT32_END or c >= _UINT32_END
+        ):
+            raise InvalidValue(
+                f"kernel {pipeline.name}: a grid of {threads} threads; each dimension must be "
+                f"from 1 to {_UINT32_END - 1}, and all of them together fewer than 2**64 threads"
+            )
+        _pack_dimensions(self._launch, Launch.threads.offset, a, b, c, *groups, x, y, z)
+        launch = _copy(self._launch)
+        return Dispatch(pipeline, launch, (x, y, z), a * b * c, tuple(self.allocations), resident, label, indirect)
+
+    def _put(self, address: int, length: int, index: int) -> None:
+        self._words[index] = address
+        self._words[SLOTS + index] = length
+        bit = 1 << index
+        self.bound |= bit
+        if address & _UNALIGNED:
+            self.unaligned |= bit
+        else:
+            self.unaligned &= ~bit
+        self.dirty = True
+
+    def slot(self, index: Any, what: str = "buffer") -> int:
+        slot = natural(index, f"{what} index")
+        if slot >= SLOTS:
+            raise InvalidValue(f"{what} index {slot}{self._kernel()}: expected 0 to {SLOTS - 1}")
+        return slot
+
+    def _offset(self, offset: Any, allocation: Allocation, index: int) -> int:
+        start = natural(offset, "offset")
+        if start >= allocation.length:
+            raise InvalidValue(
+                f"offset {start} at index {index}{self._kernel()}: the buffer "
+                f"{allocation.label or ''!r} has {allocation.length} bytes"
+            )
+        return start
+
+    def _kernel(self) -> str:
+        return f" (kernel {self.pipeline.name})" if self.pipeline else ""
+
+    def _check(self, pipeline: PipelineState) -> None:
+        """All that depends on bindings; needed again only after one changed."""
+        missing = pipeline.needed & ~self.bound
+        if missing:
+            raise MetalMisuse(f"kernel {pipeline.name}: nothing is bound to {self._names(pipeline, missing)}")
+        wrong = pipeline.written & self.inline & self.bound
+        if wrong:
+            raise MetalMisuse(
+                f"kernel {pipeline.name} may write {self._names(pipeline, wrong)}, which setBytes bound; bind a buffer"
+            )
+        for index, size in pipeline.sized:
+            if self._words[SLOTS + index] < size:
+                raise InvalidValue(
+                    f"kernel {pipeline.name} reads {size} bytes of {self._names(pipeline, 1 << index)}, "
+                    f"but only {self._words[SLOTS + index]} are bound"
+                )
+        if self.unaligned & pipeline.needed:
+            self._check_alignment(pipeline)
+        if pipeline.threadgroup_slots:
+            self._layout(pipeline)
+        self.dirty = False
+
+    def _check_alignment(self, pipeline: PipelineState) -> None:
+        for index, alignment in pipeline.aligned:
+            if self._words[index] % alignment:
+                allocation = self.allocations[index]
+                offset = self._words[index] - allocation.address if allocation else 0
+                raise InvalidValue(
+                    f"kernel {pipeline.name}: offset {offset} of {self._names(pipeline, 1 << index)} "
+                    f"is not a multiple of {alignment}, the alignment of its type"
+                )
+
+    def _layout(self, pipeline: PipelineState) -> None:
+        """Places threadgroup arguments behind the kernel's own threadgroup variables."""
+        end = pipeline.own_threadgroup_bytes
+        for slot in pipeline.threadgroup_slots:
+            length = self.threadgroup.get(slot)
+            if length is None:  # zero is a length: that of an argument which the kernel leaves alone
+                name = pipeline.argument_name(slot, "threadgroup")
+                raise MetalMisuse(
+                    f"kernel {pipeline.name}: threadgroup argument '{name}' (index {slot}) has no length; "
+                    "call setThreadgroupMemoryLength_atIndex_"
+                )
+            self._launch.tg_offsets[slot] = end
+            end += length
+        if end > self._device.profile.threadgroup_memory:
+            raise InvalidValue(
+                f"kernel {pipeline.name}: {end} bytes of threadgroup memory "
+                f"({pipeline.code.static_threadgroup_bytes} of them its own variables), "
+                f"the device has {self._device.profile.threadgroup_memory}"
+            )
+        self._launch.tg_bytes = end
+
+    def _check_group(self, pipeline: PipelineState, group: tuple[int, int, int]) -> None:
+        total = group[0] * group[1] * group[2]
+        if not 0 < total <= pipeline.max_threads:
+            raise InvalidValue(
+                f"kernel {pipeline.name}: a threadgroup of {group} has {total} threads; "
+                f"this pipeline allows 1 to {pipeline.max_threads}"
+            )
+        if any(pipeline.rules.required) and group != pipeline.rules.required:
+            raise InvalidValue(
+                f"kernel {pipeline.name}: threadgroup of {group}, but the pipeline was made for "
+                f"{pipeline.rules.required}"
+            )
+        if pipeline.rules.whole_simdgroups and total % SIMD_WIDTH:
+            raise InvalidValue(
+                f"kernel {pipeline.name}: {total} threads in a threadgroup, but the pipeline was made "
+                f"for multiples of {SIMD_WIDTH}"
+            )
+
+    @staticmethod
+    def _names(pipeline: PipelineState, mask: int) -> str:
+        return ", ".join(
+            f"buffer '{pipeline.argument_name(index)}' (index {index})" for index in range(SLOTS) if mask >> index & 1
+        )

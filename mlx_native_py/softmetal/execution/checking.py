@@ -1,0 +1,100 @@
+"""Joins checked mode to execution: what each dispatch may touch, and what the dispatches of a pass did touch."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from ..memory import Allocation
+from .passes import Dispatch, Epoch, Pass
+
+_READ_WRITE = 3
+
+
+class Checker:
+    """Follows one command buffer, dispatch by dispatch."""
+
+    def __init__(self, standing: Mapping[Allocation, int]) -> None:
+        self._standing = standing
+        self._hazards: Any = None
+        self._counter = itertools.count()
+        self._numbers: dict[int, int] = {}
+        self._allocations: dict[int, Allocation] = {}
+        self._findings: list[Any] = []
+
+    def begin(self, work: Pass) -> None:
+        """A new pass; only concurrent ones can lack barriers."""
+        from ..checked import HazardCheck
+
+        self._counter = itertools.count()
+        self._numbers = {}
+        self._hazards = HazardCheck(self._locate) if work.concurrent else None
+
+    def barrier(self, epoch: Epoch) -> None:
+        """What follows is ordered after all before, or after what touched certain allocations."""
+        for item in epoch.items:
+            self._numbers[id(item)] = next(self._counter)
+        if self._hazards is not None:
+            spans = epoch.only and [(each.address, each.address + each.length) for each in epoch.only]
+            self._hazards.barrier(spans)
+
+    def prepare(self, dispatch: Dispatch) -> Any:
+        """Sets the launch up for checking; the result must live until it has run."""
+        from ..checked import DispatchCheck
+
+        return DispatchCheck(dispatch.pipeline.code.kernel, dispatch.launch, self._windows(dispatch))
+
+    def collect(self, dispatch: Dispatch, check: Any) -> None:
+        """Takes the findings of a dispatch that has run, also of one that was stopped."""
+        from ..checked import DispatchName
+
+        self._findings.extend(check.findings())
+        if self._hazards is not None:
+            name = DispatchName(self._numbers[id(dispatch)], dispatch.kernel, dispatch.group)
+            self._findings.extend(self._hazards.dispatch(name, check.footprint()))
+        dispatch.launch.check = None
+
+    def finding(self) -> Exception | None:
+        from ..checked import combined
+
+        return combined(self._findings)
+
+    def _windows(self, dispatch: Dispatch) -> list[Any]:
+        from ..checked import Window
+
+        launch, windows = dispatch.launch, []
+        for argument in dispatch.pipeline.code.kernel.arguments:
+            slot = argument.index
+            if argument.kind != "buffer" or not launch.lengths[slot]:
+                continue
+            allocation = dispatch.allocations[slot]
+            space: Literal["buffer", "inline bytes"] = "buffer" if allocation is not None else "inline bytes"
+            label = allocation.label or "" if allocation is not None else ""
+            if allocation is not None:
+                self._allocations[allocation.address] = allocation
+            windows.append(
+                Window(
+                    launch.buffers[slot] or 0,
+                    launch.lengths[slot],
+                    1 if argument.access == "read" else _READ_WRITE,
+                    space,
+                    slot,
+                    argument.name,
+                    label,
+                )
+            )
+        for allocation, usage in {**self._standing, **dispatch.resident}.items():
+            self._allocations[allocation.address] = allocation
+            access = usage & _READ_WRITE or 1
+            windows.append(
+                Window(allocation.address, allocation.length, access, "resident buffer", label=allocation.label or "")
+            )
+        return windows
+
+    def _locate(self, address: int) -> tuple[str, int]:
+        """The name and the start of the allocation around an address."""
+        for start, allocation in self._allocations.items():
+            if start <= address < start + allocation.length:
+                return f"buffer {allocation.label or hex(start)!r}", start
+        return "unknown memory", 0

@@ -1,0 +1,129 @@
+"""A command buffer's state: what it holds, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from .. import constants as c
+from .commands import Command
+from .device import DeviceState
+from .events import Waiters
+from .inline_bytes import InlineBytes
+from .residency import ResidencyState
+
+Handler = Callable[..., object]
+
+
+def _forget(_: object) -> None:
+    """Retains nothing."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong, as the code and the text of an NSError."""
+
+    code: int
+    message: str
+    finding: Exception | None = None  # what checked mode raises at waitUntilCompleted
+    encoders: tuple[tuple[str | None, int, tuple[str, ...]], ...] | None = None  # label, error state, signposts
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """When the device began and ended, in seconds of the monotonic clock, and what went wrong."""
+
+    start: float
+    end: float
+    failure: Failure | None = None
+
+
+class CommandBufferState:
+    """Commands for a queue. How far it has come is told by single stores, so no exception finds it in between.
+
+    `claim` holds one token; whoever takes it out runs the commands. `progress` gets what a direct run yields.
+    `outcome` is the end of the work, `finished` the end of everything, handlers included.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "captures",
+        "claim",
+        "commands",
+        "completed_handlers",
+        "device",
+        "encoding",
+        "error_options",
+        "finished",
+        "handler_error",
+        "inline",
+        "kept",
+        "kernel_end",
+        "kernel_start",
+        "label",
+        "lost_encoder",
+        "outcome",
+        "progress",
+        "residency",
+        "retain",
+        "retained",
+        "scheduled",
+        "scheduled_handlers",
+        "serial",
+        "started",
+        "waiters",
+    )
+
+    def __init__(self, device: DeviceState, serial: int, retained: bool, error_options: int) -> None:
+        self.device = device
+        self.serial = serial
+        self.retained = retained
+        self.error_options = error_options
+        self.label: str | None = None
+        self.kept: set[Any] = set()
+        self.retain: Callable[[Any], None] = self.kept.add if retained else _forget
+        self.commands: list[Command] = []
+        self.inline = InlineBytes(device.inline_pool)
+        self.residency: dict[ResidencyState, None] = {}
+        self.captures: tuple[Any, ...] = ()
+        self.scheduled_handlers: list[Handler] = []
+        self.completed_handlers: list[Handler] = []
+        self.handler_error: BaseException | None = None
+        self.encoding = self.lost_encoder = False
+        self.claim = [True]
+        self.progress: list[Any] = []
+        self.started = self.scheduled = self.finished = False
+        self.outcome: Outcome | None = None
+        self.kernel_start = self.kernel_end = 0.0
+        self.waiters = Waiters()
+
+    def status(self, place: object) -> int:
+        """The MTLCommandBufferStatus; `place` is what the queue's order says."""
+        if self.outcome is not None:
+            return c.MTLCommandBufferStatusError if self.outcome.failure else c.MTLCommandBufferStatusCompleted
+        if self.started:
+            return c.MTLCommandBufferStatusScheduled
+        if place is None:
+            return c.MTLCommandBufferStatusNotEnqueued
+        return c.MTLCommandBufferStatusCommitted if place else c.MTLCommandBufferStatusEnqueued
+
+    def begin(self, command: Command) -> None:
+        """An encoder writes into this command from now on."""
+        self.commands.append(command)
+        self.encoding = True
+
+    def release(self) -> None:
+        """Lets go of what the commands needed; said again where an exception came in between."""
+        self.commands.clear()
+        self.kept.clear()
+        self.residency.clear()
+        self.inline.release()
+
+    def call(self, handlers: Iterable[Handler], *arguments: object) -> None:
+        """Runs handlers, each whatever the others do."""
+        for handler in handlers:
+            try:
+                handler(*arguments)
+            except BaseException as error:
+                self.handler_error = self.handler_error or error

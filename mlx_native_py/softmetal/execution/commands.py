@@ -1,0 +1,56 @@
+"""What a command buffer holds besides compute passes: blits and events, each able to run itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..memory import Allocation
+from .events import EventState
+from .passes import LostResource, Pass
+
+
+@dataclass(frozen=True)
+class Blit:
+    """One blit command."""
+
+    name: str
+    detail: str
+    allocations: tuple[Allocation, ...]
+    perform: Callable[[], object]
+
+    def run(self) -> None:
+        for allocation in self.allocations:
+            if not allocation.live:
+                raise LostResource(
+                    f"{self.name}: buffer {allocation.label or ''!r} was released before the command ran"
+                )
+        self.perform()
+
+
+@dataclass
+class BlitPass:
+    """A blit encoder's commands, in order."""
+
+    label: str | None = None
+    signposts: list[str] = field(default_factory=list)
+    blits: list[Blit] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Raises an event's value."""
+
+    event: EventState
+    value: int
+
+
+@dataclass(frozen=True)
+class WaitFor:
+    """Holds the queue until an event's value is reached."""
+
+    event: EventState
+    value: int
+
+
+Command = Pass | BlitPass | Signal | WaitFor

@@ -1,0 +1,317 @@
+"""Runs a command buffer's commands in order, turning kernel faults into failures."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .. import constants as c
+from .. import memory
+from ..engines.runtime import KernelFault
+from ..misuse import MetalMisuse
+from ..process import report
+from .checking import Checker
+from .command_buffer import CommandBufferState, Failure, Outcome
+from .commands import BlitPass, Command, Signal, WaitFor
+from .indirect import Replay
+from .launches import Batch
+from .passes import Attachment, Dispatch, Epoch, LostResource, Pass, Sample
+from .residency import Resident, joined
+
+FAULT_CODES = {
+    "timeout": c.MTLCommandBufferErrorTimeout,
+    "bad address": c.MTLCommandBufferErrorPageFault,
+    "stack overflow": c.MTLCommandBufferErrorStackOverflow,
+    "out of memory": c.MTLCommandBufferErrorOutOfMemory,
+    "checked": c.MTLCommandBufferErrorPageFault,
+}
+CODE_TEXTS = {
+    c.MTLCommandBufferErrorInternal: "Internal Error",
+    c.MTLCommandBufferErrorTimeout: "Caused GPU Timeout Error",
+    c.MTLCommandBufferErrorPageFault: "Caused GPU Address Fault Error",
+    c.MTLCommandBufferErrorOutOfMemory: "Insufficient Memory",
+    c.MTLCommandBufferErrorInvalidResource: "Invalid Resource",
+    c.MTLCommandBufferErrorStackOverflow: "Stack Overflow",
+}
+
+
+class Stopped(Exception):
+    """A command could not be carried out."""
+
+    def __init__(self, code: int, message: str, place: int, finding: Exception | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.place = place  # of the pass among the commands
+        self.finding = finding
+
+
+class Execution:
+    """Collects dispatches and hands them to the runtime in as few calls as possible."""
+
+    def __init__(self, work: CommandBufferState, standing: Resident, wait_for: Callable[[WaitFor], bool]) -> None:
+        self._work = work
+        self._options = work.device.options
+        self._wait_for = wait_for
+        self._pending: list[Dispatch] = []
+        self._place = -1  # of the command that runs
+        self._places: list[int] = []  # of the pending dispatches
+        self._times: list[tuple[int, int]] = []  # of what ran so far, one entry for each unit
+        self._marks: list[tuple[Attachment, int, int]] = []  # passes to sample, by their units' numbers
+        self._resident = standing
+        self._checker = Checker(standing) if self._options.checked else None
+        self.start_ns = 0
+        self.end_ns = 0
+
+    def perform(self) -> None:
+        for place, command in enumerate(self._work.commands):
+            self._place = place
+            try:
+                self._one(command)
+            except MetalMisuse as misuse:
+                self.flush()
+                raise Stopped(c.MTLCommandBufferErrorInvalidResource, str(misuse), place) from None
+        self.flush()
+        self._take_samples()
+
+    def _one(self, command: Command) -> None:
+        if isinstance(command, Pass):
+            self._compute(command)
+            return
+        self.flush()
+        self._take_samples()
+        if isinstance(command, BlitPass):
+            for blit in command.blits:
+                blit.run()
+            self._touch(time.monotonic_ns())
+        elif isinstance(command, Signal):
+            command.event.signal(command.value)
+        elif not self._wait_for(command):
+            raise Stopped(
+                c.MTLCommandBufferErrorNotPermitted, "the queue was closed while it waited for an event", self._place
+            )
+
+    def _compute(self, work: Pass) -> None:
+        first = self._count()
+        if self._checker is not None:
+            self._checker.begin(work)
+        if self._checker is None and (not work.concurrent or self._options.schedule == "ordered"):
+            self._as_encoded(work)
+        else:
+            self._by_epochs(work)
+        self._marks.extend((attachment, first, self._count()) for attachment in work.attachments)
+
+    def _as_encoded(self, work: Pass) -> None:
+        """In the order of encoding, which no barrier changes."""
+        for item in (item for epoch in work.epochs for item in epoch):
+            if isinstance(item, Dispatch):
+                self._dispatch(item)
+            elif isinstance(item, Replay):
+                self._replay(item)
+            elif isinstance(item, Sample):
+                self._sample(item)
+
+    def _replay(self, item: Replay) -> None:
+        resident = joined(self._resident, item.resident)
+        batch = item.kept(resident)
+        if batch is not None:
+            self.flush()
+            self._run(batch, [self._place])
+            return
+        for dispatch in (dispatch for epoch in item.expand(resident) for dispatch in epoch):
+            self._dispatch(dispatch)
+
+    def _by_epochs(self, work: Pass) -> None:
+        """Each epoch's dispatches in the order of the schedule."""
+        for epoch in self._epochs(work):
+            if self._checker is not None:
+                self._checker.barrier(epoch)
+            for item in self._ordered(epoch, work.concurrent):
+                if isinstance(item, Dispatch):
+                    self._dispatch(item)
+                else:
+                    self._sample(item)
+
+    def _epochs(self, work: Pass) -> Iterator[Epoch]:
+        """With indirect command buffers replaced by the dispatches they hold when their turn comes."""
+        for index, epoch in enumerate(work.epochs):
+            only = work.only.get(index)
+            current: list[Any] = []
+            for item in epoch:
+                if not isinstance(item, Replay):
+                    current.append(item)
+                    continue
+                first, *later = item.expand(joined(self._resident, item.resident))
+                current.extend(first)
+                for part in later:
+                    yield Epoch(tuple(current), only)
+                    current, only = list(part), None
+            if current:
+                yield Epoch(tuple(current), only)
+
+    def _ordered(self, epoch: Epoch, concurrent: bool) -> Sequence[Dispatch | Sample]:
+        schedule = self._options.schedule
+        if not concurrent or len(epoch.items) < 2 or schedule == "ordered":
+            return epoch.items
+        if schedule == "reversed":
+            return epoch.items[::-1]
+        items = list(epoch.items)
+        random.Random(f"{schedule}/{self._work.serial}/{self._count()}").shuffle(items)
+        return items
+
+    def _sample(self, item: Sample) -> None:
+        self.flush()
+        item.samples[item.index] = time.monotonic_ns()
+
+    def _dispatch(self, dispatch: Dispatch) -> None:
+        if not self._work.retained:
+            check_memory(dispatch)
+        if dispatch.indirect is not None:
+            self.flush()
+            if not _read_counts(dispatch, dispatch.indirect):
+                return
+        self._pending.append(dispatch)
+        self._places.append(self._place)
+        if self._checker is not None:
+            self.flush()
+
+    def flush(self) -> None:
+        """Runs what is pending."""
+        if not self._pending:
+            return
+        pending, self._pending = self._pending, []
+        places, self._places = self._places, []
+        if self._checker is None:
+            self._run(Batch(pending), places)
+            return
+        check = self._checker.prepare(pending[0])
+        try:
+            self._run(Batch(pending), places)
+        finally:
+            self._checker.collect(pending[0], check)
+
+    def _run(self, batch: Batch, places: Sequence[int]) -> None:
+        prepared = batch.prepare(self._work.device.runtime, self._options)
+        function, *arguments = prepared.call
+        try:
+            prepared.check(function(*arguments))
+        except KernelFault as fault:
+            self._touch(time.monotonic_ns())
+            message = fault_text(fault, batch.dispatches[fault.launch], self._options.watchdog_seconds)
+            raise Stopped(fault_code(fault), message, places[min(fault.launch, len(places) - 1)]) from None
+        times = prepared.times
+        batch.ran(times)
+        if len(places) == len(batch.dispatches):
+            self._times.extend(zip(times[::2], times[1::2], strict=True))
+        else:
+            self._times.append((times[0], times[-1]))
+        self.start_ns = self.start_ns or times[0]
+        self.end_ns = times[-1]
+        self._take_samples()
+
+    def _count(self) -> int:
+        return len(self._times) + len(self._pending)
+
+    def _take_samples(self) -> None:
+        """An empty pass leaves its samples as they were, as on Metal."""
+        marks, self._marks = self._marks, []
+        for attachment, first, last in marks:
+            if last > first:
+                attachment.take(self._times[first][0], self._times[last - 1][1])
+
+    def _touch(self, now: int) -> None:
+        self.start_ns = self.start_ns or now
+        self.end_ns = now
+
+    def finding(self) -> Exception | None:
+        return self._checker.finding() if self._checker is not None else None
+
+
+def check_memory(dispatch: Dispatch) -> None:
+    """Memory may be gone where the command buffer does not hold on to it."""
+    for slot, allocation in enumerate(dispatch.allocations):
+        if allocation is not None and not allocation.live:
+            raise LostResource(
+                f"kernel {dispatch.kernel}: buffer {allocation.label or ''!r} at index {slot} was "
+                "released before the command buffer ran"
+            )
+
+
+def fault_code(fault: KernelFault) -> int:
+    """The MTLCommandBufferError that stands for a fault."""
+    return FAULT_CODES.get(fault.kind, c.MTLCommandBufferErrorInternal)
+
+
+def fault_text(fault: KernelFault, dispatch: Dispatch, limit_s: float) -> str:
+    where = f"thread {fault.thread} of threadgroup {fault.group}" if fault.thread else f"threadgroup {fault.group}"
+    limit = f" after {limit_s:g} s" if fault.kind == "timeout" else ""
+    return f"kernel {dispatch.label}: {fault.kind}{fault.detail}{limit}, {where}"
+
+
+def _read_counts(dispatch: Dispatch, source: tuple[memory.Allocation, int]) -> bool:
+    """Takes the threadgroup counts from memory; a zero means that nothing runs."""
+    allocation, offset = source
+    if not allocation.live:
+        raise LostResource(f"kernel {dispatch.kernel}: its indirect arguments were released before it ran")
+    counts = tuple(memory.view(allocation.address + offset, 12).cast("I"))
+    launch, threads = dispatch.launch, 1
+    for axis, count in enumerate(counts):
+        if count * launch.group[axis] >= 1 << 32:
+            raise LostResource(f"kernel {dispatch.kernel}: its indirect arguments ask for {counts} threadgroups")
+        launch.groups[axis] = count
+        launch.threads[axis] = count * launch.group[axis]
+        threads *= count * launch.group[axis]
+    if threads >= 1 << 64:
+        raise LostResource(f"kernel {dispatch.kernel}: its indirect arguments ask for {counts} threadgroups")
+    dispatch.threads = threads
+    return all(counts)
+
+
+def execute(
+    work: CommandBufferState, standing: Resident, wait_for: Callable[[WaitFor], bool], closed: Callable[[], bool]
+) -> Outcome:
+    """Runs everything; never raises an error, because nobody could catch it."""
+    begin = time.monotonic_ns()
+    try:
+        return _outcome(work, Execution(work, standing, wait_for), begin)
+    except Exception as broken:
+        if not closed():  # a process that ends may take the compiler away
+            report(broken)
+        failure = failed(work, Stopped(c.MTLCommandBufferErrorInternal, repr(broken), -1))
+        return Outcome(begin / 1e9, time.monotonic_ns() / 1e9, failure)
+
+
+def _outcome(work: CommandBufferState, run: Execution, begin: int) -> Outcome:
+    stopped: Stopped | None = None
+    try:
+        run.perform()
+    except Stopped as reason:
+        stopped = reason
+    finding = run.finding()
+    if finding is not None:
+        code, place = (stopped.code, stopped.place) if stopped else (c.MTLCommandBufferErrorInvalidResource, -1)
+        stopped = Stopped(code, str(finding), place, finding)
+    failure = failed(work, stopped) if stopped else None
+    end = time.monotonic_ns()
+    return Outcome((run.start_ns or begin) / 1e9, (run.end_ns or end) / 1e9, failure)
+
+
+def failed(work: CommandBufferState, stopped: Stopped) -> Failure:
+    """What the command buffer says about being stopped."""
+    name = f" of command buffer {work.label!r}" if work.label else ""
+    message = f"{CODE_TEXTS.get(stopped.code, 'Error')} ({stopped.code}): {stopped}{name}"
+    told = work.error_options & c.MTLCommandBufferErrorOptionEncoderExecutionStatus
+    return Failure(stopped.code, message, stopped.finding, _encoders(work, stopped.place) if told else None)
+
+
+def _encoders(work: CommandBufferState, faulted: int) -> tuple[tuple[str | None, int, tuple[str, ...]], ...]:
+    infos = []
+    for place, command in enumerate(work.commands):
+        if isinstance(command, (Pass, BlitPass)):
+            state = c.MTLCommandEncoderErrorStateFaulted
+            if place != faulted:
+                before = c.MTLCommandEncoderErrorStateCompleted
+                state = before if place < faulted else c.MTLCommandEncoderErrorStatePending
+            infos.append((command.label, state, tuple(command.signposts)))
+    return tuple(infos)

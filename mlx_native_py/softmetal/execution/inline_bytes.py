@@ -1,0 +1,61 @@
+"""Room for setBytes: chunks of device memory that command buffers borrow until they are done."""
+
+from __future__ import annotations
+
+import sys
+
+from ..memory import allocate
+
+CHUNK = 1 << 16
+STEP = 64  # the strictest alignment of any argument
+
+
+class Chunk:
+    """Some device memory, given back when nobody holds it any more."""
+
+    __slots__ = ("allocation", "view")
+
+    def __init__(self) -> None:
+        allocation = allocate(CHUNK)
+        if allocation is None:
+            raise MemoryError("no memory left for inline bytes")
+        self.allocation = allocation
+        self.view = allocation.view()
+
+    def __del__(self) -> None:
+        if sys is not None and not sys.is_finalizing() and hasattr(self, "allocation"):
+            self.allocation.release()
+
+
+class InlineBytes:
+    """Bytes that live as long as their command buffer runs."""
+
+    __slots__ = ("_chunks", "_next", "_pool")
+
+    def __init__(self, pool: list[Chunk]) -> None:
+        self._pool = pool
+        self._chunks: list[Chunk] = []
+        self._next = CHUNK
+
+    def store(self, data: bytes | memoryview) -> int:
+        """Copies `data` and returns where it is."""
+        start, length = self._next, len(data)
+        if start + length > CHUNK:
+            self._chunks.append(self._borrow())
+            start = 0
+        chunk = self._chunks[-1]
+        chunk.view[start : start + length] = data
+        self._next = start + (length + STEP - 1) // STEP * STEP
+        return chunk.allocation.address + start
+
+    def release(self) -> None:
+        """Gives the chunks back; the command buffer is done with them."""
+        self._next = CHUNK
+        while self._chunks:
+            self._pool.append(self._chunks.pop())
+
+    def _borrow(self) -> Chunk:
+        try:
+            return self._pool.pop()
+        except IndexError:
+            return Chunk()

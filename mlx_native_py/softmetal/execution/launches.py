@@ -1,0 +1,44 @@
+"""Dispatches put together for one call of the runtime, each with the fastest code that is ready for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..engines.abi import Launch
+from ..engines.runtime import Runtime, RuntimeCall
+from ..options import SoftOptions
+from ..program import Size
+from .passes import Dispatch
+from .pipeline import PipelineState
+
+MOST_TIMED = 16  # dispatches of a batch whose times are noted
+
+
+class Batch:
+    """Dispatches that run one after the other in one call of the runtime."""
+
+    __slots__ = ("_launches", "dispatches")
+
+    def __init__(self, dispatches: Sequence[Dispatch]) -> None:
+        self.dispatches = dispatches
+        for dispatch in dispatches:
+            dispatch.pipeline.aim(dispatch.launch, dispatch.shape)
+        launches = [dispatch.launch for dispatch in dispatches]
+        self._launches: Any = launches[0] if len(launches) == 1 else (Launch * len(launches))(*launches)
+
+    def prepare(self, runtime: Runtime, options: SoftOptions) -> RuntimeCall:
+        return runtime.prepare(self._launches, len(self.dispatches), options.watchdog_seconds, options.threads or 0)
+
+    def ran(self, times: Any) -> None:
+        """Notes what the launches took, for the estimate of short runs."""
+        if len(self.dispatches) > MOST_TIMED:
+            return
+        for index, dispatch in enumerate(self.dispatches):
+            taken = times[2 * index + 1] - times[2 * index]
+            dispatch.pipeline.ns_per_thread[dispatch.shape] = taken / dispatch.threads
+
+
+def is_settled(pipeline: PipelineState, shape: Size) -> bool:
+    """Whether the code for threadgroups of this shape will not change any more."""
+    return shape in pipeline.engines and pipeline.is_settled()

@@ -1,0 +1,125 @@
+"""What a compute encoder records: dispatches, grouped into epochs that barriers separate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..engines.abi import Launch
+from ..memory import Allocation
+from ..misuse import MetalMisuse
+from ..program import Size
+from .pipeline import PipelineState
+from .residency import Resident
+
+
+class Item:
+    """What a pass holds: a dispatch, a counter sample, or the replay of an indirect command buffer."""
+
+    __slots__ = ()
+
+
+class Dispatch(Item):
+    """One dispatch with everything it was bound to, as of the moment it was encoded."""
+
+    __slots__ = ("allocations", "group", "indirect", "launch", "pipeline", "resident", "shape", "threads")
+
+    def __init__(
+        self,
+        pipeline: PipelineState,
+        launch: Launch,
+        shape: Size,
+        threads: int,
+        allocations: tuple[Allocation | None, ...],
+        resident: Resident,
+        group: str,
+        indirect: tuple[Allocation, int] | None = None,
+    ) -> None:
+        self.pipeline = pipeline
+        self.launch = launch
+        self.shape = shape  # threads per threadgroup
+        self.threads = threads  # of the whole grid
+        self.allocations = allocations  # by slot; None where inline bytes or nothing is bound
+        self.resident = resident
+        self.group = group  # debug groups around it, outermost first
+        self.indirect = indirect  # where the threadgroup counts will be read
+
+    @property
+    def kernel(self) -> str:
+        return self.pipeline.name
+
+    @property
+    def label(self) -> str:
+        """How reports name this dispatch."""
+        return f"{self.group}/{self.kernel}" if self.group else self.kernel
+
+    def again(self, resident: Resident) -> Dispatch:
+        """The same with a launch of its own, since running one may change it."""
+        launch = Launch.from_buffer_copy(self.launch)
+        return Dispatch(self.pipeline, launch, self.shape, self.threads, self.allocations, resident, self.group)
+
+
+@dataclass(frozen=True)
+class Sample(Item):
+    """A counter sample between dispatches."""
+
+    samples: list[int]
+    index: int
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """Samples at the two ends of a pass; None where none is wanted."""
+
+    samples: list[int]
+    start: int | None
+    end: int | None
+
+    def take(self, start_ns: int, end_ns: int) -> None:
+        if self.start is not None:
+            self.samples[self.start] = start_ns
+        if self.end is not None:
+            self.samples[self.end] = end_ns
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What runs between two barriers, in the order of encoding."""
+
+    items: tuple[Dispatch | Sample, ...]
+    only: tuple[Allocation, ...] | None = None  # the barrier before it orders only accesses to these
+
+
+class Pass:
+    """A compute pass: epochs run one after the other; inside an epoch any order is right."""
+
+    __slots__ = ("attachments", "concurrent", "epochs", "label", "only", "signposts")
+
+    def __init__(self, concurrent: bool, attachments: tuple[Attachment, ...] = ()) -> None:
+        self.concurrent = concurrent
+        self.attachments = attachments
+        self.label: str | None = None
+        self.signposts: list[str] = []
+        self.epochs: list[list[Item]] = [[]]
+        # An epoch opened by memoryBarrierWithResources orders only accesses to these allocations.
+        self.only: dict[int, tuple[Allocation, ...]] = {}
+
+    def add(self, item: Item) -> None:
+        if self.concurrent and not isinstance(item, Sample):
+            self.epochs[-1].append(item)
+        elif self.epochs[-1]:
+            self.epochs.append([item])
+        else:
+            self.epochs[-1].append(item)
+        if isinstance(item, Sample) and self.concurrent:
+            self.epochs.append([])
+
+    def barrier(self, only: tuple[Allocation, ...] | None = None) -> None:
+        """Starts a new epoch; a serial pass has one before each dispatch anyway."""
+        if self.concurrent and self.epochs[-1]:
+            self.epochs.append([])
+            if only is not None:
+                self.only[len(self.epochs) - 1] = only
+
+
+class LostResource(MetalMisuse):
+    """A dispatch uses memory that is gone, or that nobody made resident; becomes the command buffer's error."""

@@ -1,0 +1,74 @@
+"""A pipeline's state: the compiled kernel, what it needs bound, and how it ran so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..engines.abi import Launch
+from ..engines.choice import aim
+from ..program import Executable, Size
+
+SIMD_WIDTH = 32
+
+
+@dataclass(frozen=True)
+class PipelineRules:
+    """What the maker of a pipeline promises about its threadgroups."""
+
+    max_threads: int = 0  # 0: as many as the kernel allows
+    required: Size = (0, 0, 0)
+    whole_simdgroups: bool = False
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """Where a kernel comes from, for captures."""
+
+    text: str
+    digest: str
+    constants: dict[int, bytes]
+
+
+class PipelineState:
+    """A kernel ready to be dispatched; its fields are what an encoder needs at each dispatch."""
+
+    def __init__(self, name: str, code: Executable, rules: PipelineRules, source: KernelSource) -> None:
+        self.name = name
+        self.label: str | None = None
+        self.code = code
+        self.source = source
+        self.rules = rules
+        self.has_rules = rules.whole_simdgroups or any(rules.required)
+        self.max_threads = min(code.max_total_threads, rules.max_threads or code.max_total_threads)
+        arguments = code.kernel.arguments
+        buffers = [argument for argument in arguments if argument.kind == "buffer"]
+        self.needed = sum({1 << argument.index for argument in buffers})
+        self.written = sum({1 << argument.index for argument in buffers if argument.access == "read_write"})
+        self.sized = tuple((argument.index, argument.size) for argument in buffers if not argument.is_pointer)
+        self.aligned = tuple((argument.index, argument.alignment) for argument in buffers if argument.alignment > 1)
+        self.threadgroup_slots = tuple(sorted(each.index for each in arguments if each.kind == "threadgroup"))
+        self.own_threadgroup_bytes = -(-code.static_threadgroup_bytes // 16) * 16
+        self.last_engine: str = code.engine
+        self.engines: dict[Size, str] = {}  # of the last launch, by threads per threadgroup
+        self.ns_per_thread: dict[Size, float] = {}  # of the last launch, likewise
+
+    def argument_name(self, index: int, kind: str = "buffer") -> str:
+        names = [each.name for each in self.code.kernel.arguments if each.index == index and each.kind == kind]
+        return names[0] if names else "?"
+
+    def prepare(self, shape: Size) -> None:
+        """Begins to compile for threadgroups of this shape."""
+        if self.code.lanes is not None:
+            self.code.lanes.prepare(shape)
+
+    def aim(self, launch: Launch, shape: Size) -> None:
+        """Puts the code that runs threadgroups of this shape into a launch."""
+        self.last_engine = self.engines[shape] = aim(launch, self.code, shape)
+
+    def is_settled(self) -> bool:
+        """Whether the choice of engine is made for every shape that was launched."""
+        return self.code.lanes is None or self.code.lanes.settled()
+
+    def declined(self) -> dict[str, str]:
+        """Why other engines were not taken; for lanes, shape by shape."""
+        return {**self.code.declined, **(self.code.lanes.declined() if self.code.lanes else {})}

@@ -1,0 +1,279 @@
+"""A queue's state: command buffers in the order they were enqueued, its slots, and the thread that runs them."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import time
+from _thread import get_ident, start_new_thread
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
+from weakref import WeakSet, ref
+
+from .. import constants as c
+from ..misuse import QueueFull
+from ..process import is_forked, report
+from .atomic import first, in_order, one_step, results
+from .command_buffer import CommandBufferState, Failure, Outcome
+from .commands import WaitFor
+from .device import DeviceState
+from .direct import direct_run
+from .events import TICK, Waiters, never, sleep
+from .execute import execute
+from .residency import ResidencyState, Resident, joined
+
+_EXIT_SECONDS = 1.0
+_FOREVER = 1e9
+_BUSY_SECONDS = 0.01  # how often the thread looks again while another one runs the first command buffer
+_POLL_SECONDS = 0.001  # the same while callers run what they wait for
+_POLLING_SECONDS = 0.1  # for how long after the last of those
+_RAN = 3  # entries of a command buffer's progress when its direct run has returned
+_numbers = itertools.count(1)
+_queues: WeakSet[QueueState] = WeakSet()
+
+
+class QueueState:
+    """Every change is a single step that no exception can part; whoever comes next goes on where another one left off.
+
+    A command buffer is first in `order` until it is finished, and only the first one runs. Usually the queue's thread
+    runs it; one that is short is run by the thread that waits for it, if that comes first. While this happens, commits
+    do not wake the queue's thread: it looks for itself, for there may be work that nobody waits for.
+    """
+
+    def __init__(self, device: DeviceState, slots: int) -> None:
+        self.device = device
+        self.slots = slots
+        self.label: str | None = None
+        self.name = f"soft-metal-queue-{next(_numbers)}"
+        self.serials = itertools.count(1)
+        self.residency: dict[ResidencyState, None] = {}
+        self.order: dict[CommandBufferState, object] = {}  # with its owner once it is committed; else False
+        self.taken: set[ref[CommandBufferState]] = set()
+        self.closed = False
+        self._blocked = False  # waiting for an event, so nobody can say when it goes on
+        self._moved = time.monotonic()
+        self._room = Waiters()
+        self._started = False
+        self._threads: set[int] = set()  # their numbers; an exception while one is started may give it a twin
+        self._inbox: SimpleQueue[object] = SimpleQueue()
+        self._sleeping: list[Callable[[], None]] = []  # how to wake the thread, while it sleeps for good
+        self._wake = partial(self._inbox.put, None)
+        self._polling_until = 0.0
+        _queues.add(self)
+
+    def take_slot(self, work: CommandBufferState) -> None:
+        """Waits for a free slot; raises when nothing has moved for too long, which would be a deadlock on Metal."""
+        begin, patience = 0.0, self.device.options.queue_patience_seconds
+        while True:
+            # The reference and its entry come into being together, and the entry goes with the command buffer.
+            self.taken.update(map(ref, (work,), (self.taken.discard,)))
+            if len(self.taken) <= self.slots:
+                return
+            self.taken.discard(ref(work))
+            begin = begin or time.monotonic()
+            head = first(self.order)
+            stuck = head is None or bool(head.claim) or self._blocked or self.is_current_thread()
+            if stuck and time.monotonic() - max(begin, self._moved) > patience:
+                raise QueueFull(self._diagnosis())
+            self._room.wait(lambda: len(self.taken) < self.slots, min(TICK, patience), never)
+
+    def enqueue(self, work: CommandBufferState) -> None:
+        """Reserves the place in the order, once."""
+        self.order.setdefault(work, False)
+
+    def commit(self, work: CommandBufferState, owner: object) -> None:
+        """Enqueues the command buffer unless it is, and lets it run; it keeps its owner alive until then."""
+        if not self._started and not self.closed:
+            start_new_thread(self._run, ())  # of threading.Thread an exception could leave locks behind
+            self._started = True
+        one_step((self.order.__setitem__, work, owner), in_order(self._sleeping))
+
+    def drop(self, work: CommandBufferState) -> None:
+        """It will not be committed; those behind it go on."""
+        one_step((self.order.pop, work, None), in_order(self._sleeping))
+
+    def run_next(self) -> bool:
+        """Runs the first command buffer on this thread if it is short and nobody runs it; whether it did."""
+        work = self._head()
+        if work is None or self.closed:
+            return False
+        if len(work.progress) < _RAN:
+            run = direct_run(work) if work.claim else None
+            if run is None:
+                return False
+            work.kernel_start = work.kernel_end = time.monotonic()
+            try:
+                work.progress.extend(results(((work.claim.pop,), (tuple, (run,)), run.call)))
+            except IndexError:  # another thread was faster
+                return False
+        self._finish_direct(work)
+        self._polling_until = time.monotonic() + _POLLING_SECONDS
+        return True
+
+    def wait(self, work: CommandBufferState, reached: Callable[[], bool], stopped: Callable[[], bool]) -> bool:
+        """Sleeps until the command buffer has come so far; False where `stopped` came first."""
+        self.nudge()
+        return work.waiters.wait(reached, _FOREVER, stopped)
+
+    def nudge(self) -> None:
+        """Has the thread look again, if there is something to run."""
+        work = self._head()
+        if work is not None and work.claim:
+            self._wake()
+
+    def close(self) -> None:
+        self.closed = True
+        self._wake()
+
+    def has_stopped(self) -> bool:
+        """Whether what waits in the queue will never run."""
+        head = first(self.order)
+        return self.closed and (head is None or bool(head.claim))
+
+    def is_current_thread(self) -> bool:
+        return get_ident() in self._threads
+
+    def join(self, end: float) -> None:
+        """Waits until the thread has ended, or the clock says so."""
+        while self._threads - {get_ident()} and time.monotonic() < end:
+            time.sleep(_POLL_SECONDS)
+
+    def _head(self) -> CommandBufferState | None:
+        """The one that runs or is to run now."""
+        work = first(self.order)
+        return work if work is not None and self.order.get(work) else None
+
+    def _run(self) -> None:
+        self._threads.add(get_ident())
+        while not self.closed:
+            try:
+                if not self._advance():
+                    self._sleep()
+            except BaseException as error:  # the next command buffers must not wait for ever
+                report(error)
+        self._threads.discard(get_ident())
+
+    def _advance(self) -> bool:
+        """Runs the next command buffer; a call of its own, so that nothing keeps a finished one alive."""
+        work = self._head()
+        if work is None:
+            return False
+        if len(work.progress) == _RAN:  # an exception stopped the thread that ran it
+            self._finish_direct(work)
+            return True
+        try:
+            return self._claim_and_perform(work)
+        except BaseException as error:
+            if not work.claim and not work.progress:  # it was this thread that claimed it
+                if work.outcome is None:
+                    self._fail(work, error)
+                else:
+                    self._retire(work)
+            raise
+
+    def _claim_and_perform(self, work: CommandBufferState) -> bool:
+        try:
+            work.claim.pop()
+        except IndexError:
+            return False
+        self._polling_until = 0.0
+        self._perform(work)
+        return True
+
+    def _sleep(self) -> None:
+        if self._head() is not None:
+            sleep(self._inbox, _BUSY_SECONDS)
+        elif time.monotonic() < self._polling_until:
+            sleep(self._inbox, _POLL_SECONDS)
+        else:
+            self._sleeping.append(self._wake)
+            if self._head() is None and not self.closed:
+                sleep(self._inbox, None)
+            self._sleeping.clear()
+
+    def _perform(self, work: CommandBufferState) -> None:
+        """Everything that happens after commit. Whatever happens, nobody waits for ever."""
+        try:
+            owner = self.order.get(work)
+            work.kernel_start = time.monotonic()
+            work.started = True
+            work.call(work.scheduled_handlers, owner)
+            work.scheduled = True
+            work.waiters.wake()
+            work.kernel_end = time.monotonic()
+            work.outcome = execute(work, self._standing(work), self._wait_for, lambda: self.closed)
+            work.call([capture.completed for capture in work.captures], self, work)
+            work.release()
+            work.call(work.completed_handlers, owner)
+        except BaseException as error:
+            self._fail(work, error)
+        else:
+            self._retire(work)
+
+    def _fail(self, work: CommandBufferState, error: BaseException) -> None:
+        """Something that nobody foresaw ends the command buffer."""
+        now = time.monotonic()
+        work.outcome = Outcome(now, now, Failure(c.MTLCommandBufferErrorInternal, repr(error)))
+        work.handler_error = work.handler_error or error
+        self._retire(work)
+
+    def _standing(self, work: CommandBufferState) -> Resident:
+        return joined(*[residency.resident for residency in (*self.residency, *work.residency)])
+
+    def _wait_for(self, command: WaitFor) -> bool:
+        self._blocked = True
+        try:
+            return command.event.wait(command.value, _FOREVER, lambda: self.closed)
+        finally:
+            self._blocked = False
+
+    def _finish_direct(self, work: CommandBufferState) -> None:
+        """What follows a direct run; each step may be taken again, by another thread too."""
+        _, (run,), answer = work.progress
+        if work.outcome is None:
+            work.outcome = run.outcome(work, answer)
+        work.release()
+        self._retire(work)
+
+    def _retire(self, work: CommandBufferState) -> None:
+        owner = self.order.get(work)  # lives until everything is done
+        work.scheduled_handlers = work.completed_handlers = []
+        work.started = work.scheduled = work.finished = True
+        self._moved = time.monotonic()
+        one_step((self.order.pop, work, None), (self.taken.discard, ref(work)))
+        work.waiters.wake()
+        self._room.wake()
+        if self.order:
+            self.nudge()
+        del owner
+
+    def _diagnosis(self) -> str:
+        entries = list(self.order.items())
+        running = bool(entries) and not entries[0][0].claim
+        committed = sum(bool(owner) for _, owner in entries) - running
+        state = "waits for an event that nobody signals" if self._blocked else "is idle"
+        if self.is_current_thread():
+            state = "is in the handler that asks for one more"
+        return (
+            f"all {self.slots} command buffers of {self.name} are taken and its worker {state}: "
+            f"{len(self.taken) - len(entries)} not enqueued, {len(entries) - committed - running} enqueued only, "
+            f"{committed} committed behind them. Commit or drop some; on Metal this call would wait for ever"
+        )
+
+
+def _finish_all() -> None:
+    """At exit, lets running work end for a moment; what is left dies with the process.
+
+    In a forked child the threads are gone.
+    """
+    if is_forked():
+        return
+    end = time.monotonic() + _EXIT_SECONDS
+    for queue in list(_queues):
+        queue.close()
+    for queue in list(_queues):
+        queue.join(end)
+
+
+atexit.register(_finish_all)

@@ -1,0 +1,42 @@
+"""Which memory kernels may reach without its being bound: residency sets, and what a pass declares itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .. import constants as c
+from ..memory import Allocation
+
+# Memory that kernels may reach through pointers, with its MTLResourceUsage; never changed once handed out.
+Resident = Mapping[Allocation, int]
+_ANY = c.MTLResourceUsageRead | c.MTLResourceUsageWrite
+NOTHING: Resident = {}
+
+
+class ResidencyState:
+    """Members that count once committed. Each change is one store."""
+
+    __slots__ = ("committed", "members", "resident")
+
+    def __init__(self) -> None:
+        self.members: dict[Any, None] = {}
+        self.committed: dict[Any, None] = {}
+        self.resident: Resident = NOTHING
+
+    def commit(self) -> None:
+        """Lets additions and removals take effect."""
+        committed = self.members.copy()
+        self.resident = {member.allocation: _ANY for member in committed}
+        self.committed = committed
+
+
+def joined(*parts: Resident) -> Resident:
+    """All of them as one; the very same object where only one has members."""
+    filled = [part for part in parts if part]
+    if len(filled) < 2:
+        return filled[0] if filled else NOTHING
+    together: dict[Allocation, int] = {}
+    for part in filled:
+        together.update(part)
+    return together

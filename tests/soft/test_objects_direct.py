@@ -1,0 +1,150 @@
+"""Short work is run by the thread that waits for it; what may take long, or tells somebody, is not."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mlx_native_py import softmetal as Metal
+from mlx_native_py.softmetal.execution import queue as execution
+
+from .objects_kit import array, buffer, default_device, encode_add, endless, pipeline
+
+
+@pytest.fixture
+def device() -> Any:
+    return default_device()
+
+
+@pytest.fixture
+def queue(device: Any) -> Any:
+    return device.newCommandQueue()
+
+
+@pytest.fixture
+def performed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The threads that ran command buffers the long way."""
+    found: list[int] = []
+    true = execution.execute
+
+    def noting(*arguments: Any) -> Any:
+        found.append(threading.get_ident())
+        return true(*arguments)
+
+    monkeypatch.setattr(execution, "execute", noting)
+    return found
+
+
+def adding(queue: Any, target: Any) -> Any:
+    commands = queue.commandBuffer()
+    encoder = commands.computeCommandEncoder()
+    encode_add(encoder, target, target, 1.0, 32)
+    encoder.endEncoding()
+    return commands
+
+
+def warm(queue: Any) -> Any:
+    """A buffer that short work is known to take little time with; the queue has a thread that polls."""
+    target, end = buffer(np.zeros(32, np.float32)), time.monotonic() + 60
+    for number in itertools.count():
+        commands = adding(queue, target)
+        commands.commit()
+        commands.waitUntilCompleted()
+        if number > 20 and (pipeline("add").soft_settled() or time.monotonic() > end):
+            break
+    array(target)[:] = 0
+    return target
+
+
+def settled(queue: Any, performed: list[int], commit_and_wait: Any) -> int:
+    """How many of 50 command buffers the queue's thread ran."""
+    performed.clear()
+    for _ in range(50):
+        commit_and_wait()
+    return len(performed)
+
+
+def test_short_work_needs_no_hand_over(queue: Any, performed: list[int]) -> None:
+    target = warm(queue)
+
+    def commit_and_wait() -> None:
+        commands = adding(queue, target)
+        commands.commit()
+        commands.waitUntilCompleted()
+        assert (commands.status(), commands.error()) == (Metal.MTLCommandBufferStatusCompleted, None)
+        assert commands.kernelStartTime() <= commands.GPUStartTime() <= commands.GPUEndTime()
+
+    assert settled(queue, performed, commit_and_wait) < 50  # on a busy machine the queue's thread may come first
+    assert list(array(target)) == [50.0] * 32
+
+
+def test_whoever_waits_for_the_event_runs_it_too(device: Any, queue: Any, performed: list[int]) -> None:
+    target, event, value = warm(queue), device.newSharedEvent(), iter(range(1, 100))
+
+    def commit_and_wait() -> None:
+        commands, wanted = adding(queue, target), next(value)
+        commands.encodeSignalEvent_value_(event, wanted)
+        commands.commit()
+        assert event.waitUntilSignaledValue_timeoutMS_(wanted, 4000)
+
+    assert settled(queue, performed, commit_and_wait) < 50
+    assert list(array(target)) == [50.0] * 32
+
+
+def test_handlers_run_on_the_queues_thread(queue: Any, performed: list[int]) -> None:
+    target, threads = warm(queue), set()
+
+    def commit_and_wait() -> None:
+        commands = adding(queue, target)
+        commands.addCompletedHandler_(lambda _: threads.add(threading.get_ident()))
+        commands.commit()
+        commands.waitUntilCompleted()
+
+    assert settled(queue, performed, commit_and_wait) == 50
+    assert threading.get_ident() not in {*threads, *performed}
+
+
+def test_a_loop_never_keeps_ctrl_c_waiting(queue: Any, performed: list[int]) -> None:
+    """It may have been short before."""
+    stop = buffer(np.ones(2, np.uint32))
+    assert pipeline("endless").state.code.has_loops
+    assert not pipeline("add").state.code.has_loops
+    assert settled(queue, performed, lambda: endless(queue, stop).waitUntilCompleted()) == 50
+    assert threading.get_ident() not in performed
+
+
+def test_work_that_nobody_waits_for_runs_all_the_same(queue: Any) -> None:
+    target = warm(queue)
+    commands = adding(queue, target)
+    commands.commit()
+    done = threading.Event()
+    while commands.status() < Metal.MTLCommandBufferStatusCompleted:
+        assert not done.wait(0.001)
+    assert list(array(target)) == [1.0] * 32
+
+
+def test_many_threads_wait_on_one_queue(queue: Any) -> None:
+    target = warm(queue)
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(40):
+                commands = adding(queue, target)
+                commands.commit()
+                commands.waitUntilCompleted()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not errors
+    assert list(array(target)) == [160.0] * 32
