@@ -1,1 +1,1 @@
-"""Measurements of this machine, each compared with peers in the same run."""
+"""Benchmarks on this machine, each beside other libraries in the same run."""

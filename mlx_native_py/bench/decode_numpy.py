@@ -45,8 +45,8 @@ class NumpyLlama:
         """Row by row through the model's own table lookup, which knows every format."""
         rows = self._device.buffer(np.arange(linear.weight.shape[0], dtype=np.uint32))
         with self._device.command_encoder() as enc:
-            found = linear.rows(enc, rows, DType.F32)
-        return found.numpy().astype(np.float32)
+            values = linear.rows(enc, rows, DType.F32)
+        return values.numpy().astype(np.float32)
 
     def step(self, token: int) -> int:
         """The likeliest token behind those so far and this one."""
@@ -68,8 +68,8 @@ class NumpyLlama:
         groups = self._turned(q, position).reshape(config.n_kv_heads, -1, config.head_dim)
         scores = groups @ keys.swapaxes(1, 2) * np.float32(config.query_scale)
         shares = np.exp(scores - scores.max(-1, keepdims=True))
-        found = shares / shares.sum(-1, keepdims=True) @ values
-        product: Array = layer["o"] @ found.reshape(-1)
+        mixed = shares / shares.sum(-1, keepdims=True) @ values
+        product: Array = layer["o"] @ mixed.reshape(-1)
         return product
 
     def _turned(self, x: Array, position: int) -> Array:
@@ -83,8 +83,8 @@ class NumpyLlama:
         return np.concatenate([a * cos - b * sin, a * sin + b * cos], -1)
 
     def _normed(self, x: Array, weight: Array) -> Array:
-        found: Array = x / np.sqrt(np.mean(x * x) + np.float32(self.config.norm_eps)) * weight
-        return found
+        normed: Array = x / np.sqrt(np.mean(x * x) + np.float32(self.config.norm_eps)) * weight
+        return normed
 
 
 def _vector(weight: MlxBuffer) -> Array:

@@ -43,8 +43,8 @@ class EngineRow(Measured):
     gflops: float | None = None  # of the device as it chooses
 
 
-def _close(name: str, found: _F32, expected: _F32, tolerance: float = 1e-4) -> None:
-    error = float(np.max(np.abs(found - expected)) / np.max(np.abs(expected)))
+def _close(name: str, result: _F32, expected: _F32, tolerance: float = 1e-4) -> None:
+    error = float(np.max(np.abs(result - expected)) / np.max(np.abs(expected)))
     if not error <= tolerance:
         raise SystemExit(f"{name}: wrong result, relative error {error:.2e}; a wrong kernel has no speed")
 
@@ -71,20 +71,20 @@ class _Bench:
         run: Callable[[], float] = lambda: rig.run(work.kernel, buffers, work.threads, work.group)  # noqa: E731
         run()
         expected = work.numpy()
-        found = rig.read(buffers[work.output], np.float32).reshape(expected.shape)
-        _close(f"{work.kernel} on {engine}", found, expected)
+        result = rig.read(buffers[work.output], np.float32).reshape(expected.shape)
+        _close(f"{work.kernel} on {engine}", result, expected)
         if engine == "auto":
             _warm(rig, work, run)
         return rig.median(work.kernel, buffers, work.threads, work.group, self.rounds) * 1e3
 
     def peer(self, work: KernelWork) -> float | None:
         """Milliseconds on PoCL, after a look at the result."""
-        found = self.pocl.run(work, self.rounds) if self.pocl is not None else None
-        if found is None:
+        ran = self.pocl.run(work, self.rounds) if self.pocl is not None else None
+        if ran is None:
             return None
         expected = work.numpy()
-        _close(f"{work.kernel} on PoCL", found[1].reshape(expected.shape), expected)
-        return found[0]
+        _close(f"{work.kernel} on PoCL", ran[1].reshape(expected.shape), expected)
+        return ran[0]
 
     def row(
         self, work: KernelWork, bar: str = "", passed: Callable[[EngineRow], bool | None] | None = None
@@ -117,10 +117,10 @@ def _beats(*peers: str, times: float = 1.0) -> Callable[[EngineRow], bool | None
     """Whether the device is so many times as fast as each of these; None where one is missing."""
 
     def passed(row: EngineRow) -> bool | None:
-        found = [getattr(row, peer) for peer in peers]
-        if row.soft is None or None in found:
+        times_of_peers = [getattr(row, peer) for peer in peers]
+        if row.soft is None or None in times_of_peers:
             return None
-        return all(row.soft * times <= value for value in found)
+        return all(row.soft * times <= value for value in times_of_peers)
 
     return passed
 
@@ -131,8 +131,8 @@ def _rate(least: float, *, only: bool = True) -> Callable[[EngineRow], bool | No
 
 def _all(*rules: Callable[[EngineRow], bool | None]) -> Callable[[EngineRow], bool | None]:
     def passed(row: EngineRow) -> bool | None:
-        found = [rule(row) for rule in rules]
-        return False if False in found else None if None in found else True
+        verdicts = [rule(row) for rule in rules]
+        return False if False in verdicts else None if None in verdicts else True
 
     return passed
 
@@ -163,13 +163,13 @@ def _bench_waits(bench: _Bench) -> list[EngineRow]:
     rows = []
     rigs = {engine: bench.rig(soft_threads=1, soft_engine=engine) for engine in ("fibers", "lanes")}
     for name, work, limit in (("rendezvous", "simd rendezvous", 12.0), ("barrier", "threadgroup barrier", 20.0)):
-        found = {}
+        prices = {}
         for engine, rig in rigs.items():
             out = rig.buffer(np.zeros(4096, np.float32))
-            found[engine] = rig.per_thread_ns(name, out, 4096, 256, bench.rounds)
-        ns = found["fibers"]
+            prices[engine] = rig.per_thread_ns(name, out, 4096, 256, bench.rounds)
+        ns = prices["fibers"]
         bar = f"fibers <= {limit:g} ns"
-        rows.append(EngineRow(work, "ns/lane", None, lanes=found["lanes"], fibers=ns, bar=bar, passed=ns <= limit))
+        rows.append(EngineRow(work, "ns/lane", None, lanes=prices["lanes"], fibers=ns, bar=bar, passed=ns <= limit))
     return rows
 
 

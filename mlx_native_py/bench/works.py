@@ -1,4 +1,4 @@
-"""What the bench measures: arguments, grids, the same in numpy and in MLX, and the arithmetic in it."""
+"""The kernels of `mlx-native bench soft`: arguments, grids, and the same in numpy and in MLX."""
 
 from __future__ import annotations
 

@@ -161,16 +161,16 @@ class MetalKernel:
         return _input(kind, array.shape, _row_major(array.shape), _bound(device, array))
 
     def _template(self, given: Sequence[tuple[str, Any]]) -> list[tuple[str, TemplateValue]]:
-        found: list[tuple[str, TemplateValue]] = []
+        values: list[tuple[str, TemplateValue]] = []
         for name, value in given:
             if isinstance(value, (bool, int, np.bool_, np.integer)):
-                found.append((name, bool(value) if isinstance(value, (bool, np.bool_)) else int(value)))
+                values.append((name, bool(value) if isinstance(value, (bool, np.bool_)) else int(value)))
                 continue
             try:
-                found.append((name, _dtype(value)))
+                values.append((name, _dtype(value)))
             except InvalidArgument:
                 raise self._refusal(f"template argument {name!r} is {value!r}, expected a type, int or bool") from None
-        return found
+        return values
 
     def _pipeline(self, device: MlxDevice, generated: Generated) -> Pipeline:
         try:
@@ -180,11 +180,11 @@ class MetalKernel:
             raise generated.with_own_lines(error) from None
 
     def _arguments(self, brought: Sequence[_Input]) -> list[MlxBuffer | bytes]:
-        found: list[MlxBuffer | bytes] = []
+        arguments: list[MlxBuffer | bytes] = []
         for name, each in zip(self._body.input_names, brought, strict=True):
-            found.append(each.value)
-            found += [each.extra(what) for what in self._body.extras(name, each.type.ndim)]
-        return found
+            arguments.append(each.value)
+            arguments += [each.extra(what) for what in self._body.extras(name, each.type.ndim)]
+        return arguments
 
     def _launch(self, pipeline: Pipeline, grid: Grid, threadgroup: Grid) -> dict[str, Any]:
         threads, group = self._three("grid", grid), self._three("threadgroup", threadgroup)

@@ -143,16 +143,16 @@ def _template_value(value: TemplateValue) -> str:
 
 
 def _buffers(body: Body, inputs: Sequence[InputType], outputs: Sequence[DType]) -> list[str]:
-    found: list[str] = []
+    declarations: list[str] = []
     extra_types = {"shape": "int*", "strides": "int64_t*", "ndim": "int&"}
     for name, each in zip(body.input_names, inputs, strict=True):
         space, mark = "constant" if each.is_constant else "device", "*" if each.ndim else "&"
-        found.append(f"const {space} {_spelled(each.dtype)}{mark} {name}")
-        found += [f"const constant {extra_types[what]} {name}_{what}" for what in body.extras(name, each.ndim)]
+        declarations.append(f"const {space} {_spelled(each.dtype)}{mark} {name}")
+        declarations += [f"const constant {extra_types[what]} {name}_{what}" for what in body.extras(name, each.ndim)]
     for name, dtype in zip(body.output_names, outputs, strict=True):
         kind = f"atomic<{_spelled(dtype)}>" if body.atomic_outputs else _spelled(dtype)
-        found.append(f"device {kind}* {name}")
-    return [f"  {declaration} [[buffer({slot})]]" for slot, declaration in enumerate(found)]
+        declarations.append(f"device {kind}* {name}")
+    return [f"  {declaration} [[buffer({slot})]]" for slot, declaration in enumerate(declarations)]
 
 
 def _attributes(source: str) -> list[str]:

@@ -195,8 +195,8 @@ class Kernel:
     @cached_property
     def _vector_position(self) -> str | None:
         """The type of the thread's position, where it is a vector."""
-        found = _GRID_POSITION.search(_parameters(self._library.source, self.name))
-        return found and found[1]
+        position = _GRID_POSITION.search(_parameters(self._library.source, self.name))
+        return position and position[1]
 
     def _default_threads(self, pipeline: Pipeline, values: list[Any]) -> int:
         if self._vector_position is not None:
@@ -231,14 +231,14 @@ def _declared(binding: Binding) -> str:
 
 def _parameters(source: str, name: str) -> str:
     """What a source has between the parentheses after a kernel's name; all of it where the name is not spelled out."""
-    found = re.search(rf"\b{re.escape(name)}\s*\(", source)
-    if found is None:
+    opening = re.search(rf"\b{re.escape(name)}\s*\(", source)
+    if opening is None:
         return source
-    depth, end = 1, found.end()
+    depth, end = 1, opening.end()
     while depth and end < len(source):
         depth += {"(": 1, ")": -1}.get(source[end], 0)
         end += 1
-    return source[found.end() : end]
+    return source[opening.end() : end]
 
 
 def _values_in(pipeline: Pipeline, values: list[Any]) -> int:

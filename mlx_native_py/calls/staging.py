@@ -1,4 +1,4 @@
-"""The arguments of one launch where arrays of the CPU are among them: brought to the device, and back."""
+"""Arrays as arguments of a kernel: copied to the device where they have to be, and results copied back."""
 
 from __future__ import annotations
 

@@ -14,13 +14,13 @@ from ..encoder import CommandEncoder
 from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer, as_array
 
-__all__ = ["Array", "Call", "call"]
+__all__ = ["Array", "FunctionCall", "call"]
 
 Array = MlxBuffer | npt.ArrayLike
 """A buffer, an array of any library, or numbers in lists."""
 
 
-class Call:
+class FunctionCall:
     """An encoder, and the way in for arrays."""
 
     def __init__(self, enc: CommandEncoder) -> None:
@@ -57,7 +57,7 @@ class Call:
 
 
 @contextmanager
-def call(stream: MlxDevice | None) -> Iterator[Call]:
+def call(stream: MlxDevice | None) -> Iterator[FunctionCall]:
     """Runs what the block encodes when the block ends.
 
     >>> with call(None) as run:
@@ -69,4 +69,4 @@ def call(stream: MlxDevice | None) -> Iterator[Call]:
     if not isinstance(device, MlxDevice):
         raise InvalidArgument(f"stream is {device!r}, expected an MlxDevice")
     with device.command_encoder() as enc:
-        yield Call(enc)
+        yield FunctionCall(enc)

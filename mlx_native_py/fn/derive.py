@@ -9,16 +9,16 @@ from typing import Any
 from ..device import MlxDevice
 from ..dtypes import DType
 from ..ops import Op
-from .call import Call, call
+from .call import FunctionCall, call
 
 __all__ = ["derive", "derived_signature"]
 
-Take = Callable[[Call, Any, str], Any]
+Take = Callable[[FunctionCall, Any, str], Any]
 """Makes what the function was given into what the op takes."""
 
-_BUFFER: tuple[str, Take] = ("Array", Call.put)
-_INTEGERS: tuple[str, Take] = ("Array", Call.put_integers)
-_COUNT: tuple[str, Take] = ("Array | int", Call.put_count)
+_BUFFER: tuple[str, Take] = ("Array", FunctionCall.put)
+_INTEGERS: tuple[str, Take] = ("Array", FunctionCall.put_integers)
+_COUNT: tuple[str, Take] = ("Array | int", FunctionCall.put_count)
 _DTYPE: tuple[str, Take] = ("DTypeLike", lambda run, given, name: DType.of(given))
 _TAKEN = {
     "MlxBuffer": _BUFFER,

@@ -1,4 +1,4 @@
-"""Keys and values of the tokens seen so far, and where the tokens of a step stand, all in buffers that replays read."""
+"""The KV cache, and the inputs of a step (tokens, positions, lengths), in buffers that replays read."""
 
 from __future__ import annotations
 

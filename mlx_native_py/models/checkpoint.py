@@ -156,7 +156,7 @@ class Layer:
 def _prefix(file: TensorFile) -> str:
     """What stands before the name of the first table: nothing, `model.`, `language_model.model.`, `bert.`, ..."""
     for table in ("embed_tokens.weight", "embeddings.word_embeddings.weight"):
-        found = [name.removesuffix(table) for name in file if name.endswith(table)]
-        if found:
-            return min(found, key=len)
+        prefixes = [name.removesuffix(table) for name in file if name.endswith(table)]
+        if prefixes:
+            return min(prefixes, key=len)
     raise ModelFileError(file.path, "embed_tokens.weight", None, "missing: this is not a model of text")

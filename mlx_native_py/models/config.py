@@ -1,4 +1,4 @@
-"""What a model is made of: one table of numbers, out of GGUF metadata or a config.json."""
+"""The configuration of a model, out of config.json or GGUF metadata."""
 
 from __future__ import annotations
 
@@ -122,17 +122,17 @@ def _sliding(fields: Fields, layers: int, window: int | None) -> tuple[bool, ...
 def fields_of_gguf(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """GGUF metadata under the names of config.json."""
     arch = metadata.get("general.architecture")
-    found = {name: metadata.get(f"{arch}.{key}") for name, key in _GGUF.items()}
+    table = {name: metadata.get(f"{arch}.{key}") for name, key in _GGUF.items()}
     tokens = metadata.get("tokenizer.ggml.tokens")
-    if found["vocab_size"] is None and isinstance(tokens, Sequence):
-        found["vocab_size"] = len(tokens)
+    if table["vocab_size"] is None and isinstance(tokens, Sequence):
+        table["vocab_size"] = len(tokens)
     scaling = {"rope_type": metadata.get(f"{arch}.rope.scaling.type", "default")}
     factor = metadata.get(f"{arch}.rope.scaling.factor", metadata.get(f"{arch}.rope.scale_linear"))
     if factor:
         scaling["factor"] = factor
     stops = [metadata.get(f"tokenizer.ggml.{key}_token_id") for key in ("eos", "eot")]
     return {
-        **found,
+        **table,
         "model_type": arch,
         "rope_dims": metadata.get(f"{arch}.rope.dimension_count"),
         "rope_scaling": scaling,

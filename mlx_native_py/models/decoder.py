@@ -1,4 +1,4 @@
-"""The step that makes one more token of each sequence: recorded once, replayed for every token."""
+"""Autoregressive decoding: one step, recorded once and replayed for every token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packages that only models need, imported when they are."""
+"""Optional dependencies of models, imported when they are needed."""
 
 from __future__ import annotations
 

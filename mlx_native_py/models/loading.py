@@ -1,4 +1,4 @@
-"""From a path to a model: the file, its config, and the family that its name stands for."""
+"""Loading of models: the file, its config, and the family that its architecture names."""
 
 from __future__ import annotations
 

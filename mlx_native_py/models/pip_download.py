@@ -1,4 +1,4 @@
-"""One package through pip, in a process of its own, with a look at how much has arrived."""
+"""Downloads of packages through pip, in a process of its own, with progress."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def pip_download(
             if process.poll() is None:
                 process.kill()
                 process.wait()
-    found = sorted(arrived.glob("*.whl"))
-    return found[0] if process.returncode == 0 and found else None, _last_words(log)
+    wheels = sorted(arrived.glob("*.whl"))
+    return wheels[0] if process.returncode == 0 and wheels else None, _last_words(log)
 
 
 def _bytes_in(folder: Path) -> int:

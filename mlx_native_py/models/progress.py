@@ -1,4 +1,4 @@
-"""How far a long job is: a bar on a terminal, nothing elsewhere."""
+"""Progress bars on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rotary embeddings of models: the variants that files ask for, and their application."""
+"""Rotary embeddings of models: the scaling variants that files ask for, and their application."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text in, text and embeddings out: a model with its tokenizer, in the shape that users of mlx-lm know."""
+"""Text generation and embeddings with a model and its tokenizer, in the shape that users of mlx-lm know."""
 
 from __future__ import annotations
 

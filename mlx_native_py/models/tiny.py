@@ -95,26 +95,26 @@ def _bert(vocab: int) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
 
 def _bytes() -> Any:
     """A token for each byte, and one that ends a text."""
-    made = extra("tokenizers")
+    tokenizers = extra("tokenizers")
     vocab = {letter: number for number, letter in enumerate(sorted(byte_alphabet()))}
-    core = made.Tokenizer(made.models.BPE(vocab, []))
-    core.pre_tokenizer = made.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = made.decoders.ByteLevel()
+    core = tokenizers.Tokenizer(tokenizers.models.BPE(vocab, []))
+    core.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = tokenizers.decoders.ByteLevel()
     core.add_special_tokens(["<eos>"])
     return core
 
 
 def _letters() -> Any:
     """A token for each letter, at the beginning of a word and inside of it."""
-    made = extra("tokenizers")
+    tokenizers = extra("tokenizers")
     letters = "abcdefghijklmnopqrstuvwxyz0123456789"
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{letter}" for letter in letters), *".,!?'"]
     vocab = {name: number for number, name in enumerate(names)}
-    core = made.Tokenizer(made.models.WordPiece(vocab, unk_token="[UNK]"))
-    core.normalizer = made.normalizers.BertNormalizer()
-    core.pre_tokenizer = made.pre_tokenizers.BertPreTokenizer()
-    core.decoder = made.decoders.WordPiece()
+    core = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocab, unk_token="[UNK]"))
+    core.normalizer = tokenizers.normalizers.BertNormalizer()
+    core.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    core.decoder = tokenizers.decoders.WordPiece()
     core.add_special_tokens(names[:4])
     ends = [("[CLS]", 2), ("[SEP]", 3)]
-    core.post_processor = made.processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    core.post_processor = tokenizers.processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
     return core

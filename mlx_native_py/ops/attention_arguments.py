@@ -1,4 +1,4 @@
-"""The arguments of attention: what they must look like, and the parameter block that its kernels read."""
+"""The arguments of attention: options, checks, and the parameter block that its kernels read."""
 
 from __future__ import annotations
 
@@ -6,15 +6,25 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..dtypes import DType
 from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer
 from ..memory.shapes import whole
-from .op import FLOATS
+from .op import FLOATS, Count
 from .support import check_dtype, check_shape, one_dtype, shown
 
-__all__ = ["Attention", "Rows", "SIMDGROUPS", "Source", "arguments", "sequence_lengths", "source_rows"]
+__all__ = [
+    "AttentionCall",
+    "AttentionOptions",
+    "CacheRows",
+    "SIMDGROUPS",
+    "Source",
+    "arguments",
+    "sequence_lengths",
+    "source_rows",
+]
 
 Source = MlxBuffer | tuple[MlxBuffer, MlxBuffer, MlxBuffer]
 """Keys or values: a buffer, or words, scales and biases."""
@@ -27,8 +37,23 @@ _BLOCK = struct.Struct("<3Q3Q3Q4Q10I2f3I4x")
 _KINDS = {DType.BOOL: 1, DType.F32: 2, DType.F16: 3, DType.BF16: 4}
 
 
+class AttentionOptions(NamedTuple):
+    """How queries look at keys; `sdpa` explains each."""
+
+    scale: float
+    mask: MlxBuffer | None = None
+    causal: bool = False
+    window: int | None = None
+    softcap: float | None = None
+    sinks: MlxBuffer | None = None
+    length: Count | None = None
+    ring: bool = False
+    tokens_first: bool = False
+    kv_tokens_first: bool = False
+
+
 @dataclass(frozen=True)
-class Rows:
+class CacheRows:
     """Keys or values: `kind` is their type, or q8 or q4; `axes` the shape without the columns."""
 
     buffers: tuple[MlxBuffer, ...]
@@ -40,11 +65,11 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Attention:
+class AttentionCall:
     """Arguments that have been checked."""
 
-    keys: Rows
-    values: Rows
+    keys: CacheRows
+    values: CacheRows
     batch: int
     heads: int
     queries: int
@@ -60,12 +85,12 @@ class Attention:
     packed: bytes
 
 
-def source_rows(op: str, name: str, given: Source, *, dim: int | None = None, bits: int = 0) -> Rows:
+def source_rows(op: str, name: str, given: Source, *, dim: int | None = None, bits: int = 0) -> CacheRows:
     """Rows of a cache; of a quantised one either the number of columns or that of bits has to be known."""
     if isinstance(given, MlxBuffer):
         check_dtype(op, name, given)
         _four_axes(op, name, given)
-        return Rows((given,), str(given.dtype), given.shape[:3], given.shape[3])
+        return CacheRows((given,), str(given.dtype), given.shape[:3], given.shape[3])
     if not (isinstance(given, tuple) and len(given) == 3 and all(isinstance(each, MlxBuffer) for each in given)):
         raise InvalidArgument(f"{op}: {name} is {given!r}, expected a buffer, or words, scales and biases as a tuple")
     words, scales, biases = given
@@ -85,7 +110,7 @@ def source_rows(op: str, name: str, given: Source, *, dim: int | None = None, bi
             + (f" for {dim} columns" if dim else "")
             + ", expected 8 or 4 bits in groups of 32 or 64"
         )
-    return Rows(given, f"q{bits}", words.shape[:3], columns, bits, group)
+    return CacheRows(given, f"q{bits}", words.shape[:3], columns, bits, group)
 
 
 def sequence_lengths(op: str, name: str, given: int | MlxBuffer, batch: int) -> tuple[MlxBuffer | bytes, int, int]:
@@ -101,59 +126,59 @@ def sequence_lengths(op: str, name: str, given: int | MlxBuffer, batch: int) -> 
     return struct.pack("<I", number), 0, number
 
 
-def arguments(
-    q: MlxBuffer,
-    k: Source,
-    v: Source,
-    *,
-    scale: float,
-    mask: MlxBuffer | None,
-    causal: bool,
-    window: int | None,
-    softcap: float | None,
-    sinks: MlxBuffer | None,
-    length: int | MlxBuffer | None,
-    ring: bool,
-    tokens_first: bool,
-    kv_tokens_first: bool,
-) -> Attention:
+def arguments(q: MlxBuffer, k: Source, v: Source, options: AttentionOptions) -> AttentionCall:
     """Checks everything that `sdpa` takes."""
     check_dtype("sdpa", "q", q)
     _four_axes("sdpa", "q", q)
     keys = source_rows("sdpa", "k", k, dim=q.shape[3])
     values = source_rows("sdpa", "v", v, bits=keys.bits)
     _check_rows(q, keys, values)
-    batch, heads, queries = (q.shape[0], *(q.shape[2:0:-1] if tokens_first else q.shape[1:3]))
-    kv_heads, capacity = keys.axes[2:0:-1] if kv_tokens_first else keys.axes[1:3]
+    batch, heads, queries = (q.shape[0], *(q.shape[2:0:-1] if options.tokens_first else q.shape[1:3]))
+    kv_heads, capacity = keys.axes[2:0:-1] if options.kv_tokens_first else keys.axes[1:3]
     if keys.axes[0] != batch or heads % kv_heads:
         raise InvalidArgument(
             f"sdpa: k has {keys.axes[0]} sequences of {kv_heads} heads, "
             f"expected {batch} of a number that divides {heads}"
         )
-    lengths, step, most = sequence_lengths("sdpa", "length", capacity if length is None else length, batch)
-    if most > capacity and not ring:
+    length = capacity if options.length is None else options.length
+    lengths, step, most = sequence_lengths("sdpa", "length", length, batch)
+    if most > capacity and not options.ring:
         raise InvalidArgument(f"sdpa: length is {most}, expected at most {capacity}, the capacity (or a ring)")
     together = math.gcd(heads // kv_heads * queries, SIMDGROUPS)
-    packed = _BLOCK.pack(
-        *_strides(batch, heads, queries, q.shape[3], tokens_first),
-        *_strides(batch, heads, queries, values.dim, tokens_first),
-        *_strides(batch, kv_heads, capacity, 1, kv_tokens_first),
-        *_mask_strides(mask, (batch, heads, queries, capacity)),
-        *(heads, heads // kv_heads, queries, capacity, step, int(ring), int(causal)),
-        0 if window is None else min(whole(window, "sdpa: window", 1), FARTHEST),
-        0 if mask is None else _KINDS[mask.dtype],
-        _sink_kind(sinks, heads),
-        *(scale, _softcap(softcap), keys.group, values.dim, together),
-    )
     # What is absent is bound, and never read.
-    numbers = q if mask is None else mask, q if sinks is None else sinks
-    return Attention(
+    numbers = q if options.mask is None else options.mask, q if options.sinks is None else options.sinks
+    return AttentionCall(
         *(keys, values, batch, heads, queries, capacity, together),
         out_shape=(*q.shape[:3], values.dim),
         kind=f"{q.dtype}_{keys.kind}",
         inputs=(q, *keys.buffers, *values.buffers, *numbers, lengths),
         lengths=lengths,
-        packed=packed,
+        packed=_packed(q, keys, values, (batch, heads, kv_heads, queries, capacity), step, together, options),
+    )
+
+
+def _packed(
+    q: MlxBuffer,
+    keys: CacheRows,
+    values: CacheRows,
+    axes: tuple[int, int, int, int, int],
+    length_step: int,
+    together: int,
+    options: AttentionOptions,
+) -> bytes:
+    """The parameter block; `axes` are batch, heads, heads of keys, queries and capacity."""
+    batch, heads, kv_heads, queries, capacity = axes
+    mask, window = options.mask, options.window
+    return _BLOCK.pack(
+        *_strides(batch, heads, queries, q.shape[3], options.tokens_first),
+        *_strides(batch, heads, queries, values.dim, options.tokens_first),
+        *_strides(batch, kv_heads, capacity, 1, options.kv_tokens_first),
+        *_mask_strides(mask, (batch, heads, queries, capacity)),
+        *(heads, heads // kv_heads, queries, capacity, length_step, int(options.ring), int(options.causal)),
+        0 if window is None else min(whole(window, "sdpa: window", 1), FARTHEST),
+        0 if mask is None else _KINDS[mask.dtype],
+        _sink_kind(options.sinks, heads),
+        *(options.scale, _softcap(options.softcap), keys.group, values.dim, together),
     )
 
 
@@ -162,7 +187,7 @@ def _four_axes(op: str, name: str, buffer: MlxBuffer) -> None:
         raise InvalidArgument(f"{op}: {name} is {shown(buffer)}, expected four axes")
 
 
-def _check_rows(q: MlxBuffer, keys: Rows, values: Rows) -> None:
+def _check_rows(q: MlxBuffer, keys: CacheRows, values: CacheRows) -> None:
     if values.axes != keys.axes or values.kind != keys.kind or values.group != keys.group:
         raise InvalidArgument(
             f"sdpa: v has rows {list(values.axes)} of {values.kind}, "

@@ -92,8 +92,8 @@ def _other(pair: Arguments, between: MlxBuffer) -> MlxBuffer | None:
     a, b = pair["a"], pair["b"]
     if (a.span == between.span) == (b.span == between.span) or a.shape != b.shape:
         return None
-    found: MlxBuffer = b if a.span == between.span else a
-    return found
+    other: MlxBuffer = b if a.span == between.span else a
+    return other
 
 
 def _like(buffer: MlxBuffer, other: MlxBuffer) -> MlxBuffer:

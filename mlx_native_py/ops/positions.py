@@ -10,13 +10,13 @@ from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer
 from .support import check_dtype, check_shape, shown
 
-__all__ = ["Places", "Positions", "axis_places", "sequence_places", "token_places", "token_shape"]
+__all__ = ["PositionLayout", "Positions", "axis_places", "sequence_places", "token_places", "token_shape"]
 
 Positions = MlxBuffer | int
 """A buffer of u32 or i32, or the first position, from which on they count up."""
 
 
-class Places(NamedTuple):
+class PositionLayout(NamedTuple):
     """How to find a position in its buffer: elements from one sequence, axis and token to the next, and what each
     token adds."""
 
@@ -26,30 +26,32 @@ class Places(NamedTuple):
     step: int
 
 
-def token_places(op: str, x: MlxBuffer, positions: Positions) -> tuple[MlxBuffer | bytes, Places, tuple[int, int, int]]:
+def token_places(
+    op: str, x: MlxBuffer, positions: Positions
+) -> tuple[MlxBuffer | bytes, PositionLayout, tuple[int, int, int]]:
     """The positions of x[tokens, heads, width], how to find them, and x's shape."""
     shape = token_shape(op, x)
     if isinstance(positions, int):
-        return struct.pack("<i", positions), Places(0, 0, 0, 1), shape
+        return struct.pack("<i", positions), PositionLayout(0, 0, 0, 1), shape
     check_dtype(op, "positions", positions, (DType.U32, DType.I32))
     check_shape(op, "positions", positions, shape[:1], "one per token")
-    return positions, Places(0, 0, 1, 0), shape
+    return positions, PositionLayout(0, 0, 1, 0), shape
 
 
-def sequence_places(offset: Positions, batch: int) -> tuple[MlxBuffer | bytes, Places]:
+def sequence_places(offset: Positions, batch: int) -> tuple[MlxBuffer | bytes, PositionLayout]:
     if isinstance(offset, int):
-        return struct.pack("<i", offset), Places(0, 0, 0, 1)
+        return struct.pack("<i", offset), PositionLayout(0, 0, 0, 1)
     check_dtype("rope", "offset", offset, (DType.U32, DType.I32))
     if offset.size not in (1, batch):
         raise InvalidArgument(f"rope: offset is {shown(offset)}, expected one element or {batch}, one per sequence")
-    return offset, Places(int(offset.size > 1), 0, 0, 1)
+    return offset, PositionLayout(int(offset.size > 1), 0, 0, 1)
 
 
-def axis_places(op: str, positions: MlxBuffer, axes: int, tokens: int) -> tuple[MlxBuffer, Places]:
+def axis_places(op: str, positions: MlxBuffer, axes: int, tokens: int) -> tuple[MlxBuffer, PositionLayout]:
     check_dtype(op, "positions", positions, (DType.U32, DType.I32))
     if len(positions.shape) != 2 or positions.shape[0] < axes or positions.shape[1] != tokens:
         raise InvalidArgument(f"{op}: positions is {shown(positions)}, expected shape [{axes} or more, {tokens}]")
-    return positions, Places(0, tokens, 1, 0)
+    return positions, PositionLayout(0, tokens, 1, 0)
 
 
 def token_shape(op: str, x: MlxBuffer) -> tuple[int, int, int]:

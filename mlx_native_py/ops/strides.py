@@ -60,20 +60,20 @@ def strided_copy(
 
 def _joined(axes: Sequence[Axis]) -> tuple[list[Axis], list[Axis]]:
     """The same elements with as few axes as can be: those that take a launch for each step, and the kernel's four."""
-    found: list[Axis] = []
+    merged: list[Axis] = []
     for count, step_in, step_out in axes:
         if count == 1:
             continue
-        if found:
-            above, above_in, above_out = found[-1]
+        if merged:
+            above, above_in, above_out = merged[-1]
             follows = (above_in, above_out) == (count * step_in, count * step_out)
             if follows and above * count < _LONGEST:
-                found[-1] = (above * count, step_in, step_out)
+                merged[-1] = (above * count, step_in, step_out)
                 continue
-        found.append((count, step_in, step_out))
-    missing = max(0, _AXES - len(found))
-    found = [(1, 0, 0)] * missing + found
-    return found[:-_AXES], found[-_AXES:]
+        merged.append((count, step_in, step_out))
+    missing = max(0, _AXES - len(merged))
+    merged = [(1, 0, 0)] * missing + merged
+    return merged[:-_AXES], merged[-_AXES:]
 
 
 def _places(outer: Sequence[Axis], starts: tuple[int, int]) -> list[tuple[int, int]]:

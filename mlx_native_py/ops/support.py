@@ -1,4 +1,4 @@
-"""What ops have in common: kernels by name, results, and checks that say what was given and what was expected."""
+"""Helpers of ops: kernels by name, result buffers, and checks of types and shapes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What there is and what was measured, as tables and pages."""
+"""Tables and pages about the package, generated from its code."""

@@ -49,8 +49,8 @@ def mlx_name(function: str) -> str:
     ('mx.fast.rms_norm', '')
     """
     for module, short in (("mlx.core", "mx"), ("mlx.core.fast", "mx.fast"), ("mlx.nn", "nn")):
-        found = getattr(importlib.import_module(module), function, None)
-        if callable(found):
+        theirs = getattr(importlib.import_module(module), function, None)
+        if callable(theirs):
             return f"{short}.{function}"
     return ""
 

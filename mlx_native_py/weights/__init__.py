@@ -1,4 +1,4 @@
-"""Weights in files: tensors by name, read where they lie, and nothing believed before it is checked."""
+"""Model files: tensors by name, out of GGUF and safetensors, mapped and checked."""
 
 from __future__ import annotations
 

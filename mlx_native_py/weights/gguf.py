@@ -92,15 +92,15 @@ def _tensors(file: MappedFile, cursor: Cursor, count: int, metadata: Mapping[str
         raise ModelFileError(file.path, "general.alignment", 0, f"{alignment!r}, expected a power of two")
     described = [_describe(file, cursor) for _ in range(count)]
     first = -(-cursor.at // alignment) * alignment
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for name, shape, code, offset, at in described:
-        if name in found:
+        if name in tensors:
             raise ModelFileError(file.path, name, at, "is there twice")
         if offset % alignment:
             raise ModelFileError(file.path, name, at, f"offset {offset} is not a multiple of {alignment}")
-        found[name] = _tensor(file, name, shape, code, first + offset, at)
-    check_layout(file, found, first)
-    return found
+        tensors[name] = _tensor(file, name, shape, code, first + offset, at)
+    check_layout(file, tensors, first)
+    return tensors
 
 
 def _describe(file: MappedFile, cursor: Cursor) -> tuple[str, tuple[int, ...], int, int, int]:

@@ -81,10 +81,10 @@ class Cursor:
     def count(self, least: int, field: str) -> int:
         """A number of entries that take at least so many bytes each."""
         at = self.at
-        found = self.number("Q", field)
-        if found * least > self._end - self.at:
-            raise ModelFileError(self._path, field, at, f"{found} entries cannot be in {self._end - self.at} bytes")
-        return found
+        count = self.number("Q", field)
+        if count * least > self._end - self.at:
+            raise ModelFileError(self._path, field, at, f"{count} entries cannot be in {self._end - self.at} bytes")
+        return count
 
     def text(self, field: str) -> str:
         at = self.at
@@ -121,8 +121,8 @@ class Cursor:
         dtype = np.dtype(f"<{_NUMBERS[kind]}") if _NUMBERS[kind] != "?" else np.dtype(np.uint8)
         count = self.count(dtype.itemsize, f"{key}: count")
         place = self._take(count * dtype.itemsize, key)
-        found: Array = np.frombuffer(self._data, dtype, count, place)
-        return found.astype(np.bool_) if _NUMBERS[kind] == "?" else found
+        values: Array = np.frombuffer(self._data, dtype, count, place)
+        return values.astype(np.bool_) if _NUMBERS[kind] == "?" else values
 
     def _strings(self, key: str) -> Strings:
         count = self.count(8, f"{key}: count")

@@ -50,10 +50,10 @@ def _files(given: Path) -> list[Path]:
         index = given / "model.safetensors.index.json"
         if index.is_file():
             return _files(index)
-        found = sorted(given.glob("*.safetensors"))
-        if not found:
+        files = sorted(given.glob("*.safetensors"))
+        if not files:
             raise FileNotFoundError(f"there is no .safetensors file in {given}")
-        return found
+        return files
     if given.suffix != ".json":
         return [given]
     whole = _table(given, _parsed(given, given.read_bytes(), 0), "index", 0)
@@ -81,10 +81,10 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 def _parsed(path: Path, text: bytes, at: int) -> Any:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        table = dict(pairs)
+        if len(table) < len(pairs):
             raise ValueError("a name is there twice")
-        return found
+        return table
 
     try:
         return json.loads(text, object_pairs_hook=unique)

@@ -13,7 +13,7 @@ import pytest
 
 from mlx_native_py import InvalidArgument
 from mlx_native_py.models.chat import ChatTemplate
-from mlx_native_py.models.chat.sandbox import Limits
+from mlx_native_py.models.chat.sandbox import TemplateLimits
 
 CHATML = (
     "{% for message in messages %}"
@@ -239,7 +239,7 @@ def test_mutated_templates() -> None:
 
 
 def test_budget_is_for_one_prompt() -> None:
-    template = ChatTemplate("{% for i in range(900) %}x{% endfor %}", limits=Limits(steps=3000))
+    template = ChatTemplate("{% for i in range(900) %}x{% endfor %}", limits=TemplateLimits(steps=3000))
     for _ in range(5):
         assert template.render([]) == "x" * 900
 

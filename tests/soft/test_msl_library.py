@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mlx_native_py.softmetal import msl
-from mlx_native_py.softmetal.msl.library import MOST_INSTANTIATIONS
+from mlx_native_py.softmetal.msl.syntax import MOST_INSTANTIATIONS, MOST_KERNELS
 from mlx_native_py.softmetal.program import CompileError, CompileOptions
 
 from .harness import run
@@ -281,3 +281,14 @@ def test_of_many_instantiations_each_is_checked_when_it_is_asked_for() -> None:
     with pytest.raises(CompileError) as refused:
         made.build("f7", {})
     assert refused.value.diagnostics[0].line == 3
+
+
+def test_many_kernels_are_checked_side_by_side() -> None:
+    kernels = [f"kernel void f{n}(device float* a) {{ a[0] = {n}; }}" for n in range(2 * MOST_KERNELS)]
+    kernels += ["float f9(float x) { return x; } kernel void g(device float* a) { a[0] = f9(a[0]); }"]
+    assert len(opened("\n".join(kernels)).kernels) == len(kernels)
+    kernels[3] = kernels[3].replace("= 3", "= missing")
+    kernels[4] = kernels[4].replace("= 4", "= absent")
+    with pytest.raises(CompileError) as refused:
+        opened("\n".join(kernels))
+    assert [error.line for error in refused.value.diagnostics] == [6, 7]

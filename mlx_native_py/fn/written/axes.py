@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from ... import ops
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
-from ..call import Call
+from ..call import FunctionCall
 
 __all__: list[str] = []
 
 Axis = int | Sequence[int] | None
 
 
-class Rows:
+class AxisRows:
     """A buffer with some axes made one and moved to the end, and the way back for what an op made of it."""
 
-    def __init__(self, run: Call, name: str, x: MlxBuffer, axis: Axis) -> None:
+    def __init__(self, run: FunctionCall, name: str, x: MlxBuffer, axis: Axis) -> None:
         self._enc = run.enc
         self._shape = x.shape
         self._axes = _checked(name, x, axis)

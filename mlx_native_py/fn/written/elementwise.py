@@ -13,7 +13,7 @@ from ...encoder import CommandEncoder
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ...ops.strides import contiguous, strided_copy
-from ..call import Array, Call, call
+from ..call import Array, FunctionCall, call
 
 __all__ = ["add", "astype", "broadcast_to", "full", "multiply"]
 
@@ -77,7 +77,9 @@ def broadcast_to(a: Array, shape: Sequence[int], *, stream: MlxDevice | None = N
         return _broadcast(run, run.put(a, "a"), tuple(shape))
 
 
-def _two(run: Call, op: Callable[[CommandEncoder, MlxBuffer, MlxBuffer], MlxBuffer], a: Array, b: Array) -> MlxBuffer:
+def _two(
+    run: FunctionCall, op: Callable[[CommandEncoder, MlxBuffer, MlxBuffer], MlxBuffer], a: Array, b: Array
+) -> MlxBuffer:
     """The op on buffers of one shape, or of shapes that it repeats by itself; a number takes its partner's type."""
     if isinstance(a, (int, float)):
         a, b = b, a
@@ -94,7 +96,7 @@ def _two(run: Call, op: Callable[[CommandEncoder, MlxBuffer, MlxBuffer], MlxBuff
     return op(run.enc, left, right)
 
 
-def _broadcast(run: Call, x: MlxBuffer, shape: tuple[int, ...]) -> MlxBuffer:
+def _broadcast(run: FunctionCall, x: MlxBuffer, shape: tuple[int, ...]) -> MlxBuffer:
     if x.shape == shape:
         return x
     old = (1,) * (len(shape) - x.ndim) + x.shape

@@ -9,7 +9,7 @@ from ...device import MlxDevice
 from ...dtypes import DType
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer, as_array
-from ..call import Array, Call, call
+from ..call import Array, FunctionCall, call
 
 __all__ = ["gated_delta_net", "residual_rms_norm", "rope", "scaled_dot_product_attention", "ssm_conv"]
 
@@ -154,6 +154,6 @@ def gated_delta_net(
         return rule(run.enc, queries, keys, values, decay, strength, kept, scale=scale, norm_eps=norm_eps), kept
 
 
-def _own(run: Call, state: Array | None, shape: tuple[int, ...], dtype: DType) -> MlxBuffer:
+def _own(run: FunctionCall, state: Array | None, shape: tuple[int, ...], dtype: DType) -> MlxBuffer:
     """A copy of the state, or zeros."""
     return run.enc.device.buffer(np.zeros(shape, dtype.numpy) if state is None else as_array(state))

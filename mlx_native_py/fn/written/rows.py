@@ -5,8 +5,8 @@ from __future__ import annotations
 from ... import ops
 from ...device import MlxDevice
 from ...memory.buffer import MlxBuffer
-from ..call import Array, Call, call
-from .axes import Axis, Rows
+from ..call import Array, FunctionCall, call
+from .axes import Axis, AxisRows
 
 __all__ = ["argmax", "argmin", "argsort", "cumsum", "logsumexp", "softmax", "sort", "sum", "top_k", "topk"]
 
@@ -19,7 +19,7 @@ def softmax(a: Array, axis: Axis = None, *, precise: bool = False, stream: MlxDe
            [0.5 , 0.5 ]], dtype=float32)
     """
     with call(stream) as run:
-        rows = Rows(run, "softmax", run.put(a, "a"), axis)
+        rows = AxisRows(run, "softmax", run.put(a, "a"), axis)
         return rows.back(ops.softmax(run.enc, rows.buffer))
 
 
@@ -30,7 +30,7 @@ def logsumexp(a: Array, axis: Axis = None, keepdims: bool = False, *, stream: Ml
     array([1.3863, 2.0794], dtype=float32)
     """
     with call(stream) as run:
-        rows = Rows(run, "logsumexp", run.put(a, "a"), axis)
+        rows = AxisRows(run, "logsumexp", run.put(a, "a"), axis)
         return rows.reduced(ops.logsumexp(run.enc, rows.buffer), keepdims)
 
 
@@ -41,7 +41,7 @@ def sum(a: Array, axis: Axis = None, keepdims: bool = False, *, stream: MlxDevic
     array([4., 6.], dtype=float32)
     """
     with call(stream) as run:
-        rows = Rows(run, "sum", run.put(a, "a"), axis)
+        rows = AxisRows(run, "sum", run.put(a, "a"), axis)
         return rows.reduced(ops.row_sum(run.enc, rows.buffer), keepdims)
 
 
@@ -60,7 +60,7 @@ def cumsum(
     """
     with call(stream) as run:
         x = run.put(a, "a")
-        rows = Rows(run, "cumsum", x.reshape(x.size) if axis is None else x, axis)
+        rows = AxisRows(run, "cumsum", x.reshape(x.size) if axis is None else x, axis)
         return rows.back(ops.cumsum(run.enc, rows.buffer, reverse=reverse, inclusive=inclusive))
 
 
@@ -71,7 +71,7 @@ def argmax(a: Array, axis: int | None = None, keepdims: bool = False, *, stream:
     array([1, 0], dtype=uint32)
     """
     with call(stream) as run:
-        rows = Rows(run, "argmax", run.put(a, "a"), axis)
+        rows = AxisRows(run, "argmax", run.put(a, "a"), axis)
         return rows.reduced(ops.argmax(run.enc, rows.buffer)[0], keepdims)
 
 
@@ -82,7 +82,7 @@ def argmin(a: Array, axis: int | None = None, keepdims: bool = False, *, stream:
     array(4, dtype=uint32)
     """
     with call(stream) as run:
-        rows = Rows(run, "argmin", run.put(a, "a"), axis)
+        rows = AxisRows(run, "argmin", run.put(a, "a"), axis)
         return rows.reduced(ops.argmin(run.enc, rows.buffer)[0], keepdims)
 
 
@@ -130,6 +130,6 @@ def top_k(a: Array, k: int, axis: int | None = -1, *, stream: MlxDevice | None =
         return rows.back(values), rows.back(indices)
 
 
-def _rows(run: Call, name: str, a: Array, axis: int | None) -> Rows:
+def _rows(run: FunctionCall, name: str, a: Array, axis: int | None) -> AxisRows:
     x = run.put(a, "a")
-    return Rows(run, name, x.reshape(x.size) if axis is None else x, axis)
+    return AxisRows(run, name, x.reshape(x.size) if axis is None else x, axis)

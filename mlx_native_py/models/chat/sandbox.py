@@ -21,7 +21,7 @@ from typing import Any
 
 from ..extras import extra
 
-__all__ = ["Budget", "Limits", "Spent", "compiled", "running"]
+__all__ = ["Budget", "Spent", "TemplateLimits", "compiled", "running"]
 
 _FILTERS = """
     abs attr capitalize count d default dictsort e escape first float groupby indent int items join last length list
@@ -39,7 +39,7 @@ _ENTRIES = 4  # of a list that is handed on, for one step
 
 
 @dataclass(frozen=True)
-class Limits:
+class TemplateLimits:
     """What a template may be and take."""
 
     source: int = 1 << 16
@@ -61,7 +61,7 @@ class Spent(Exception):
 class Budget:
     """Steps that are left."""
 
-    def __init__(self, limits: Limits, messages: int) -> None:
+    def __init__(self, limits: TemplateLimits, messages: int) -> None:
         scale = max(1.0, messages / limits.messages)
         self.limits = limits
         self._left = int(limits.steps * scale)
@@ -87,7 +87,7 @@ _budget: ContextVar[Budget] = ContextVar("mlx_native_py_chat_budget")
 
 
 @contextmanager
-def running(limits: Limits, messages: int) -> Iterator[Budget]:
+def running(limits: TemplateLimits, messages: int) -> Iterator[Budget]:
     """A block in which templates may run."""
     budget = Budget(limits, messages)
     token = _budget.set(budget)
@@ -105,7 +105,7 @@ def compiled(source: str) -> Any:
     tree = env.parse(source)
     for loop in list(tree.find_all(nodes.For)):
         text = sum(len(data.data) for data in loop.find_all(nodes.TemplateData))
-        loop.iter = _through("counted", loop.iter, nodes.Const(1 + text // Limits.characters))
+        loop.iter = _through("counted", loop.iter, nodes.Const(1 + text // TemplateLimits.characters))
     for parent in list(tree.find_all(nodes.Node)):
         if parent.__class__.__name__ == "Filter" and parent.name in _OURS:
             continue
@@ -140,10 +140,10 @@ def _size(value: Any, most: int) -> int:
         if isinstance(each, (str, bytes)):
             total += len(each)
         elif isinstance(each, dict):
-            total += len(each) * Limits.characters
+            total += len(each) * TemplateLimits.characters
             waiting += [*each.keys(), *each.values()]
         elif isinstance(each, (list, tuple)):
-            total += len(each) * Limits.characters
+            total += len(each) * TemplateLimits.characters
             waiting += each
         elif isinstance(each, int):
             total += each.bit_length() // 3

@@ -1,4 +1,4 @@
-"""Chat templates: messages to the text of a prompt, with a stranger's program that is not trusted.
+"""Chat templates: messages to the text of a prompt, by a Jinja program that is not trusted.
 
 A template is code out of a model file. It runs in Jinja's immutable sandbox, which gives it no way to the machine, and
 under a budget (`sandbox`), which ends what would take too much time or memory.
@@ -11,7 +11,7 @@ from typing import Any
 
 from ...errors import InvalidArgument
 from ..extras import extra
-from .sandbox import Limits, Spent, compiled, running
+from .sandbox import Spent, TemplateLimits, compiled, running
 
 __all__ = ["ChatTemplate"]
 
@@ -27,9 +27,9 @@ class ChatTemplate:
     mlx_native_py.errors.InvalidArgument: the chat template takes too many steps
     """
 
-    def __init__(self, source: str, *, limits: Limits | None = None) -> None:
+    def __init__(self, source: str, *, limits: TemplateLimits | None = None) -> None:
         self.source = source
-        self.limits = limits or Limits()
+        self.limits = limits or TemplateLimits()
         if len(source) > self.limits.source:
             raise InvalidArgument(f"the chat template has {len(source)} characters, more than {self.limits.source}")
         try:

@@ -136,13 +136,13 @@ class Model:
             raise InvalidArgument(f"embed_ids: expected sequences of 1 to {longest} tokens, and at least one of them")
         if wrong := [token for each in sequences for token in each if not 0 <= token < vocab]:
             raise InvalidArgument(f"embed_ids: token {wrong[0]}, expected 0 to {vocab - 1}")
-        found = np.empty((len(sequences), self.config.hidden_size), np.float32)
+        vectors = np.empty((len(sequences), self.config.hidden_size), np.float32)
         # Sequences of about one length share a batch, so that little of it is padding.
         order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
         for first in range(0, len(order), batch_size):
             part = order[first : first + batch_size]
-            found[part] = self._embedded([sequences[index] for index in part], how)
-        return found
+            vectors[part] = self._embedded([sequences[index] for index in part], how)
+        return vectors
 
     def _embedded(self, sequences: Sequence[Sequence[int]], pooling: str) -> Array:
         """Pooling is a product: each sequence's row says how much every token counts."""
@@ -157,8 +157,8 @@ class Model:
         with device.command_encoder() as enc:
             x = self(enc, device.buffer(tokens), device.buffer(lengths))
             pooled = matmul(enc, device.buffer(shares), x)
-            found = l2_norm(enc, pooled.reshape(len(sequences), -1), eps=1e-24)
-        return found.numpy()
+            vectors = l2_norm(enc, pooled.reshape(len(sequences), -1), eps=1e-24)
+        return vectors.numpy()
 
     def __repr__(self) -> str:
         return f"<{self.config.model_type} of {self.config.n_layers} layers, {self.path.name}>"

@@ -77,12 +77,12 @@ class Model(llama.Model):
 
     @classmethod
     def completed(cls, table: Mapping[str, Any], *, is_gguf: bool) -> dict[str, Any]:
-        found = super().completed(table, is_gguf=is_gguf)
+        complete = super().completed(table, is_gguf=is_gguf)
         # GGUF has no key for it: queries go by the size of a head, but in the largest model by the width of one.
-        width, heads = found.get("hidden_size"), found.get("num_attention_heads")
-        if is_gguf and found.get("num_hidden_layers") == cls.layers_of_27b and width and heads:
-            found["query_pre_attn_scalar"] = width // heads if type(width) is type(heads) is int else None
-        return found
+        width, heads = complete.get("hidden_size"), complete.get("num_attention_heads")
+        if is_gguf and complete.get("num_hidden_layers") == cls.layers_of_27b and width and heads:
+            complete["query_pre_attn_scalar"] = width // heads if type(width) is type(heads) is int else None
+        return complete
 
     def embedded(self, enc: CommandEncoder, tokens: MlxBuffer) -> MlxBuffer:
         return scalar_mul(enc, super().embedded(enc, tokens), self.config.hidden_size**0.5)

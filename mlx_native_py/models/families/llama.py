@@ -137,9 +137,9 @@ class Model:
 
     def logits(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
         """Of hidden states [..., hidden_size]."""
-        found = self.lm_head(enc, rms_norm(enc, x, self.norm, eps=self.config.norm_eps))
+        logits = self.lm_head(enc, rms_norm(enc, x, self.norm, eps=self.config.norm_eps))
         cap = self.config.final_softcap
-        return found if cap is None else softcap(enc, found, cap)
+        return logits if cap is None else softcap(enc, logits, cap)
 
     def make_cache(
         self,

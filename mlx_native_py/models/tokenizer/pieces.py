@@ -1,4 +1,4 @@
-"""What each token spells, as bytes: a token may hold half a character, so text comes only from several together."""
+"""The bytes of each token; a token may hold half a character, so text comes only from several together."""
 
 from __future__ import annotations
 

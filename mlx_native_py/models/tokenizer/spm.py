@@ -111,7 +111,7 @@ class _Finder:
         lengths: dict[str, set[int]] = {}
         for name in self._ids:
             lengths.setdefault(name[0], set()).add(len(name))
-        self._lengths = {letter: sorted(found, reverse=True) for letter, found in lengths.items()}
+        self._lengths = {letter: sorted(each, reverse=True) for letter, each in lengths.items()}
         self._starts = re.compile("[" + "".join(map(re.escape, self._lengths)) + "]") if self._ids else None
 
     def parts(self, text: str) -> Iterator[tuple[str, int | None]]:
@@ -133,5 +133,5 @@ def _byte_tokens(vocabulary: GgufVocabulary) -> list[int] | None:
     """The tokens of the 256 bytes, if they are all there."""
     ids = vocabulary.ids_by_name(Kind.BYTE) or vocabulary.ids_by_name()
     tokens = [ids.get(f"<0x{byte:02X}>") for byte in range(256)]
-    found = [token for token in tokens if token is not None]
-    return found if len(found) == 256 else None
+    known = [token for token in tokens if token is not None]
+    return known if len(known) == 256 else None

@@ -1,4 +1,4 @@
-"""Text out of tokens that come one by one: whole characters only, and nothing of a stop string."""
+"""Incremental detokenisation: whole characters only, up to a stop string."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text to tokens and back, with the vocabulary that came with the model."""
+"""The tokenizer: text to tokens and back, with the vocabulary that came with the model."""
 
 from __future__ import annotations
 
@@ -212,8 +212,8 @@ def _token(core: Any, config: Mapping[str, Any], *roles: str) -> int | None:
         name = config.get(role)
         text = name.get("content") if isinstance(name, dict) else name
         if isinstance(text, str):
-            found: int | None = core.token_to_id(text)
-            return found
+            token: int | None = core.token_to_id(text)
+            return token
     return None
 
 
@@ -224,8 +224,8 @@ def _numbers(value: Any) -> list[int]:
 def _template(config: Mapping[str, Any], beside: Path) -> str | None:
     if beside.is_file():
         return beside.read_text(encoding="utf-8", errors="replace")
-    found = config.get("chat_template")
-    if isinstance(found, list):
-        named = {each.get("name"): each.get("template") for each in found if isinstance(each, dict)}
-        found = named.get("default")
-    return found if isinstance(found, str) else None
+    template = config.get("chat_template")
+    if isinstance(template, list):
+        named = {each.get("name"): each.get("template") for each in template if isinstance(each, dict)}
+        template = named.get("default")
+    return template if isinstance(template, str) else None

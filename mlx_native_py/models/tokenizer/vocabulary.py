@@ -31,8 +31,8 @@ class GgufVocabulary:
     """What `tokenizer.ggml.*` says.
 
     >>> metadata = {"tokenizer.ggml.tokens": ["<s>", "a"], "tokenizer.ggml.eos_token_id": 0}
-    >>> found = GgufVocabulary.read(metadata, "tiny.gguf")
-    >>> found.names, found.of_kind(Kind.NORMAL), found.id("eos")
+    >>> vocabulary = GgufVocabulary.read(metadata, "tiny.gguf")
+    >>> vocabulary.names, vocabulary.of_kind(Kind.NORMAL), vocabulary.id("eos")
     (['<s>', 'a'], [0, 1], 0)
     """
 
@@ -62,10 +62,10 @@ class GgufVocabulary:
     def id(self, *roles: str, name: str = "") -> int | None:
         """The id of the first of these roles (`bos`, `eos`, ...) that the file has, else that of the token `name`."""
         for role in roles:
-            found = self.metadata.get(f"{_PREFIX}{role}_token_id")
+            token = self.metadata.get(f"{_PREFIX}{role}_token_id")
             # Converters write -1 or the largest number for "none".
-            if isinstance(found, int) and 0 <= found < len(self.names):
-                return found
+            if isinstance(token, int) and 0 <= token < len(self.names):
+                return token
         return self.names.index(name) if name in self.names else None
 
     def ends(self) -> frozenset[int]:
@@ -75,47 +75,47 @@ class GgufVocabulary:
         return frozenset(token for token in named | known if token is not None)
 
     def flag(self, key: str, default: bool) -> bool:
-        found = self.metadata.get(_PREFIX + key, default)
-        if not isinstance(found, bool):
-            raise self.error(key, f"{found!r:.60}, expected true or false")
-        return found
+        value = self.metadata.get(_PREFIX + key, default)
+        if not isinstance(value, bool):
+            raise self.error(key, f"{value!r:.60}, expected true or false")
+        return value
 
     def text(self, key: str, default: str = "") -> str:
-        found = self.metadata.get(_PREFIX + key, default)
-        if not isinstance(found, str):
-            raise self.error(key, f"{found!r:.60}, expected a text")
-        return found
+        value = self.metadata.get(_PREFIX + key, default)
+        if not isinstance(value, str):
+            raise self.error(key, f"{value!r:.60}, expected a text")
+        return value
 
     def strings(self, key: str) -> list[str]:
         return _strings(self.metadata, key, self.path)
 
     def scores(self) -> list[float]:
-        found = _numbers(self.metadata, "scores", len(self.names), self.path)
-        if found is None:
+        scores = _numbers(self.metadata, "scores", len(self.names), self.path)
+        if scores is None:
             raise self.error("scores", "is missing, and a SentencePiece vocabulary needs it")
-        return [float(score) for score in found]
+        return [float(score) for score in scores]
 
     def error(self, key: str, message: str) -> ModelFileError:
         return ModelFileError(self.path, _PREFIX + key, None, message)
 
 
 def _strings(metadata: Mapping[str, Any], key: str, path: Path) -> list[str]:
-    found = metadata.get(_PREFIX + key)
-    if isinstance(found, str) or not isinstance(found, Sequence):
-        what = "is missing" if found is None else f"is a {type(found).__name__}, expected texts"
+    values = metadata.get(_PREFIX + key)
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        what = "is missing" if values is None else f"is a {type(values).__name__}, expected texts"
         raise ModelFileError(path, _PREFIX + key, None, what)
-    texts = list(found)
+    texts = list(values)
     if not all(isinstance(text, str) for text in texts):
         raise ModelFileError(path, _PREFIX + key, None, "expected texts only")
     return texts
 
 
 def _numbers(metadata: Mapping[str, Any], key: str, count: int, path: Path) -> Any:
-    found = metadata.get(_PREFIX + key)
-    if found is None:
+    values = metadata.get(_PREFIX + key)
+    if values is None:
         return None
     try:
-        numbers: Any = np.asarray(found)
+        numbers: Any = np.asarray(values)
     except ValueError:  # lists of several lengths
         numbers = np.empty(0)
     if numbers.dtype.kind not in "iuf" or numbers.shape != (count,) or not np.isfinite(numbers).all():

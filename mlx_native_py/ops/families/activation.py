@@ -1,4 +1,4 @@
-"""Functions of one value that networks put between their layers, and their gated forms."""
+"""Activation functions and their gated forms, element by element."""
 
 from __future__ import annotations
 

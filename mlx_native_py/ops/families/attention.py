@@ -9,7 +9,7 @@ from ...encoder import CapturedOpKind, CommandEncoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ...memory.shapes import whole
-from ..attention_arguments import SIMDGROUPS, Attention, Source, arguments
+from ..attention_arguments import SIMDGROUPS, AttentionCall, AttentionOptions, Source, arguments
 from ..forms import attends_by_lanes, lanes_bytes
 from ..op import FLOATS, Count, Output, op
 from ..support import SIMD, kernel, result
@@ -56,54 +56,43 @@ def sdpa(
     kv_heads, dim]. A row whose keys are all hidden is as in MLX: the mean of their values where a boolean mask hides
     them, NaN where an added one does. A sequence of length 0 has zeros.
     """
-    found = arguments(
-        *(q, k, v),
-        scale=scale,
-        mask=mask,
-        causal=causal,
-        window=window,
-        softcap=softcap,
-        sinks=sinks,
-        length=length,
-        ring=ring,
-        tokens_first=tokens_first,
-        kv_tokens_first=kv_tokens_first,
-    )
-    out = result(enc, "sdpa", out, found.out_shape, q.dtype)
-    if found.queries <= FEW_QUERIES or found.keys.dim % 8 or found.values.dim % 8:
-        _decode(enc, found, out)
-    elif attends_by_lanes(enc.device.capabilities, found.keys.dim, found.values.dim):
-        _lanes(enc, found, out)
+    options = AttentionOptions(scale, mask, causal, window, softcap, sinks, length, ring, tokens_first, kv_tokens_first)
+    call = arguments(q, k, v, options)
+    out = result(enc, "sdpa", out, call.out_shape, q.dtype)
+    if call.queries <= FEW_QUERIES or call.keys.dim % 8 or call.values.dim % 8:
+        _decode(enc, call, out)
+    elif attends_by_lanes(enc.device.capabilities, call.keys.dim, call.values.dim):
+        _lanes(enc, call, out)
     else:
-        _prefill(enc, found, out)
+        _prefill(enc, call, out)
     return out
 
 
-def _decode(enc: CommandEncoder, found: Attention, out: MlxBuffer) -> None:
-    rows, dim = found.heads * found.queries, found.values.dim
-    splits = _splits(found)
-    parts = enc.empty(rows * found.batch * splits * (dim + 2) if splits > 1 else 1, DType.F32)
+def _decode(enc: CommandEncoder, call: AttentionCall, out: MlxBuffer) -> None:
+    rows, dim = call.heads * call.queries, call.values.dim
+    splits = _splits(call)
+    parts = enc.empty(rows * call.batch * splits * (dim + 2) if splits > 1 else 1, DType.F32)
     enc.dispatch(
-        kernel(enc, "attention", f"sdpa_decode_{found.kind}", {"DIM": found.keys.dim, "V_DIM": dim}),
-        *found.inputs,
+        kernel(enc, "attention", f"sdpa_decode_{call.kind}", {"DIM": call.keys.dim, "V_DIM": dim}),
+        *call.inputs,
         Out(parts),
         Out(out),
-        found.packed,
-        threadgroups=(splits, rows // found.together, found.batch),
+        call.packed,
+        threadgroups=(splits, rows // call.together, call.batch),
         group=SIMDGROUPS * SIMD,
         kind=CapturedOpKind.Sdpa,
     )
     if splits > 1:
         enc.dispatch(
             kernel(enc, "attention", f"sdpa_merge_{out.dtype}"),
-            *(parts, found.lengths, Out(out), found.packed, splits),
-            threads=(dim, rows, found.batch),
+            *(parts, call.lengths, Out(out), call.packed, splits),
+            threads=(dim, rows, call.batch),
             kind=CapturedOpKind.Sdpa,
         )
 
 
-def _prefill(enc: CommandEncoder, found: Attention, out: MlxBuffer) -> None:
-    dim, v_dim = found.keys.dim, found.values.dim
+def _prefill(enc: CommandEncoder, call: AttentionCall, out: MlxBuffer) -> None:
+    dim, v_dim = call.keys.dim, call.values.dim
     columns = _even(v_dim, _MOST_COLUMNS)
     constants: dict[int | str, int] = {
         "DIM": dim,
@@ -113,24 +102,24 @@ def _prefill(enc: CommandEncoder, found: Attention, out: MlxBuffer) -> None:
         "V_SLICE": _even(columns, _MOST_SLICE),
     }
     enc.dispatch(
-        kernel(enc, "attention_prefill", f"sdpa_prefill_{found.kind}", constants),
-        *found.inputs,
+        kernel(enc, "attention_prefill", f"sdpa_prefill_{call.kind}", constants),
+        *call.inputs,
         Out(out),
-        found.packed,
-        threadgroups=(math.ceil(found.queries / _TILE), found.heads, found.batch * v_dim // columns),
+        call.packed,
+        threadgroups=(math.ceil(call.queries / _TILE), call.heads, call.batch * v_dim // columns),
         group=SIMDGROUPS * SIMD,
         kind=CapturedOpKind.Sdpa,
     )
 
 
-def _lanes(enc: CommandEncoder, found: Attention, out: MlxBuffer) -> None:
-    dim, v_dim = found.keys.dim, found.values.dim
+def _lanes(enc: CommandEncoder, call: AttentionCall, out: MlxBuffer) -> None:
+    dim, v_dim = call.keys.dim, call.values.dim
     enc.dispatch(
-        kernel(enc, "attention_lanes", f"sdpa_lanes_{found.kind}", {"DIM": dim, "V_DIM": v_dim}),
-        *found.inputs,
+        kernel(enc, "attention_lanes", f"sdpa_lanes_{call.kind}", {"DIM": dim, "V_DIM": v_dim}),
+        *call.inputs,
         Out(out),
-        found.packed,
-        threadgroups=(math.ceil(found.queries / SIMD), found.heads, found.batch),
+        call.packed,
+        threadgroups=(math.ceil(call.queries / SIMD), call.heads, call.batch),
         group=SIMD,
         shared=(lanes_bytes(dim, v_dim),),
         kind=CapturedOpKind.Sdpa,
@@ -143,11 +132,11 @@ def _even(dim: int, most: int) -> int:
     return max(width for width in range(unit, most + 1, unit) if dim % width == 0)
 
 
-def _splits(found: Attention) -> int:
+def _splits(call: AttentionCall) -> int:
     """Into how many parts the keys of a row go: enough threadgroups, and enough keys for each."""
-    groups = found.batch * found.heads * found.queries // found.together
-    keys = _SIMDGROUP_KEYS * SIMDGROUPS // found.together
-    return max(1, min(_MOST_SPLITS, math.ceil(found.capacity / keys), math.ceil(_ENOUGH_GROUPS / groups)))
+    groups = call.batch * call.heads * call.queries // call.together
+    keys = _SIMDGROUP_KEYS * SIMDGROUPS // call.together
+    return max(1, min(_MOST_SPLITS, math.ceil(call.capacity / keys), math.ceil(_ENOUGH_GROUPS / groups)))
 
 
 @op("k <= q and q - k < window, for query q and key k", (DType.BOOL, *FLOATS))

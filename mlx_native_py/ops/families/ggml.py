@@ -1,4 +1,4 @@
-"""Products with weights in GGML's blocks, as GGUF files hold them, and their values."""
+"""GGML's quantised blocks, as GGUF files hold them: matmul, embedding lookup and dequantize."""
 
 from __future__ import annotations
 

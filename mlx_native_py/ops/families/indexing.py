@@ -1,4 +1,4 @@
-"""Rows by number: zeros where there is no such row; signed numbers below 0 count from the end."""
+"""Rows by index: gather and embedding lookup; zeros where there is no such row, and -1 is the last one."""
 
 from __future__ import annotations
 

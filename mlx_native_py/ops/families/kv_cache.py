@@ -7,7 +7,7 @@ import struct
 from ...encoder import CommandEncoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
-from ..attention_arguments import Rows, sequence_lengths, source_rows
+from ..attention_arguments import CacheRows, sequence_lengths, source_rows
 from ..op import FLOATS, Count, op
 from ..support import check_dtype, check_shape, kernel, one_dtype, shown
 
@@ -111,7 +111,7 @@ def _plan(
     op: str,
     keys: MlxBuffer,
     values: MlxBuffer,
-    caches: list[Rows],
+    caches: list[CacheRows],
     position: Count,
     ring: bool,
     tokens_first: bool,

@@ -1,4 +1,4 @@
-"""The same elements in another order: copies, transposes, repeats, slices, and rows put together and taken apart."""
+"""Copies, transposes, repeats, slices, concatenation, and the split of fused q, k and v."""
 
 from __future__ import annotations
 

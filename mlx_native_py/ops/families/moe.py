@@ -1,4 +1,4 @@
-"""Routing of a mixture of experts: which experts each token goes to, and with what weights."""
+"""Mixture of experts routing: which experts each token goes to, and with what weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Around the experts of a mixture: token slots sorted by expert, rows gathered, gated, and summed with weights."""
+"""Mixture of experts: slots sorted by expert, rows gathered, gated activations, and weighted sums."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def moe_sort(enc: CommandEncoder, ids: Indices, *, experts: int) -> ExpertOrder:
     if experts < 1:
         raise InvalidArgument(f"moe_sort: experts is {experts}, expected at least 1")
     shapes = ((experts,), (experts + 1,), (ids.size,), ids.shape)
-    found = ExpertOrder(*(enc.empty(shape, DType.U32) for shape in shapes))
+    order = ExpertOrder(*(enc.empty(shape, DType.U32) for shape in shapes))
     pipeline = kernel(enc, "moe_experts", "moe_sort")
-    enc.dispatch(pipeline, ids, *map(Out, found), ids.size, experts, threadgroups=experts + 1, group=SIMD)
-    return found
+    enc.dispatch(pipeline, ids, *map(Out, order), ids.size, experts, threadgroups=experts + 1, group=SIMD)
+    return order
 
 
 @op("out[i] = x[order[i] // top_k]")

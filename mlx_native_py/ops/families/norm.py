@@ -1,4 +1,4 @@
-"""Norms of rows, alone and with what models do right before and after."""
+"""Normalisation of rows: RMS, layer and L2 norm, and RMS norm fused with residuals, products and RoPE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights in groups that share a scale and a bias, as MLX packs them: products, and the ways to and from them."""
+"""MLX's quantised weights, groups with a scale and a bias: matmul, quantize and dequantize."""
 
 from __future__ import annotations
 
@@ -194,11 +194,11 @@ def quantize(
     if out is not None and len(out) != len(wanted):
         raise InvalidArgument(f"quantize: out has {len(out)} buffers, expected {len(wanted)}")
     given = out or (None,) * len(wanted)
-    made = tuple(result(enc, "quantize", each, *want) for each, want in zip(given, wanted, strict=True))
+    results = tuple(result(enc, "quantize", each, *want) for each, want in zip(given, wanted, strict=True))
     pipeline = kernel(enc, "quantized", f"quantize_{w.dtype}", packing.constants)
-    outs = [*map(Out, made), None][:3]
+    outs = [*map(Out, results), None][:3]
     enc.dispatch(pipeline, w, *outs, packing.group_size, threads=w.size // packing.group_size)
-    return made
+    return results
 
 
 def _batch(op: str, x: MlxBuffer, w: MlxBuffer, depth: int) -> tuple[Batch, int]:

@@ -1,4 +1,4 @@
-"""What is left of a row when its values are taken together: sums, running sums, and where the extremes are."""
+"""Reductions along rows: sums, running sums, argmax and argmin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rotary position embeddings: pairs of a head's values, turned by an angle that grows with the position."""
+"""Rotary position embeddings (RoPE): plain, at given positions, multi-section and two-dimensional."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...encoder import CommandEncoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Output, op
-from ..positions import Places, Positions, axis_places, sequence_places, token_places, token_shape
+from ..positions import PositionLayout, Positions, axis_places, sequence_places, token_places, token_shape
 from ..rope_tables import checked_factors, frequencies, pair_count, section_axes, turn_table, turns, vision_frequencies
 from ..support import kernel, one_dtype, result, shown
 
@@ -136,7 +136,7 @@ def _launch(
     out: Output,
     place: _Heads,
     where: MlxBuffer | bytes,
-    places: Places,
+    places: PositionLayout,
     table: bytes,
     block: int,
     *,

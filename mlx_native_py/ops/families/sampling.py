@@ -1,4 +1,4 @@
-"""The next token, drawn on the device."""
+"""Sampling of the next token from logits: temperature, top-k, top-p, min-p and repetition penalty."""
 
 from __future__ import annotations
 
@@ -84,11 +84,11 @@ def _prepared(
 ) -> MlxBuffer:
     """The logits as f32, [rows, length], with those of the history penalised."""
     rows, length = rows_of("softmax_sample", "logits", logits)
-    made = enc.empty((rows, length), DType.F32)
+    prepared = enc.empty((rows, length), DType.F32)
     pipeline = kernel(enc, "sampling", f"sample_logits_{logits.dtype}")
-    enc.dispatch(pipeline, logits, Out(made), logits.size, threads=logits.size)
+    enc.dispatch(pipeline, logits, Out(prepared), logits.size, threads=logits.size)
     if history is None:
-        return made
+        return prepared
     check_dtype("softmax_sample", "history", history, (DType.U32,))
     history_rows, capacity = rows_of("softmax_sample", "history", history)
     if history_rows != rows:
@@ -101,13 +101,13 @@ def _prepared(
         logits,
         history,
         lengths,
-        made,
+        prepared,
         penalty,
         length,
         stride,
         threads=(capacity, rows),
     )
-    return made
+    return prepared
 
 
 def _per_row(name: str, value: Count, rows: int) -> tuple[MlxBuffer | bytes, int]:

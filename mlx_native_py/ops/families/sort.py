@@ -1,4 +1,4 @@
-"""Rows in order: sorted values, the indices that sort, and the largest few."""
+"""Sorting along rows: sort, argsort and top-k."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from ...encoder import CommandEncoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Output, op
+from ..rows import row_threads
 from ..support import SIMD, kernel, one_dtype, result, rows_of, shown
 
 __all__ = ["argsort", "sort", "top_k"]
@@ -82,22 +83,24 @@ def _sorted(enc: CommandEncoder, x: MlxBuffer, descending: bool) -> MlxBuffer:
 
 
 def _largest(enc: CommandEncoder, x: MlxBuffer, k: int) -> MlxBuffer:
-    """The first k items in descending order, [rows, k]: each round keeps the first k of every block."""
-    items = x
-    while items is x or items.shape[-1] > k:
-        items = _sort_blocks(enc, items, _block(items.shape[-1]), k, True)
-    return items
+    """The first k items in descending order, [rows, k]: chosen, and then sorted."""
+    rows, length = rows_of("top_k", "x", x)
+    items = enc.empty((rows, k), DType.U64)
+    pipeline = kernel(enc, "sort", f"top_items_{x.dtype}")
+    group = row_threads(pipeline, length, rows)
+    enc.dispatch(pipeline, x, Out(items), length, k, threadgroups=rows, group=group)
+    return _sort_blocks(enc, items, _block(k), k, True)
 
 
 def _sort_blocks(enc: CommandEncoder, source: MlxBuffer, block: int, keep: int, descending: bool) -> MlxBuffer:
     """The first `keep` items of each block, [rows, kept]; blocks that are kept whole end where the row ends."""
     rows, length = rows_of("sort", "x", source)
     blocks = -(-length // block)
-    made = length if keep == block else blocks * keep
-    items = enc.empty((rows, made), DType.U64)
+    count = length if keep == block else blocks * keep
+    items = enc.empty((rows, count), DType.U64)
     pipeline = kernel(enc, "sort", "sort_blocks_" + ("items" if source.dtype is DType.U64 else str(source.dtype)))
     enc.dispatch(
-        pipeline, source, Out(items), length, made, keep, descending, threadgroups=(blocks, rows), group=block // 2
+        pipeline, source, Out(items), length, count, keep, descending, threadgroups=(blocks, rows), group=block // 2
     )
     return items
 
@@ -109,13 +112,13 @@ def _block(length: int) -> int:
 
 def _write_indices(enc: CommandEncoder, items: MlxBuffer, out: MlxBuffer) -> None:
     pipeline = kernel(enc, "sort", "sorted_indices")
-    rows, made = items.shape
+    rows, count = items.shape
     k = out.shape[-1]
-    enc.dispatch(pipeline, items, Out(out), made, k, threads=(k, rows))
+    enc.dispatch(pipeline, items, Out(out), count, k, threads=(k, rows))
 
 
 def _write_values(enc: CommandEncoder, x: MlxBuffer, items: MlxBuffer, out: MlxBuffer) -> None:
     pipeline = kernel(enc, "sort", f"sorted_values_{x.dtype}")
-    rows, made = items.shape
+    rows, count = items.shape
     k = out.shape[-1]
-    enc.dispatch(pipeline, items, x, Out(out), x.shape[-1], made, k, threads=(k, rows))
+    enc.dispatch(pipeline, items, x, Out(out), x.shape[-1], count, k, threads=(k, rows))

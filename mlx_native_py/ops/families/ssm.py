@@ -1,4 +1,4 @@
-"""Parts of state-space layers: the causal convolution, the gated norm, and what the delta rule's gates are made of."""
+"""State-space layers: the causal convolution, the gated norm, and the gates of the delta rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TurboQuant: rows rotated until they look normal, then kept as Lloyd-Max codes of a few bits and their norms."""
+"""TurboQuant: rows rotated by a Hadamard transform and quantised to Lloyd-Max codes with norms."""
 
 from __future__ import annotations
 

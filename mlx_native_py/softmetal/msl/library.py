@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -11,18 +11,15 @@ from threading import Lock
 from ..cache import digest
 from ..program import CompileError, CompileOptions, Constant, Diagnostic, Executable, Kernel
 from ..toolchain import CompilerFailed
-from . import diagnostics
-from .build import SOURCE_NAME, WHOLE, MissingConstant, Order, check_defines, compile_order, load
-from .emit import Piece, Segment, assemble, locate
+from .build import MissingConstant, Order, compile_order, load
 from .image import ImageRefused
 from .lanes import with_lanes
 from .positions import Positions
 from .preprocess import check_characters, closure_state, file_digest, preprocess
 from .record import Record, make_record
+from .syntax import check_part, check_whole, everything, refusal
 from .translate import Translation, translate
 from .workshop import Workshop, workshop
-
-MOST_INSTANTIATIONS = 32  # that are checked when the library is made
 
 
 class _Kernels(Mapping[str, Kernel]):
@@ -109,10 +106,10 @@ class SourceLibrary:
             return CompileError((_at_symbol(failure, order, translation),))
         try:
             # An instantiation that was not looked at before may be to blame.
-            _check_syntax(make_record(translation, {}, ()), translation, self._options, self._shop, _everything)
+            check_part(make_record(translation, {}, ()), translation, self._options, self._shop, everything)
         except CompileError as refused:
             return refused
-        return _refusal(failure, translation, order.defines().count("\n") + 1, order.wanted)
+        return refusal(failure, translation, order.defines().count("\n") + 1, order.wanted)
 
 
 def _at_constant(missing: MissingConstant, translation: Translation) -> Diagnostic:
@@ -130,27 +127,6 @@ def _at_symbol(refused: ImageRefused, order: Order, translation: Translation) ->
     # The last call is a call; the first may be the declaration.
     index = (called or places or [translation.entries[order.entry].token])[-1]
     return unit.positions.diagnostic(unit.tokens, index, str(refused))
-
-
-def _refusal(
-    failure: CompilerFailed, translation: Translation, before: int, wanted: Callable[[Segment], bool]
-) -> Exception:
-    """The failure as the user's errors; the failure itself if it says nothing about the source."""
-    found = _explain(failure, translation, before, wanted)
-    return CompileError(found) if found else failure
-
-
-def _explain(
-    failure: CompilerFailed, translation: Translation, before: int, wanted: Callable[[Segment], bool]
-) -> tuple[Diagnostic, ...]:
-    names = {message.file for message in diagnostics.parse(failure.output)}
-    file = next((name for name in names if name.endswith(SOURCE_NAME)), SOURCE_NAME)
-
-    def find(line: int, column: int) -> int:
-        return locate(translation.unit, translation.segments, wanted, line - before, column)
-
-    found = diagnostics.explain(failure.output, file, translation.unit, find)
-    return tuple(diagnostic for diagnostic in found if diagnostic.severity == "error")
 
 
 def open_library(
@@ -182,21 +158,16 @@ def _known(shop: Workshop, key: str) -> Record | None:
 
 
 def _checked(source: str, options: CompileOptions, path: str, shop: Workshop, key: str) -> Record:
-    """Translates the source and lets clang check it, with every instantiation if those are few.
-
-    Each of many is checked when its kernel is asked for.
-    """
+    """Translates the source and lets clang check it."""
     done = preprocess(source, options, path, shop.toolchain)
     translation = translate(done.text, Positions(source, path, options.include_paths))
     record = make_record(translation, closure_state(source, options, done.files), done.warnings)
-    instantiations = sum(piece.kind == "instantiation" for piece in record.pieces)
-    if len(record.entries) == 1 and not record.constants and not instantiations:
+    if len(record.entries) == 1 and not record.constants and not any(p.kind == "instantiation" for p in record.pieces):
         _compile_at_once(
             Order(record, next(iter(record.entries)), {}, False, options.math_mode, True), translation, shop, key
         )
     else:
-        few = instantiations <= MOST_INSTANTIATIONS
-        _check_syntax(record, translation, options, shop, _everything if few else _no_instantiation)
+        check_whole(record, translation, options, shop)
     return record
 
 
@@ -209,32 +180,5 @@ def _compile_at_once(order: Order, translation: Translation, shop: Workshop, key
     except ImageRefused as refused:
         raise CompileError((_at_symbol(refused, order, translation),)) from None
     except CompilerFailed as failure:
-        raise _refusal(failure, translation, order.defines().count("\n") + 1, order.wanted) from None
+        raise refusal(failure, translation, order.defines().count("\n") + 1, order.wanted) from None
     shop.store.put_record(order.key(_version(key, order.record), shop.base_engine), body)
-
-
-def _check_syntax(
-    record: Record,
-    translation: Translation,
-    options: CompileOptions,
-    shop: Workshop,
-    wanted: Callable[[Piece | Segment], bool],
-) -> None:
-    before = check_defines(record)
-    flags = shop.flags(options.math_mode)
-    with shop.store.scratch() as folder:
-        file = folder / SOURCE_NAME
-        file.write_text(f"{before}\n{assemble(record.pieces, wanted)}\n")
-        arguments = [*flags, "-include-pch", str(shop.precompiled(flags)), *WHOLE, "-ferror-limit=20"]
-        try:
-            shop.toolchain.run(shop.toolchain.check_syntax(file, arguments))
-        except CompilerFailed as failure:
-            raise _refusal(failure, translation, before.count("\n") + 1, wanted) from None
-
-
-def _everything(part: Piece | Segment) -> bool:
-    return True
-
-
-def _no_instantiation(part: Piece | Segment) -> bool:
-    return part.kind != "instantiation"

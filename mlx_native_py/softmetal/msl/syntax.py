@@ -1,0 +1,108 @@
+"""The check of a whole source by clang, and its errors at the user's own lines."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from ..program import CompileError, CompileOptions, Diagnostic
+from ..toolchain import CompilerFailed
+from . import diagnostics
+from .build import SOURCE_NAME, WHOLE, check_defines
+from .emit import Piece, Segment, assemble, locate
+from .record import Record
+from .translate import Translation
+from .workshop import Workshop
+
+MOST_INSTANTIATIONS = 32  # that are checked when the library is made; of more, each when its kernel is asked for
+MOST_KERNELS = 32  # whose bodies one process checks
+
+Wanted = Callable[[Piece | Segment], bool]
+
+
+def check_whole(record: Record, translation: Translation, options: CompileOptions, shop: Workshop) -> None:
+    """Checks a source with its instantiations if those are few, and on several cores if its kernels are many."""
+    instantiations = sum(piece.kind == "instantiation" for piece in record.pieces)
+    if 0 < instantiations <= MOST_INSTANTIATIONS:
+        check_part(record, translation, options, shop, everything)
+        return
+    shares = _shares(record)
+    shop.precompiled(shop.flags(options.math_mode))
+    with ThreadPoolExecutor(len(shares)) as pool:
+        found = pool.map(lambda share: _errors(record, translation, options, shop, share), shares)
+        errors = dict.fromkeys(error for share in found for error in share)
+    if errors:
+        raise CompileError(tuple(sorted(errors, key=lambda error: (error.file, error.line, error.column))))
+
+
+@dataclass(frozen=True)
+class _Share:
+    """Everything but instantiations and the bodies of the kernels that other processes look at."""
+
+    others: frozenset[str]
+
+    def __call__(self, part: Piece | Segment) -> bool:
+        return part.kind != "instantiation" and part.owner not in self.others
+
+
+def _shares(record: Record) -> list[_Share]:
+    named = Counter(function.name.rpartition("::")[2] for function in record.functions)
+    bodies = Counter(piece.owner for piece in record.pieces if piece.kind == "body")
+    kernels = sorted(name for name in named if bodies[name] == named[name])  # no plain function has the name too
+    count = max(1, min(os.cpu_count() or 1, -(-len(kernels) // MOST_KERNELS)))
+    return [_Share(frozenset(kernels) - frozenset(kernels[number::count])) for number in range(count)]
+
+
+def _errors(
+    record: Record, translation: Translation, options: CompileOptions, shop: Workshop, wanted: Wanted
+) -> tuple[Diagnostic, ...]:
+    try:
+        check_part(record, translation, options, shop, wanted)
+    except CompileError as refused:
+        return refused.diagnostics
+    return ()
+
+
+def check_part(
+    record: Record, translation: Translation, options: CompileOptions, shop: Workshop, wanted: Wanted
+) -> None:
+    """Checks the wanted pieces; raises CompileError."""
+    before = check_defines(record)
+    flags = shop.flags(options.math_mode)
+    with shop.store.scratch() as folder:
+        file = folder / SOURCE_NAME
+        file.write_text(f"{before}\n{assemble(record.pieces, wanted)}\n")
+        arguments = [*flags, "-include-pch", str(shop.precompiled(flags)), *WHOLE, "-ferror-limit=20"]
+        try:
+            shop.toolchain.run(shop.toolchain.check_syntax(file, arguments))
+        except CompilerFailed as failure:
+            raise refusal(failure, translation, before.count("\n") + 1, wanted) from None
+
+
+def everything(part: Piece | Segment) -> bool:
+    """Wants every piece of a source."""
+    return True
+
+
+def refusal(
+    failure: CompilerFailed, translation: Translation, before: int, wanted: Callable[[Segment], bool]
+) -> Exception:
+    """The failure as the user's errors; the failure itself if it says nothing about the source."""
+    found = _explain(failure, translation, before, wanted)
+    return CompileError(found) if found else failure
+
+
+def _explain(
+    failure: CompilerFailed, translation: Translation, before: int, wanted: Callable[[Segment], bool]
+) -> tuple[Diagnostic, ...]:
+    names = {message.file for message in diagnostics.parse(failure.output)}
+    file = next((name for name in names if name.endswith(SOURCE_NAME)), SOURCE_NAME)
+
+    def find(line: int, column: int) -> int:
+        return locate(translation.unit, translation.segments, wanted, line - before, column)
+
+    found = diagnostics.explain(failure.output, file, translation.unit, find)
+    return tuple(diagnostic for diagnostic in found if diagnostic.severity == "error")
