@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from mlx_native_py import CommandEncoder, MlxBuffer
+from mlx_native_py import Encoder, MlxBuffer
 from mlx_native_py.models import Tokenizer, generate, load_model
 from mlx_native_py.models.families import llama
 from mlx_native_py.models.tiny import write_tiny
@@ -13,7 +13,7 @@ from mlx_native_py.ops import mul, sigmoid
 class SigmoidMLP(llama.MLP):
     """The feed-forward network with the first gated linear unit's sigmoid in place of silu."""
 
-    def gated(self, enc: CommandEncoder, gate: MlxBuffer, up: MlxBuffer) -> MlxBuffer:
+    def gated(self, enc: Encoder, gate: MlxBuffer, up: MlxBuffer) -> MlxBuffer:
         return mul(enc, sigmoid(enc, gate), up)
 
 

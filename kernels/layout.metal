@@ -11,16 +11,22 @@ struct Strided {
   long to_start;
 };
 
+constant bool SIDE_BY_SIDE [[function_constant(0)]];  // along l, elements are neighbours on both sides
+
 // A thread for each element: l, k, and i and j together.
 template <typename T>
 kernel void strided_copy(device const T *x [[buffer(0)]],
                          device T *out [[buffer(1)]],
                          constant Strided &p [[buffer(2)]],
                          uint3 at [[thread_position_in_grid]]) {
-  const long i = at.z / p.shape[1], j = at.z % p.shape[1], k = at.y, l = at.x;
-  const long from = p.from_start + i * p.from[0] + j * p.from[1] + k * p.from[2] + l * p.from[3];
-  const long to = p.to_start + i * p.to[0] + j * p.to[1] + k * p.to[2] + l * p.to[3];
-  out[to] = x[from];
+  const long i = at.z / p.shape[1], j = at.z % p.shape[1], k = at.y;
+  const long from = p.from_start + i * p.from[0] + j * p.from[1] + k * p.from[2];
+  const long to = p.to_start + i * p.to[0] + j * p.to[1] + k * p.to[2];
+  if (SIDE_BY_SIDE) {
+    out[to + at.x] = x[from + at.x];
+  } else {
+    out[to + at.x * p.to[3]] = x[from + at.x * p.from[3]];
+  }
 }
 
 constant uint TILE = 32;
@@ -63,11 +69,15 @@ kernel void concat(device const T *a [[buffer(0)]],
                    constant ulong &first [[buffer(7)]],
                    uint2 at [[thread_position_in_grid]]) {
   device const T *parts[4] = {a, b, c, d};
-  uint column = at.x, part = 0;
-  while (column >= widths[part]) {
-    column -= widths[part++];
+  out += at.y * width + first;
+  uint start = 0;
+#pragma unroll
+  for (uint part = 0; part < 4; start += widths[part], ++part) {
+    const uint column = at.x - start;
+    if (at.x >= start && column < widths[part]) {
+      out[at.x] = (parts[part] + ulong(at.y) * widths[part])[column];
+    }
   }
-  out[at.y * width + first + at.x] = parts[part][ulong(at.y) * widths[part] + column];
 }
 
 // Rows of [q | k | v], taken apart; a thread per element.

@@ -2,7 +2,7 @@
 
 from . import counters, fn, ops, settings
 from .calls import fast
-from .calls.library import kernel
+from .calls.kernel import kernel
 from .counters import (
     auto_barrier_concurrent_count,
     auto_barrier_count,
@@ -19,13 +19,15 @@ from .dtypes import DType
 from .encoder import (
     Barrier,
     CapturedBarrier,
-    CapturedDispatch,
     CapturedNode,
     CapturedOpKind,
     CommandEncoder,
+    Dispatch,
     DispatchKind,
+    Encoder,
     Out,
     RecordedBinding,
+    Recorder,
     Ticket,
 )
 from .encoder.session import EncoderSession
@@ -45,7 +47,7 @@ from .errors import (
     ShaderCompilationError,
     WaitTimeout,
 )
-from .graph import ComputeGraph, GraphExecutor, GraphSession, GroupStatistics, Outcome, Plan, PreparedOps, Scalars
+from .graph import ComputeGraph, GraphExecutor, GraphSession, GroupStatistics, Outcome, Plan, Scalars
 from .hazards.ranges import Hazard, HazardKind
 from .hazards.tracker import BufferRange, MemRangeRole, MemRanges
 from .memory.buffer import MlxBuffer
@@ -67,7 +69,6 @@ __all__ = [
     "Capabilities",
     "CaptureError",
     "CapturedBarrier",
-    "CapturedDispatch",
     "CapturedNode",
     "CapturedOpKind",
     "CommandBufferError",
@@ -76,7 +77,9 @@ __all__ = [
     "ComputeGraph",
     "DType",
     "DeviceNotFound",
+    "Dispatch",
     "DispatchKind",
+    "Encoder",
     "EncoderSession",
     "EncoderStateError",
     "ForkedProcessError",
@@ -102,8 +105,8 @@ __all__ = [
     "Pipeline",
     "Plan",
     "PoolStatistics",
-    "PreparedOps",
     "RecordedBinding",
+    "Recorder",
     "Scalars",
     "SettingsError",
     "ShaderCompilationError",

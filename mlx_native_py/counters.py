@@ -1,7 +1,8 @@
 """The only place of tallies: what was encoded and waited for, process-wide, per thread and in scopes.
 
-Each thread counts in a `Tally` of its own, which no other thread writes, so that counting takes no lock and loses
-nothing. The functions add up all threads. Nothing is ever set back to zero: `reset_counters()` remembers a base.
+Each encoder counts in a `Tally` of its own, which no other thread writes, so that counting takes no lock and loses
+nothing. A thread's figures are the sum of its encoders', the process's that of its threads. Nothing is ever set back
+to zero: `reset_counters()` remembers a base.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Any
+from weakref import ref
 
 __all__ = [
     "Scope",
@@ -23,6 +26,7 @@ __all__ = [
     "cmd_buf_count",
     "dispatch_count",
     "mine",
+    "open_tally",
     "reset_counters",
     "scope",
     "sync_count",
@@ -32,13 +36,7 @@ __all__ = [
 
 @dataclass(slots=True)
 class Tally:
-    """The seven figures; an encoder owns one, and so does each thread.
-
-    >>> tally = Tally(dispatches=2)
-    >>> tally.dispatches += 1
-    >>> tally
-    Tally(dispatches=3, syncs=0, cmd_bufs=0, barriers=0, barrier_ns=0, auto_barriers=0, auto_concurrent=0)
-    """
+    """The seven figures; an encoder owns one, and so does each thread."""
 
     dispatches: int = 0
     """Kernel launches, encoded or captured; not counted again at replay."""
@@ -55,6 +53,9 @@ class Tally:
     auto_concurrent: int = 0
     """Dispatches before which none was found."""
 
+    def settle(self) -> None:
+        """Brings the figures up to date, where their owner counts some of them only when they are read."""
+
     def __add__(self, other: Tally) -> Tally:
         return Tally(*(getattr(self, name) + getattr(other, name) for name in _NAMES))
 
@@ -62,47 +63,79 @@ class Tally:
         return Tally(*(getattr(self, name) - getattr(other, name) for name in _NAMES))
 
 
-_NAMES = tuple(field.name for field in fields(Tally))
+_MANY = 64  # encoders of a thread whose figures are kept apart
+_NAMES = ("dispatches", "syncs", "cmd_bufs", "barriers", "barrier_ns", "auto_barriers", "auto_concurrent")
+
+
+class _Thread:
+    """The figures of one thread: its own, and those of its encoders."""
+
+    def __init__(self) -> None:
+        self.own = Tally()
+        self.encoders: list[tuple[ref[Any], Tally]] = []
+        self.ended = Tally()  # of encoders that are gone
+
+    def sum(self) -> Tally:
+        with _lock:
+            figures = self.own + self.ended
+            for _, tally in self.encoders:
+                tally.settle()
+                figures += tally
+            return figures
+
+    def fold(self) -> None:
+        """Adds up the figures of encoders that are gone; nothing counts in them any more."""
+        with _lock:
+            living = []
+            for encoder, tally in self.encoders:
+                if encoder() is None:
+                    tally.settle()
+                    self.ended += tally
+                else:
+                    living.append((encoder, tally))
+            self.encoders = living
 
 
 class _Own(threading.local):
-    """This thread's tally; it goes with the thread, and its figures stay."""
+    """This thread's figures; the thread goes, and its figures stay."""
 
     def __init__(self) -> None:
-        self.tally = Tally()
-        self.ending = _Ending(self.tally)
+        self.thread = _Thread()
+        self.ending = _Ending(self.thread)
         with _lock:
-            _live.append(self.tally)
+            _live.append(self.thread)
 
 
 class _Ending:
     """Reports the end of a thread; may run at any moment, so it takes no lock."""
 
-    def __init__(self, tally: Tally) -> None:
-        self._tally = tally
+    def __init__(self, thread: _Thread) -> None:
+        self._thread = thread
         self._report = _ended.append
 
     def __del__(self) -> None:
-        self._report(self._tally)
+        self._report(self._thread)
 
 
 _lock = threading.RLock()
-_live: list[Tally] = []
-_ended: deque[Tally] = deque()
+_live: list[_Thread] = []
+_ended: deque[_Thread] = deque()
 _past = Tally()  # of threads that have ended
 _base = Tally()
 _own = _Own()
 
 
 def mine() -> Tally:
-    """The calling thread's tally, to be added to by that thread only; hot paths keep it at hand.
+    """The calling thread's own tally, for what no encoder counts; to be added to by that thread only."""
+    return _own.thread.own
 
-    >>> with scope() as c:
-    ...     mine().syncs += 1
-    >>> c.syncs
-    1
-    """
-    return _own.tally
+
+def open_tally(encoder: Any, tally: Tally) -> None:
+    """From now on an encoder's tally counts in the calling thread's figures."""
+    thread = _own.thread
+    if len(thread.encoders) >= _MANY:
+        thread.fold()
+    thread.encoders.append((ref(encoder), tally))
 
 
 def add(**amounts: int) -> None:
@@ -113,7 +146,7 @@ def add(**amounts: int) -> None:
     >>> c.dispatches, c.barriers
     (2, 1)
     """
-    tally = _own.tally
+    tally = mine()
     for name, amount in amounts.items():
         setattr(tally, name, getattr(tally, name) + amount)
 
@@ -121,23 +154,21 @@ def add(**amounts: int) -> None:
 def _sum() -> Tally:
     global _past
     with _lock:
-        while _ended:
-            tally = _ended.popleft()
-            _past += tally
-            # By identity: equal figures of another thread are not the same tally.
-            del _live[next(i for i, other in enumerate(_live) if other is tally)]
-        found = _past
-        for tally in _live:
-            found += tally
-        return found
+        for thread in list(_ended):
+            # A thread may end before its encoders do; its figures stay apart until they are gone.
+            thread.fold()
+            if not thread.encoders:
+                _ended.remove(thread)
+                _past += thread.sum()
+                _live.remove(thread)
+        figures = _past
+        for thread in _live:
+            figures += thread.sum()
+        return figures
 
 
 def total() -> Tally:
-    """All threads' figures since the last reset.
-
-    >>> total().dispatches == dispatch_count()
-    True
-    """
+    """All threads' figures since the last reset."""
     with _lock:
         return _sum() - _base
 
@@ -195,86 +226,43 @@ def scope(*, all_threads: bool = False) -> Iterator[Scope]:
     >>> c.dispatches
     2
     """
-    own = _own.tally
-    found = Scope(_sum if all_threads else lambda: own)
+    counted = Scope(_sum if all_threads else _own.thread.sum)
     try:
-        yield found
+        yield counted
     finally:
-        found._close()
+        counted._close()
 
 
 def dispatch_count() -> int:
-    """Kernel launches encoded or captured.
-
-    >>> before = dispatch_count()
-    >>> add(dispatches=3)
-    >>> dispatch_count() - before
-    3
-    """
+    """Kernel launches encoded or captured."""
     return total().dispatches
 
 
 def sync_count() -> int:
-    """Calls that committed and waited.
-
-    >>> before = sync_count()
-    >>> add(syncs=3)
-    >>> sync_count() - before
-    3
-    """
+    """Calls that committed and waited."""
     return total().syncs
 
 
 def cmd_buf_count() -> int:
-    """Command buffers made.
-
-    >>> before = cmd_buf_count()
-    >>> add(cmd_bufs=3)
-    >>> cmd_buf_count() - before
-    3
-    """
+    """Command buffers made."""
     return total().cmd_bufs
 
 
 def barrier_count() -> int:
-    """Memory barriers that reached a compute pass.
-
-    >>> before = barrier_count()
-    >>> add(barriers=3)
-    >>> barrier_count() - before
-    3
-    """
+    """Memory barriers that reached a compute pass."""
     return total().barriers
 
 
 def barrier_total_ns() -> int:
-    """Nanoseconds spent in barrier calls while `profile_barriers` was set.
-
-    >>> before = barrier_total_ns()
-    >>> add(barrier_ns=3)
-    >>> barrier_total_ns() - before
-    3
-    """
+    """Nanoseconds spent in barrier calls while `profile_barriers` was set."""
     return total().barrier_ns
 
 
 def auto_barrier_count() -> int:
-    """Dispatches that needed a barrier before them.
-
-    >>> before = auto_barrier_count()
-    >>> add(auto_barriers=3)
-    >>> auto_barrier_count() - before
-    3
-    """
+    """Dispatches that needed a barrier before them."""
     return total().auto_barriers
 
 
 def auto_barrier_concurrent_count() -> int:
-    """Dispatches that could run beside those before them.
-
-    >>> before = auto_barrier_concurrent_count()
-    >>> add(auto_concurrent=3)
-    >>> auto_barrier_concurrent_count() - before
-    3
-    """
+    """Dispatches that could run beside those before them."""
     return total().auto_concurrent

@@ -25,7 +25,14 @@ LAYERS = (
     "hazards",
     "memory",
     "pipelines",
-    ("encoder", "profiling", "graph", "device", "default_device", "calls"),
+    "encoder",
+    "profiling",
+    "graph",
+    "calls.staging",
+    "calls.library",
+    "device",
+    "default_device",
+    "calls",
     "weights",
     "ops",
     "fn",
@@ -35,7 +42,7 @@ LAYERS = (
     "cli",
     "__main__",
 )
-RANK = {name: rank for rank, names in enumerate(LAYERS) for name in ((names,) if isinstance(names, str) else names)}
+RANK = {name: rank for rank, name in enumerate(LAYERS)}
 WITHOUT_SELECTORS = ("counters", "dtypes", "hazards", "ops", "fn", "weights", "models", "report")
 SELECTORS = {s.python_name for s in CONTRACT if "_" in s.python_name}
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import ops
 from ..device import MlxDevice
-from ..encoder import CommandEncoder
+from ..encoder import Encoder
 from ..memory.buffer import MlxBuffer
 
 __all__ = ["DecodeStep"]
@@ -75,7 +75,7 @@ class DecodeStep:
             buffer.fill(int(buffer.numpy()[0]) + 1)
         return int(self.token.numpy()[0])
 
-    def encode(self, enc: CommandEncoder) -> MlxBuffer:
+    def encode(self, enc: Encoder) -> MlxBuffer:
         """A step; answers the logits."""
         x = ops.embedding(enc, self.token, self.table)
         for layer in self.layers:
@@ -88,7 +88,7 @@ class DecodeStep:
         ops.argmax(enc, logits, out=self.token)
         return logits
 
-    def _attention(self, enc: CommandEncoder, layer: dict[str, MlxBuffer], h: MlxBuffer) -> Any:
+    def _attention(self, enc: Encoder, layer: dict[str, MlxBuffer], h: MlxBuffer) -> Any:
         shape = self.shape
         q, k, v = (ops.matmul(enc, h, layer[name], transpose_b=True) for name in "qkv")
         heads = {name: t.reshape(1, -1, shape.head_width) for name, t in (("q", q), ("k", k), ("v", v))}

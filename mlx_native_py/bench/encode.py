@@ -25,7 +25,7 @@ from .null import counting_device, free_device
 
 __all__ = ["Level", "main", "measure"]
 
-LEVELS = ("eager", "prepared", "prepared_bindless", "replay", "replay_bindless", "icb")
+LEVELS = ("eager", "replay", "icb")
 GROWTH = (100, 1_000, 10_000, 100_000)
 RANGES = (10, 100, 1_000, 10_000)
 
@@ -71,9 +71,7 @@ def _way(level: str, device: MlxDevice, work: Workload) -> Encode:
     eager, graph = work(device)
     if level == "eager":
         return eager
-    if level.startswith("prepared"):
-        return graph.prepare(bindless=level.endswith("bindless")).encode
-    return graph.plan(indirect=level == "icb", bindless=level.endswith("bindless")).encode
+    return graph.plan(indirect=level == "icb").encode
 
 
 def _seconds(device: MlxDevice, encode: Encode, rounds: int) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..device import MlxDevice
-from ..encoder import CommandEncoder, Out
+from ..encoder import Encoder
 from ..graph import ComputeGraph
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import Pipeline
@@ -95,10 +95,10 @@ def _group_starts(rng: np.random.Generator, dispatches: int) -> set[int]:
     return starts | set(rng.choice(rest, barriers + 1 - len(starts), replace=False).tolist())
 
 
-def encode(enc: CommandEncoder, trace: list[Call]) -> None:
+def encode(enc: Encoder, trace: list[Call]) -> None:
     """The trace by `dispatch`."""
     for call in trace:
-        enc.dispatch(call.pipeline, *call.reads, Out(call.out), call.number, threads=SIZE)
+        enc.dispatch(call.pipeline, *call.reads, call.out, call.number, threads=SIZE)
 
 
 def captured(device: MlxDevice, trace: list[Call]) -> ComputeGraph:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..default_device import default_device
 from ..dtypes import DType, narrowed
-from ..encoder import CommandEncoder
+from ..encoder import CommandEncoder, DeviceContext
 from ..errors import InvalidArgument, ShaderCompilationError
 from ..memory.buffer import Array, MlxBuffer, as_array
 from ..memory.shapes import whole
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.pipeline import Pipeline
 from .fast_source import Body, Generated, InputType, TemplateValue, generate
-
-if TYPE_CHECKING:
-    from ..device import MlxDevice
 
 __all__ = ["MetalKernel", "metal_kernel"]
 
@@ -131,7 +129,7 @@ class MetalKernel:
         if encoder is not None:
             encoder.dispatch(pipeline, *arguments, **launch)
             return outputs
-        with device.command_encoder() as enc:
+        with CommandEncoder(device) as enc:
             enc.dispatch(pipeline, *arguments, **launch)
             enc.commit_and_wait(label=self._body.name)
         return [each.numpy() for each in outputs]
@@ -147,7 +145,7 @@ class MetalKernel:
         if len(given) != len(names):
             raise self._refusal(f"{what} has {len(given)} items, expected {len(names)} for {', '.join(names)}")
 
-    def _bring(self, device: MlxDevice, given: Any) -> _Input:
+    def _bring(self, device: DeviceContext, given: Any) -> _Input:
         if isinstance(given, MlxBuffer):
             return _input(given.dtype, given.shape, _row_major(given.shape), given)
         array = _array(given)
@@ -172,7 +170,7 @@ class MetalKernel:
                 raise self._refusal(f"template argument {name!r} is {value!r}, expected a type, int or bool") from None
         return values
 
-    def _pipeline(self, device: MlxDevice, generated: Generated) -> Pipeline:
+    def _pipeline(self, device: DeviceContext, generated: Generated) -> Pipeline:
         try:
             library = device.kernels.library(generated.full, self._options, name=self._body.name)
             return device.kernels.get_pipeline(generated.name, library=library)
@@ -200,14 +198,11 @@ class MetalKernel:
         return tuple(whole(each, f"metal_kernel {self._body.name!r}: {what}", 1) for each in given)
 
 
-def _target(stream: Any) -> tuple[MlxDevice, CommandEncoder | None]:
+def _target(stream: Any) -> tuple[DeviceContext, CommandEncoder | None]:
     """The device to run on, and the encoder where one is given; MLX's own gpu stands for the default device."""
-    from ..default_device import default_device
-    from ..device import MlxDevice
-
     if isinstance(stream, CommandEncoder):
         return stream.device, stream
-    if isinstance(stream, MlxDevice):
+    if isinstance(stream, DeviceContext):
         return stream, None
     if stream is None or (_is_mlx(stream) and "gpu" in str(stream)):
         return default_device(), None
@@ -244,6 +239,6 @@ def _input(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], value
     return _Input(InputType(dtype, len(shape), math.prod(shape)), value, shape, strides)
 
 
-def _bound(device: MlxDevice, array: Array) -> MlxBuffer | bytes:
+def _bound(device: DeviceContext, array: Array) -> MlxBuffer | bytes:
     """Small arrays travel with the command."""
     return array.tobytes() if array.nbytes <= 64 else device.buffer(array, copy=None)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..encoder import CommandEncoder, Out, Ticket
+from ..encoder import CommandEncoder, DeviceContext, Out, Ticket
 from ..encoder.arguments import refuse_count
 from ..errors import InvalidArgument, KernelNotFound, MlxError
 from ..memory.buffer import MlxBuffer
@@ -18,41 +18,21 @@ from ..pipelines.pipeline import Binding, Pipeline
 from ..pipelines.registry import KernelLibrary
 from .staging import Staging
 
-if TYPE_CHECKING:
-    from ..device import MlxDevice
-
-__all__ = ["Kernel", "Library", "kernel"]
+__all__ = ["Kernel", "Library", "compiled"]
 
 _SHOWN = 16  # kernels whose signatures a library's repr compiles to show
 _GRID_POSITION = re.compile(r"\b(u(?:int|short)[23])\s+\w+\s*\[\[\s*thread_position_in_grid\b")
 _ROLES = {"read": "", "write": "out ", "read_write": "inout "}
 
 
-def kernel(
+def compiled(
+    device: DeviceContext,
     source: str | Path,
-    *,
-    device: MlxDevice | None = None,
     constants: Constants | None = None,
     options: CompileOptions | None = None,
 ) -> Library:
-    """Compiles MSL, as text or as a file's path; each kernel in it is an attribute that can be called.
-
-    `constants` are values for function constants, by name or index. Without `device` it is `default_device()`.
-
-    >>> lib = kernel('''
-    ... kernel void axpy(device float *y, device const float *x, constant float &a,
-    ...                  uint i [[thread_position_in_grid]]) { y[i] += a * x[i]; }
-    ... ''')
-    >>> import numpy as np
-    >>> y, x = np.ones(4, np.float32), np.arange(4, dtype=np.float32)
-    >>> ticket = lib.axpy(y, x, 2.0)
-    >>> y
-    array([1., 3., 5., 7.], dtype=float32)
-    """
-    if device is None:
-        from ..default_device import default_device
-
-        device = default_device()
+    """The kernels of an MSL source for a device."""
+    device.require_open()
     name = source.name if isinstance(source, Path) else ""
     text = source.read_text() if isinstance(source, Path) else source
     if not isinstance(text, str) or not text.strip():
@@ -76,7 +56,7 @@ class Library:
     <Kernel twice(inout float x)>
     """
 
-    def __init__(self, device: MlxDevice, library: KernelLibrary, constants: Constants) -> None:
+    def __init__(self, device: DeviceContext, library: KernelLibrary, constants: Constants) -> None:
         self._device = device
         self._library = library
         self._kernels = {name: Kernel(device, library, name, constants) for name in library.names}
@@ -130,7 +110,7 @@ class Kernel:
     [1, 0, 3, 1]
     """
 
-    def __init__(self, device: MlxDevice, library: KernelLibrary, name: str, constants: Constants) -> None:
+    def __init__(self, device: DeviceContext, library: KernelLibrary, name: str, constants: Constants) -> None:
         self.name = name
         self._device = device
         self._library = library
@@ -181,7 +161,7 @@ class Kernel:
         return ticket
 
     def _run(self, pipeline: Pipeline, values: list[Any], launch: dict[str, Any], wait: bool) -> Ticket:
-        enc = self._device.command_encoder()
+        enc = CommandEncoder(self._device)
         try:
             enc.dispatch(pipeline, *values, **launch)
             if wait:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..dtypes import narrowed
-from ..encoder import Out
+from ..encoder import DeviceContext, Out
 from ..errors import InvalidArgument
 from ..memory.buffer import Array, MlxBuffer, as_array
 from ..pipelines.pipeline import Binding, Pipeline
-
-if TYPE_CHECKING:
-    from ..device import MlxDevice
 
 __all__ = ["Staging"]
 
@@ -33,7 +30,7 @@ class _Staged:
 class Staging:
     """The arrays of one launch; one that lies in device memory, or can be used in place, is not copied."""
 
-    def __init__(self, device: MlxDevice, pipeline: Pipeline) -> None:
+    def __init__(self, device: DeviceContext, pipeline: Pipeline) -> None:
         self._device = device
         self._kernel = f"kernel {pipeline.label!r}"
         self._staged: list[_Staged] = []

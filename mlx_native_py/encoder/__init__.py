@@ -1,35 +1,32 @@
-"""Encoding work for the GPU: dispatches, barriers, capture, submission and its outcome."""
+"""Encoding work for the GPU: dispatches, barriers, recording, submission and its outcome."""
 
 from __future__ import annotations
 
 from .arguments import Out
 from .barriers import Barrier
 from .command_encoder import CommandEncoder
-from .launch import Launch
-from .nodes import (
-    CapturedBarrier,
-    CapturedDispatch,
-    CapturedNode,
-    CapturedOpKind,
-    Dispatched,
-    DispatchKind,
-    RecordedBinding,
-)
+from .context import DeviceContext
+from .dispatch import CapturedBarrier, CapturedNode, CapturedOpKind, Dispatch, Dispatched, RecordedBinding
+from .launch import DispatchKind, Launch
+from .recorder import Encoder, Recorder
 from .submissions import Submissions
 from .ticket import Ticket
 
 __all__ = [
     "Barrier",
     "CapturedBarrier",
-    "CapturedDispatch",
     "CapturedNode",
     "CapturedOpKind",
     "CommandEncoder",
+    "DeviceContext",
+    "Dispatch",
     "DispatchKind",
     "Dispatched",
+    "Encoder",
     "Launch",
     "Out",
     "RecordedBinding",
+    "Recorder",
     "Submissions",
     "Ticket",
 ]

@@ -13,7 +13,7 @@ from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import Binding, Pipeline
 
-__all__ = ["INLINE_LIMIT", "Out", "argument", "foreign", "refuse_count"]
+__all__ = ["INLINE_LIMIT", "Out", "argument", "check_buffer", "refuse_count", "requirement"]
 
 INLINE_LIMIT = 4096
 """Bytes that Metal takes inline; longer ones travel in a buffer."""
@@ -47,15 +47,18 @@ def refuse_count(pipeline: Pipeline, given: Sequence[Any]) -> InvalidArgument:
     )
 
 
-def foreign(pipeline: Pipeline, given: MlxBuffer) -> InvalidArgument:
-    """The error for a buffer of another device."""
-    return InvalidArgument(f"kernel {pipeline.label!r}: {given!r} belongs to another device")
+_requirements: dict[tuple[int, int, bool], int] = {}
+
+
+def requirement(binding: Binding) -> int:
+    """A bit for what an argument asks of a buffer; arguments that ask for the same share it."""
+    return _requirements.setdefault((binding.size, binding.alignment, binding.writes), 1 << len(_requirements))
 
 
 def argument(
-    pipeline: Pipeline, slot: int, given: Any, current: MlxBuffer | bytes | None, spill: Spill
+    pipeline: Pipeline, slot: int, given: Any, bound: Callable[[int], Any], spill: Spill
 ) -> MlxBuffer | bytes | None:
-    """What to bind at `slot` for `given`; `current` is what is bound there, which None asks to keep.
+    """What to bind at `slot` for `given`; `bound` tells what is there already, which None asks to keep.
 
     The result is a buffer, inline bytes, or None where the kernel has no argument. `spill` puts long bytes in a buffer.
     """
@@ -67,30 +70,25 @@ def argument(
             )
         return None
     if given is None:
-        if current is None and binding.used:
+        given = bound(slot)
+        if given is None and binding.used:
             raise _refusal(pipeline, binding, "is None, but nothing is bound there yet that could stay")
-        given = current
     if isinstance(given, Out):
         if not binding.writes:
             raise _refusal(pipeline, binding, "is marked Out, but the kernel only reads it")
         given = given.buffer
     if isinstance(given, MlxBuffer):
-        _check_buffer(pipeline, binding, given)
+        check_buffer(pipeline, slot, given)
         return given
     return None if given is None else _inline(pipeline, binding, given, spill)
 
 
-def _refusal(pipeline: Pipeline, binding: Binding, problem: str) -> InvalidArgument:
-    return InvalidArgument(f"kernel {pipeline.label!r}: {binding} {problem}")
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _check_buffer(pipeline: Pipeline, binding: Binding, given: MlxBuffer) -> None:
+def check_buffer(pipeline: Pipeline, slot: int, given: MlxBuffer) -> None:
+    """Refuses a buffer that is too short, misaligned, read-only where the kernel writes, or released."""
     given.allocation.require_live()
+    binding = pipeline.buffers[slot]
+    if binding is None:
+        return
     if binding.writes and given.allocation.readonly:
         raise _refusal(pipeline, binding, f"may be written, but {_shown(given)} is over memory that is read-only")
     if given.nbytes < binding.size:
@@ -101,6 +99,16 @@ def _check_buffer(pipeline: Pipeline, binding: Binding, given: MlxBuffer) -> Non
             binding,
             f"needs an offset that is a multiple of {binding.alignment}; {_shown(given)} starts at byte {given.offset}",
         )
+    given.passed |= requirement(binding)
+
+
+def _refusal(pipeline: Pipeline, binding: Binding, problem: str) -> InvalidArgument:
+    return InvalidArgument(f"kernel {pipeline.label!r}: {binding} {problem}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _inline(pipeline: Pipeline, binding: Binding, given: Any, spill: Spill) -> MlxBuffer | bytes:

@@ -1,10 +1,11 @@
-"""Barriers of a pass, each with its reason."""
+"""Barriers of a command buffer, each with its reason."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ..hazards.ranges import Conflict, Hazard
+from ..hazards.ranges import Hazard
+from ..hazards.tracker import Conflict, touched
 from .ticket import Ticket
 
 __all__ = ["Barrier"]
@@ -20,25 +21,33 @@ class Barrier:
     'RAW'
     """
 
-    __slots__ = ("before", "conflict", "ticket")
+    __slots__ = ("_at", "_since", "ticket")
 
-    def __init__(self, before: int, ticket: Ticket, conflict: Conflict | None = None) -> None:
-        self.before = before
+    def __init__(self, ticket: Ticket, at: int, since: int | None) -> None:
         self.ticket = ticket
-        self.conflict = conflict
+        self._at = at
+        """The entry of the log that it stands before."""
+        self._since = since
+        """Where the entries begin that it could be about; None where it was placed by hand."""
+
+    @property
+    def before(self) -> int:
+        return self.ticket.position(self._at)
 
     @property
     def by_hand(self) -> bool:
-        return self.conflict is None
+        return self._since is None
 
     @property
     def hazard(self) -> Hazard | None:
         """Both dispatches and the bytes; None where the barrier was placed by hand."""
-        if self.conflict is None:
+        log = self.ticket.log
+        if self._since is None or self._at >= len(log):
             return None
-        found = self.conflict.hazard
-        name = self.ticket.dispatched
-        return replace(found, earlier=name(found.earlier), later=name(found.later))
+        conflict = Conflict(log, self._since, self._at, touched(log[self._at]), self._at)
+        earlier, hazard = conflict.look_up()
+        dispatches, position = self.ticket.dispatches, self.ticket.position
+        return replace(hazard, earlier=dispatches[position(earlier)], later=dispatches[position(self._at)])
 
     def __str__(self) -> str:
         return f"before dispatch {self.before}: {self.hazard or 'placed by hand'}"

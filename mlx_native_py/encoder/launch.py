@@ -5,20 +5,29 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from ..errors import InvalidArgument
 from ..pipelines.pipeline import Pipeline
-from .nodes import DispatchKind, Size
 
-__all__ = ["Launch", "plan_launch"]
+__all__ = ["DispatchKind", "Launch", "Size", "plan_launch"]
+
+Size = tuple[int, int, int]
 
 _MOST = 1 << 32  # MSL's positions in the grid are 32 bits wide
 _MOST_THREADS = 1 << 64
 _USUAL = 256  # threads of a group whose size was left open
 _CACHED = 1024  # shapes kept per pipeline
 _STEP = 16  # threadgroup memory comes in steps
+
+
+class DispatchKind(Enum):
+    """What a launch counts: threads, or threadgroups."""
+
+    Threads = "threads"
+    ThreadGroups = "threadgroups"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,11 @@ class Launch:
     grid: Size
     group: Size
     shared: tuple[tuple[int, int], ...] = ()
+    sizes: tuple[Any, ...] = field(init=False, repr=False, compare=False)
+    """Grid, group, by_threads and shared: one look for generated code."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", (self.grid, self.group, self.by_threads, self.shared))
 
     @property
     def kind(self) -> DispatchKind:
@@ -54,7 +68,10 @@ def plan_launch(pipeline: Pipeline, threads: Any, threadgroups: Any, group: Any,
     try:
         if len(pipeline.launches) >= _CACHED:
             pipeline.launches.clear()
+            pipeline.thread_launches.clear()
         pipeline.launches[threads, threadgroups, group, shared] = launch
+        if threadgroups is None and group is None and shared == ():
+            pipeline.thread_launches[threads] = launch
     except TypeError:  # lists are welcome, but cannot be looked up
         pass
     return launch

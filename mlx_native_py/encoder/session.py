@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from .. import settings
 from ..errors import EncoderStateError, InvalidArgument
 from ..memory.buffer import MlxBuffer
-from . import CommandEncoder, Ticket
-
-if TYPE_CHECKING:
-    from ..device import MlxDevice
+from .command_encoder import CommandEncoder
+from .context import DeviceContext
+from .ticket import Ticket
 
 __all__ = ["EncoderSession"]
 
@@ -33,7 +32,7 @@ class EncoderSession:
     (2, 2, True)
     """
 
-    def __init__(self, device: MlxDevice, **options: Any) -> None:
+    def __init__(self, device: DeviceContext, **options: Any) -> None:
         self._device = device
         self._encoder = CommandEncoder(device, **options)
         self._event: Any = None

@@ -7,18 +7,18 @@ import os
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Any
 from weakref import WeakSet
 
 from ..errors import AFTER_FORK, BackendError, EncoderStateError, ForkedProcessError, WaitTimeout
+from ..memory.allocation import Allocation
+from ..memory.recycler import Recycler
+from ..memory.residency import Residency
+from ..metal import Backend, Capabilities
 from ..profiling import kernel_profile
 from ..profiling.kernel_profile import MEASURED, SIMULATED, CommandBufferEntry
 from .ticket import Ticket
 from .timing import SampleBuffers
-
-if TYPE_CHECKING:
-    from ..device import MlxDevice
-    from ..memory.allocation import Allocation
 
 __all__ = ["SLOTS", "Submissions"]
 
@@ -32,22 +32,25 @@ _numbers = itertools.count(1)
 class Submissions:
     """Hands out command buffers, submits them, and settles each one when it is done."""
 
-    def __init__(self, device: MlxDevice) -> None:
+    def __init__(
+        self, backend: Backend, mtl: Any, queue: Any, able: Capabilities, residency: Residency, recycler: Recycler
+    ) -> None:
         self._pid = os.getpid()
-        self._backend = device.backend
-        self._mtl_queue = device.queue
-        self._residency = device.residency
-        self._completed = device.backend.Metal.MTLCommandBufferStatusCompleted
-        self._committed = device.backend.Metal.MTLCommandBufferStatusCommitted
-        self._event = device.mtl.newSharedEvent()
-        self._can_wait = device.capabilities.shared_event_wait
+        self._backend = backend
+        self._mtl_queue = queue
+        self._residency = residency
+        self._recycler = recycler
+        self._completed = backend.Metal.MTLCommandBufferStatusCompleted
+        self._committed = backend.Metal.MTLCommandBufferStatusCommitted
+        self._event = mtl.newSharedEvent()
+        self._can_wait = able.shared_event_wait
         self._lock = threading.RLock()
         self._value = 0
         self._open: WeakSet[Ticket] = WeakSet()
-        self._flying: deque[Ticket] = deque()
+        self._in_flight: deque[Ticket] = deque()
         self._unseen: list[Ticket] = []
-        self.samples = SampleBuffers(device)
-        self.provenance = SIMULATED if device.backend.timing == "simulated" else MEASURED
+        self.samples = SampleBuffers(backend, mtl, able)
+        self.provenance = SIMULATED if backend.timing == "simulated" else MEASURED
         kernel_profile.add_source(self)
 
     def begin(self, *, unretained: bool) -> Ticket:
@@ -87,19 +90,19 @@ class Submissions:
             self._value += 1
             ticket.value, ticket.sequence = self._value, next(_numbers)
             ticket.mtl.encodeSignalEvent_value_(self._event, self._value)
-            # Known before it flies, so that an interrupt in between cannot lose it.
+            # Known before it is in flight, so that an interrupt in between cannot lose it.
             try:
-                self._flying.append(ticket)
+                self._in_flight.append(ticket)
                 ticket.submitted()
                 self._open.discard(ticket)
                 ticket.mtl.commit()
             except BaseException:
                 if ticket.mtl.status() < self._committed:
-                    self._land(ticket)
+                    self._retire(ticket)
                     ticket.discard()
                 raise
 
-    def look(self, ticket: Ticket) -> None:
+    def poll(self, ticket: Ticket) -> None:
         """Settles a submitted command buffer if it is done."""
         mtl = ticket.mtl
         if mtl is not None and mtl.status() >= self._completed:
@@ -108,12 +111,12 @@ class Submissions:
     def collect(self) -> None:
         """Settles every command buffer that is done; they finish in order, so the first that is not ends the search."""
         with self._lock:
-            while self._flying:
-                first = self._flying[0]
-                self.look(first)
+            while self._in_flight:
+                first = self._in_flight[0]
+                self.poll(first)
                 if not first.is_closed:
                     break
-                self._land(first)
+                self._retire(first)
 
     def wait(self, ticket: Ticket, timeout: float | None = None) -> None:
         """Returns when `ticket` and all before it are done; raises its error, or one that nobody has seen."""
@@ -121,7 +124,7 @@ class Submissions:
             raise EncoderStateError(f"{ticket!r} was not committed, so waiting for it would never end")
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
-            ahead = [] if ticket.is_closed else [each for each in self._flying if each.value < ticket.value]
+            ahead = [] if ticket.is_closed else [each for each in self._in_flight if each.value < ticket.value]
         for each in (*ahead, ticket):
             self._await(each, deadline, timeout)
         self.collect()
@@ -130,15 +133,15 @@ class Submissions:
     def wait_for(self, allocation: Allocation) -> None:
         """Returns when no command buffer of this queue uses the memory any more."""
         with self._lock:
-            using = [each for each in self._flying if allocation in each.keep]
+            using = [each for each in self._in_flight if allocation in each.keep]
         for each in using:
             self._await(each, None, None)
 
     def wait_all(self) -> None:
         """Returns when everything that was submitted is done; raises an error that nobody has seen."""
         with self._lock:
-            flying = list(self._flying)
-        for each in flying:
+            in_flight = list(self._in_flight)
+        for each in in_flight:
             self._await(each, None, None)
         self._raise(None)
 
@@ -146,7 +149,9 @@ class Submissions:
         """Waits where Metal itself would, but open to Ctrl-C."""
         while True:
             with self._lock:
-                oldest = self._flying[0] if len(self._open) + len(self._flying) > SLOTS and self._flying else None
+                oldest = (
+                    self._in_flight[0] if len(self._open) + len(self._in_flight) > SLOTS and self._in_flight else None
+                )
             if oldest is None:
                 return
             self._await(oldest, None, None)
@@ -205,12 +210,13 @@ class Submissions:
             if error is not None:
                 self._unseen.append(ticket)
             ticket.close(error, times)
-            self._land(ticket)
+            self._recycler.give_back(ticket.results)
+            self._retire(ticket)
 
-    def _land(self, ticket: Ticket) -> None:
-        """It flies no more; said again where Ctrl-C came in between."""
-        if ticket in self._flying:
-            self._flying.remove(ticket)
+    def _retire(self, ticket: Ticket) -> None:
+        """It is in flight no more; said again where Ctrl-C came in between."""
+        if ticket in self._in_flight:
+            self._in_flight.remove(ticket)
 
     def _failure(self, ticket: Ticket, finding: Exception | None) -> Exception:
         reported = ticket.mtl.error()
@@ -229,5 +235,5 @@ class Submissions:
         if ticket.timed and not failed:
             ns = max(0, int((times[1] - times[0]) * 1e9))
             kernel_profile.record_command_buffer(
-                CommandBufferEntry(ticket.sequence, label, ns, len(ticket.dispatches), self.provenance, how)
+                CommandBufferEntry(ticket.sequence, label, ns, ticket.dispatch_count(), self.provenance, how)
             )

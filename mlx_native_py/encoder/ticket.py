@@ -7,11 +7,12 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CommandBufferError, EncoderStateError
+from ..memory.allocation import Allocation
+from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import Pipeline
-from .nodes import CapturedOpKind, Dispatched
+from .dispatch import CapturedOpKind, Dispatched
 
 if TYPE_CHECKING:
-    from ..memory.allocation import Allocation
     from .submissions import Submissions
 
 __all__ = ["Ticket"]
@@ -35,12 +36,13 @@ class Ticket:
         "_error",
         "_queue",
         "_state",
-        "dispatches",
         "fence",
         "keep",
         "kinds",
         "label",
+        "log",
         "mtl",
+        "results",
         "samples",
         "sequence",
         "times",
@@ -57,12 +59,14 @@ class Ticket:
         self._error: BaseException | None = None
         self.mtl: Any = None
         self.label = ""
-        self.dispatches: list[Pipeline] = []
-        """The kernels, in the order in which they were encoded."""
+        self.log: list[Any] = []
+        """The encoder's log: an entry for each dispatch or plan, which begins with its pipeline, or a list of them."""
         self.kinds: dict[int, CapturedOpKind] = {}
-        """What some of them compute, by index."""
+        """What some of them compute, by index in the log."""
         self.keep: set[Any] = set()
         """What the GPU may use until it is done."""
+        self.results: list[MlxBuffer] = []
+        """Buffers that the encoder made for results; they are used again when the work is done."""
         self.samples: Any = None
         self.timed = False
         self.fence: tuple[Any, int] | None = None
@@ -75,7 +79,7 @@ class Ticket:
     def done(self) -> bool:
         """Whether the GPU will not touch this work's memory any more: it is through with it, or never saw it."""
         if self._state == Ticket.SUBMITTED:
-            self._queue.look(self)
+            self._queue.poll(self)
         return self._state >= Ticket.DONE
 
     def wait(self, timeout: float | None = None) -> None:
@@ -116,7 +120,9 @@ class Ticket:
 
     def hold(self, allocation: Allocation) -> None:
         """For the encoder: the GPU may use this memory until the work is done."""
-        allocation.hold(self)
+        if allocation not in self.keep:
+            allocation.hold(self)
+            self.keep.add(allocation)
 
     def close(self, error: BaseException | None, times: tuple[float, float]) -> None:
         """For the queue: the work is done."""
@@ -144,20 +150,37 @@ class Ticket:
     def is_closed(self) -> bool:
         return self._state >= Ticket.DONE
 
-    def dispatched(self, index: int) -> Dispatched:
-        """The dispatch with this number."""
-        return Dispatched(index, self.dispatches[index], self.kinds.get(index, CapturedOpKind.Other))
+    @property
+    def dispatches(self) -> list[Dispatched]:
+        """The dispatches in the order in which they were encoded, those of plans among them."""
+        dispatches: list[Dispatched] = []
+        for at, entry in enumerate(self.log):
+            kind = self.kinds.get(at, CapturedOpKind.Other)
+            dispatches += [Dispatched(len(dispatches) + n, each, kind) for n, each in enumerate(_pipelines(entry))]
+        return dispatches
+
+    def dispatch_count(self) -> int:
+        """How many dispatches there are."""
+        return self.position(len(self.log))
+
+    def position(self, at: int) -> int:
+        """The number of the first dispatch of an entry of the log."""
+        return sum(len(_pipelines(entry)) for entry in self.log[:at])
 
     def describe(self) -> str:
         """In words, for messages."""
-        name, count = f" {self.label!r}" if self.label else "", len(self.dispatches)
+        name, count = f" {self.label!r}" if self.label else "", self.dispatch_count()
         return f"command buffer{name} of {count} dispatch{'' if count == 1 else 'es'}"
 
     def failure(self, code: int | None, message: str) -> CommandBufferError:
         """The exception for an error that the GPU reports."""
-        names = [pipeline.label for pipeline in self.dispatches]
+        names = [pipeline.label for entry in self.log for pipeline in _pipelines(entry)]
         return CommandBufferError(message, code=code, label=self.label, dispatches=names)
 
     def __repr__(self) -> str:
         state = ("open", "submitted", "done", "discarded")[self._state]
         return f"<Ticket of {self.describe()}, {'failed' if self._error else state}>"
+
+
+def _pipelines(entry: Any) -> list[Pipeline]:
+    return entry[0] if isinstance(entry[0], list) else [entry[0]]

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..metal import Backend, Capabilities
 from ..profiling import kernel_profile
 from ..profiling.kernel_profile import (
     DispatchEntry,
@@ -16,10 +17,9 @@ from ..profiling.kernel_profile import (
     record_clock_pair,
     unsupported,
 )
-from .nodes import Dispatched
+from .dispatch import Dispatched
 
 if TYPE_CHECKING:
-    from ..device import MlxDevice
     from .ticket import Ticket
 
 __all__ = ["SampleBuffers", "Samples"]
@@ -31,10 +31,9 @@ _PAIRS = _SAMPLES // 2
 class SampleBuffers:
     """The sample buffers of a device, used again and again because a process may have only a few."""
 
-    def __init__(self, device: MlxDevice) -> None:
-        self._backend = device.backend
-        self._mtl = device.mtl
-        able = device.capabilities
+    def __init__(self, backend: Backend, mtl: Any, able: Capabilities) -> None:
+        self._backend = backend
+        self._mtl = mtl
         self.in_pass = able.timestamp_counters and able.dispatch_boundary_sampling
         """Whether samples can be taken inside a pass; otherwise each dispatch gets a pass of its own."""
         self.reason = ""
@@ -150,12 +149,13 @@ class Samples:
         return unsupported(self._reason) if self._reason else source
 
     def _read(self, label: str, ticket: Ticket, source: Provenance, buffers: Sequence[Any]) -> None:
+        dispatches = ticket.dispatches
         for chunk, buffer in enumerate(buffers):
             count = min(_PAIRS, self._count - chunk * _PAIRS)
             raw = bytes(buffer.resolveCounterRange_((0, 2 * count)) or b"")
             ticks = struct.unpack(f"<{len(raw) // 8}Q", raw)
             for place in range(len(ticks) // 2):
-                dispatch = ticket.dispatched(chunk * _PAIRS + place)
+                dispatch = dispatches[chunk * _PAIRS + place]
                 start, end = ticks[2 * place], ticks[2 * place + 1]
                 kernel_profile.record_dispatch(_entry(label, ticket.sequence, dispatch, start, end, source))
 

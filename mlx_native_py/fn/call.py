@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..default_device import default_device
 from ..device import MlxDevice
-from ..encoder import CommandEncoder
+from ..encoder import Encoder
 from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer, as_array
 
@@ -23,7 +23,7 @@ Array = MlxBuffer | npt.ArrayLike
 class FunctionCall:
     """An encoder, and the way in for arrays."""
 
-    def __init__(self, enc: CommandEncoder) -> None:
+    def __init__(self, enc: Encoder) -> None:
         self.enc = enc
 
     def put(self, given: Array, name: str) -> MlxBuffer:

@@ -28,7 +28,7 @@ _TAKEN = {
     "DType": _DTYPE,
 }
 """How a function takes an argument of an op, by its annotation: its own annotation, and the conversion."""
-_LEFT_OUT = ("CommandEncoder", "Output", "Outputs")
+_LEFT_OUT = ("Encoder", "Output", "Outputs")
 
 
 def derive(op: Op) -> Callable[..., Any]:

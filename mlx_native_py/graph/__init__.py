@@ -8,7 +8,6 @@ from .executor import GraphExecutor, GraphSession, GroupStatistics, Outcome
 from .fuse import Arguments, fusion
 from .order import Step
 from .plan import Plan
-from .prepared_ops import PreparedOps
 
 __all__ = [
     "Arguments",
@@ -18,7 +17,6 @@ __all__ = [
     "GroupStatistics",
     "Outcome",
     "Plan",
-    "PreparedOps",
     "Scalars",
     "Step",
     "capture",

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..dtypes import DType
-from ..encoder import CapturedDispatch
+from ..encoder import DeviceContext, Dispatch
+from ..encoder.parameters import Cell
 from ..errors import InvalidArgument
 from ..memory.buffer import Array, MlxBuffer, exactly
 from ..pipelines.pipeline import Binding
 
-if TYPE_CHECKING:
-    from ..device import MlxDevice
+__all__ = ["ARENA", "Arena", "Scalars"]
 
-__all__ = ["Arena", "Scalars"]
-
-# Apple's own GPUs take numbers at any multiple of 4; others want them far apart.
-_CLOSE, _FAR = 16, 256
+ARENA = "the arena's MTLBuffer"
+"""Stands for the buffer that a replay reads its numbers from, which may be another one each time."""
 
 
 class Scalars:
@@ -62,16 +60,15 @@ class Scalars:
 
 
 class Arena:
-    """Cells of numbers, and of addresses; equal numbers share a cell, unless they are named to be set later."""
+    """Cells of numbers; equal numbers share a cell, unless they are named to be set later."""
 
-    def __init__(self, device: MlxDevice, own: Iterable[str] = ()) -> None:
+    def __init__(self, device: DeviceContext, own: Iterable[str] = ()) -> None:
         self._device = device
-        self._step = _CLOSE if device.capabilities.apple_family else _FAR
+        self._step = device.constant_alignment
         self._own = frozenset(own)
-        self._cells: dict[Any, int] = {}
+        self._cells: dict[bytes, Cell] = {}
         self._data = bytearray()
         self._places: dict[str, list[tuple[int, Binding]]] = {name: [] for name in self._own}
-        self._addresses: list[int] = []
         self._buffers: list[MlxBuffer] = []
         self.changed = True
         """Whether the values are other than those that were sent last."""
@@ -80,30 +77,21 @@ class Arena:
 
     # Placing
 
-    def number(self, node: CapturedDispatch, slot: int, data: bytes) -> int:
-        """The offset of an inline number."""
+    def number(self, node: Dispatch, slot: int, data: bytes) -> Cell:
+        """The cell of an inline number."""
         binding = node.pipeline.buffers[slot]
         if binding is None or binding.name not in self._own:
             if data not in self._cells:
-                self._cells[data] = self._add(data)
+                self._cells[data] = Cell(ARENA, self._add(data), data)
             return self._cells[data]
-        offset = self._add(data)
-        self._places[binding.name].append((offset, binding))
-        return offset
+        cell = Cell(ARENA, self._add(data), data)
+        self._places[binding.name].append((cell.offset, binding))
+        return cell
 
-    def can_be_set(self, node: CapturedDispatch, slot: int) -> bool:
+    def can_be_set(self, node: Dispatch, slot: int) -> bool:
         """Whether the number at `slot` was named, so that it has a cell of its own."""
         binding = node.pipeline.buffers[slot]
         return binding is not None and binding.name in self._own
-
-    def table(self, addresses: Iterable[int | None]) -> int:
-        """The offset of a row of addresses; None is filled in by `point`."""
-        return self._add(b"".join((each or 0).to_bytes(8, "little") for each in addresses))
-
-    def point(self, cell: int, offset: int) -> None:
-        """Puts the address of the number at `offset` into a cell."""
-        self._data[cell : cell + 8] = offset.to_bytes(8, "little")
-        self._addresses.append(cell // 8)
 
     def _add(self, data: bytes) -> int:
         offset = -(-len(self._data) // self._step) * self._step
@@ -130,9 +118,9 @@ class Arena:
         dtype = scalar.dtype
         return Scalars(self, dtype, np.array([offset for offset, _ in places]))
 
-    def number_at(self, offset: int, like: Any) -> bytes:
-        """The present value of a number, as many bytes as `like` has."""
-        return self.values[offset : offset + len(like)].tobytes()
+    def number_at(self, cell: Any) -> bytes:
+        """The present value of a number."""
+        return self.values[cell.offset : cell.offset + len(cell.data)].tobytes()
 
     def take_over(self, earlier: Arena) -> None:
         """The numbers that were set in another arena of the same dispatches."""
@@ -143,7 +131,7 @@ class Arena:
     def become(self, later: Arena) -> None:
         """Takes on the contents of another arena of the same dispatches, so that `Scalars` of this one stay good."""
         self.values[:] = later.values
-        self._addresses, self._buffers, self.changed = later._addresses, later._buffers, later.changed
+        self._buffers, self.changed = later._buffers, later.changed
 
     def current(self, wanted: MlxBuffer | None = None) -> MlxBuffer:
         """A buffer with the present values; none that an earlier replay may still read in another state.
@@ -155,8 +143,6 @@ class Arena:
         chosen = self._reusable(wanted) or self._device.empty(len(self.values), DType.U8, label="scalars")
         self._buffers = [chosen, *(each for each in self._buffers if each is not chosen)]
         chosen.copy_from(self.values)
-        if self._addresses:
-            chosen.view(DType.U64).numpy()[self._addresses] += np.uint64(chosen.mtl.gpuAddress())
         self.changed = False
         return chosen
 

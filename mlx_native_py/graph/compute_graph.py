@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import settings
-from ..encoder import CapturedDispatch, CapturedNode, CommandEncoder, Ticket
+from ..encoder import CapturedNode, CommandEncoder, DeviceContext, Dispatch, Recorder, Ticket
+from ..encoder.session import EncoderSession
 from ..errors import EncoderStateError, InvalidArgument
 from ..memory.allocation import Allocation
 from ..memory.buffer import MlxBuffer
 from .fuse import fused
 from .memory import shared_memory, without_dead_stores
-from .moves import Moves, check_apart
-from .order import Step, ends_fenced, is_annotated, placed, reordered
+from .order import ends_fenced, reordered
+from .picture import as_dot, as_svg, as_text
+from .plan import Plan
+from .recording import Recording
+from .remap import rebound
+from .saved import load, save
 
-if TYPE_CHECKING:
-    from ..device import MlxDevice
-    from .plan import Plan
-    from .prepared_ops import PreparedOps
-
-__all__ = ["ComputeGraph", "capture", "check_binding", "counted"]
+__all__ = ["ComputeGraph", "capture"]
 
 DUAL_SHARE = 10  # the first command buffer takes a tenth of the dispatches,
 DUAL_LEAST = 64  # and at least this many
 
 
-class ComputeGraph:
+class ComputeGraph(Recording):
     """Dispatches and barriers in order, over buffers of one device; `device.capture()` records one.
 
     Every pass (`fuse`, `reorder`, `drop_dead_stores`, `share_memory`) gives a new graph and leaves this one as it is;
@@ -46,75 +46,29 @@ class ComputeGraph:
 
     def __init__(
         self,
-        device: MlxDevice,
+        device: DeviceContext,
         nodes: Iterable[CapturedNode] = (),
         *,
         names: Mapping[str, MlxBuffer] | None = None,
         temporaries: Iterable[Allocation] = (),
         changes: Mapping[str, int] | None = None,
     ) -> None:
-        self.device = device
-        self._nodes = tuple(nodes)
-        self.names = dict(names or {})
-        """Buffers that can be bound anew, or are results, by name."""
-        self._temporaries = tuple(temporaries)
-        self.changes = dict(changes or {})
-        self._encoder: CommandEncoder | None = None
-        self._steps: list[Step] | None = None
+        super().__init__(device, nodes, names=names, temporaries=temporaries, changes=changes)
+        self._recorder: Recorder | None = None
 
     @classmethod
-    def from_nodes(cls, device: MlxDevice, nodes: Iterable[CapturedNode]) -> ComputeGraph:
+    def from_nodes(cls, device: DeviceContext, nodes: Iterable[CapturedNode]) -> ComputeGraph:
         """A graph of what `take_capture()` gave."""
         return cls(device, nodes)
-
-    # What it is
-
-    @property
-    def nodes(self) -> tuple[CapturedNode, ...]:
-        return self._nodes
-
-    @property
-    def dispatches(self) -> list[CapturedDispatch]:
-        return [node for node in self._nodes if isinstance(node, CapturedDispatch)]
-
-    @property
-    def steps(self) -> list[Step]:
-        """The dispatches with the barriers that they need."""
-        if self._steps is None:
-            self._steps = list(placed(self._nodes))
-        return self._steps
-
-    def __len__(self) -> int:
-        return len(self._nodes)
-
-    def dispatch_count(self) -> int:
-        return len(self.dispatches)
-
-    def barrier_count(self) -> int:
-        """How many barriers its dispatches need in this order, those placed by hand among them."""
-        return sum(step.barrier for step in self.steps[1:])
-
-    def unannotated_dispatch_count(self) -> int:
-        """How many dispatches do not say what they write; nothing moves past them."""
-        return sum(not is_annotated(node) for node in self.dispatches)
-
-    @property
-    def temporaries(self) -> tuple[Allocation, ...]:
-        """Memory that the capture made and that has no name: what is in it after a run is nobody's business."""
-        named = {buffer.allocation for buffer in self.names.values()}
-        return tuple(each for each in self._temporaries if each not in named)
-
-    def __repr__(self) -> str:
-        return f"<ComputeGraph of {counted(self.dispatch_count(), self.barrier_count())}>"
 
     # Recording
 
     @property
-    def encoder(self) -> CommandEncoder:
+    def encoder(self) -> Recorder:
         """What records, inside `with device.capture() as g:`."""
-        if self._encoder is None:
+        if self._recorder is None:
             raise EncoderStateError("the capture is over; a graph records inside `with device.capture() as g:`")
-        return self._encoder
+        return self._recorder
 
     def keep(self, **names: MlxBuffer) -> None:
         """Names buffers: results, so that no pass takes them for temporaries, or inputs, to be bound anew later."""
@@ -167,14 +121,7 @@ class ComputeGraph:
         >>> other.numpy()
         array([0., 1., 2., 3.], dtype=float32)
         """
-        for name, new in names.items():
-            check_binding(self.names, name, new)
-        moves = Moves((self.names[name], new) for name, new in names.items())
-        nodes = [moves.node(node) for node in self._nodes]
-        if any(self.changes.values()):
-            check_apart(self._nodes, nodes)
-        kept = {name: names.get(name, moves.buffer(buffer)) for name, buffer in self.names.items()}
-        return ComputeGraph(self.device, nodes, names=kept, temporaries=self._temporaries, changes=self.changes)
+        return rebound(self, names)
 
     def _changed(self, what: str, nodes: Sequence[CapturedNode], count: int) -> ComputeGraph:
         changes = {**self.changes, what: self.changes.get(what, 0) + count}
@@ -193,7 +140,7 @@ class ComputeGraph:
         """Encodes the nodes as they are, with what barriers the encoder finds; answers how many were placed by hand."""
         by_hand = 0
         for node in self._nodes:
-            if isinstance(node, CapturedDispatch):
+            if isinstance(node, Dispatch):
                 enc.replay_dispatch(node)
             else:
                 enc.memory_barrier()
@@ -221,14 +168,14 @@ class ComputeGraph:
             return self._commit_stages(parts)
         tickets = []
         for first, last in parts:
-            enc = self.device.command_encoder()
+            enc = CommandEncoder(self.device)
             self.encode_with_barriers(enc, first=first, last=last)
             tickets.append(enc.commit())
         return tickets
 
     def _commit_stages(self, parts: list[tuple[int, int]]) -> list[Ticket]:
         """The same through an encoder session: each command buffer begins behind the fence of the one before."""
-        session, tickets = self.device.encoder_session(), []
+        session, tickets = EncoderSession(self.device), []
         for first, last in parts:
             session.reset_for_next_stage()
             self.encode_with_barriers(session.encoder(), first=first, last=last)
@@ -237,39 +184,25 @@ class ComputeGraph:
 
     def plan(self, **options: Any) -> Plan:
         """Made ready to be replayed many times; see `Plan`."""
-        from .plan import Plan
-
         return Plan(self, **options)
-
-    def prepare(self, **options: Any) -> PreparedOps:
-        """Its dispatches, ready to be encoded in any order; see `PreparedOps`."""
-        from .prepared_ops import PreparedOps
-
-        return PreparedOps(self, **options)
 
     def run(self) -> None:
         """Encodes, commits and waits."""
-        with self.device.command_encoder() as enc:
+        with CommandEncoder(self.device) as enc:
             self.encode_with_barriers(enc)
 
     # Showing and keeping
 
     def text(self) -> str:
         """One line for each dispatch and barrier."""
-        from .picture import as_text
-
         return as_text(self)
 
     def dot(self) -> str:
         """The graph for Graphviz: dispatches, the buffers between them, barriers as groups."""
-        from .picture import as_dot
-
         return as_dot(self)
 
     def svg(self) -> str:
         """A picture: dispatches in rows, a red line for each barrier, an arrow for each buffer."""
-        from .picture import as_svg
-
         return as_svg(self)
 
     def _repr_svg_(self) -> str:
@@ -277,30 +210,13 @@ class ComputeGraph:
 
     def save(self, path: Path | str) -> None:
         """Writes the graph to a file; see `docs/graphs.md` for what is in it."""
-        from .saved import save
-
         save(self, Path(path))
 
     @classmethod
-    def load(cls, path: Path | str, device: MlxDevice) -> ComputeGraph:
+    def load(cls, path: Path | str, device: DeviceContext) -> ComputeGraph:
         """Reads a graph that `save` wrote; its kernels must be known to `device.kernels`."""
-        from .saved import load
-
-        return load(Path(path), device)
-
-
-def counted(dispatches: int, barriers: int) -> str:
-    """In words."""
-    return f"{dispatches} dispatch{'es' * (dispatches != 1)}, {barriers} barrier{'s' * (barriers != 1)}"
-
-
-def check_binding(names: Mapping[str, MlxBuffer], name: str, new: MlxBuffer) -> None:
-    """Raises unless `new` can stand in for the buffer called `name`."""
-    if name not in names:
-        raise InvalidArgument(f"no buffer is called {name!r}; there are: {', '.join(sorted(names)) or 'none'}")
-    old = names[name]
-    if not isinstance(new, MlxBuffer) or (new.dtype, new.shape) != (old.dtype, old.shape):
-        raise InvalidArgument(f"{name} is {new!r}, expected {old.dtype}{list(old.shape)}")
+        nodes, names, fresh = load(Path(path), device)
+        return cls(device, nodes, names=names, temporaries=fresh)
 
 
 def _chunks(count: int, chunks: int | None) -> list[tuple[int, int]]:
@@ -314,17 +230,14 @@ def _chunks(count: int, chunks: int | None) -> list[tuple[int, int]]:
 
 
 @contextmanager
-def capture(device: MlxDevice, **names: MlxBuffer) -> Iterator[ComputeGraph]:
+def capture(device: DeviceContext, **names: MlxBuffer) -> Iterator[ComputeGraph]:
     """What `device.capture()` does: dispatches on the graph's encoder are recorded, not run."""
     graph = ComputeGraph(device)
     graph.keep(**names)
-    enc = device.command_encoder()
+    recorder = graph._recorder = Recorder(device)
     try:
-        enc.start_capture()
-        graph._encoder = enc
         yield graph
-        graph._nodes, graph._steps = tuple(enc.take_capture() or ()), None
-        graph._temporaries = tuple(dict.fromkeys(buffer.allocation for buffer in enc.temporaries))
+        graph._nodes, graph._steps = tuple(recorder.nodes), None
+        graph._temporaries = tuple(dict.fromkeys(buffer.allocation for buffer in recorder.temporaries))
     finally:
-        graph._encoder = None
-        enc.discard()
+        graph._recorder = None

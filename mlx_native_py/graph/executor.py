@@ -10,8 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from .. import counters
-from ..device import MlxDevice
-from ..encoder import CommandEncoder, Ticket
+from ..encoder import CommandEncoder, DeviceContext, Recorder, Ticket
 from ..errors import EncoderStateError, InvalidArgument
 from ..hazards.ranges import HasSpan
 from ..hazards.tracker import MemRanges
@@ -82,7 +81,7 @@ class GraphExecutor:
     array([1., 3., 5., 7.], dtype=float32)
     """
 
-    def __init__(self, device: MlxDevice) -> None:
+    def __init__(self, device: DeviceContext) -> None:
         self.device = device
 
     def begin(self) -> GraphSession:
@@ -107,12 +106,11 @@ class GraphSession:
     1
     """
 
-    def __init__(self, device: MlxDevice, *, recording: bool) -> None:
+    def __init__(self, device: DeviceContext, *, recording: bool) -> None:
         self.device = device
-        self.recording = recording
-        # A trace holds the command buffers that are made after it has begun.
         self._trace = MetalCapture.from_env(device)
-        self.encoder: CommandEncoder = device.command_encoder()
+        self.encoder: CommandEncoder | Recorder = Recorder(device) if recording else CommandEncoder(device)
+        """What ops encode on."""
         self.barrier_count = 0
         """Barriers placed by this session's own methods."""
         self._tracker = MemRanges()
@@ -121,8 +119,11 @@ class GraphSession:
         self._statistics = GroupStatistics()
         self._finished = False
         self._started = time.perf_counter()
-        if recording:
-            self.encoder.start_capture()
+
+    @property
+    def recording(self) -> bool:
+        """Whether dispatches are recorded, and encoded by `finish`."""
+        return isinstance(self.encoder, Recorder)
 
     # Barriers by hand
 
@@ -186,47 +187,43 @@ class GraphSession:
         `chunks` is the number of command buffers; None is a small one, so that the GPU starts early, and the rest.
         `keep` names results, which lets dead stores be dropped and temporaries share memory.
         """
-        graph, outcome = self._taken(fuse, reorder, keep or {})
-        barriers = self.encoder.tally.barriers
-        if graph is None:
-            tickets = [self.encoder.commit()]
-            barriers = self.encoder.tally.barriers
-        elif chunks == 1:
-            graph.encode_with_barriers(self.encoder)
-            tickets = [self.encoder.commit()]
-            barriers = self.encoder.tally.barriers
-        else:
-            self.encoder.discard()
-            tickets = graph.commit_chunks(chunks)
-            barriers = graph.barrier_count()
-        return self._waited(tickets, barriers, outcome)
+        self._finish("finish", recorded_only=fuse or reorder or bool(keep))
+        if isinstance(self.encoder, CommandEncoder):
+            ticket = self.encoder.commit()
+            return self._waited([ticket], self.encoder.tally.barriers, {})
+        graph = self._recorded(self.encoder, keep or {})
+        graph = graph.fuse() if fuse else graph
+        graph = graph.reorder() if reorder else graph
+        graph = graph.drop_dead_stores().share_memory() if keep else graph
+        if chunks != 1:
+            return self._waited(graph.commit_chunks(chunks), graph.barrier_count(), graph.changes)
+        enc = CommandEncoder(self.device)
+        graph.encode_with_barriers(enc)
+        return self._waited([enc.commit()], enc.tally.barriers, graph.changes)
 
     def commit(self) -> Ticket:
         """Encodes what was recorded and commits without waiting."""
-        graph, _ = self._taken(False, False, {})
-        if graph is not None:
-            graph.encode_with_barriers(self.encoder)
-        ticket = self.encoder.commit()
+        self._finish("commit", recorded_only=False)
+        if isinstance(self.encoder, CommandEncoder):
+            ticket = self.encoder.commit()
+        else:
+            enc = CommandEncoder(self.device)
+            self._recorded(self.encoder, {}).encode_with_barriers(enc)
+            ticket = enc.commit()
         self._end_trace()
         return ticket
 
-    def _taken(
-        self, fuse: bool, reorder: bool, keep: dict[str, MlxBuffer]
-    ) -> tuple[ComputeGraph | None, dict[str, int]]:
-        self._require_open("finish")
-        if not self.recording and (fuse or reorder or keep):
+    def _finish(self, call: str, *, recorded_only: bool) -> None:
+        self._require_open(call)
+        if recorded_only and not self.recording:
             raise InvalidArgument("only a recorded session can be optimised; begin it with begin_recorded()")
         self._finished = True
         self._statistics.close(self._in_group)
         self._in_group = 0
-        if not self.recording:
-            return None, {}
-        memory = dict.fromkeys(buffer.allocation for buffer in self.encoder.temporaries)
-        graph = ComputeGraph(self.device, self.encoder.take_capture() or (), names=keep, temporaries=memory)
-        graph = graph.fuse() if fuse else graph
-        graph = graph.reorder() if reorder else graph
-        graph = graph.drop_dead_stores().share_memory() if keep else graph
-        return graph, graph.changes
+
+    def _recorded(self, recorder: Recorder, keep: dict[str, MlxBuffer]) -> ComputeGraph:
+        memory = dict.fromkeys(buffer.allocation for buffer in recorder.temporaries)
+        return ComputeGraph(self.device, recorder.nodes, names=keep, temporaries=memory)
 
     def _waited(self, tickets: list[Ticket], barriers: int, changes: dict[str, int]) -> Outcome:
         encoded = time.perf_counter()
@@ -258,7 +255,8 @@ class GraphSession:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if error is not None:
             self._finished = True
-            self.encoder.discard()
+            if isinstance(self.encoder, CommandEncoder):
+                self.encoder.discard()
             self._end_trace()
         elif not self._finished:
             self.finish()

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .. import counters
-from ..encoder import CapturedDispatch, CapturedNode, CommandEncoder
+from ..counters import Tally
+from ..encoder import CapturedNode, DeviceContext, Dispatch, Encoder, Recorder
 from ..errors import InvalidArgument
 from ..hazards.ranges import BufferRange, Span
 from ..hazards.tracker import MemRanges
@@ -21,16 +21,13 @@ from ..pipelines.pipeline import Pipeline
 from ..pipelines.sources import kernel_families, kernel_source
 from .order import is_annotated
 
-if TYPE_CHECKING:
-    from ..device import MlxDevice
-
 __all__ = ["Arguments", "fused", "fusion"]
 
 LOOK_AHEAD = 64
 
 Arguments = dict[str, Any]
 """A dispatch's arguments by the names that its kernel gives them: buffers and numbers."""
-Rule = Callable[[CommandEncoder, Arguments, Arguments, MlxBuffer], bool]
+Rule = Callable[[Encoder, Arguments, Arguments, MlxBuffer], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,57 +59,43 @@ def fusion(first: str, second: str, *, writes_between: bool = False, shipped: bo
 
 
 def fused(
-    nodes: Sequence[CapturedNode], temporaries: Collection[Allocation], device: MlxDevice
+    nodes: Sequence[CapturedNode], temporaries: Collection[Allocation], device: DeviceContext
 ) -> tuple[list[CapturedNode], int]:
     """The nodes with every pair replaced that a rule knows, and how many pairs that were."""
     found = list(nodes)
     count = at = 0
     hidden = {each.memory for each in temporaries if not each.memory.aliases}
-    with _Recorder(device) as recorder:
-        while at < len(found):
-            match = _match(found, at, hidden, recorder)
-            if match is None:
-                at += 1
-                continue
-            second, replacement = match
-            found[second] = replacement
-            del found[at]
-            count += 1
-            # The new dispatch may itself be the second of a pair that begins earlier.
-            at = max(0, at - LOOK_AHEAD)
+    rules = _Rules(device)
+    while at < len(found):
+        match = _match(found, at, hidden, rules)
+        if match is None:
+            at += 1
+            continue
+        second, replacement = match
+        found[second] = replacement
+        del found[at]
+        count += 1
+        # The new dispatch may itself be the second of a pair that begins earlier.
+        at = max(0, at - LOOK_AHEAD)
     return found, count
 
 
-class _Recorder:
-    """An encoder on which rules encode; `take` gives the single dispatch that one of them made.
+class _Rules:
+    """Tries rules; nothing of that counts, since the dispatches that are replaced were counted when recorded."""
 
-    Nothing of this counts: the dispatches that are replaced were counted when they were captured.
-    """
-
-    def __init__(self, device: MlxDevice) -> None:
-        self._enc = device.command_encoder()
-        counters.add(cmd_bufs=-1)
+    def __init__(self, device: DeviceContext) -> None:
+        self._device = device
         self._sources = {kernel_source(family) for family in kernel_families()}
 
-    def __enter__(self) -> _Recorder:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._enc.discard()
-
-    def take(self, rule: Rule, first: Arguments, second: Arguments, between: MlxBuffer) -> CapturedDispatch | None:
-        self._enc.start_capture()
-        before = self._enc.tally.dispatches
+    def apply(self, rule: Rule, first: Arguments, second: Arguments, between: MlxBuffer) -> Dispatch | None:
+        """The single dispatch that the rule makes of two, if it does."""
+        recorder = Recorder(self._device, Tally())
         try:
-            done = rule(self._enc, first, second, between)
+            done = rule(recorder, first, second, between)
         except InvalidArgument:
             done = False
-        finally:
-            nodes = self._enc.take_capture() or []
-            counters.add(dispatches=before - self._enc.tally.dispatches)
-        if not done or len(nodes) != 1:
-            return None
-        return nodes[0] if isinstance(nodes[0], CapturedDispatch) else None
+        node = recorder.nodes[0] if done and len(recorder.nodes) == 1 else None
+        return node if isinstance(node, Dispatch) else None
 
     def serves(self, rule: _Fusion, first: Pipeline, second: Pipeline) -> bool:
         """Whether the rule is about these very kernels."""
@@ -120,11 +103,9 @@ class _Recorder:
         return ours and (first.name, second.name) == (rule.first, rule.second)
 
 
-def _match(
-    nodes: list[CapturedNode], at: int, hidden: Collection[Any], recorder: _Recorder
-) -> tuple[int, CapturedDispatch] | None:
+def _match(nodes: list[CapturedNode], at: int, hidden: Collection[Any], tried: _Rules) -> tuple[int, Dispatch] | None:
     first = nodes[at]
-    if not isinstance(first, CapturedDispatch):
+    if not isinstance(first, Dispatch):
         return None
     rules = [rule for rule in _RULES if first.pipeline.name == rule.first]
     if not rules or len(first.writes) != 1:
@@ -133,13 +114,13 @@ def _match(
     if second is None or not _clear(nodes, at, second):
         return None
     other = nodes[second]
-    assert isinstance(other, CapturedDispatch)
+    assert isinstance(other, Dispatch)
     own = first.writes[0].allocation in hidden and not _read_later(nodes, second, first.writes[0])
     between = _buffer_at(first, first.writes[0])
     for rule in rules:
-        known = recorder.serves(rule, first.pipeline, other.pipeline)
+        known = tried.serves(rule, first.pipeline, other.pipeline)
         if between is not None and known and (own or rule.writes_between):
-            made = recorder.take(rule.rule, _arguments(first), _arguments(other), between)
+            made = tried.apply(rule.rule, _arguments(first), _arguments(other), between)
             if made is not None:
                 return second, made
     return None
@@ -151,9 +132,9 @@ def _next_reader(nodes: list[CapturedNode], at: int, span: Span) -> int | None:
     tracker.record([], [span])
     for index in range(at + 1, min(at + LOOK_AHEAD, len(nodes))):
         node = nodes[index]
-        if not isinstance(node, CapturedDispatch) or not is_annotated(node):
+        if not isinstance(node, Dispatch) or not is_annotated(node):
             return None
-        reads, writes = [each.span for each in node.reads], [each.span for each in node.writes]
+        reads, writes = node.spans
         if tracker.find(reads, writes) is not None:
             return index if span in reads and tracker.find([], writes) is None else None
     return None
@@ -162,10 +143,10 @@ def _next_reader(nodes: list[CapturedNode], at: int, span: Span) -> int | None:
 def _clear(nodes: list[CapturedNode], at: int, second: int) -> bool:
     """Whether the first may as well run where the second does, and read while the second writes."""
     first = nodes[at]
-    assert isinstance(first, CapturedDispatch)
+    assert isinstance(first, Dispatch)
     needed = MemRanges()
     needed.record([each.span for each in first.reads], [])
-    later = [node for node in nodes[at + 1 : second + 1] if isinstance(node, CapturedDispatch)]
+    later = [node for node in nodes[at + 1 : second + 1] if isinstance(node, Dispatch)]
     return all(needed.find([], [each.span for each in node.writes]) is None for node in later)
 
 
@@ -174,7 +155,7 @@ def _read_later(nodes: list[CapturedNode], second: int, written: BufferRange) ->
     tracker = MemRanges()
     tracker.record([], [written.span])
     for node in nodes[second + 1 :]:
-        if isinstance(node, CapturedDispatch):
+        if isinstance(node, Dispatch):
             if not is_annotated(node) or tracker.find([each.span for each in node.reads], []) is not None:
                 return True
             if written.span in [each.span for each in node.writes]:
@@ -182,12 +163,12 @@ def _read_later(nodes: list[CapturedNode], second: int, written: BufferRange) ->
     return False
 
 
-def _buffer_at(node: CapturedDispatch, given: BufferRange) -> MlxBuffer | None:
+def _buffer_at(node: Dispatch, given: BufferRange) -> MlxBuffer | None:
     bound = [each.value for each in node.bindings if isinstance(each.value, MlxBuffer)]
     return next((buffer for buffer in bound if buffer.span == given.span), None)
 
 
-def _arguments(node: CapturedDispatch) -> Arguments:
+def _arguments(node: Dispatch) -> Arguments:
     found: Arguments = {}
     for each in node.bindings:
         binding = node.pipeline.buffers[each.slot]

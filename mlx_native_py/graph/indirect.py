@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..dtypes import DType
+from ..encoder import DeviceContext, Dispatch
 from ..errors import MlxError
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import BUFFER_SLOTS
-from .prepared import Prepared, allocations, declare
-
-if TYPE_CHECKING:
-    from ..device import MlxDevice
+from .arena import ARENA
+from .planned import Planned
 
 __all__ = ["Indirect", "indirect"]
 
@@ -23,14 +22,17 @@ _OFFSETS = 1 << 32
 class Indirect:
     """An encoded MTLIndirectCommandBuffer and what has to be said each time before it runs."""
 
-    def __init__(self, device: MlxDevice, mtl: Any, sequence: Sequence[Prepared], arena: MlxBuffer) -> None:
-        self._device = device
+    def __init__(
+        self, device: DeviceContext, mtl: Any, sequence: Sequence[Planned], arena: MlxBuffer, resources: Sequence[Any]
+    ) -> None:
+        metal = device.backend.Metal
         self._mtl = mtl
+        # Metal cannot see what commands reach, and orders passes by what it is told.
+        self._resources = (*resources, arena.mtl)
+        self._usage = metal.MTLResourceUsageRead | metal.MTLResourceUsageWrite
         self._range = (0, len(sequence))
         self.arena = arena
         """The only one that the commands know."""
-        reached = allocations(each.step.node for each in sequence)
-        self._resources = (*(each.mtl for each in reached), arena.mtl)
         self._help = None if device.capabilities.indirect_pipelines_stay_resident else _Help(device, sequence)
 
     @property
@@ -42,7 +44,7 @@ class Indirect:
 
     def send(self, enc: Any) -> None:
         """Runs the commands on an MTLComputeCommandEncoder."""
-        declare(self._device, enc, self._resources)
+        enc.useResources_count_usage_(self._resources, len(self._resources), self._usage)
         if self._help is not None:
             self._help.send(enc)
         enc.executeCommandsInBuffer_withRange_(self._mtl, self._range)
@@ -55,8 +57,8 @@ class _Help:
     validation, as is one with nothing bound.
     """
 
-    def __init__(self, device: MlxDevice, sequence: Sequence[Prepared]) -> None:
-        first = {each.pipeline: each.step.node.launch for each in reversed(sequence)}
+    def __init__(self, device: DeviceContext, sequence: Sequence[Planned]) -> None:
+        first = {each.dispatch.pipeline: each.dispatch.launch for each in reversed(sequence)}
         self._launches = [(device.kernels.indirect(pipeline).mtl, launch) for pipeline, launch in first.items()]
         bindings = [binding for pipeline in first for binding in pipeline.buffers if binding is not None]
         words = max([3, *(-(-binding.size // 4) for binding in bindings)])
@@ -80,16 +82,19 @@ class _Help:
             )
 
 
-def indirect(device: MlxDevice, sequence: Sequence[Prepared], arena: MlxBuffer) -> Indirect | str:
+def indirect(
+    device: DeviceContext, sequence: Sequence[Planned], arena: MlxBuffer, resources: Sequence[Any]
+) -> Indirect | str:
     """The commands of a prepared sequence, or why the device cannot have them."""
     if not sequence:
         return "there is nothing to run"
     if not device.capabilities.indirect_command_buffers:
         return f"{device.name} has no indirect command buffers that work"
-    if far := next((node for node in (each.step.node for each in sequence) if _reaches_far(node)), None):
+    if far := next((each.dispatch for each in sequence if _reaches_far(each.dispatch)), None):
         return f"kernel {far.pipeline.label!r} has a buffer at an offset of 2**32 bytes or more"
     try:
-        pipelines = {each.pipeline: device.kernels.indirect(each.pipeline).mtl for each in sequence}
+        used = dict.fromkeys(each.dispatch.pipeline for each in sequence)
+        pipelines = {pipeline: device.kernels.indirect(pipeline).mtl for pipeline in used}
     except MlxError as reason:
         return str(reason)
     with device.backend.autorelease_pool():
@@ -97,15 +102,15 @@ def indirect(device: MlxDevice, sequence: Sequence[Prepared], arena: MlxBuffer) 
         if mtl is None:
             return f"{device.name} gives no indirect command buffer"
         for index, each in enumerate(sequence):
-            _encode(mtl.indirectComputeCommandAtIndex_(index), each, pipelines[each.pipeline], arena)
-    return Indirect(device, mtl, sequence, arena)
+            _encode(mtl.indirectComputeCommandAtIndex_(index), each, pipelines[each.dispatch.pipeline], arena)
+    return Indirect(device, mtl, sequence, arena, resources)
 
 
-def _reaches_far(node: Any) -> bool:
-    return any(isinstance(each.value, MlxBuffer) and each.value.offset >= _OFFSETS for each in node.bindings)
+def _reaches_far(dispatch: Dispatch) -> bool:
+    return any(isinstance(value, MlxBuffer) and value.offset >= _OFFSETS for value in dispatch.values)
 
 
-def _new(device: MlxDevice, count: int) -> Any:
+def _new(device: DeviceContext, count: int) -> Any:
     metal = device.backend.Metal
     descriptor = metal.MTLIndirectCommandBufferDescriptor.alloc().init()
     kinds = metal.MTLIndirectCommandTypeConcurrentDispatch | metal.MTLIndirectCommandTypeConcurrentDispatchThreads
@@ -118,17 +123,19 @@ def _new(device: MlxDevice, count: int) -> Any:
     return device.mtl.newIndirectCommandBufferWithDescriptor_maxCommandCount_options_(descriptor, count, 0)
 
 
-def _encode(command: Any, each: Prepared, pipeline: Any, arena: MlxBuffer) -> None:
+def _encode(command: Any, each: Planned, pipeline: Any, arena: MlxBuffer) -> None:
     """One command; it brings all of its bindings along."""
-    node = each.step.node
+    launch = each.dispatch.launch
     command.setComputePipelineState_(pipeline)
-    for mtl, offset, slot in each.bound:
-        command.setKernelBuffer_offset_atIndex_(arena.mtl if mtl is None else mtl, offset, slot)
-    for index, length in node.launch.shared:
+    for slot, value in enumerate(each.dispatch.values):
+        if value is not None:
+            mtl = arena.mtl if value.mtl is ARENA else value.mtl  # type: ignore[union-attr]
+            command.setKernelBuffer_offset_atIndex_(mtl, value.offset, slot)  # type: ignore[union-attr]
+    for index, length in launch.shared:
         command.setThreadgroupMemoryLength_atIndex_(length, index)
     if each.step.barrier:
         command.setBarrier()
-    if node.launch.by_threads:
-        command.concurrentDispatchThreads_threadsPerThreadgroup_(node.launch.grid, node.launch.group)
+    if launch.by_threads:
+        command.concurrentDispatchThreads_threadsPerThreadgroup_(launch.grid, launch.group)
     else:
-        command.concurrentDispatchThreadgroups_threadsPerThreadgroup_(node.launch.grid, node.launch.group)
+        command.concurrentDispatchThreadgroups_threadsPerThreadgroup_(launch.grid, launch.group)

@@ -27,19 +27,22 @@ class _Claim:
 class Lease:
     """Keeps memory from being lent to others while it lives, and until the replays that it was told of are done."""
 
-    __slots__ = ("_allocations", "_claim", "__weakref__")
+    __slots__ = ("_allocations", "_claim", "_releases", "__weakref__")
 
     def __init__(self, allocations: Iterable[Allocation]) -> None:
         self._allocations = tuple(allocations)
         self._claim = _Claim(self)
+        self._releases = Allocation.releases
         for each in self._allocations:
             each.hold(self._claim)
 
     def use(self, ticket: Ticket) -> None:
         """A replay in this command buffer uses the memory; refuses where some of it went back to its pool."""
-        for each in self._allocations:
-            if each.released:
+        if self._releases != Allocation.releases:
+            releases = Allocation.releases
+            for each in self._allocations:
                 each.require_live()
-        ticket.keep.update(self._allocations)
+            self._releases = releases
+        ticket.keep.add(self)
         claim = self._claim
         claim.tickets = [*(each for each in claim.tickets if not each.is_closed), ticket]

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ..device import MlxDevice
 from ..dtypes import DType
-from ..encoder import CapturedDispatch, CapturedNode
+from ..encoder import CapturedNode, DeviceContext, Dispatch
+from ..hazards.intervals import IntervalSet
 from ..hazards.ranges import Memory, Span
-from ..hazards.spans import Spans
 from ..memory.allocation import Allocation
 from ..memory.buffer import MlxBuffer
-from .moves import Moves
 from .order import is_annotated, placed
+from .remap import BufferRemap
 
 __all__ = ["shared_memory", "without_dead_stores"]
 
@@ -27,21 +26,21 @@ def without_dead_stores(nodes: Sequence[CapturedNode], temporaries: Collection[A
     say what it writes may read anything, so everything before it stays.
     """
     hidden = {each.memory for each in temporaries if not each.memory.aliases}
-    wanted: dict[Memory, Spans] = {}
+    wanted: dict[Memory, IntervalSet] = {}
     kept: list[CapturedNode] = []
     for node in reversed(nodes):
-        if isinstance(node, CapturedDispatch):
+        if isinstance(node, Dispatch):
             if not is_annotated(node):
                 hidden = set()
             elif all(_unwanted(each.span, hidden, wanted) for each in node.writes):
                 continue
             for memory, start, end in (each.span for each in node.reads):
-                wanted.setdefault(memory, Spans()).add(start, end)
+                wanted.setdefault(memory, IntervalSet()).add(start, end)
         kept.append(node)
     return kept[::-1]
 
 
-def _unwanted(span: Span, hidden: Collection[Memory], wanted: dict[Memory, Spans]) -> bool:
+def _unwanted(span: Span, hidden: Collection[Memory], wanted: dict[Memory, IntervalSet]) -> bool:
     memory, start, end = span
     return memory in hidden and not (memory in wanted and wanted[memory].meets(start, end))
 
@@ -53,7 +52,7 @@ class _Life:
     allocation: Allocation
     first: int
     last: int
-    written: Spans
+    written: IntervalSet
     offset: int = -1
 
     @property
@@ -62,7 +61,7 @@ class _Life:
 
 
 def shared_memory(
-    nodes: Sequence[CapturedNode], temporaries: Collection[Allocation], device: MlxDevice
+    nodes: Sequence[CapturedNode], temporaries: Collection[Allocation], device: DeviceContext
 ) -> tuple[list[CapturedNode], int, Allocation | None]:
     """The nodes with their temporaries in new memory, the bytes that this saves, and that memory.
 
@@ -70,16 +69,18 @@ def shared_memory(
     what else lives there in the meantime. Tenants follow each other behind barriers that are there anyway. Nothing
     moves where a dispatch does not say what it writes, for it may touch any of them.
     """
-    if not all(is_annotated(node) for node in nodes if isinstance(node, CapturedDispatch)):
+    if not all(is_annotated(node) for node in nodes if isinstance(node, Dispatch)):
         return list(nodes), 0, None
     lives = _lives(nodes, temporaries)
     size = _place(lives)
     if size >= sum(life.allocation.nbytes for life in lives):
         return list(nodes), 0, None
     home = device.empty(size, DType.U8, label="t")
-    moves = Moves((_whole(life.allocation), home.slice_view(life.offset, life.allocation.nbytes)) for life in lives)
+    remap = BufferRemap(
+        (_whole(life.allocation), home.slice_view(life.offset, life.allocation.nbytes)) for life in lives
+    )
     saved = sum(life.allocation.nbytes for life in lives) - size
-    return [moves.node(node) for node in nodes], saved, home.allocation
+    return [remap.node(node) for node in nodes], saved, home.allocation
 
 
 def _whole(allocation: Allocation) -> MlxBuffer:
@@ -105,13 +106,13 @@ def _lives(nodes: Sequence[CapturedNode], temporaries: Collection[Allocation]) -
                 life.last = group
         for memory, start, end in (each.span for each in node.writes):
             if memory in hidden:
-                life = lives.setdefault(memory, _Life(hidden[memory], group, group, Spans()))
+                life = lives.setdefault(memory, _Life(hidden[memory], group, group, IntervalSet()))
                 life.written.add(start, end)
                 life.last = group
     return [life for memory, life in lives.items() if memory not in fixed and not memory.aliases]
 
 
-def _covers(written: Spans, start: int, end: int) -> bool:
+def _covers(written: IntervalSet, start: int, end: int) -> bool:
     return any(low <= start and end <= high for low, high in written)
 
 

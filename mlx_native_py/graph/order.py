@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..encoder import CapturedDispatch, CapturedNode
-from ..hazards.ranges import Conflict, Span
-from ..hazards.tracker import MemRanges
+from ..encoder import CapturedNode, Dispatch
+from ..hazards.ranges import Span
+from ..hazards.tracker import Conflict, MemRanges
 
-__all__ = ["Step", "ends_fenced", "is_annotated", "placed", "reordered", "spans"]
+__all__ = ["Step", "ends_fenced", "is_annotated", "placed", "reordered"]
 
 LOOK_AHEAD = 64
 """Dispatches that are looked at for one that can go first, the one that waits among them."""
@@ -23,12 +23,12 @@ LOOK_AHEAD = 64
 class Step:
     """A dispatch of a sequence with its barriers; `conflict` says why, and is None for one placed by hand."""
 
-    node: CapturedDispatch
+    node: Dispatch
     barrier: bool = False
     conflict: Conflict | None = None
 
 
-def is_annotated(node: CapturedDispatch) -> bool:
+def is_annotated(node: Dispatch) -> bool:
     """Whether its ranges can be complete: a dispatch that writes nothing would be for nothing."""
     return bool(node.writes)
 
@@ -36,12 +36,7 @@ def is_annotated(node: CapturedDispatch) -> bool:
 def ends_fenced(nodes: Sequence[CapturedNode]) -> bool:
     """Whether what follows has to wait for all of this: it ends with a barrier by hand, or with unknown ranges."""
     last = nodes[-1] if nodes else None
-    return last is not None and not (isinstance(last, CapturedDispatch) and is_annotated(last))
-
-
-def spans(node: CapturedDispatch) -> tuple[list[Span], list[Span]]:
-    """What a dispatch reads and what it writes."""
-    return [each.span for each in node.reads], [each.span for each in node.writes]
+    return last is not None and not (isinstance(last, Dispatch) and is_annotated(last))
 
 
 def placed(nodes: Iterable[CapturedNode]) -> Iterator[Step]:
@@ -52,13 +47,13 @@ def placed(nodes: Iterable[CapturedNode]) -> Iterator[Step]:
     tracker = MemRanges()
     by_hand = unknown = False
     for index, node in enumerate(nodes):
-        if not isinstance(node, CapturedDispatch):
+        if not isinstance(node, Dispatch):
             by_hand = True
             continue
         fence = by_hand or unknown or not is_annotated(node)
         if fence:
             tracker.reset()
-        conflict = tracker.track(*spans(node), index)
+        conflict = tracker.track(*node.spans, index)
         yield Step(node, barrier=fence or conflict is not None, conflict=conflict)
         by_hand, unknown = False, not is_annotated(node)
 
@@ -69,9 +64,9 @@ def reordered(nodes: Sequence[CapturedNode]) -> list[CapturedNode]:
     Whenever one has to wait, those behind it that neither wait nor depend on what they overtake go first.
     """
     found: list[CapturedNode] = []
-    stretch: list[CapturedDispatch] = []
+    stretch: list[Dispatch] = []
     for node in nodes:
-        if isinstance(node, CapturedDispatch) and is_annotated(node):
+        if isinstance(node, Dispatch) and is_annotated(node):
             stretch.append(node)
         else:
             found += [*_grouped(stretch), node]
@@ -79,9 +74,9 @@ def reordered(nodes: Sequence[CapturedNode]) -> list[CapturedNode]:
     return [*found, *_grouped(stretch)]
 
 
-def _grouped(nodes: list[CapturedDispatch]) -> Iterator[CapturedDispatch]:
+def _grouped(nodes: list[Dispatch]) -> Iterator[Dispatch]:
     group = MemRanges()
-    touched = [spans(node) for node in nodes]
+    touched = [node.spans for node in nodes]
     used = [False] * len(nodes)
     for first, node in enumerate(nodes):
         if used[first]:
@@ -97,7 +92,7 @@ def _grouped(nodes: list[CapturedDispatch]) -> Iterator[CapturedDispatch]:
 
 
 def _that_can_go_first(
-    nodes: list[CapturedDispatch],
+    nodes: list[Dispatch],
     touched: list[tuple[list[Span], list[Span]]],
     used: list[bool],
     first: int,

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 from ..hazards.ranges import BufferRange, Memory
 from .order import Step
-
-if TYPE_CHECKING:
-    from .compute_graph import ComputeGraph
+from .recording import Recording
 
 __all__ = ["as_dot", "as_svg", "as_text"]
 
@@ -25,7 +22,7 @@ text { font: 12px ui-monospace, monospace; fill: #222 } .small { font-size: 10px
 <path d="M0 0 L8 4 L0 8 z" fill="#4a6fa5"/></marker></defs>"""
 
 
-def as_text(graph: ComputeGraph) -> str:
+def as_text(graph: Recording) -> str:
     names = _names(graph)
     lines = [repr(graph)]
     for index, step in enumerate(graph.steps):
@@ -38,7 +35,7 @@ def as_text(graph: ComputeGraph) -> str:
     return "\n".join(lines)
 
 
-def as_dot(graph: ComputeGraph) -> str:
+def as_dot(graph: Recording) -> str:
     names, steps = _names(graph), graph.steps
     lines = ["digraph {", "  rankdir=TB; node [shape=box, fontname=monospace]; edge [fontname=monospace, fontsize=10];"]
     for row, group in enumerate(_groups(steps)):
@@ -51,7 +48,7 @@ def as_dot(graph: ComputeGraph) -> str:
     return "\n".join([*lines, "}"])
 
 
-def as_svg(graph: ComputeGraph) -> str:
+def as_svg(graph: Recording) -> str:
     names, steps = _names(graph), graph.steps
     groups = _groups(steps)
     place = {
@@ -149,7 +146,7 @@ def _reason(step: Step, names: dict[Memory, str]) -> str:
     return f"{hazard.kind.name} on {_label(hazard.allocation, hazard.start, names)}"
 
 
-def _names(graph: ComputeGraph) -> dict[Memory, str]:
+def _names(graph: Recording) -> dict[Memory, str]:
     """Names given in the graph, then labels, then t0, t1, ... for temporaries and b0, b1, ... for the rest."""
     names = {buffer.allocation.memory: name for name, buffer in graph.names.items()}
     temporary = {each.memory for each in graph.temporaries}

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from ..encoder import CommandEncoder, Ticket
-from ..encoder.resolver import Values
+from ..encoder import CommandEncoder, Dispatch, Encoder, Ticket
+from ..encoder.bind import revalidate
 from ..errors import EncoderStateError, InvalidArgument
 from ..hazards.ranges import Span
 from ..memory.buffer import MlxBuffer
 from .arena import Arena, Scalars
-from .compute_graph import check_binding, counted
 from .indirect import Indirect, indirect
 from .lease import Lease
 from .order import Step, ends_fenced
-from .prepared import Left, Message, Prepared, allocations, bindings, check, declare, messages, tables
+from .planned import FinalBindings, Planned, allocations, in_arena, messages
+from .recording import Recording, check_binding, counted
+from .remap import rebound
 from .straight import Replay, straight_line
-
-if TYPE_CHECKING:
-    from .compute_graph import ComputeGraph
 
 __all__ = ["Plan"]
 
@@ -27,9 +25,8 @@ __all__ = ["Plan"]
 class Plan:
     """A graph that is replayed many times: as an indirect command buffer where the device has them, else line by line.
 
-    `scalars` names kernel arguments whose numbers change between replays. `bindless` puts the addresses of all buffers
-    into the arena too, so that a dispatch binds one buffer. `indirect=False` keeps to plain messages, `indirect=True`
-    insists on commands.
+    `scalars` names kernel arguments whose numbers change between replays. `indirect=False` keeps to plain messages,
+    `indirect=True` insists on commands.
 
     >>> with device.capture(y=y) as g:
     ...     g.encoder.dispatch(axpy, x, y, 2.0, threads=4)
@@ -42,30 +39,25 @@ class Plan:
     array([ 1.,  4.,  7., 10.], dtype=float32)
     """
 
-    def __init__(
-        self,
-        graph: ComputeGraph,
-        *,
-        scalars: Iterable[str] = (),
-        bindless: bool = False,
-        indirect: bool | None = None,
-    ) -> None:
+    def __init__(self, graph: Recording, *, scalars: Iterable[str] = (), indirect: bool | None = None) -> None:
         if isinstance(scalars, str):
             raise InvalidArgument(f"scalars={scalars!r}: expected a list of names")
         self.device = graph.device
         self._own = tuple(scalars)
-        self._bindless = bindless
         self._wanted = indirect
+        self._scope = self.device.backend.Metal.MTLBarrierScopeBuffers
         self._build(graph)
 
-    def _build(self, graph: ComputeGraph, earlier: Arena | None = None) -> None:
+    def _build(self, graph: Recording, earlier: Arena | None = None) -> None:
         """Everything that can be refused comes first, so that a plan is rebuilt as a whole or not at all."""
-        check(self.device, graph.steps)
+        for step in graph.steps:
+            revalidate(self.device, step.node)
         arena = Arena(self.device, self._own)
-        prepared = (tables if self._bindless else bindings)(self.device, graph.steps, arena)
+        planned = in_arena(graph.steps, arena)
         if earlier is not None:
             arena.take_over(earlier)
-        made = self._indirect_or_reason(prepared, arena)
+        memory = allocations(step.node for step in graph.steps)
+        commands = self._indirect_or_reason(planned, arena, [each.mtl for each in memory])
         if earlier is not None:
             earlier.become(arena)
             arena = earlier
@@ -75,13 +67,12 @@ class Plan:
         self._closes = ends_fenced(graph.nodes)
         self.barrier_count = sum(step.barrier for step in self.steps) + self._closes
         self.reads, self.writes = _touched(self.steps)
-        self._allocations = allocations(step.node for step in self.steps)
-        self._resources = tuple(each.mtl for each in self._allocations)
-        self._lease = Lease(self._allocations)
-        self._prepared, self._arena = prepared, arena
-        self._left = Left(prepared, arena)
-        self._indirect = made if isinstance(made, Indirect) else None
-        self.declined = made if isinstance(made, str) else ""
+        self._lease = Lease(memory)
+        self._planned, self._arena = planned, arena
+        self.bound_after = FinalBindings(planned, arena).at
+        """For the encoder: what a replay leaves bound at a slot."""
+        self._indirect = commands if isinstance(commands, Indirect) else None
+        self.declined = commands if isinstance(commands, str) else ""
         """Why it is no indirect command buffer, where it is none."""
         self._numbers: MlxBuffer | None = None
         """The arena's buffer that the replay which is being encoded reads."""
@@ -90,22 +81,19 @@ class Plan:
         if self._indirect is None:
             self._straight()
 
-    def _indirect_or_reason(self, prepared: Sequence[Prepared], arena: Arena) -> Indirect | str:
+    def _indirect_or_reason(self, planned: Sequence[Planned], arena: Arena, resources: list[Any]) -> Indirect | str:
         if self._wanted is False:
             return "the caller asked for plain messages"
-        made = indirect(self.device, prepared, arena.current())
-        if self._wanted and isinstance(made, str):
-            raise InvalidArgument(f"this plan cannot be an indirect command buffer: {made}")
-        return made
+        commands = indirect(self.device, planned, arena.current(), resources)
+        if self._wanted and isinstance(commands, str):
+            raise InvalidArgument(f"this plan cannot be an indirect command buffer: {commands}")
+        return commands
 
     def _straight(self) -> Replay:
         """The replay line by line; one that is indirect needs it only where its arena is not free."""
         if self._replay is None:
-            scope = self.device.backend.Metal.MTLBarrierScopeBuffers
-            sent = [message for each in messages(self._prepared, scope) for message in each]
-            if self._closes:
-                sent.append(Message("memoryBarrierWithScope_", (scope,)))
-            self._messages = len(sent) + self._bindless
+            sent = messages(self._planned, self._scope, closes=self._closes)
+            self._messages = len(sent)
             self._replay = straight_line(sent)
         return self._replay
 
@@ -129,53 +117,46 @@ class Plan:
         """Replaces buffers by name for the replays to come; numbers that were set stay."""
         for name, new in names.items():
             check_binding(self.graph.names, name, new)
-        self._build(self.graph.bind(**names), self._arena)
+        self._build(rebound(self.graph, names), self._arena)
 
-    def encode(self, enc: CommandEncoder) -> None:
+    def encode(self, enc: Encoder) -> None:
         """Encodes one replay; it goes with other dispatches of the encoder, and waits for them where it must."""
+        if not isinstance(enc, CommandEncoder):
+            raise EncoderStateError("a plan cannot be captured; replay it on a CommandEncoder")
         enc.replay_plan(self)
 
     def run(self) -> None:
         """Encodes one replay, commits and waits."""
-        with self.device.command_encoder() as enc:
+        with CommandEncoder(self.device) as enc:
             self.encode(enc)
 
     # For the encoder
 
-    def lend(self, ticket: Ticket) -> Iterable[Any]:
-        """Its memory to a command buffer; what changes from replay to replay, arena and commands, is answered."""
+    def acquire(self, ticket: Ticket) -> Iterable[Any]:
+        """Its memory for a command buffer; what changes from replay to replay, arena and commands, is answered."""
         self._lease.use(ticket)
         commands = self._indirect
         self._numbers = self._arena.current(None if commands is None else commands.arena)
         return (self._numbers.allocation,) if commands is None else (self._numbers.allocation, commands)
 
     def send(self, mtl: Any) -> None:
-        """All messages of a replay, behind `lend`."""
+        """All messages of a replay, behind `acquire`."""
         commands, numbers = self._indirect, self._numbers
         if numbers is None:
             raise EncoderStateError("a plan is replayed by an encoder, which asks for its memory first")
         if commands is None or numbers is not commands.arena:
-            if self._bindless:
-                declare(self.device, mtl, self._resources)
             self._straight()(mtl, numbers.mtl)
             return
-        scope = self.device.backend.Metal.MTLBarrierScopeBuffers
         if self.steps[0].barrier:
-            mtl.memoryBarrierWithScope_(scope)
+            mtl.memoryBarrierWithScope_(self._scope)
         commands.send(mtl)
         if self._closes:
-            mtl.memoryBarrierWithScope_(scope)
+            mtl.memoryBarrierWithScope_(self._scope)
 
-    def send_sampled(self, encode: Callable[..., None], barrier: Callable[[], None]) -> None:
-        """The same dispatches one by one, for an encoder that measures each."""
-        for index, each in enumerate(self._prepared):
-            if each.step.barrier and index:
-                barrier()
-            encode(each.step.node.pipeline, each.step.node.launch, each.values(self._arena))
-
-    def left(self) -> Values:
-        """What is bound at each slot after a replay."""
-        return self._left.values()
+    def dispatches(self) -> Iterator[tuple[bool, Dispatch]]:
+        """Barriers and dispatches one by one, for an encoder that measures each."""
+        for index, each in enumerate(self._planned):
+            yield each.step.barrier and index > 0, each.current(self._arena)
 
     def __repr__(self) -> str:
         number = f"{self.message_count} message{'s' * (self.message_count != 1)} a replay"

@@ -15,12 +15,12 @@ import json
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..dtypes import DType
-from ..encoder import CapturedBarrier, CapturedDispatch, CapturedNode, CapturedOpKind, Launch, RecordedBinding
+from ..encoder import CapturedBarrier, CapturedNode, CapturedOpKind, DeviceContext, Dispatch, Launch
 from ..encoder.arguments import INLINE_LIMIT, argument
 from ..encoder.launch import plan_launch
 from ..errors import InvalidArgument, MlxError, ModelFileError
@@ -30,10 +30,7 @@ from ..memory.allocation import Allocation
 from ..memory.buffer import MlxBuffer
 from ..memory.shapes import as_shape
 from ..pipelines.registry import source_digest
-
-if TYPE_CHECKING:
-    from ..device import MlxDevice
-    from .compute_graph import ComputeGraph
+from .recording import Recording
 
 __all__ = ["load", "save"]
 
@@ -45,7 +42,7 @@ MOST_HEADER = 1 << 30
 """A longer description is no graph of ours."""
 
 
-def save(graph: ComputeGraph, path: Path) -> None:
+def save(graph: Recording, path: Path) -> None:
     """Writes beside `path` first, so that a failure leaves no half of a file."""
     memory = _Allocations(graph)
     nodes = [memory.node(node) for node in graph.nodes]
@@ -64,7 +61,7 @@ def save(graph: ComputeGraph, path: Path) -> None:
 class _Allocations:
     """The memory that a graph uses, numbered; what is neither named nor a temporary keeps its contents."""
 
-    def __init__(self, graph: ComputeGraph) -> None:
+    def __init__(self, graph: Recording) -> None:
         self._named = {buffer.allocation for buffer in graph.names.values()}
         self._temporary = set(graph.temporaries)
         self._numbers: dict[Allocation, int] = {}
@@ -73,12 +70,13 @@ class _Allocations:
         self.kernels: list[dict[str, Any]] = []
 
     def node(self, node: CapturedNode) -> dict[str, Any]:
-        if not isinstance(node, CapturedDispatch):
+        if not isinstance(node, Dispatch):
             return {"barrier": True}
         launch = node.launch
         bindings = [
-            [each.slot, self.view(each.value) if isinstance(each.value, MlxBuffer) else each.value.hex()]
-            for each in node.bindings
+            [slot, self.view(value) if isinstance(value, MlxBuffer) else bytes(value).hex()]  # type: ignore[arg-type]
+            for slot, value in enumerate(node.values)
+            if value is not None
         ]
         return {
             "kernel": self._kernel(node.pipeline),
@@ -133,10 +131,12 @@ def _constant(value: Any) -> tuple[str, Any]:
     raise MlxError(f"function constant {value!r} cannot be saved: expected a bool, an int or a float")
 
 
-def load(path: Path, device: MlxDevice) -> ComputeGraph:
-    """Reads and checks everything before anything is run; raises ModelFileError, naming the field."""
-    from .compute_graph import ComputeGraph
+Loaded = tuple[list[CapturedNode], dict[str, MlxBuffer], list[Allocation]]
+"""Nodes, named buffers and temporaries."""
 
+
+def load(path: Path, device: DeviceContext) -> Loaded:
+    """Reads and checks everything before anything is run; raises ModelFileError, naming the field."""
     with path.open("rb") as file:
         size = path.stat().st_size
         head = file.read(HEADER_AT)
@@ -153,14 +153,14 @@ def load(path: Path, device: MlxDevice) -> ComputeGraph:
     names = {name: loader.view(fields) for name, fields in header.items("names")}
     nodes = [loader.node(fields) for fields in header.list("nodes")]
     fresh = [each for each, (_, has_contents) in zip(memory, _sizes(header), strict=True) if not has_contents]
-    return ComputeGraph(device, nodes, names=names, temporaries=fresh)
+    return nodes, names, fresh
 
 
 def _sizes(header: Fields) -> list[tuple[int, bool]]:
     return [(fields.number("nbytes", 1), fields.truth("contents")) for fields in header.list("memory")]
 
 
-def _read_memory(path: Path, file: Any, header: Fields, size: int, device: MlxDevice) -> list[Allocation]:
+def _read_memory(path: Path, file: Any, header: Fields, size: int, device: DeviceContext) -> list[Allocation]:
     """All sizes are checked against the file, or against the device, before the first byte is allocated."""
     sizes = _sizes(header)
     at, places = file.tell(), []
@@ -187,12 +187,12 @@ def _read_memory(path: Path, file: Any, header: Fields, size: int, device: MlxDe
 class _Loader:
     """Nodes from their descriptions."""
 
-    def __init__(self, header: Fields, memory: list[Allocation], device: MlxDevice) -> None:
+    def __init__(self, header: Fields, memory: list[Allocation], device: DeviceContext) -> None:
         self._memory = memory
         self._kernels = [self._kernel(fields, device) for fields in header.list("kernels")]
 
     @staticmethod
-    def _kernel(fields: Fields, device: MlxDevice) -> Any:
+    def _kernel(fields: Fields, device: DeviceContext) -> Any:
         constants = dict(map(_read_constant, fields.list("constants")))
         pipeline = fields.checked(lambda: device.kernels.get_pipeline(fields.text("name"), constants))
         if source_digest(pipeline.origin[0]) != fields.text("source"):
@@ -212,15 +212,15 @@ class _Loader:
         if "barrier" in fields:
             return CapturedBarrier()
         pipeline = self._kernels[fields.number("kernel", 0, len(self._kernels))]
-        bindings = tuple(self._binding(each, pipeline) for each in fields.list("bindings"))
-        missing = {each.index for each in pipeline.buffers if each is not None} - {each.slot for each in bindings}
+        bindings = dict(self._binding(each, pipeline) for each in fields.list("bindings"))
+        missing = {each.index for each in pipeline.buffers if each is not None} - set(bindings)
         if missing:
             raise fields.fault("bindings", f"nothing is bound at slots {sorted(missing)} of {pipeline.label!r}")
         by_threads = "threads" in fields
         return fields.checked(
-            lambda: CapturedDispatch(
+            lambda: Dispatch(
                 pipeline,
-                bindings,
+                tuple(bindings.get(slot) for slot in range(len(pipeline.buffers))),
                 self._launch(fields, pipeline, by_threads),
                 CapturedOpKind(fields.text("kind")),
                 tuple(self._range(each, MemRangeRole.Src) for each in fields.list("reads")),
@@ -236,13 +236,13 @@ class _Loader:
         threads, threadgroups = (grid, None) if by_threads else (None, grid)
         return plan_launch(pipeline, threads, threadgroups, fields.numbers("group"), lengths)
 
-    def _binding(self, fields: Fields, pipeline: Any) -> RecordedBinding:
+    def _binding(self, fields: Fields, pipeline: Any) -> tuple[int, MlxBuffer | bytes]:
         slot = fields.at(0).number("", 0, len(pipeline.buffers))
         value = fields.at(1)
         found = self.view(value) if value.is_table() else value.checked(lambda: bytes.fromhex(value.text("")))
         # As an encoder checks it: slot, size, alignment, and that numbers are only read.
-        value.checked(lambda: argument(pipeline, slot, found, None, _refuse_long))
-        return RecordedBinding(slot, found)
+        value.checked(lambda: argument(pipeline, slot, found, lambda _: None, _refuse_long))
+        return slot, found
 
     def _range(self, fields: Fields, role: MemRangeRole) -> BufferRange:
         allocation = self._memory[fields.at(0).number("", 0, len(self._memory))]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .prepared import Message
+from .arena import ARENA
+from .planned import Message
 
 __all__ = ["Replay", "straight_line"]
 
@@ -43,14 +44,15 @@ def straight_line(messages: Iterable[Message]) -> Replay:
 
 def _line(message: Message, objects: dict[Any, str]) -> str:
     words = []
-    for argument in message.arguments:
-        if argument is None:
+    selector, arguments = message
+    for argument in arguments:
+        if argument is ARENA:
             words.append("arena")
         elif isinstance(argument, (int, tuple)):
             words.append(repr(argument))
         else:
             words.append(objects.setdefault(argument, f"x{len(objects)}"))
-    return f" {_SHORT[message.selector]}({', '.join(words)})\n"
+    return f" {_SHORT[selector]}({', '.join(words)})\n"
 
 
 def _compiled(lines: Sequence[str], names: dict[str, Any]) -> Callable[..., None]:

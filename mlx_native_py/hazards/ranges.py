@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Protocol
 from weakref import ReferenceType, WeakSet, ref
 
-__all__ = ["BufferRange", "Conflict", "HasSpan", "Hazard", "HazardKind", "MemRangeRole", "Memory", "Span", "Step"]
+__all__ = ["BufferRange", "HasSpan", "Hazard", "HazardKind", "MemRangeRole", "Memory", "Span", "shared_bytes"]
 
 
 class Memory:
@@ -99,10 +98,10 @@ class BufferRange:
     def conflicts_with(self, other: BufferRange) -> bool:
         """Whether they share bytes and one of them writes; the same both ways round."""
         writes = self.role is MemRangeRole.Dst or other.role is MemRangeRole.Dst
-        return writes and _shared(self.span, other.span) is not None
+        return writes and shared_bytes(self.span, other.span) is not None
 
 
-def _shared(one: Span, two: Span) -> tuple[int, int] | None:
+def shared_bytes(one: Span, two: Span) -> tuple[int, int] | None:
     """The bytes that two spans have in common."""
     start, end = max(one[1], two[1]), min(one[2], two[2])
     if start >= end or not (one[0] is two[0] or any(alias() is two[0] for alias in one[0].aliases)):
@@ -155,43 +154,3 @@ class Hazard:
             f"{self.kind.name}: {self.later} {first} bytes {self.offset}..{self.offset + self.nbytes} "
             f"of {self.allocation}, which {self.earlier} {second}"
         )
-
-
-Step = tuple[Any, Sequence[Span], Sequence[Span]]
-"""A dispatch, by whatever names it, with what it reads and what it writes."""
-
-
-class Conflict:
-    """That a dispatch must wait; `hazard` looks up why when it is asked."""
-
-    __slots__ = ("_log", "_count", "_step", "_hazard")
-
-    def __init__(self, log: list[Step], step: Step) -> None:
-        self._log = log
-        self._count = len(log)
-        self._step = step
-        self._hazard: Hazard | None = None
-
-    @property
-    def hazard(self) -> Hazard:
-        """The latest dispatch in the way of the first range that has one; reads are looked at first."""
-        if self._hazard is None:
-            self._hazard = self._look()
-            self._log = []
-        return self._hazard
-
-    def _look(self) -> Hazard:
-        by, reads, writes = self._step
-        for span, is_write in [*((span, False) for span in reads), *((span, True) for span in writes)]:
-            for earlier, its_reads, its_writes in reversed(self._log[: self._count]):
-                kind = HazardKind.WAW if is_write else HazardKind.RAW
-                found = next(filter(None, (_shared(span, other) for other in its_writes)), None)
-                if found is None and is_write:
-                    kind = HazardKind.WAR
-                    found = next(filter(None, (_shared(span, other) for other in its_reads)), None)
-                if found is not None:
-                    return Hazard(kind, earlier, by, *found, span[0])
-        raise LookupError("the memories of this conflict are no longer aliases")
-
-    def __repr__(self) -> str:
-        return f"Conflict({self.hazard})"

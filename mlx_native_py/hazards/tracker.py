@@ -1,59 +1,138 @@
 """Which bytes the dispatches since the last barrier touch, and why the next one must wait.
 
-Ranges are half-open and exact. Per memory, a hull of what was read and one of what was written decide most questions,
-and sorted spans the rest, so a dispatch costs the same whether ten ranges are live or a hundred thousand.
+Ranges are half-open and exact. Of each memory a tracker knows what was read and what was written since the last
+barrier: as one extent where that is exact, else as an extent and a sorted set of intervals, so that a dispatch costs
+the same whether ten ranges are live or a hundred thousand. What was recorded before the last barrier is told apart by
+its epoch, an object that each barrier replaces.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from .ranges import BufferRange, Conflict, HasSpan, Hazard, Memory, MemRangeRole, Span, Step
-from .spans import Spans
+from .intervals import IntervalSet
+from .ranges import BufferRange, HasSpan, Hazard, HazardKind, Memory, MemRangeRole, Span, shared_bytes
 
-__all__ = ["BufferRange", "MemRangeRole", "MemRanges"]
+__all__ = [
+    "BufferRange",
+    "Conflict",
+    "Extent",
+    "MemRangeRole",
+    "MemRanges",
+    "MemoryUse",
+    "Touched",
+    "UNUSED",
+    "touched",
+    "widened",
+]
 
-
-class _Hull:
-    """The bytes touched of one memory, from the first to the last; `spans` tells the gaps, once there are any."""
-
-    __slots__ = ("low", "high", "spans")
-
-    def __init__(self, low: int, high: int) -> None:
-        self.low = low
-        self.high = high
-        self.spans: Spans | None = None
-
-    def meets(self, start: int, end: int) -> bool:
-        """Whether any byte of a range, which is not empty, is touched."""
-        return start < self.high and self.low < end and (self.spans is None or self.spans.meets(start, end))
-
-    def take_in(self, start: int, end: int) -> None:
-        """Adds a range."""
-        low, high = self.low, self.high
-        if self.spans is not None:
-            self.spans.add(start, end)
-        elif start > high or end < low:
-            self.spans = Spans()
-            self.spans.add(low, high)
-            self.spans.add(start, end)
-        if start < low:
-            self.low = start
-        if end > high:
-            self.high = end
+Spans = Sequence[Span]
 
 
-_Hulls = dict[Memory, _Hull]
+class Touched(Protocol):
+    """Bytes from `start` to `end`; `intervals` tells the gaps, once there are any. A buffer is one without gaps."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def intervals(self) -> IntervalSet | None: ...
 
 
-def _hits_aliases(hulls: _Hulls, spans: Sequence[Span]) -> bool:
-    """Whether any of the spans meets what is in the hulls of other memories over the same bytes."""
-    return any(
-        (other := alias()) is not None and (hull := hulls.get(other)) is not None and hull.meets(start, end)
-        for memory, start, end in spans
-        for alias in memory.aliases
-    )
+class Extent:
+    """The bytes of one memory from the first that was touched to the last."""
+
+    __slots__ = ("end", "intervals", "start")
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.end = end
+        self.intervals: IntervalSet | None = None
+
+
+def widened(old: Touched, new: Touched) -> Touched:
+    """What `old` and `new` touch together; `old` itself where it is an extent with room for more."""
+    start, end = new.start, new.end
+    if old.start <= start and end <= old.end and old.intervals is None:
+        return old
+    extent = old if isinstance(old, Extent) else Extent(old.start, old.end)
+    if extent.intervals is None and (start > extent.end or end < extent.start):
+        extent.intervals = IntervalSet()
+        extent.intervals.add(extent.start, extent.end)
+    if extent.intervals is not None:
+        extent.intervals.add(start, end)
+    if start < extent.start:
+        extent.start = start
+    if end > extent.end:
+        extent.end = end
+    return extent
+
+
+class MemoryUse:
+    """What a tracker knows of one memory; a part counts where its epoch is the tracker's own."""
+
+    __slots__ = ("read", "read_epoch", "tracker", "write_epoch", "written")
+
+    read: Touched
+    written: Touched
+
+    def __init__(self, tracker: MemRanges | None) -> None:
+        self.tracker = tracker
+        self.write_epoch: object = None
+        self.read_epoch: object = None
+
+    def forget(self) -> None:
+        """Lets go of everything; whoever kept this use has to ask its tracker anew."""
+        self.tracker = None
+        self.written = self.read = _NOTHING
+
+
+_NOTHING = Extent(0, 0)
+UNUSED = MemoryUse(None)
+"""Belongs to no tracker."""
+
+
+class Conflict:
+    """That a dispatch must wait for earlier ones; `hazard` looks up why when it is asked."""
+
+    __slots__ = ("_by", "_first", "_last", "_log", "_step")
+
+    def __init__(self, log: Sequence[Any], first: int, last: int, step: tuple[Spans, Spans], by: Any) -> None:
+        self._log = log
+        self._first, self._last = first, last
+        self._step = step
+        self._by = by
+
+    @property
+    def hazard(self) -> Hazard:
+        """With both dispatches as they were named."""
+        index, hazard = self.look_up()
+        return Hazard(hazard.kind, self._log[index][0], self._by, hazard.start, hazard.end, hazard.allocation)
+
+    def look_up(self) -> tuple[int, Hazard]:
+        """The latest dispatch in the way of the first range that has one, and the hazard; reads are looked at first."""
+        reads, writes = self._step
+        for span, is_write in [*((span, False) for span in reads), *((span, True) for span in writes)]:
+            for index in range(self._last - 1, self._first - 1, -1):
+                its_reads, its_writes = touched(self._log[index])
+                kind = HazardKind.WAW if is_write else HazardKind.RAW
+                found = next(filter(None, (shared_bytes(span, other) for other in its_writes)), None)
+                if found is None and is_write:
+                    kind = HazardKind.WAR
+                    found = next(filter(None, (shared_bytes(span, other) for other in its_reads)), None)
+                if found is not None:
+                    return index, Hazard(kind, index, self._last, *found, span[0])
+        raise LookupError("the memories of this conflict are no longer aliases")
+
+    def __repr__(self) -> str:
+        return f"Conflict({self.hazard})"
+
+
+def touched(entry: Any) -> tuple[Spans, Spans]:
+    """What an entry of a log reads and writes: `(by, reads, writes)`, or what its first part makes of it."""
+    return entry[0].touched(entry) if type(entry[1]) is int else (entry[1], entry[2])
 
 
 def _spans(items: Iterable[HasSpan]) -> list[Span]:
@@ -75,17 +154,21 @@ class MemRanges:
     RAW: sum reads bytes 0..128 of x (128 bytes at 0x10000), which fill writes
     """
 
-    __slots__ = ("_read", "_written", "_log", "_checks", "_forced", "_conflict")
+    __slots__ = ("_checks", "_conflict", "_forced", "epoch", "log", "since", "uses")
 
     def __init__(self) -> None:
-        self._read: _Hulls = {}
-        self._written: _Hulls = {}
-        self._log: list[Step] = []
+        self.epoch: object = object()
+        self.uses: dict[Memory, MemoryUse] = {}
+        self.log: list[Any] = []
+        """An entry for each dispatch, in order."""
+        self.since = 0
+        """Where in the log the dispatches since the last barrier begin."""
         self._checks = self._forced = 0
-        self._conflict: Conflict | None = None
+        self._conflict: tuple[int, int, tuple[Spans, Spans] | None, Any] | None = None
+        """The last conflict: entries of the log from and up to, and what the dispatch touches that has to wait."""
 
     def __len__(self) -> int:
-        return sum(len(reads) + len(writes) for _, reads, writes in self._log)
+        return sum(len(reads) + len(writes) for reads, writes in map(touched, self.log[self.since :]))
 
     def len(self) -> int:
         """How many ranges are live; one that is recorded twice counts twice, an empty one not at all."""
@@ -93,11 +176,11 @@ class MemRanges:
 
     def is_empty(self) -> bool:
         """Whether nothing is live."""
-        return not (self._read or self._written)
+        return not len(self)
 
     def checks(self) -> int:
         """How often a dispatch was checked; never reset."""
-        return self._checks
+        return self._checks + len(self.log)
 
     def barriers_forced(self) -> int:
         """How many of the checks found a conflict; never reset."""
@@ -105,14 +188,31 @@ class MemRanges:
 
     def explain(self) -> Hazard | None:
         """Why the last dispatch that failed its check did."""
-        return None if self._conflict is None else self._conflict.hazard
+        if self._conflict is None:
+            return None
+        first, last, step, by = self._conflict
+        return Conflict(self.log, first, last, touched(self.log[last]) if step is None else step, by).hazard
 
     def reset(self) -> None:
         """Forgets all ranges, as a barrier allows."""
-        if self._log:
-            self._read = {}
-            self._written = {}
-            self._log = []
+        self.epoch = object()
+        self.since = len(self.log)
+
+    def force(self) -> object:
+        """Forgets all ranges for a barrier before the dispatch that comes next; the epoch that begins with it."""
+        self._forced += 1
+        self._conflict = self.since, len(self.log), None, None
+        self.epoch = epoch = object()
+        self.since = len(self.log)
+        return epoch
+
+    def close(self) -> None:
+        """Forgets all ranges and all memory, for a command buffer that is done with."""
+        self._checks += len(self.log)
+        self.log, self.since, self.epoch, self._conflict = [], 0, object(), None
+        for use in self.uses.values():
+            use.forget()
+        self.uses.clear()
 
     def push(self, given: BufferRange, by: Any = None) -> None:
         """Records one range without a check."""
@@ -121,6 +221,7 @@ class MemRanges:
 
     def add_dispatch(self, reads: Iterable[HasSpan], writes: Iterable[HasSpan], by: Any = None) -> None:
         """Records a dispatch without a check."""
+        self._checks -= 1
         self.record(_spans(reads), _spans(writes), by)
 
     def check_dispatch(self, reads: Iterable[HasSpan], writes: Iterable[HasSpan], by: Any = None) -> bool:
@@ -132,73 +233,87 @@ class MemRanges:
         read, written = _spans(reads), _spans(writes)
         if self.find(read, written, by) is not None:
             return False
+        self._checks -= 1
         self.record(read, written, by)
         return True
 
-    def track(self, reads: Sequence[Span], writes: Sequence[Span], by: Any = None) -> Conflict | None:
-        """For the hot path: checks spans (none empty), forgets everything on a conflict, and records.
+    def track(self, reads: Spans, writes: Spans, by: Any = None) -> Conflict | None:
+        """Checks spans (none empty), forgets everything on a conflict, and records.
 
         A conflict wants a barrier before the dispatch. The sequences are kept, so they must not change afterwards.
         """
-        conflict = self.find(reads, writes, by)
+        conflict = self._conflicting(reads, writes, by) if self.meets(reads, writes) else None
         if conflict is not None:
             self.reset()
         self.record(reads, writes, by)
         return conflict
 
-    def find(self, reads: Sequence[Span], writes: Sequence[Span], by: Any = None) -> Conflict | None:
+    def find(self, reads: Spans, writes: Spans, by: Any = None) -> Conflict | None:
         """The check alone, on spans of which none is empty."""
-        # `_Hull.meets` is spelled out in each loop: calls would cost more than the checks.
         self._checks += 1
-        if written := self._written:
-            get = written.get
-            for memory, start, end in reads:
-                hull = get(memory)
-                if hull is not None and start < hull.high and hull.low < end:
-                    if hull.spans is None or hull.spans.meets(start, end):
-                        return self._conflicting(reads, writes, by)
-            for memory, start, end in writes:
-                hull = get(memory)
-                if hull is not None and start < hull.high and hull.low < end:
-                    if hull.spans is None or hull.spans.meets(start, end):
-                        return self._conflicting(reads, writes, by)
-        if read := self._read:
-            get = read.get
-            for memory, start, end in writes:
-                hull = get(memory)
-                if hull is not None and start < hull.high and hull.low < end:
-                    if hull.spans is None or hull.spans.meets(start, end):
-                        return self._conflicting(reads, writes, by)
-        if Memory.any_aliases and self._aliased(reads, writes):
-            return self._conflicting(reads, writes, by)
-        return None
+        return self._conflicting(reads, writes, by) if self.meets(reads, writes) else None
 
-    def record(self, reads: Sequence[Span], writes: Sequence[Span], by: Any = None) -> None:
-        """The recording alone, of spans of which none is empty."""
-        self._log.append((by, reads, writes))
-        hulls = self._read
+    def meets(self, reads: Spans, writes: Spans) -> bool:
+        """Whether a dispatch that touches these would have to wait."""
+        get, epoch = self.uses.get, self.epoch
         for memory, start, end in reads:
-            hull = hulls.get(memory)
-            if hull is None:
-                hulls[memory] = _Hull(start, end)
-            elif start < hull.low or hull.high < end or hull.spans is not None:
-                hull.take_in(start, end)
-        hulls = self._written
+            use = get(memory)
+            if use is not None and use.write_epoch is epoch and _meets(use.written, start, end):
+                return True
         for memory, start, end in writes:
-            hull = hulls.get(memory)
-            if hull is None:
-                hulls[memory] = _Hull(start, end)
-            elif start < hull.low or hull.high < end or hull.spans is not None:
-                hull.take_in(start, end)
+            use = get(memory)
+            if use is not None:
+                if use.write_epoch is epoch and _meets(use.written, start, end):
+                    return True
+                if use.read_epoch is epoch and _meets(use.read, start, end):
+                    return True
+        return Memory.any_aliases and self._meets_aliases(reads, writes)
 
-    def _conflicting(self, reads: Sequence[Span], writes: Sequence[Span], by: Any) -> Conflict:
+    def _meets_aliases(self, reads: Spans, writes: Spans) -> bool:
+        """The same for other memories over the same bytes."""
+        for span, is_write in [*((span, False) for span in reads), *((span, True) for span in writes)]:
+            for alias in span[0].aliases:
+                use = self.uses.get(other) if (other := alias()) is not None else None
+                if use is None:
+                    continue
+                if use.write_epoch is self.epoch and _meets(use.written, span[1], span[2]):
+                    return True
+                if is_write and use.read_epoch is self.epoch and _meets(use.read, span[1], span[2]):
+                    return True
+        return False
+
+    def record(self, reads: Spans, writes: Spans, by: Any = None) -> None:
+        """The recording alone, of spans of which none is empty."""
+        self.log.append((by, reads, writes))
+        self.note(reads, writes)
+
+    def note(self, reads: Spans, writes: Spans) -> None:
+        """Recording without an entry in the log."""
+        epoch = self.epoch
+        for memory, start, end in reads:
+            use, extent = self.use_of(memory), Extent(start, end)
+            use.read = widened(use.read, extent) if use.read_epoch is epoch else extent
+            use.read_epoch = epoch
+        for memory, start, end in writes:
+            use, extent = self.use_of(memory), Extent(start, end)
+            use.written = widened(use.written, extent) if use.write_epoch is epoch else extent
+            use.write_epoch = epoch
+
+    def use_of(self, memory: Memory) -> MemoryUse:
+        """What is known of a memory here."""
+        use = self.uses.get(memory)
+        if use is None:
+            use = self.uses[memory] = MemoryUse(self)
+        return use
+
+    def _conflicting(self, reads: Spans, writes: Spans, by: Any) -> Conflict:
         self._forced += 1
-        self._conflict = Conflict(self._log, (by, reads, writes))
-        return self._conflict
+        self._conflict = self.since, len(self.log), (reads, writes), by
+        return Conflict(self.log, *self._conflict)
 
-    def _aliased(self, reads: Sequence[Span], writes: Sequence[Span]) -> bool:
-        return (
-            _hits_aliases(self._written, reads)
-            or _hits_aliases(self._written, writes)
-            or _hits_aliases(self._read, writes)
-        )
+
+def _meets(touched: Touched, start: int, end: int) -> bool:
+    """Whether any byte of a range, which is not empty, is touched."""
+    if start >= touched.end or touched.start >= end:
+        return False
+    return touched.intervals is None or touched.intervals.meets(start, end)

@@ -6,12 +6,13 @@ import ctypes
 import mmap
 import threading
 import weakref
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from ..errors import BufferAllocationError, EncoderStateError, InvalidArgument
 from ..hazards.ranges import Memory
+from ..hazards.tracker import UNUSED, MemoryUse
 from ..metal import Backend
 from .residency import Residency
 
@@ -61,6 +62,9 @@ _changing = threading.RLock()
 class Allocation:
     """One MTLBuffer's memory; buffers, their views and arrays over them keep it alive."""
 
+    releases: ClassVar[int] = 0
+    """How many have been released so far, so that plans look for released ones only where there are new ones."""
+
     __slots__ = (
         "mtl",
         "address",
@@ -72,6 +76,7 @@ class Allocation:
         "owner",
         "pending",
         "released",
+        "use",
         "_export",
         "__weakref__",
     )
@@ -101,6 +106,8 @@ class Allocation:
         """Not done while the GPU may still use the memory."""
         self.released = False
         """Whether it went back to its pool, after which no buffer over it may be used."""
+        self.use: MemoryUse = UNUSED
+        """What the encoder that used it last knows of its memory; that encoder has checked and kept it."""
         self._export: weakref.ref[_Export] | None = None
 
     def __del__(self) -> None:
@@ -112,8 +119,12 @@ class Allocation:
         # Completions are asked outside the lock: they take the lock of their queue.
         while True:
             earlier = self.pending
-            parts = earlier.parts if isinstance(earlier, _All) else (earlier,)
-            waiting = tuple(part for part in parts if part not in (None, completion) and not part.done())
+            if earlier is completion:
+                return
+            waiting: tuple[Completion, ...] = ()
+            if earlier is not None and not earlier.done():
+                parts = earlier.parts if isinstance(earlier, _All) else (earlier,)
+                waiting = tuple(part for part in parts if part is not completion and not part.done())
             with _changing:
                 self.require_live()
                 if self.pending is earlier:
@@ -150,6 +161,8 @@ class Allocation:
         """Ends the use of all buffers over it; arrays that are out stay."""
         with _changing:
             self.released = True
+            self.use = UNUSED
+            Allocation.releases += 1
 
     def require_live(self) -> None:
         """Raises where it went back to its pool."""

@@ -15,6 +15,7 @@ from ..hazards.ranges import Span
 from . import dlpack
 from .allocation import Allocation
 from .shapes import as_shape, whole
+from .signature import Signature, signature_of
 
 __all__ = ["MlxBuffer", "as_array", "exactly"]
 
@@ -41,7 +42,23 @@ class MlxBuffer:
     array([100.,   9.], dtype=float32)
     """
 
-    __slots__ = ("allocation", "mtl", "offset", "nbytes", "dtype", "shape", "span", "__weakref__")
+    __slots__ = (
+        "allocation",
+        "mtl",
+        "offset",
+        "nbytes",
+        "dtype",
+        "shape",
+        "span",
+        "start",
+        "end",
+        "passed",
+        "signature",
+        "__weakref__",
+    )
+
+    intervals = None
+    """A view has no gaps; see `hazards.tracker.Touched`."""
 
     def __init__(self, allocation: Allocation, dtype: DType, shape: tuple[int, ...], offset: int, nbytes: int) -> None:
         self.allocation = allocation
@@ -51,8 +68,19 @@ class MlxBuffer:
         self.nbytes = nbytes
         self.dtype = dtype
         self.shape = shape
-        start = allocation.address + offset
-        self.span: Span = (allocation.memory, start, start + nbytes)
+        self.start = start = allocation.address + offset
+        self.end = end = start + nbytes
+        self.span: Span = (allocation.memory, start, end)
+        self.passed = 0
+        """Bits of the requirements of kernel arguments that it was checked against, and meets."""
+        self.signature: Signature
+
+    def __getattr__(self, name: str) -> Any:
+        # Most views never need a signature, so it is made when it is first asked for.
+        if name != "signature":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self.signature = signature_of(self.dtype, self.shape, self.offset, self.allocation.readonly)
+        return self.signature
 
     @property
     def size(self) -> int:
@@ -135,11 +163,29 @@ class MlxBuffer:
         >>> device.empty((4, 6)).reshape(-1, 8)
         MlxBuffer(f32[3, 8], 96 bytes)
         """
-        given = shape[0] if len(shape) == 1 else shape
+        known = self.signature.reshaped
+        try:
+            signature = known.get(shape)
+        except TypeError:  # lists are welcome, but cannot be looked up
+            return self._same_bytes(self.dtype, self._axes(shape[0]))
+        if signature is None:
+            axes = self._axes(shape[0] if len(shape) == 1 else shape)
+            signature = known[shape] = signature_of(self.dtype, axes, self.offset, self.allocation.readonly)
+        other = self._same_bytes(self.dtype, signature.shape)
+        other.signature = signature
+        return other
+
+    def _axes(self, given: Any) -> tuple[int, ...]:
         axes, count = as_shape(_filled(given, self.size))
         if count != self.size:
             raise InvalidArgument(f"shape {axes} has {count} elements, and {self!r} has {self.size}")
-        return MlxBuffer(self.allocation, self.dtype, axes, self.offset, self.nbytes)
+        return axes
+
+    def _same_bytes(self, dtype: DType, shape: tuple[int, ...]) -> MlxBuffer:
+        """Another type or shape; what kernels ask of a buffer is about its bytes, so it has passed the same."""
+        other = MlxBuffer(self.allocation, dtype, shape, self.offset, self.nbytes)
+        other.passed = self.passed
+        return other
 
     def view(self, dtype: Any) -> MlxBuffer:
         """The same bytes as elements of another type; the last axis grows or shrinks.
@@ -152,7 +198,7 @@ class MlxBuffer:
         row = axes[-1] * self.dtype.size
         if row % wanted.size or self.offset % wanted.size:
             raise InvalidArgument(f"{self!r} cannot be seen as {wanted}: rows of {row} bytes at offset {self.offset}")
-        return MlxBuffer(self.allocation, wanted, (*axes[:-1], row // wanted.size), self.offset, self.nbytes)
+        return self._same_bytes(wanted, (*axes[:-1], row // wanted.size))
 
     # CPU access
 

@@ -40,6 +40,8 @@ class Backend:
     """Why Apple's Metal was not taken, where it was not."""
     timing: Literal["measured", "simulated"] = "measured"
     """What the device's times are: those of a GPU, or those of a CPU that stands for one."""
+    parameter_arena: bool = False
+    """Whether inline arguments go through a buffer: PyObjC takes pointers, as `setBytes` has one, by a slow way."""
 
     def default_device(self) -> Any:
         """The MTLDevice that Metal itself prefers."""
@@ -81,7 +83,7 @@ def _open_pyobjc() -> Backend:
     from . import pyobjc  # AppKit comes along, so only when wanted
 
     pyobjc.prepare()
-    return Backend("metal", pyobjc.Metal, pyobjc.autorelease_pool, pyobjc.url)
+    return Backend("metal", pyobjc.Metal, pyobjc.autorelease_pool, pyobjc.url, parameter_arena=True)
 
 
 def _open_soft(declined: str) -> Backend:

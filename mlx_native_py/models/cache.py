@@ -11,7 +11,7 @@ import numpy as np
 
 from ..device import MlxDevice
 from ..dtypes import DType
-from ..encoder import CommandEncoder
+from ..encoder import Encoder
 from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer
 from ..ops import kv_cache_copy, kv_cache_quantize, sdpa, slice_update
@@ -64,7 +64,7 @@ class LayerCache:
     def capacity(self) -> int:
         return self.parts[0].shape[2]
 
-    def update(self, enc: CommandEncoder, k: MlxBuffer, v: MlxBuffer, inputs: StepInputs) -> None:
+    def update(self, enc: Encoder, k: MlxBuffer, v: MlxBuffer, inputs: StepInputs) -> None:
         """New rows [batch, queries, n_kv_heads, head_dim], at the position of each sequence."""
         at, ring = inputs.starts, self.window is not None
         match self.keys, self.values:
@@ -74,7 +74,7 @@ class LayerCache:
                 kv_cache_quantize(enc, k, v, packed_keys, packed_values, position=at, ring=ring, tokens_first=True)
 
     def attend(
-        self, enc: CommandEncoder, q: MlxBuffer, inputs: StepInputs, *, scale: float, softcap: float | None = None
+        self, enc: Encoder, q: MlxBuffer, inputs: StepInputs, *, scale: float, softcap: float | None = None
     ) -> MlxBuffer:
         """Queries [batch, queries, n_heads, head_dim] over what is there, each over what is not after it."""
         return sdpa(

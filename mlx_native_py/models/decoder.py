@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..dtypes import DType
-from ..encoder import CommandEncoder
+from ..encoder import Encoder
 from ..errors import InvalidArgument
 from ..graph import Plan
 from ..memory.buffer import MlxBuffer
@@ -63,7 +63,7 @@ class Decoder:
         self.logits: MlxBuffer = better.names["logits"]
         self.plan: Plan = better.plan()
 
-    def _sample(self, enc: CommandEncoder, logits: MlxBuffer) -> None:
+    def _sample(self, enc: Encoder, logits: MlxBuffer) -> None:
         how = self.sampling
         softmax_sample(
             *(enc, logits),

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from ..dtypes import DType
-from ..encoder import CommandEncoder
+from ..encoder import Encoder
 from ..memory.buffer import MlxBuffer
 from ..ops import add, cast, embedding, ggml_embedding, ggml_matmul, matmul, quantized_embedding, quantized_matmul
 
@@ -20,16 +20,16 @@ class Linear(ABC):
     weight: MlxBuffer
     bias: MlxBuffer | None
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+    def __call__(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
         y = self.product(enc, x)
         return y if self.bias is None else add(enc, y, self.bias)
 
     @abstractmethod
-    def product(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+    def product(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
         """x W^T."""
 
     @abstractmethod
-    def rows(self, enc: CommandEncoder, ids: MlxBuffer, dtype: DType) -> MlxBuffer:
+    def rows(self, enc: Encoder, ids: MlxBuffer, dtype: DType) -> MlxBuffer:
         """Rows of W, by number."""
 
     @property
@@ -41,13 +41,13 @@ class Linear(ABC):
 class Dense(Linear):
     """f32, f16 or bf16."""
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+    def __call__(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
         return matmul(enc, x, self.weight, transpose_b=True, bias=self.bias)
 
-    def product(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+    def product(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
         return matmul(enc, x, self.weight, transpose_b=True)
 
-    def rows(self, enc: CommandEncoder, ids: MlxBuffer, dtype: DType) -> MlxBuffer:
+    def rows(self, enc: Encoder, ids: MlxBuffer, dtype: DType) -> MlxBuffer:
         return _as(enc, embedding(enc, ids, self.weight), dtype)
 
 
@@ -57,10 +57,10 @@ class Blocks(Linear):
 
     format: str
 
-    def product(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+    def product(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
         return ggml_matmul(enc, x, self.weight, self.format)
 
-    def rows(self, enc: CommandEncoder, ids: MlxBuffer, dtype: DType) -> MlxBuffer:
+    def rows(self, enc: Encoder, ids: MlxBuffer, dtype: DType) -> MlxBuffer:
         return ggml_embedding(enc, ids, self.weight, self.format, dtype=dtype)
 
 
@@ -73,11 +73,11 @@ class Affine(Linear):
     group_size: int
     bits: int
 
-    def product(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+    def product(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
         parts = self.weight, self.scales, self.biases
         return quantized_matmul(enc, x, *parts, group_size=self.group_size, bits=self.bits)
 
-    def rows(self, enc: CommandEncoder, ids: MlxBuffer, dtype: DType) -> MlxBuffer:
+    def rows(self, enc: Encoder, ids: MlxBuffer, dtype: DType) -> MlxBuffer:
         parts = self.weight, self.scales, self.biases
         kind = dtype if dtype is self.scales.dtype else DType.F32
         rows = quantized_embedding(enc, ids, *parts, group_size=self.group_size, bits=self.bits, dtype=kind)
@@ -88,5 +88,5 @@ class Affine(Linear):
         return self.weight.nbytes + self.scales.nbytes + self.biases.nbytes
 
 
-def _as(enc: CommandEncoder, x: MlxBuffer, dtype: DType) -> MlxBuffer:
+def _as(enc: Encoder, x: MlxBuffer, dtype: DType) -> MlxBuffer:
     return x if x.dtype is dtype else cast(enc, x, dtype)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..encoder import CommandEncoder
+from ..encoder import Encoder
 from ..json_fields import Fields
 from ..memory.buffer import MlxBuffer
 from ..ops import rope_at
@@ -81,6 +81,6 @@ class RotaryEmbedding:
             "factors": factors,
         }
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer, positions: MlxBuffer) -> MlxBuffer:
+    def __call__(self, enc: Encoder, x: MlxBuffer, positions: MlxBuffer) -> MlxBuffer:
         """x is [tokens, heads, head_dim]."""
         return rope_at(enc, x, positions, traditional=self.traditional, **self.options)

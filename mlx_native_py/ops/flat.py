@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..encoder import CapturedOpKind, CommandEncoder, Out
+from ..encoder import CapturedOpKind, Encoder, Out
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import Pipeline
 
@@ -16,7 +16,7 @@ MOST = 1 << 31
 
 
 def for_each(
-    enc: CommandEncoder,
+    enc: Encoder,
     pipeline: Pipeline,
     inputs: Sequence[MlxBuffer],
     out: MlxBuffer,

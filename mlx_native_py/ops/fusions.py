@@ -5,7 +5,7 @@ Only f32: between two kernels of a smaller type the value is rounded, and a sing
 
 from __future__ import annotations
 
-from ..encoder import CommandEncoder
+from ..encoder import Encoder
 from ..graph import Arguments, fusion
 from ..memory.buffer import MlxBuffer
 from .families.activation import gelu_mul, sigmoid_mul, silu_mul
@@ -16,7 +16,7 @@ __all__: list[str] = []
 
 
 @fusion("rms_norm_f32", "elementwise_mul_f32")
-def _norm_times(enc: CommandEncoder, norm: Arguments, mul: Arguments, between: MlxBuffer) -> bool:
+def _norm_times(enc: Encoder, norm: Arguments, mul: Arguments, between: MlxBuffer) -> bool:
     factor = _other(mul, between)
     if factor is None or not _is_rms_norm(norm):
         return False
@@ -25,7 +25,7 @@ def _norm_times(enc: CommandEncoder, norm: Arguments, mul: Arguments, between: M
 
 
 @fusion("rms_norm_f32", "elementwise_add_f32")
-def _norm_plus(enc: CommandEncoder, norm: Arguments, add: Arguments, between: MlxBuffer) -> bool:
+def _norm_plus(enc: Encoder, norm: Arguments, add: Arguments, between: MlxBuffer) -> bool:
     residual = _other(add, between)
     if residual is None or not _is_rms_norm(norm):
         return False
@@ -34,7 +34,7 @@ def _norm_plus(enc: CommandEncoder, norm: Arguments, add: Arguments, between: Ml
 
 
 @fusion("elementwise_add_f32", "rms_norm_f32", writes_between=True)
-def _sum_then_norm(enc: CommandEncoder, add: Arguments, norm: Arguments, between: MlxBuffer) -> bool:
+def _sum_then_norm(enc: Encoder, add: Arguments, norm: Arguments, between: MlxBuffer) -> bool:
     a, b = add["a"], add["b"]
     if not _is_rms_norm(norm) or not a.shape == b.shape == norm["x"].shape == norm["out"].shape:
         return False
@@ -43,7 +43,7 @@ def _sum_then_norm(enc: CommandEncoder, add: Arguments, norm: Arguments, between
 
 
 @fusion("silu_f32", "elementwise_mul_f32")
-def _silu_times(enc: CommandEncoder, silu: Arguments, mul: Arguments, between: MlxBuffer) -> bool:
+def _silu_times(enc: Encoder, silu: Arguments, mul: Arguments, between: MlxBuffer) -> bool:
     up = _other(mul, between)
     if up is None:
         return False
@@ -52,7 +52,7 @@ def _silu_times(enc: CommandEncoder, silu: Arguments, mul: Arguments, between: M
 
 
 @fusion("gelu_approx_f32", "elementwise_mul_f32")
-def _gelu_times(enc: CommandEncoder, gelu: Arguments, mul: Arguments, between: MlxBuffer) -> bool:
+def _gelu_times(enc: Encoder, gelu: Arguments, mul: Arguments, between: MlxBuffer) -> bool:
     up = _other(mul, between)
     if up is None:
         return False
@@ -61,7 +61,7 @@ def _gelu_times(enc: CommandEncoder, gelu: Arguments, mul: Arguments, between: M
 
 
 @fusion("sigmoid_f32", "elementwise_mul_f32")
-def _sigmoid_times(enc: CommandEncoder, sigmoid: Arguments, mul: Arguments, between: MlxBuffer) -> bool:
+def _sigmoid_times(enc: Encoder, sigmoid: Arguments, mul: Arguments, between: MlxBuffer) -> bool:
     x = _other(mul, between)
     if x is None:
         return False
@@ -70,7 +70,7 @@ def _sigmoid_times(enc: CommandEncoder, sigmoid: Arguments, mul: Arguments, betw
 
 
 @fusion("elementwise_add_f32", "softmax_f32")
-def _mask_then_softmax(enc: CommandEncoder, add: Arguments, softmax: Arguments, between: MlxBuffer) -> bool:
+def _mask_then_softmax(enc: Encoder, add: Arguments, softmax: Arguments, between: MlxBuffer) -> bool:
     out = softmax["out"]
     if not add["a"].shape == add["b"].shape == out.shape:
         return False
@@ -79,7 +79,7 @@ def _mask_then_softmax(enc: CommandEncoder, add: Arguments, softmax: Arguments, 
 
 
 @fusion("scalar_mul_f32", "scale_mask_softmax_f32")
-def _scale_then_softmax(enc: CommandEncoder, mul: Arguments, softmax: Arguments, between: MlxBuffer) -> bool:
+def _scale_then_softmax(enc: Encoder, mul: Arguments, softmax: Arguments, between: MlxBuffer) -> bool:
     x, mask = softmax["x"], softmax["mask"]
     if softmax["scale"] != 1.0 or x.span != between.span or mask.span == between.span:
         return False

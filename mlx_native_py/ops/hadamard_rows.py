@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..dtypes import DType
-from ..encoder import CommandEncoder, Out
+from ..encoder import Encoder, Out
 from ..memory.buffer import MlxBuffer
 from .support import SIMD, check_dtype, check_shape, kernel
 
@@ -11,7 +11,7 @@ __all__ = ["check_signs", "is_power", "team_for", "transform_rows"]
 
 
 def transform_rows(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     out: MlxBuffer,
     scale: float,

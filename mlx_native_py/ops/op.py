@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ..dtypes import FLOATS, DType
 from ..memory.buffer import MlxBuffer
+from .recorded import recorded
 
 __all__ = ["Count", "FLOATS", "Indices", "Op", "Output", "Outputs", "no_such_name", "op", "table"]
 
@@ -49,9 +50,16 @@ class Op:
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
 
-def op(formula: str, types: tuple[DType | str, ...] = FLOATS, *, fn: tuple[str, ...] | None = None) -> Callable[[F], F]:
-    """Makes a function an op, with a row in the table; calls of it cost nothing more.
+def op(
+    formula: str,
+    types: tuple[DType | str, ...] = FLOATS,
+    *,
+    fn: tuple[str, ...] | None = None,
+    remembered: bool = True,
+) -> Callable[[F], F]:
+    """Makes a function an op, with a row in the table.
 
+    `remembered=False` is for an op that looks at more than types, shapes and options, such as where its buffers lie.
     `fn` names the functions of `mlx_native_py.fn` that encode it: the one of its own name, unless told otherwise.
     """
 
@@ -59,8 +67,9 @@ def op(formula: str, types: tuple[DType | str, ...] = FLOATS, *, fn: tuple[str, 
         name, family = function.__name__, function.__module__.rpartition(".")[2]
         if name in _TABLE:
             raise ValueError(f"there are two ops called {name}: in {_TABLE[name].family} and in {family}")
-        _TABLE[name] = Op(name, family, formula, tuple(map(str, types)), (name,) if fn is None else fn, function)
-        return function
+        encoded = recorded(function) if remembered else function
+        _TABLE[name] = Op(name, family, formula, tuple(map(str, types)), (name,) if fn is None else fn, encoded)
+        return encoded
 
     return mark
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..dtypes import DType
-from ..encoder import CommandEncoder, Out
+from ..encoder import Encoder, Out
 from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer
 from ..pipelines.function_constants import Constants
@@ -40,7 +40,7 @@ def expert_rows(op: str, x: MlxBuffer, ids: MlxBuffer, depth: int) -> int:
 
 
 def launch(
-    enc: CommandEncoder,
+    enc: Encoder,
     family: str,
     name: str,
     shape: Shape,
@@ -75,7 +75,7 @@ def _over(count: int, size: int) -> int:
     return -(-count // size)
 
 
-def _route(enc: CommandEncoder, ids: MlxBuffer, experts: int) -> tuple[MlxBuffer, MlxBuffer]:
+def _route(enc: Encoder, ids: MlxBuffer, experts: int) -> tuple[MlxBuffer, MlxBuffer]:
     """The rows sorted by expert: where each expert's begin, and their numbers."""
     starts, order = enc.empty(experts + 2, DType.U32), enc.empty(ids.size, DType.U32)
     pipeline = kernel(enc, "matmul", "matmul_route")

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 
 from ..dtypes import DType
-from ..encoder import CommandEncoder, Out
+from ..encoder import Encoder, Out
 from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer
 from .support import kernel, shown
@@ -41,16 +41,17 @@ def contiguous(shape: Sequence[int]) -> list[int]:
 
 
 def strided_copy(
-    enc: CommandEncoder, x: MlxBuffer, out: MlxBuffer, axes: Sequence[Axis], starts: tuple[int, int] = (0, 0)
+    enc: Encoder, x: MlxBuffer, out: MlxBuffer, axes: Sequence[Axis], starts: tuple[int, int] = (0, 0)
 ) -> MlxBuffer:
     """Copies the elements of `axes`, the last one innermost, from places in `x` to places in `out`.
 
     Where `out` has more elements than the axes, those that are not among them stay.
     """
-    pipeline = kernel(enc, "layout", f"strided_copy_{8 * x.dtype.size}")
     source, target = as_bits(x), as_bits(out)
     written = Out(target) if math.prod(count for count, _, _ in axes) >= out.size else target
     outer, inner = _joined(axes)
+    constants: dict[int | str, bool] = {"SIDE_BY_SIDE": inner[-1][1:] == (1, 1)}
+    pipeline = kernel(enc, "layout", f"strided_copy_{8 * x.dtype.size}", constants)
     for start_in, start_out in _places(outer, starts):
         counts, strides_in, strides_out = zip(*inner, strict=True)
         place = struct.pack("4I10q", *counts, *strides_in, *strides_out, start_in, start_out)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..dtypes import DType
-from ..encoder import CommandEncoder
+from ..encoder import Encoder
 from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer
 from ..pipelines.function_constants import Constants
@@ -20,13 +20,13 @@ SIMD = 32
 """Threads of a simdgroup, on every device."""
 
 
-def kernel(enc: CommandEncoder, family: str, name: str, constants: Constants | None = None) -> Pipeline:
+def kernel(enc: Encoder, family: str, name: str, constants: Constants | None = None) -> Pipeline:
     """The kernel `name` of `kernels/<family>.metal`."""
     kernels = enc.device.kernels
     return kernels.get_pipeline(name, constants, library=kernels.shipped(family))
 
 
-def result(enc: CommandEncoder, op: str, out: MlxBuffer | None, shape: Sequence[int], dtype: DType) -> MlxBuffer:
+def result(enc: Encoder, op: str, out: MlxBuffer | None, shape: Sequence[int], dtype: DType) -> MlxBuffer:
     """`out`, if it is what the op writes, or a new buffer."""
     if out is None:
         return enc.empty(tuple(shape), dtype)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -73,6 +72,8 @@ class Pipeline:
         "bindings",
         "buffers",
         "device",
+        "encode",
+        "encoders",
         "key",
         "label",
         "launches",
@@ -81,9 +82,10 @@ class Pipeline:
         "mtl",
         "name",
         "origin",
+        "senders",
         "shared",
-        "specs",
         "static_threadgroup_bytes",
+        "thread_launches",
         "supports_indirect",
         "width",
     )
@@ -117,24 +119,30 @@ class Pipeline:
         self.buffers = _by_slot(b for b in bindings if b.kind == "buffer")
         """The buffer arguments by slot; None where the kernel has no argument."""
         self.shared = _by_slot(b for b in bindings if b.kind == "threadgroup")
-        self.specs = tuple(None if binding is None else _spec(binding) for binding in self.buffers)
-        """What each dispatch looks at, by slot."""
+        self.senders: dict[Any, Any] = {}
+        self.encoders: dict[Any, Any] = {}
+        """What was generated for this kernel, by the pattern of its arguments."""
+        self.encode: Any = None
+        """The function for the pattern that was seen last."""
         self.launches: dict[Any, Any] = {}
         """Launch shapes that have been checked against this pipeline, by what the caller wrote."""
+        self.thread_launches: dict[Any, Any] = {}
+        """Those of which only the number of threads was given."""
+
+    def touched(self, entry: Any) -> tuple[list[Any], list[Any]]:
+        """What a dispatch reads and writes, from `(pipeline, bits of slots marked Out, *spans by slot)`."""
+        reads, writes = [], []
+        for slot, (binding, span) in enumerate(zip(self.buffers, entry[2:], strict=True)):
+            if binding is not None and span is not None:
+                if binding.reads and not entry[1] >> slot & 1:
+                    reads.append(span)
+                if binding.writes:
+                    writes.append(span)
+        return reads, writes
 
     def __repr__(self) -> str:
         names = ", ".join(binding.name for binding in self.bindings)
         return f"<Pipeline {self.label}({names}), at most {self.max_threads} threads, width {self.width}>"
-
-
-Spec = tuple[int, int, bool, bool, Callable[..., bytes] | None]
-"""Size, bits that an offset must not have, reads, writes, and what packs plain numbers."""
-
-
-def _spec(binding: Binding) -> Spec:
-    scalar = None if binding.writes else binding.scalar
-    pack = None if scalar is None else scalar.quick(binding.size)
-    return binding.size, binding.alignment - 1, binding.reads, binding.writes, pack
 
 
 def _by_slot(bindings: Any) -> tuple[Binding | None, ...]:

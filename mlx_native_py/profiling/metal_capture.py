@@ -5,13 +5,11 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from .. import settings
+from ..encoder import DeviceContext
 from ..errors import CaptureError
-
-if TYPE_CHECKING:
-    from ..device import MlxDevice
 
 __all__ = ["MetalCapture", "reset_capture_consumed"]
 
@@ -33,14 +31,14 @@ class MetalCapture:
     True
     """
 
-    def __init__(self, device: MlxDevice, path: Path | str) -> None:
+    def __init__(self, device: DeviceContext, path: Path | str) -> None:
         self.path = Path(path)
         self._device = device
         self._manager = device.backend.Metal.MTLCaptureManager.sharedCaptureManager()
         self.is_capturing = False
 
     @classmethod
-    def from_env(cls, device: MlxDevice) -> MetalCapture | None:
+    def from_env(cls, device: DeviceContext) -> MetalCapture | None:
         """A capture to the path in `MLX_METAL_CAPTURE`, begun; None without one, and from the second time on.
 
         Raises `CaptureError` where the device cannot capture.

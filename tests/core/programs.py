@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlx_native_py import MlxBuffer, MlxDevice
-from mlx_native_py.encoder import CapturedBarrier, CapturedDispatch, CommandEncoder, Out
+from mlx_native_py.encoder import CapturedBarrier, CommandEncoder, Dispatch, Out
 
 SOURCE = """
 #include <metal_stdlib>
@@ -192,7 +192,7 @@ def replay(run: Run) -> Result:
     for node in (nodes or []) * 2:
         if isinstance(node, CapturedBarrier):
             enc.memory_barrier()
-        elif isinstance(node, CapturedDispatch):
+        elif isinstance(node, Dispatch):
             enc.replay_dispatch(node)
     enc.commit_and_wait()
     return [x.numpy().tolist(), y.numpy().tolist()]

@@ -16,7 +16,7 @@ from core.stateful_chaos import Bench
 from core.stateful_model import WORDS, Block, Encoder, Session, Step, View, refused, step
 from core.tripwire import guarded
 from mlx_native_py import EncoderStateError, InvalidArgument, WaitTimeout, settings, softmetal
-from mlx_native_py.encoder import CapturedBarrier, CapturedDispatch
+from mlx_native_py.encoder import CapturedBarrier, Dispatch
 from mlx_native_py.metal import open_metal
 
 PICK = st.integers(0, 7)
@@ -207,10 +207,10 @@ class Calls(RuleBasedStateMachine):
         steps, encoder.captured = encoder.captured, None
         nodes = encoder.real.take_capture()
         assert (nodes is None) == (steps is None)
-        dispatches = [node for node in nodes or () if isinstance(node, CapturedDispatch)]
+        dispatches = [node for node in nodes or () if isinstance(node, Dispatch)]
         assert len(dispatches) == len(steps or ())
         replayed = iter(steps or ())
-        self.nodes += [(node, next(replayed) if isinstance(node, CapturedDispatch) else None) for node in nodes or ()]
+        self.nodes += [(node, next(replayed) if isinstance(node, Dispatch) else None) for node in nodes or ()]
 
     @precondition(lambda self: self.nodes)
     @rule(which=PICK, node=st.integers(0, 30))

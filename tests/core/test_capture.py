@@ -8,9 +8,9 @@ from core.encoder_kit import floats, names, pipeline, record, soft_device
 from mlx_native_py import MlxDevice, counters
 from mlx_native_py.encoder import (
     CapturedBarrier,
-    CapturedDispatch,
     CapturedNode,
     CapturedOpKind,
+    Dispatch,
     DispatchKind,
     RecordedBinding,
 )
@@ -27,7 +27,7 @@ def test_a_captured_dispatch_is_a_value(device: MlxDevice) -> None:
     nodes = enc.take_capture()
     assert nodes is not None and len(nodes) == 1 and not enc.is_capturing()
     node = nodes[0]
-    assert isinstance(node, CapturedDispatch) and isinstance(node, CapturedNode)
+    assert isinstance(node, Dispatch) and isinstance(node, CapturedNode)
     assert node.pipeline is pipeline(device, "total")
     assert [(b.slot, b.is_buffer) for b in node.bindings] == [(0, True), (1, True)]
     assert node.bindings[0].value.offset == 4  # type: ignore[union-attr]
@@ -66,7 +66,7 @@ def test_counters_of_capture_and_replay(device: MlxDevice) -> None:
         nodes = enc.take_capture()
         assert nodes is not None and len(nodes) == 6
         for node in nodes:
-            if isinstance(node, CapturedDispatch):
+            if isinstance(node, Dispatch):
                 enc.replay_dispatch(node)
             else:
                 enc.memory_barrier()
@@ -158,6 +158,6 @@ def test_set_op_kind_tags_the_next_dispatch_only(device: MlxDevice) -> None:
 
 def test_replay_takes_dispatches_only(device: MlxDevice) -> None:
     enc = device.command_encoder()
-    with pytest.raises(InvalidArgument, match="takes a CapturedDispatch"):
+    with pytest.raises(InvalidArgument, match="takes a Dispatch"):
         enc.replay_dispatch(CapturedBarrier())  # type: ignore[arg-type]
     enc.discard()

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlx_native_py import BufferRange, HazardKind, MemRangeRole, MemRanges, MlxDevice
+from mlx_native_py.hazards.intervals import IntervalSet
 from mlx_native_py.hazards.ranges import Memory
-from mlx_native_py.hazards.spans import Spans
 
 SRC, DST = MemRangeRole.Src, MemRangeRole.Dst
 BASE = 1 << 40
@@ -237,7 +237,7 @@ def test_conflicts_are_symmetric(one: Plain, two: Plain, role: MemRangeRole, oth
 @pytest.mark.parametrize("longest", [4, 8, 512])
 @given(data=st.data())
 def test_spans_are_a_set_of_bytes(longest: int, data: st.DataObject) -> None:
-    class Short(Spans):
+    class Short(IntervalSet):
         __slots__ = ()
         LONGEST = longest
 

@@ -10,7 +10,7 @@ import pytest
 
 from core.programs import pipelines
 from mlx_native_py import MlxDevice, counters, settings
-from mlx_native_py.encoder import CapturedDispatch
+from mlx_native_py.encoder import Dispatch
 from mlx_native_py.encoder.session import EncoderSession
 from mlx_native_py.errors import CommandBufferError, EncoderStateError, InvalidArgument
 from mlx_native_py.profiling import kernel_profile
@@ -216,7 +216,7 @@ def test_capture_survives_the_change_of_command_buffers(device: MlxDevice) -> No
     session.fence_stage()
     session.reset_for_next_stage()
     [node] = session.encoder().take_capture() or []
-    assert isinstance(node, CapturedDispatch)
+    assert isinstance(node, Dispatch)
     session.encoder().replay_dispatch(node)
     session.commit_and_wait()
     assert out.numpy().tolist() == [2, 4]

@@ -9,7 +9,7 @@ from standin import Bridge, install
 
 from core.encoder_kit import SOURCE, floats
 from mlx_native_py import MlxDevice, settings
-from mlx_native_py.encoder import CapturedDispatch
+from mlx_native_py.encoder import Dispatch
 from mlx_native_py.pipelines.registry import KernelRegistry
 from mlx_native_py.profiling import kernel_profile
 
@@ -35,7 +35,7 @@ def test_dispatches_captures_and_sessions(bridge: Bridge) -> None:
                 enc.start_capture()
                 enc.dispatch(total, y, y[:1], threads=2, group=2, shared=8)
                 (node,) = enc.take_capture() or []
-                assert isinstance(node, CapturedDispatch)
+                assert isinstance(node, Dispatch)
                 enc.replay_dispatch(node)
         session = device.encoder_session()
         session.encoder().dispatch(axpy, x, y, 1.0, threads=2)

@@ -196,9 +196,9 @@ def test_many_commits_without_a_wait_pile_nothing_up(device: MlxDevice) -> None:
         enc = device.command_encoder()
         enc.dispatch(fill, y, float(value), threads=1)
         enc.commit()
-    assert len(device.submissions._flying) <= 64
+    assert len(device.submissions._in_flight) <= 64
     device.command_encoder().commit_and_wait()
-    assert y.numpy()[0] == 299.0 and not device.submissions._flying
+    assert y.numpy()[0] == 299.0 and not device.submissions._in_flight
 
 
 def test_another_thread_may_wait(device: MlxDevice) -> None:

@@ -15,7 +15,7 @@ from core.encoder_kit import Namespace
 from core.programs import PROGRAMS, Run, pipelines
 from core.tripwire import guarded
 from mlx_native_py import settings, softmetal
-from mlx_native_py.encoder.compute_pass import ComputePass
+from mlx_native_py.encoder import Ticket
 from mlx_native_py.errors import CommandBufferError
 from mlx_native_py.metal import open_metal
 
@@ -261,7 +261,7 @@ def test_memory_outlives_unretained_work(monkeypatch: pytest.MonkeyPatch) -> Non
         rig, broken = Rig(), Rig()
     forgetful(rig)
     assert rig.wire.violations == []
-    monkeypatch.setattr(ComputePass, "keep", lambda self, allocation: None)
+    monkeypatch.setattr(Ticket, "hold", lambda self, allocation: None)
     with pytest.raises(CommandBufferError, match="released"):
         forgetful(broken)
     assert {each.rule for each in broken.wire.violations} == {"freed under an unretained command buffer"}

@@ -23,7 +23,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[MlxDevice]:
 
 @pytest.fixture(autouse=True)
 def able(request: pytest.FixtureRequest) -> None:
-    """Leaves out what the device cannot do: plans that insist on commands, or on addresses."""
+    """Leaves out what the device cannot do: plans that insist on commands."""
     params = dict(getattr(getattr(request.node, "callspec", None), "params", {}))
     if not isinstance(params.pop("device", None), str):
         return
@@ -35,5 +35,3 @@ def able(request: pytest.FixtureRequest) -> None:
     wanted |= {word for value in params.values() if isinstance(value, str) for word in value.split()}
     if "indirect" in wanted and not able.indirect_command_buffers:
         pytest.skip(f"{able.name} has no indirect command buffers")
-    if "bindless" in wanted and not able.gpu_address:
-        pytest.skip(f"{able.name} does not tell where its buffers are")

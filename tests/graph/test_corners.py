@@ -9,7 +9,6 @@ import struct
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ import pytest
 from core.encoder_kit import soft_device
 
 from mlx_native_py import (
-    CommandEncoder,
     ComputeGraph,
+    Encoder,
     EncoderStateError,
     GraphExecutor,
     InvalidArgument,
@@ -31,10 +30,6 @@ from mlx_native_py import (
     settings,
     softmetal,
 )
-from mlx_native_py.graph.bindless import bindless_source
-from mlx_native_py.graph.masks import hazard_masks
-from mlx_native_py.hazards.ranges import BufferRange, Memory, MemRangeRole
-from mlx_native_py.pipelines.sources import kernel_families, kernel_source
 
 from .graph_kit import kernel, mix, numbers, value
 from .random_graphs import SIZE, SOURCE
@@ -44,16 +39,13 @@ def random_floats(device: MlxDevice, *shape: int) -> MlxBuffer:
     return device.buffer(np.random.default_rng(1).normal(size=shape).astype(np.float32))
 
 
-@pytest.mark.parametrize("bindless", [False, True])
 @pytest.mark.parametrize("indirect", [False, True])
 class TestPlan:
-    def test_numbers_of_a_replay_that_is_not_committed_stay(
-        self, device: MlxDevice, indirect: bool, bindless: bool
-    ) -> None:
+    def test_numbers_of_a_replay_that_is_not_committed_stay(self, device: MlxDevice, indirect: bool) -> None:
         x, out = numbers(device, 0), device.empty(SIZE, "u32")
         with device.capture(x=x) as g:
             mix(g, x, x, out)
-        plan = g.plan(scalars=["k"], indirect=indirect, bindless=bindless)
+        plan = g.plan(scalars=["k"], indirect=indirect)
         copies = [device.empty(SIZE, "u32") for _ in range(3)]
         with device.command_encoder() as enc:
             for k, copy in enumerate(copies, 1):
@@ -62,22 +54,22 @@ class TestPlan:
                 enc.dispatch(kernel(device, "mix"), x, out, Out(copy), 0, threads=SIZE)
         assert [value(copy) for copy in copies] == [5, 10, 15]
 
-    def test_numbers_at_hand_are_set_after_a_bind(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
+    def test_numbers_at_hand_are_set_after_a_bind(self, device: MlxDevice, indirect: bool) -> None:
         x = numbers(device, 1)
         with device.capture(x=x) as g:
             out = mix(g, x, x, k=1)
-        plan = g.plan(scalars=["k"], indirect=indirect, bindless=bindless)
+        plan = g.plan(scalars=["k"], indirect=indirect)
         k = plan.scalars("k")
         plan.bind(x=numbers(device, 2))
         k.set(4)
         plan.run()
         assert value(out) == 20
 
-    def test_a_refused_bind_changes_nothing(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
+    def test_a_refused_bind_changes_nothing(self, device: MlxDevice, indirect: bool) -> None:
         x = numbers(device, 1)
         with device.capture(x=x) as g:
             mix(g, x, x, x)
-        plan = g.plan(indirect=indirect, bindless=bindless)
+        plan = g.plan(indirect=indirect)
         page = np.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), np.uint32)[:SIZE]
         page.flags.writeable = False
         with pytest.raises(InvalidArgument, match="read-only"):
@@ -88,26 +80,24 @@ class TestPlan:
         assert value(x) == 8
 
     @pytest.mark.parametrize("profiled", [False, True])
-    def test_none_keeps_what_the_replay_left(
-        self, device: MlxDevice, indirect: bool, bindless: bool, profiled: bool
-    ) -> None:
+    def test_none_keeps_what_the_replay_left(self, device: MlxDevice, indirect: bool, profiled: bool) -> None:
         x, y, out = numbers(device, 1), numbers(device, 2), device.empty(SIZE, "u32")
         with device.capture(x=x) as g:
             mix(g, y, x, k=1)
-        plan = g.plan(scalars=["k"], indirect=indirect, bindless=bindless)
+        plan = g.plan(scalars=["k"], indirect=indirect)
         plan.scalars("k").set(9)
         with settings.override(profile_dispatch=profiled), device.command_encoder() as enc:
             plan.encode(enc)
             enc.dispatch(kernel(device, "mix"), None, None, Out(out), None, threads=SIZE)
         assert value(out) == 20
 
-    def test_barriers_at_both_ends_stay(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
+    def test_barriers_at_both_ends_stay(self, device: MlxDevice, indirect: bool) -> None:
         x, y = numbers(device, 1), numbers(device, 2)
         with device.capture(x=x) as g:
             g.encoder.memory_barrier()
             mix(g, x, x)
             g.encoder.memory_barrier()
-        plan = g.plan(indirect=indirect, bindless=bindless)
+        plan = g.plan(indirect=indirect)
         with device.command_encoder() as enc:
             enc.dispatch(kernel(device, "mix"), y, y, Out(device.empty(SIZE, "u32")), 0, threads=SIZE)
             plan.encode(enc)
@@ -125,19 +115,14 @@ PROFILES = {
 
 
 @pytest.mark.soft
-@pytest.mark.parametrize("bindless", [False, True])
 @pytest.mark.parametrize("profile", PROFILES)
-def test_lesser_devices_get_the_same_results(profile: str, bindless: bool) -> None:
+def test_lesser_devices_get_the_same_results(profile: str) -> None:
     with soft_device(PROFILES[profile], schedule="shuffled:3") as device:
         x, spread = numbers(device, 1), kernel(device, "spread")
         with device.capture(x=x) as g:
             t, out = mix(g, mix(g, x, x), x), g.encoder.empty(SIZE, "u32")
             g.encoder.dispatch(spread, t, Out(out), SIZE, threadgroups=1, group=SIZE, shared=SIZE * 4)
-        if bindless and not device.capabilities.gpu_address:
-            with pytest.raises(InvalidArgument, match="does not tell where its buffers are"):
-                g.plan(bindless=True)
-            return
-        plan = g.plan(bindless=bindless)
+        plan = g.plan()
         assert plan.is_indirect == (profile in ("before Apple9", "no residency sets")) != bool(plan.declined)
         for _ in range(2):
             out.fill(0)
@@ -166,14 +151,14 @@ def test_an_empty_graph_does_nothing(device: MlxDevice) -> None:
 class TestUnknownRanges:
     """A dispatch that does not say what it writes runs beside nothing, and may read everything."""
 
-    def test_prepared_ops_wait_for_it(self, device: MlxDevice) -> None:
+    def test_others_wait_for_it(self, device: MlxDevice) -> None:
         x, y = numbers(device, 1), numbers(device, 2)
         with device.capture(x=x) as g:
             mix(g, x, x, y)
             g.encoder.dispatch(kernel(device, "bump"), y, 1, threads=SIZE, reads=(), writes=())
             mix(g, y, y, x)
         with device.command_encoder() as enc:
-            g.prepare().encode(enc)
+            g.plan(indirect=False).encode(enc)
             assert enc.tally.barriers == 2
         assert value(x) == 8 * (8 * 7 + 1)
 
@@ -224,7 +209,7 @@ class TestFusion:
 
     @pytest.mark.parametrize("op", [ops.mul, ops.add])
     def test_an_op_that_refuses_leaves_the_pair(
-        self, device: MlxDevice, op: Callable[[CommandEncoder, MlxBuffer, MlxBuffer], MlxBuffer]
+        self, device: MlxDevice, op: Callable[[Encoder, MlxBuffer, MlxBuffer], MlxBuffer]
     ) -> None:
         x, y = random_floats(device, 3, 37), random_floats(device, 111)
         with device.capture(x=x, y=y) as g:
@@ -255,19 +240,6 @@ def test_an_order_that_was_chosen_binds_no_new_aliases(device: MlxDevice) -> Non
         g.reorder().bind(x=both, z=both)
     g.bind(x=both, z=both).reorder().run()
     assert value(g.names["out"]) == 8 * (3 * 16 + 5 * 2)
-
-
-def test_bits_of_memory_over_two_others() -> None:
-    low, high = Memory(1 << 60, 64), Memory((1 << 60) + 64, 64)
-    over = Memory(1 << 60, 128)
-
-    def touching(memory: Memory) -> Any:
-        return SimpleNamespace(
-            reads=(), writes=(BufferRange(memory, memory.address, memory.address + memory.nbytes, MemRangeRole.Dst),)
-        )
-
-    (first, _), (second, _), (_, conflict) = hazard_masks([touching(each) for each in (low, high, over)]).each
-    assert first & conflict and second & conflict and not first & second
 
 
 class TestSession:
@@ -357,11 +329,3 @@ def test_what_is_only_declared_lives_as_long_as_the_graph(device: MlxDevice) -> 
     gc.collect()
     assert memory() is not None and g.barrier_count() == 0
     g.plan().run()
-
-
-@pytest.mark.soft
-@pytest.mark.parametrize("family", kernel_families())
-def test_every_shipped_kernel_has_a_bindless_form(family: str) -> None:
-    with MlxDevice("soft") as soft:
-        rewritten = soft.kernels.library(bindless_source(kernel_source(family)))
-        assert set(rewritten.names) == set(soft.kernels.shipped(family).names)

@@ -1,4 +1,4 @@
-"""What plans and prepared ops promise, case by case."""
+"""What plans promise, case by case."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from .graph_kit import kernel, mix, numbers, value
 from .random_graphs import SIZE
 
 
-@pytest.mark.parametrize("bindless", [False, True])
 @pytest.mark.parametrize("indirect", [False, True])
 class TestPlan:
-    def test_numbers_can_be_set(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
+    def test_numbers_can_be_set(self, device: MlxDevice, indirect: bool) -> None:
         x = numbers(device, 0)
         with device.capture(x=x) as g:
             outs = [mix(g, x, x, k=k) for k in (1, 1, 2)]
-        plan = g.plan(scalars=["k"], indirect=indirect, bindless=bindless)
+        plan = g.plan(scalars=["k"], indirect=indirect)
         assert plan.is_indirect == indirect and (plan.declined == "") == indirect
         k = plan.scalars("k")
         assert k.get().tolist() == [1, 1, 2]
@@ -31,11 +30,11 @@ class TestPlan:
         plan.run()
         assert [value(out) for out in outs] == [9, 9, 9]
 
-    def test_numbers_of_a_replay_on_its_way_stay(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
+    def test_numbers_of_a_replay_on_its_way_stay(self, device: MlxDevice, indirect: bool) -> None:
         x, out = numbers(device, 0), device.empty(SIZE, "u32")
         with device.capture(x=x) as g:
             mix(g, x, x, out, k=0)
-        plan = g.plan(scalars=["k"], indirect=indirect, bindless=bindless)
+        plan = g.plan(scalars=["k"], indirect=indirect)
         seen = []
         for k in range(5):
             plan.scalars("k").set(k)
@@ -48,21 +47,21 @@ class TestPlan:
             ticket.wait()
         assert [value(copy) for _, copy in seen] == [0, 5, 10, 15, 20]
 
-    def test_buffers_can_be_bound_anew(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
+    def test_buffers_can_be_bound_anew(self, device: MlxDevice, indirect: bool) -> None:
         x = numbers(device, 1)
         with device.capture(x=x) as g:
             out = mix(g, x, x, k=1)
-        plan = g.plan(scalars=["k"], indirect=indirect, bindless=bindless)
+        plan = g.plan(scalars=["k"], indirect=indirect)
         plan.scalars("k").set(3)
         plan.bind(x=numbers(device, 2))
         plan.run()
         assert value(out) == 19
 
-    def test_goes_with_other_dispatches(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
+    def test_goes_with_other_dispatches(self, device: MlxDevice, indirect: bool) -> None:
         x, y = numbers(device, 1), numbers(device, 0)
         with device.capture(x=x) as g:
             mix(g, x, x, y)
-        plan = g.plan(indirect=indirect, bindless=bindless)
+        plan = g.plan(indirect=indirect)
         with device.command_encoder() as enc:
             enc.dispatch(kernel(device, "bump"), x, 1, threads=SIZE)
             plan.encode(enc)
@@ -72,11 +71,11 @@ class TestPlan:
         assert value(y) == 8 * 8 * 7 + 1
 
     @pytest.mark.needs("stage_boundary_sampling", "timestamp_counters")
-    def test_is_measured_dispatch_by_dispatch(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
+    def test_is_measured_dispatch_by_dispatch(self, device: MlxDevice, indirect: bool) -> None:
         x = numbers(device, 1)
         with device.capture(x=x) as g:
             out = mix(g, mix(g, x, x, k=1), x, k=2)
-        plan = g.plan(scalars=["k"], indirect=indirect, bindless=bindless)
+        plan = g.plan(scalars=["k"], indirect=indirect)
         plan.scalars("k").set(0)
         kernel_profile.reset()
         with settings.override(profile_dispatch=True):
@@ -85,26 +84,26 @@ class TestPlan:
         assert len(entries) == 2 and value(out) == 29
         kernel_profile.reset()
 
-    def test_its_dispatches_are_known(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
-        plan = self._plan(device, indirect, bindless)
+    def test_its_dispatches_are_known(self, device: MlxDevice, indirect: bool) -> None:
+        plan = self._plan(device, indirect)
         enc = device.command_encoder()
         plan.encode(enc)
-        assert [pipeline.name for pipeline in enc.ticket.dispatches] == ["mix"]
+        assert [each.pipeline.name for each in enc.ticket.dispatches] == ["mix"]
         enc.discard()
 
-    def test_refuses_another_device_and_a_capture(self, device: MlxDevice, indirect: bool, bindless: bool) -> None:
-        plan = self._plan(device, indirect, bindless)
+    def test_refuses_another_device_and_a_capture(self, device: MlxDevice, indirect: bool) -> None:
+        plan = self._plan(device, indirect)
         with pytest.raises(EncoderStateError, match="cannot be captured"), device.capture() as g:
             plan.encode(g.encoder)
         with MlxDevice(device.backend) as other, pytest.raises(InvalidArgument, match="another device"):
             plan.encode(other.command_encoder())
 
     @staticmethod
-    def _plan(device: MlxDevice, indirect: bool, bindless: bool) -> Any:
+    def _plan(device: MlxDevice, indirect: bool) -> Any:
         x = numbers(device, 1)
         with device.capture(x=x) as g:
             mix(g, x, x)
-        return g.plan(indirect=indirect, bindless=bindless)
+        return g.plan(indirect=indirect)
 
 
 class TestIndirect:
@@ -142,18 +141,3 @@ class TestScalars:
             plan.scalars("n")
         with pytest.raises(InvalidArgument, match="list of names"):
             g.plan(scalars="k")
-
-
-class TestPrepared:
-    def test_any_order_and_any_part(self, device: MlxDevice) -> None:
-        x = numbers(device, 1)
-        with device.capture(x=x) as g:
-            for k in (1, 2, 3):
-                g.encoder.dispatch(kernel(device, "bump"), x, k, threads=SIZE)
-        prepared = g.prepare()
-        with device.command_encoder() as enc:
-            prepared.pick(2, 0, 2).encode(enc)
-        assert value(x) == ((1 * 7 + 3) * 7 + 1) * 7 + 3
-        assert (len(prepared), len(prepared[1:]), enc.tally.barriers) == (3, 2, 2)
-        with pytest.raises(InvalidArgument, match="take a slice"):
-            prepared[0]  # type: ignore[index]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 
-from mlx_native_py import CapturedDispatch, ComputeGraph, MlxDevice
+from mlx_native_py import ComputeGraph, Dispatch, MlxDevice
 from mlx_native_py.hazards.tracker import MemRanges
 
 from .random_graphs import Program, Recorded, programs
@@ -23,11 +23,6 @@ def one_after_the_other(graph: ComputeGraph) -> None:
 def in_chunks(graph: ComputeGraph, chunks: int | None) -> None:
     for ticket in graph.commit_chunks(chunks):
         ticket.wait()
-
-
-def prepared(graph: ComputeGraph, *, bindless: bool) -> None:
-    with graph.device.command_encoder() as enc:
-        graph.prepare(bindless=bindless).encode(enc)
 
 
 def half_by_hand(graph: ComputeGraph, *, plan_first: bool) -> None:
@@ -48,11 +43,7 @@ WAYS: dict[str, Callable[[ComputeGraph], None]] = {
     "two chunks": lambda graph: in_chunks(graph, None),
     "five chunks": lambda graph: in_chunks(graph, 5),
     "straight plan": lambda graph: graph.plan(indirect=False).run(),
-    "bindless plan": lambda graph: graph.plan(indirect=False, bindless=True).run(),
     "indirect plan": lambda graph: graph.plan(indirect=True).run(),
-    "bindless indirect plan": lambda graph: graph.plan(indirect=True, bindless=True).run(),
-    "prepared": lambda graph: prepared(graph, bindless=False),
-    "prepared, bindless": lambda graph: prepared(graph, bindless=True),
     "reordered plan": lambda graph: graph.reorder().plan().run(),
     "plan, then by hand": lambda graph: half_by_hand(graph, plan_first=True),
     "by hand, then plan": lambda graph: half_by_hand(graph, plan_first=False),
@@ -103,7 +94,7 @@ def test_reordering_keeps_every_dependence(device: MlxDevice, program: Program) 
     assert sorted(map(id, graph.nodes)) == sorted(map(id, after.nodes))
     assert after.barrier_count() <= graph.barrier_count()
     place = {id(node): index for index, node in enumerate(after.nodes)}
-    nodes = [node for node in graph.nodes if isinstance(node, CapturedDispatch)]
+    nodes = [node for node in graph.nodes if isinstance(node, Dispatch)]
     for index, later in enumerate(nodes):
         for earlier in nodes[:index]:
             ranges = MemRanges()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mlx_native_py import CapturedDispatch, DType, MlxBuffer, MlxDevice
+from mlx_native_py import Dispatch, DType, MlxBuffer, MlxDevice
 
 GUARD = 64  # elements of padding on each side
 SENTINEL = 0xA5
@@ -64,7 +64,7 @@ class Bench:
                 enc.start_capture()
             found = op(enc, *args, **options)
             for node in (enc.take_capture() or ()) if self.captures else ():
-                if isinstance(node, CapturedDispatch):
+                if isinstance(node, Dispatch):
                     enc.replay_dispatch(node)
                 else:
                     enc.memory_barrier()

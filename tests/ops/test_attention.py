@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from mlx_native_py import CapturedDispatch, DType, MlxDevice, ops
+from mlx_native_py import Dispatch, DType, MlxDevice, ops
 
 from .attention_reference import attention
 
@@ -29,7 +29,7 @@ def test_captured_step_replays_for_every_token(device: MlxDevice) -> None:
         enc.start_capture()
         ops.kv_cache_copy(enc, k, v, *caches, position=position, ring=True)
         out = ops.sdpa(enc, q, *caches, scale=0.1, causal=True, window=WINDOW, length=length, ring=True)
-        nodes = [node for node in enc.take_capture() or () if isinstance(node, CapturedDispatch)]
+        nodes = [node for node in enc.take_capture() or () if isinstance(node, Dispatch)]
     history = np.zeros((2, 2, HEADS, 0, DIM), np.float32)
     for token in range(2 * CAPACITY + 3):
         for buffer in (q, k, v):

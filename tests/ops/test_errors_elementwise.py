@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlx_native_py import CapturedDispatch, DType, MlxDevice, fn, ops
+from mlx_native_py import Dispatch, DType, MlxDevice, fn, ops
 from mlx_native_py.errors import InvalidArgument
 from mlx_native_py.ops import flat
 
@@ -119,6 +119,6 @@ def test_sums_and_products_of_one_shape_are_tagged(device: MlxDevice) -> None:
     enc.start_capture()
     for op, b in ((ops.add, x), (ops.mul, x), (ops.add, row), (ops.mul, row)):
         op(enc, x, b)
-    kinds = [node.op_kind.value for node in enc.take_capture() or () if isinstance(node, CapturedDispatch)]
+    kinds = [node.op_kind.value for node in enc.take_capture() or () if isinstance(node, Dispatch)]
     enc.discard()
     assert kinds == ["ElemAdd", "ElemMul", "Other", "Other"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from mlx_native_py import CapturedDispatch, DType, MlxDevice, fn, ops
+from mlx_native_py import Dispatch, DType, MlxDevice, fn, ops
 
 from .rows_sampling import kept, penalised, philox, weights_of
 
@@ -74,7 +74,7 @@ def test_captured_step_is_replayed_with_other_values(device: MlxDevice) -> None:
         length.numpy()[...], step.numpy()[...] = number, number
         with device.command_encoder() as again:
             for node in nodes:
-                assert isinstance(node, CapturedDispatch)
+                assert isinstance(node, Dispatch)
                 again.replay_dispatch(node)
         changed = penalised(logits[0], np.array(seen, np.uint32), 4.0)
         expected, _ = fn.softmax_sample(changed[None], seed=9, step=number, stream=device)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from mlx_native_py import CapturedDispatch, CommandEncoder, DType, MlxBuffer, MlxDevice, ops
+from mlx_native_py import CommandEncoder, Dispatch, DType, MlxBuffer, MlxDevice, ops
 
 from .rows_delta_net import Given, recurrence
 from .rows_turboquant import attention
@@ -25,11 +25,11 @@ def zeros(device: MlxDevice, *shape: int, dtype: DType = DType.F32) -> MlxBuffer
     return device.empty(shape, dtype).fill(0)
 
 
-def captured(enc: CommandEncoder) -> list[CapturedDispatch]:
-    return [node for node in enc.take_capture() or () if isinstance(node, CapturedDispatch)]
+def captured(enc: CommandEncoder) -> list[Dispatch]:
+    return [node for node in enc.take_capture() or () if isinstance(node, Dispatch)]
 
 
-def replay(device: MlxDevice, nodes: list[CapturedDispatch]) -> None:
+def replay(device: MlxDevice, nodes: list[Dispatch]) -> None:
     with device.command_encoder() as enc:
         for node in nodes:
             enc.replay_dispatch(node)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlx_native_py import CapturedDispatch, DType, MlxBuffer, MlxDevice, ops, settings
+from mlx_native_py import Dispatch, DType, MlxBuffer, MlxDevice, ops, settings
 from mlx_native_py.softmetal.checked import DispatchCheck, Footprint
 from mlx_native_py.softmetal.checked.intervals import Intervals
 
@@ -55,11 +55,11 @@ class Watched(Bench):
             found = op(enc, *args, **options)
             nodes = enc.take_capture() or []
             for node in nodes:
-                if isinstance(node, CapturedDispatch):
+                if isinstance(node, Dispatch):
                     enc.replay_dispatch(node)
                 else:
                     enc.memory_barrier()
-        dispatches = [node for node in nodes if isinstance(node, CapturedDispatch)]
+        dispatches = [node for node in nodes if isinstance(node, Dispatch)]
         assert len(self.footprints) == len(dispatches) > 0
         for node, touched in zip(dispatches, self.footprints, strict=True):
             covered(node, touched)
@@ -67,7 +67,7 @@ class Watched(Bench):
         return found
 
 
-def covered(node: CapturedDispatch, touched: Footprint) -> None:
+def covered(node: Dispatch, touched: Footprint) -> None:
     """Writes are declared; so are reads, but for those of what the dispatch itself has written."""
     read, written = ([each.span[1:] for each in declared] for declared in (node.reads, node.writes))
     own = touched.writes | touched.atomic_writes
@@ -76,7 +76,7 @@ def covered(node: CapturedDispatch, touched: Footprint) -> None:
     assert not outside(node, more, own.spans()), f"{node.pipeline.label} reads what it does not declare"
 
 
-def outside(node: CapturedDispatch, touched: Intervals, spans: list[tuple[int, int]]) -> Intervals:
+def outside(node: Dispatch, touched: Intervals, spans: list[tuple[int, int]]) -> Intervals:
     """Bytes of the node's buffers that are in none of the spans."""
     for span in spans:
         touched = touched.without(span)

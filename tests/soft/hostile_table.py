@@ -77,6 +77,7 @@ CALLS = (
         f"system({_RUN});",
         '#define E ex##tern\n#define J(a, b) a##b\nJ(ext, ern) "C" int system(const device char*);',
     ),
+    _body("extern-c-after-struct", f"system({_RUN});", 'extern "C" struct S { int x; } system(const device char*);'),
     _body("extern-cpp", "exit(1);", 'extern "C++" void exit(int);'),
     _body("extern-variable", "out[i] = environ;", "extern int environ;"),
     _body("extern-local", "extern void abort(); abort();"),

@@ -96,6 +96,17 @@ def test_whoever_waits_for_the_event_runs_it_too(device: Any, queue: Any, perfor
     assert list(array(target)) == [50.0] * 32
 
 
+def test_a_timeout_of_nothing_runs_nothing(device: Any, queue: Any, performed: list[int]) -> None:
+    target, event = warm(queue), device.newSharedEvent()
+    performed.clear()
+    commands = adding(queue, target)
+    commands.encodeSignalEvent_value_(event, 1)
+    commands.commit()
+    while not event.waitUntilSignaledValue_timeoutMS_(1, 0):
+        time.sleep(0.001)
+    assert len(performed) == 1
+
+
 def test_handlers_run_on_the_queues_thread(queue: Any, performed: list[int]) -> None:
     target, threads = warm(queue), set()
 

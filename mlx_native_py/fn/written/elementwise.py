@@ -9,7 +9,7 @@ import numpy as np
 from ... import ops
 from ...device import MlxDevice
 from ...dtypes import DType, DTypeLike
-from ...encoder import CommandEncoder
+from ...encoder import Encoder
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ...ops.strides import contiguous, strided_copy
@@ -77,9 +77,7 @@ def broadcast_to(a: Array, shape: Sequence[int], *, stream: MlxDevice | None = N
         return _broadcast(run, run.put(a, "a"), tuple(shape))
 
 
-def _two(
-    run: FunctionCall, op: Callable[[CommandEncoder, MlxBuffer, MlxBuffer], MlxBuffer], a: Array, b: Array
-) -> MlxBuffer:
+def _two(run: FunctionCall, op: Callable[[Encoder, MlxBuffer, MlxBuffer], MlxBuffer], a: Array, b: Array) -> MlxBuffer:
     """The op on buffers of one shape, or of shapes that it repeats by itself; a number takes its partner's type."""
     if isinstance(a, (int, float)):
         a, b = b, a

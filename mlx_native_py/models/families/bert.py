@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...encoder import CommandEncoder
+from ...encoder import Encoder
 from ...errors import InvalidArgument
 from ...json_fields import read_table
 from ...memory.buffer import Array, MlxBuffer
@@ -28,7 +28,7 @@ class LayerNorm:
         hidden, self.eps = w.config.hidden_size, w.config.norm_eps
         self.weight, self.bias = w.vector(name, hidden), w.vector(name, hidden, part="bias")
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+    def __call__(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
         return layer_norm(enc, x, self.weight, self.bias, eps=self.eps)
 
 
@@ -44,7 +44,7 @@ class Attention:
         self.value = w.linear("attention.self.value", hidden, hidden)
         self.dense = w.linear("attention.output.dense", hidden, hidden)
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
+    def __call__(self, enc: Encoder, x: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
         B, L, hidden = x.shape
         heads = (B, L, self.n_heads, self.head_dim)
         q, k, v = (part(enc, x).reshape(heads) for part in (self.query, self.key, self.value))
@@ -63,7 +63,7 @@ class Block:
         self.output = w.linear("output.dense", hidden, wide)
         self.output_norm = LayerNorm(w, "output.LayerNorm")
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
+    def __call__(self, enc: Encoder, x: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
         x = self.attention_norm(enc, add(enc, x, self.attention(enc, x, lengths)))
         h = self.output(enc, gelu(enc, self.intermediate(enc, x)))
         return self.output_norm(enc, add(enc, x, h))
@@ -110,7 +110,7 @@ class Model:
         pooling = next((name for code, name in _POOLINGS.items() if code == given.get("pooling_type")), "")
         return {**cls.defaults, "pooling": pooling, **given}
 
-    def __call__(self, enc: CommandEncoder, tokens: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
+    def __call__(self, enc: Encoder, tokens: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
         """Hidden states [batch, tokens, hidden_size]; of each row of tokens the first `lengths` count."""
         B, L = tokens.shape
         places = self.device.buffer(np.tile(np.arange(L, dtype=np.uint32), (B, 1)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ...encoder import CommandEncoder
+from ...encoder import Encoder
 from ...memory.buffer import MlxBuffer
 from ...ops import gelu_mul, rms_norm, rms_norm_add, scalar_mul
 from ..cache import LayerCache, StepInputs
@@ -31,7 +31,7 @@ def norm_plus(is_gguf: bool) -> float:
 class MLP(llama.MLP):
     """The gated feed-forward network, with GELU."""
 
-    def gated(self, enc: CommandEncoder, gate: MlxBuffer, up: MlxBuffer) -> MlxBuffer:
+    def gated(self, enc: Encoder, gate: MlxBuffer, up: MlxBuffer) -> MlxBuffer:
         return gelu_mul(enc, gate, up)
 
 
@@ -49,7 +49,7 @@ class Block(llama.Block):
         self.pre_feedforward_layernorm = w.vector("pre_feedforward_layernorm", hidden, plus=plus)
         self.post_feedforward_layernorm = w.vector("post_feedforward_layernorm", hidden, plus=plus)
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer, inputs: StepInputs, cache: LayerCache) -> MlxBuffer:
+    def __call__(self, enc: Encoder, x: MlxBuffer, inputs: StepInputs, cache: LayerCache) -> MlxBuffer:
         h = rms_norm(enc, x, self.input_layernorm, eps=self.eps)
         h = self.self_attn(enc, h, inputs, cache)
         x = rms_norm_add(enc, h, x, self.post_attention_layernorm, eps=self.eps)
@@ -84,7 +84,7 @@ class Model(llama.Model):
             complete["query_pre_attn_scalar"] = width // heads if type(width) is type(heads) is int else None
         return complete
 
-    def embedded(self, enc: CommandEncoder, tokens: MlxBuffer) -> MlxBuffer:
+    def embedded(self, enc: Encoder, tokens: MlxBuffer) -> MlxBuffer:
         return scalar_mul(enc, super().embedded(enc, tokens), self.config.hidden_size**0.5)
 
     def final_norm(self, checkpoint: Checkpoint) -> MlxBuffer:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ...dtypes import DType
-from ...encoder import CommandEncoder
+from ...encoder import Encoder
 from ...memory.buffer import MlxBuffer
 from ...ops import add, rms_norm, silu_mul, softcap
 from ..cache import KVCache, LayerCache, StepInputs
@@ -31,7 +31,7 @@ class Attention:
         self.o_proj = w.linear("self_attn.o_proj", config.hidden_size, width)
         self.rope = rope
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer, inputs: StepInputs, cache: LayerCache) -> MlxBuffer:
+    def __call__(self, enc: Encoder, x: MlxBuffer, inputs: StepInputs, cache: LayerCache) -> MlxBuffer:
         B, L, D = inputs.batch, inputs.queries, self.head_dim
         q = self.q_proj(enc, x).reshape(B * L, self.n_heads, D)
         k = self.k_proj(enc, x).reshape(B * L, self.n_kv_heads, D)
@@ -42,9 +42,7 @@ class Attention:
         out = cache.attend(enc, q, inputs, scale=self.scale, softcap=self.softcap)
         return self.o_proj(enc, out.reshape(B * L, self.n_heads * D))
 
-    def turned(
-        self, enc: CommandEncoder, q: MlxBuffer, k: MlxBuffer, positions: MlxBuffer
-    ) -> tuple[MlxBuffer, MlxBuffer]:
+    def turned(self, enc: Encoder, q: MlxBuffer, k: MlxBuffer, positions: MlxBuffer) -> tuple[MlxBuffer, MlxBuffer]:
         """Queries and keys with their positions in them."""
         return self.rope(enc, q, positions), self.rope(enc, k, positions)
 
@@ -58,10 +56,10 @@ class MLP:
         self.up_proj = w.linear("mlp.up_proj", wide, hidden)
         self.down_proj = w.linear("mlp.down_proj", hidden, wide)
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+    def __call__(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
         return self.down_proj(enc, self.gated(enc, self.gate_proj(enc, x), self.up_proj(enc, x)))
 
-    def gated(self, enc: CommandEncoder, gate: MlxBuffer, up: MlxBuffer) -> MlxBuffer:
+    def gated(self, enc: Encoder, gate: MlxBuffer, up: MlxBuffer) -> MlxBuffer:
         return silu_mul(enc, gate, up)
 
 
@@ -78,7 +76,7 @@ class Block:
         self.input_layernorm = w.vector("input_layernorm", hidden)
         self.post_attention_layernorm = w.vector("post_attention_layernorm", hidden)
 
-    def __call__(self, enc: CommandEncoder, x: MlxBuffer, inputs: StepInputs, cache: LayerCache) -> MlxBuffer:
+    def __call__(self, enc: Encoder, x: MlxBuffer, inputs: StepInputs, cache: LayerCache) -> MlxBuffer:
         h = rms_norm(enc, x, self.input_layernorm, eps=self.eps)
         x = add(enc, x, self.self_attn(enc, h, inputs, cache))
         h = rms_norm(enc, x, self.post_attention_layernorm, eps=self.eps)
@@ -125,17 +123,17 @@ class Model:
     def final_norm(self, checkpoint: Checkpoint) -> MlxBuffer:
         return checkpoint.vector("norm", self.config.hidden_size)
 
-    def __call__(self, enc: CommandEncoder, inputs: StepInputs, layers: Sequence[LayerCache]) -> MlxBuffer:
+    def __call__(self, enc: Encoder, inputs: StepInputs, layers: Sequence[LayerCache]) -> MlxBuffer:
         """The hidden states [batch * queries, hidden_size] of a step's tokens."""
         x = self.embedded(enc, inputs.tokens)
         for layer, cache in zip(self.layers, layers, strict=True):
             x = layer(enc, x, inputs, cache)
         return x
 
-    def embedded(self, enc: CommandEncoder, tokens: MlxBuffer) -> MlxBuffer:
+    def embedded(self, enc: Encoder, tokens: MlxBuffer) -> MlxBuffer:
         return self.embed_tokens.rows(enc, tokens, self.dtype)
 
-    def logits(self, enc: CommandEncoder, x: MlxBuffer) -> MlxBuffer:
+    def logits(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
         """Of hidden states [..., hidden_size]."""
         logits = self.lm_head(enc, rms_norm(enc, x, self.norm, eps=self.config.norm_eps))
         cap = self.config.final_softcap

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ...encoder import CommandEncoder
+from ...encoder import Encoder
 from ...memory.buffer import MlxBuffer
 from ...ops import head_norm_rope
 from ..checkpoint import Layer
@@ -24,9 +24,7 @@ class Attention(llama.Attention):
         self.q_norm = w.vector("self_attn.q_norm", self.head_dim, plus=norm_plus)
         self.k_norm = w.vector("self_attn.k_norm", self.head_dim, plus=norm_plus)
 
-    def turned(
-        self, enc: CommandEncoder, q: MlxBuffer, k: MlxBuffer, positions: MlxBuffer
-    ) -> tuple[MlxBuffer, MlxBuffer]:
+    def turned(self, enc: Encoder, q: MlxBuffer, k: MlxBuffer, positions: MlxBuffer) -> tuple[MlxBuffer, MlxBuffer]:
         options = self.rope.options
         return (
             head_norm_rope(enc, q, self.q_norm, positions, eps=self.eps, **options),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ...dtypes import DType
-from ...encoder import CapturedOpKind, CommandEncoder, Out
+from ...encoder import CapturedOpKind, Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ...memory.shapes import whole
@@ -28,7 +28,7 @@ _TILE, _MOST_COLUMNS, _MOST_SLICE = 32, 256, 128
     fn=("scaled_dot_product_attention",),
 )
 def sdpa(
-    enc: CommandEncoder,
+    enc: Encoder,
     q: MlxBuffer,
     k: Source,
     v: Source,
@@ -68,7 +68,7 @@ def sdpa(
     return out
 
 
-def _decode(enc: CommandEncoder, call: AttentionCall, out: MlxBuffer) -> None:
+def _decode(enc: Encoder, call: AttentionCall, out: MlxBuffer) -> None:
     rows, dim = call.heads * call.queries, call.values.dim
     splits = _splits(call)
     parts = enc.empty(rows * call.batch * splits * (dim + 2) if splits > 1 else 1, DType.F32)
@@ -91,7 +91,7 @@ def _decode(enc: CommandEncoder, call: AttentionCall, out: MlxBuffer) -> None:
         )
 
 
-def _prefill(enc: CommandEncoder, call: AttentionCall, out: MlxBuffer) -> None:
+def _prefill(enc: Encoder, call: AttentionCall, out: MlxBuffer) -> None:
     dim, v_dim = call.keys.dim, call.values.dim
     columns = _even(v_dim, _MOST_COLUMNS)
     constants: dict[int | str, int] = {
@@ -112,7 +112,7 @@ def _prefill(enc: CommandEncoder, call: AttentionCall, out: MlxBuffer) -> None:
     )
 
 
-def _lanes(enc: CommandEncoder, call: AttentionCall, out: MlxBuffer) -> None:
+def _lanes(enc: Encoder, call: AttentionCall, out: MlxBuffer) -> None:
     dim, v_dim = call.keys.dim, call.values.dim
     enc.dispatch(
         kernel(enc, "attention_lanes", f"sdpa_lanes_{call.kind}", {"DIM": dim, "V_DIM": v_dim}),
@@ -141,7 +141,7 @@ def _splits(call: AttentionCall) -> int:
 
 @op("k <= q and q - k < window, for query q and key k", (DType.BOOL, *FLOATS))
 def attention_mask(
-    enc: CommandEncoder,
+    enc: Encoder,
     queries: int,
     keys: int,
     *,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from ...encoder import CommandEncoder, Out
+from ...encoder import Encoder, Out
 from ...memory.buffer import MlxBuffer
 from ..delta_sizes import KeyHeads, check_delta
 from ..op import Output, op
@@ -18,7 +18,7 @@ _ROWS = 4
 
 @op("S = exp(-g) S; S += beta (v - S k) k^T; out = scale S q, for each token")
 def gated_delta_net(
-    enc: CommandEncoder,
+    enc: Encoder,
     q: MlxBuffer,
     k: MlxBuffer,
     v: MlxBuffer,

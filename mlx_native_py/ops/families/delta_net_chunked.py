@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from ...dtypes import DType
-from ...encoder import CommandEncoder, Out
+from ...encoder import Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..delta_sizes import DeltaSizes, KeyHeads, check_delta
@@ -22,7 +22,7 @@ _GROUP = SIMD * 4
 
 @op("as gated_delta_net, by chunks of 64 tokens", fn=("gated_delta_net",))
 def gated_delta_net_chunked(
-    enc: CommandEncoder,
+    enc: Encoder,
     q: MlxBuffer,
     k: MlxBuffer,
     v: MlxBuffer,
@@ -60,7 +60,7 @@ def gated_delta_net_chunked(
 class _Plan:
     """The sizes of one call, rounded up to whole chunks and tiles, and how its kernels are launched."""
 
-    def __init__(self, enc: CommandEncoder, sizes: DeltaSizes) -> None:
+    def __init__(self, enc: Encoder, sizes: DeltaSizes) -> None:
         self.enc, self.sizes = enc, sizes
         self.chunks = -(-sizes.tokens // _CHUNK)
         self.key_dim, self.value_dim = _up(sizes.key_dim, _TILE), _up(sizes.value_dim, _TILE)
@@ -94,7 +94,7 @@ class _Plan:
 
 
 @op("sums along the tokens of each chunk", (DType.F32,))
-def chunk_cumsum(enc: CommandEncoder, x: MlxBuffer, *, chunk: int = _CHUNK, out: Output = None) -> MlxBuffer:
+def chunk_cumsum(enc: Encoder, x: MlxBuffer, *, chunk: int = _CHUNK, out: Output = None) -> MlxBuffer:
     """Running sums of x [sequences, tokens, heads] along the tokens, which begin anew with each chunk."""
     check_dtype("chunk_cumsum", "x", x, (DType.F32,))
     if x.ndim != 3:
@@ -110,7 +110,7 @@ def chunk_cumsum(enc: CommandEncoder, x: MlxBuffer, *, chunk: int = _CHUNK, out:
 
 
 @op("x with (I + strict lower part of a) x = b", (DType.F32,))
-def tri_solve_lower_unit(enc: CommandEncoder, a: MlxBuffer, b: MlxBuffer, *, out: Output = None) -> MlxBuffer:
+def tri_solve_lower_unit(enc: Encoder, a: MlxBuffer, b: MlxBuffer, *, out: Output = None) -> MlxBuffer:
     """Solves for b [..., n, columns] with unit lower triangular a [..., n, n], of which only what is below counts."""
     check_dtype("tri_solve_lower_unit", "a", a, (DType.F32,))
     check_dtype("tri_solve_lower_unit", "b", b, (DType.F32,))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...dtypes import DType
-from ...encoder import CapturedOpKind, CommandEncoder, Out
+from ...encoder import CapturedOpKind, Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..flat import for_each
@@ -19,19 +19,19 @@ __all__ = ["add", "cast", "fill", "mul", "scalar_mul"]
 
 
 @op("a + b")
-def add(enc: CommandEncoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuffer:
+def add(enc: Encoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuffer:
     """The sum of two buffers of one shape; or b is a row, or a few, that every row of a is added to, such as a bias."""
     return _two(enc, "add", a, b, out, CapturedOpKind.ElemAdd)
 
 
 @op("a * b", fn=("multiply",))
-def mul(enc: CommandEncoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuffer:
+def mul(enc: Encoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuffer:
     """The product of two buffers, element by element; b may be a row, or a few, as in `add`."""
     return _two(enc, "mul", a, b, out, CapturedOpKind.ElemMul)
 
 
 @op("x * s", fn=("multiply",))
-def scalar_mul(enc: CommandEncoder, x: MlxBuffer, s: float, out: Output = None) -> MlxBuffer:
+def scalar_mul(enc: Encoder, x: MlxBuffer, s: float, out: Output = None) -> MlxBuffer:
     """A buffer times a number; the product is made in float."""
     dtype = one_dtype("scalar_mul", x=x)
     out = result(enc, "scalar_mul", out, x.shape, dtype)
@@ -39,7 +39,7 @@ def scalar_mul(enc: CommandEncoder, x: MlxBuffer, s: float, out: Output = None) 
 
 
 @op("x, rounded to the nearest value of another type", fn=("astype",))
-def cast(enc: CommandEncoder, x: MlxBuffer, dtype: Any, out: Output = None) -> MlxBuffer:
+def cast(enc: Encoder, x: MlxBuffer, dtype: Any, out: Output = None) -> MlxBuffer:
     """The elements in another type: f32, f16 or bf16; too large ones become infinite."""
     check_dtype("cast", "x", x)
     to = DType.of(dtype)
@@ -51,7 +51,7 @@ def cast(enc: CommandEncoder, x: MlxBuffer, dtype: Any, out: Output = None) -> M
 
 
 @op("value", tuple(DType), fn=("full",))
-def fill(enc: CommandEncoder, out: MlxBuffer, value: float) -> MlxBuffer:
+def fill(enc: Encoder, out: MlxBuffer, value: float) -> MlxBuffer:
     """Writes one value, rounded to the buffer's type, to all of its elements."""
     try:
         with np.errstate(over="ignore"):
@@ -62,7 +62,7 @@ def fill(enc: CommandEncoder, out: MlxBuffer, value: float) -> MlxBuffer:
     return out
 
 
-def _two(enc: CommandEncoder, name: str, a: MlxBuffer, b: MlxBuffer, out: Output, kind: CapturedOpKind) -> MlxBuffer:
+def _two(enc: Encoder, name: str, a: MlxBuffer, b: MlxBuffer, out: Output, kind: CapturedOpKind) -> MlxBuffer:
     dtype = one_dtype(name, a=a, b=b)
     out = result(enc, name, out, a.shape, dtype)
     if a.shape == b.shape:

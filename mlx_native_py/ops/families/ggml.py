@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...dtypes import DType
-from ...encoder import CommandEncoder, Out
+from ...encoder import Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ...weights.ggml_types import GGML_TYPES, GgmlType
@@ -18,9 +18,7 @@ _FORMATS = tuple(GGML_TYPES)
 
 
 @op("x @ values(w)^T", _FORMATS)
-def ggml_matmul(
-    enc: CommandEncoder, x: MlxBuffer, w: MlxBuffer, format: str | GgmlType, *, out: Output = None
-) -> MlxBuffer:
+def ggml_matmul(enc: Encoder, x: MlxBuffer, w: MlxBuffer, format: str | GgmlType, *, out: Output = None) -> MlxBuffer:
     """Rows x [..., k] by weights w: u8 [n, bytes of a row]; the result [..., n] has x's type, and sums are float."""
     kind, depth = _block_rows("ggml_matmul", w, format)
     check_dtype("ggml_matmul", "x", x)
@@ -36,7 +34,7 @@ def ggml_matmul(
 
 @op("x @ values(w[id])^T for each id", _FORMATS)
 def ggml_matmul_id(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     w: MlxBuffer,
     ids: Indices,
@@ -62,7 +60,7 @@ def ggml_matmul_id(
 
 @op("values(w)", _FORMATS)
 def ggml_dequantize(
-    enc: CommandEncoder,
+    enc: Encoder,
     w: MlxBuffer,
     format: str | GgmlType,
     dtype: DType = DType.F32,
@@ -79,7 +77,7 @@ def ggml_dequantize(
 
 @op("values(table[ids])", _FORMATS)
 def ggml_embedding(
-    enc: CommandEncoder,
+    enc: Encoder,
     ids: Indices,
     table: MlxBuffer,
     format: str | GgmlType,
@@ -97,7 +95,7 @@ def ggml_embedding(
 
 
 def _rows(
-    enc: CommandEncoder, op: str, kind: GgmlType, w: MlxBuffer, ids: MlxBuffer | None, out: MlxBuffer, rows: int
+    enc: Encoder, op: str, kind: GgmlType, w: MlxBuffer, ids: MlxBuffer | None, out: MlxBuffer, rows: int
 ) -> None:
     check_dtype(op, "out", out)
     length = out.shape[-1]

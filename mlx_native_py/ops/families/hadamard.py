@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ...encoder import CommandEncoder
+from ...encoder import Encoder
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..hadamard_rows import check_signs, is_power, transform_rows
@@ -19,7 +19,7 @@ _LONGEST = 8192
 
 @op("H x * scale, scale 1/sqrt(n) unless given; signs flipped before H, or after it where inverse")
 def hadamard_transform(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     scale: float | None = None,
     *,

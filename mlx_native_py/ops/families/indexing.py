@@ -6,7 +6,7 @@ import math
 import struct
 
 from ...dtypes import DType
-from ...encoder import CommandEncoder, Out
+from ...encoder import Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Indices, Output, op
@@ -20,7 +20,7 @@ _IDS = (DType.U32, DType.I32)
 
 
 @op("out[i, :] = x[ids[i], :]", tuple(DType), fn=("take", "gather_qmm"))
-def gather(enc: CommandEncoder, x: MlxBuffer, ids: Indices, out: Output = None) -> MlxBuffer:
+def gather(enc: Encoder, x: MlxBuffer, ids: Indices, out: Output = None) -> MlxBuffer:
     """Elements of the first axis of x, by u32 or i32 numbers of any shape."""
     check_dtype("gather", "ids", ids, _IDS)
     if not x.shape:
@@ -37,9 +37,7 @@ def gather(enc: CommandEncoder, x: MlxBuffer, ids: Indices, out: Output = None) 
 
 
 @op("out[i, :] = table[ids[i], :] * scale")
-def embedding(
-    enc: CommandEncoder, ids: Indices, table: MlxBuffer, *, scale: float = 1.0, out: Output = None
-) -> MlxBuffer:
+def embedding(enc: Encoder, ids: Indices, table: MlxBuffer, *, scale: float = 1.0, out: Output = None) -> MlxBuffer:
     """Rows of a table [rows, dims], by u32 or i32 ids of any shape; Gemma scales them by the root of dims."""
     dtype = one_dtype("embedding", table=table)
     check_dtype("embedding", "ids", ids, _IDS)
@@ -56,7 +54,7 @@ def embedding(
 
 @op("out[i, :] = (scales * w + biases)[ids[i], :] * scale", tuple(f"affine{bits}" for bits in _BITS))
 def quantized_embedding(
-    enc: CommandEncoder,
+    enc: Encoder,
     ids: Indices,
     w: MlxBuffer,
     scales: MlxBuffer,

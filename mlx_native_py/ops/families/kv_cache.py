@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from ...encoder import CommandEncoder, Out
+from ...encoder import Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..attention_arguments import CacheRows, sequence_lengths, source_rows
@@ -21,7 +21,7 @@ _BLOCK = struct.Struct("<3Q7I4x")
 
 @op("cache[position + i] = new[i], or cache[(position + i) % capacity] in a ring", fn=())
 def kv_cache_copy(
-    enc: CommandEncoder,
+    enc: Encoder,
     keys: MlxBuffer,
     values: MlxBuffer,
     key_cache: MlxBuffer,
@@ -63,7 +63,7 @@ def kv_cache_copy(
 
 @op("q = round((x - bias) / scale), with a scale and a bias per group", (*FLOATS, "q8", "q4"), fn=())
 def kv_cache_quantize(
-    enc: CommandEncoder,
+    enc: Encoder,
     keys: MlxBuffer,
     values: MlxBuffer,
     key_cache: QuantizedRows,

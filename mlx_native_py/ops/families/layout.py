@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ...dtypes import DType
-from ...encoder import CommandEncoder, Out
+from ...encoder import Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Output, Outputs, op
@@ -38,7 +38,7 @@ _SMALL = 8  # an axis shorter than this leaves tiles mostly empty
     fn=("contiguous", "as_strided", "broadcast_to"),
 )
 def copy(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     out: Output = None,
     *,
@@ -60,7 +60,7 @@ def copy(
 
 
 @op("out[..., i, ...] = x[..., j, ...] with axes in the order given", ANY, fn=("transpose", "swapaxes"))
-def transpose(enc: CommandEncoder, x: MlxBuffer, axes: Sequence[int] | None = None, out: Output = None) -> MlxBuffer:
+def transpose(enc: Encoder, x: MlxBuffer, axes: Sequence[int] | None = None, out: Output = None) -> MlxBuffer:
     """The axes in another order, reversed where none is given; axis i of the result is axis `axes[i]` of x."""
     order = list(range(x.ndim))[::-1] if axes is None else [axis_of("transpose", x, axis) for axis in axes]
     if sorted(order) != list(range(x.ndim)):
@@ -76,26 +76,26 @@ def transpose(enc: CommandEncoder, x: MlxBuffer, axes: Sequence[int] | None = No
 
 
 @op("out[j, i] = x[i, j]", ANY)
-def transpose_2d(enc: CommandEncoder, x: MlxBuffer, out: Output = None) -> MlxBuffer:
+def transpose_2d(enc: Encoder, x: MlxBuffer, out: Output = None) -> MlxBuffer:
     """Rows become columns."""
     return transpose(enc, _ranked("transpose_2d", x, 2), (1, 0), out)
 
 
 @op("out[j, i, k] = x[i, j, k]", ANY)
-def permute_021(enc: CommandEncoder, x: MlxBuffer, out: Output = None) -> MlxBuffer:
+def permute_021(enc: Encoder, x: MlxBuffer, out: Output = None) -> MlxBuffer:
     """[tokens, heads, dims] to [heads, tokens, dims], or back."""
     return transpose(enc, _ranked("permute_021", x, 3), (1, 0, 2), out)
 
 
 @op("out[i, k, j] = x[i, j, k]", ANY)
-def transpose_last2(enc: CommandEncoder, x: MlxBuffer, out: Output = None) -> MlxBuffer:
+def transpose_last2(enc: Encoder, x: MlxBuffer, out: Output = None) -> MlxBuffer:
     """Rows become columns, in each matrix of a batch."""
     return transpose(enc, _ranked("transpose_last2", x, 3), (0, 2, 1), out)
 
 
 @op("out[..., i, ...] = x[..., i // repeats, ...]; tiled: x[..., i % n, ...]", ANY, fn=("repeat", "tile"))
 def repeat(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     repeats: int,
     *,
@@ -118,7 +118,7 @@ def repeat(
 
 @op("out[i, j, ...] = x[start[0] + i * strides[0], start[1] + j * strides[1], ...]", ANY)
 def slice(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     start: Sequence[int],
     stop: Sequence[int],
@@ -140,7 +140,7 @@ def slice(
 
 
 @op("x[start[0] + i, start[1] + j, ...] = update[i, j, ...]", ANY)
-def slice_update(enc: CommandEncoder, x: MlxBuffer, update: MlxBuffer, start: Sequence[int]) -> MlxBuffer:
+def slice_update(enc: Encoder, x: MlxBuffer, update: MlxBuffer, start: Sequence[int]) -> MlxBuffer:
     """Writes a block into x, in place, from `start` on."""
     if update.dtype is not x.dtype or update.ndim != x.ndim or len(start) != x.ndim:
         raise InvalidArgument(f"slice_update: update is {shown(update)} at {start}, expected a part of {shown(x)}")
@@ -153,7 +153,7 @@ def slice_update(enc: CommandEncoder, x: MlxBuffer, update: MlxBuffer, start: Se
 
 
 @op("out = [a | b | ...] along an axis", ANY, fn=("concatenate",))
-def concat(enc: CommandEncoder, buffers: Sequence[MlxBuffer], *, axis: int = 0, out: Output = None) -> MlxBuffer:
+def concat(enc: Encoder, buffers: Sequence[MlxBuffer], *, axis: int = 0, out: Output = None) -> MlxBuffer:
     """Buffers of one type, one after the other along an axis; their other axes agree."""
     if not buffers:
         raise InvalidArgument("concat: no buffers were given, expected at least one")
@@ -181,7 +181,7 @@ def concat(enc: CommandEncoder, buffers: Sequence[MlxBuffer], *, axis: int = 0, 
 
 @op("q, k, v = x[..., :a], x[..., a:a + b], x[..., a + b:]", ANY)
 def qkv_split(
-    enc: CommandEncoder, x: MlxBuffer, widths: Sequence[int], out: Outputs = None
+    enc: Encoder, x: MlxBuffer, widths: Sequence[int], out: Outputs = None
 ) -> tuple[MlxBuffer, MlxBuffer, MlxBuffer]:
     """Rows of queries, keys and values that one product made, taken apart; `widths` are those of the three."""
     rows, width = rows_of("qkv_split", "x", x)
@@ -197,7 +197,7 @@ def qkv_split(
     return q, k, v
 
 
-def _tiles(enc: CommandEncoder, x: MlxBuffer, out: MlxBuffer) -> MlxBuffer:
+def _tiles(enc: Encoder, x: MlxBuffer, out: MlxBuffer) -> MlxBuffer:
     batch, (rows, columns) = math.prod(x.shape[:-2]), x.shape[-2:]
     pipeline = kernel(enc, "layout", f"transpose_tiles_{8 * x.dtype.size}")
     grid = (-(-columns // _TILE), -(-rows // _TILE), batch)

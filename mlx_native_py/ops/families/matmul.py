@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ...dtypes import DType
-from ...encoder import CommandEncoder
+from ...encoder import Encoder
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..matmul_shape import Shape, broadcast
@@ -18,7 +18,7 @@ __all__ = ["addmm", "matmul", "matmul_id"]
 
 @op("a @ b + bias")
 def matmul(
-    enc: CommandEncoder,
+    enc: Encoder,
     a: MlxBuffer,
     b: MlxBuffer,
     *,
@@ -37,7 +37,7 @@ def matmul(
 
 @op("alpha * (a @ b) + beta * c")
 def addmm(
-    enc: CommandEncoder,
+    enc: Encoder,
     c: MlxBuffer,
     a: MlxBuffer,
     b: MlxBuffer,
@@ -53,7 +53,7 @@ def addmm(
 
 
 @op("x @ w[id]^T for each id")
-def matmul_id(enc: CommandEncoder, x: MlxBuffer, w: MlxBuffer, ids: Indices, *, out: Output = None) -> MlxBuffer:
+def matmul_id(enc: Encoder, x: MlxBuffer, w: MlxBuffer, ids: Indices, *, out: Output = None) -> MlxBuffer:
     """Each row by the weights of its experts: w is [experts, n, k], typed as b of matmul, ids is u32 [..., top_k].
 
     x is [..., k], one row for all experts of a token, or [..., top_k, k], one for each. The result is [..., top_k, n];
@@ -71,7 +71,7 @@ def matmul_id(enc: CommandEncoder, x: MlxBuffer, w: MlxBuffer, ids: Indices, *, 
 
 
 def _product(
-    enc: CommandEncoder,
+    enc: Encoder,
     op: str,
     a: MlxBuffer,
     b: MlxBuffer,

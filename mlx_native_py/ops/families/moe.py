@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...dtypes import DType
-from ...encoder import CommandEncoder
+from ...encoder import Encoder
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Output, op
@@ -17,7 +17,7 @@ _MOST_EXPERTS = 8192
 
 @op("ids, p of the top_k largest p = softmax(logits), ties to the lower id; p / sum(p) * per_expert_scale[ids]")
 def moe_softmax_topk(
-    enc: CommandEncoder,
+    enc: Encoder,
     logits: MlxBuffer,
     top_k: int,
     per_expert_scale: MlxBuffer | None = None,
@@ -47,7 +47,7 @@ def moe_softmax_topk(
 
 @op("ids of the top_k largest rms_norm(x) * norm @ router.T; softmax over them * per_expert_scale[ids], / its sum")
 def moe_gate(
-    enc: CommandEncoder,
+    enc: Encoder,
     hidden: MlxBuffer,
     router: MlxBuffer,
     norm: MlxBuffer,
@@ -87,7 +87,7 @@ def moe_gate(
 
 
 def _routes(
-    enc: CommandEncoder,
+    enc: Encoder,
     op: str,
     tokens: int,
     experts: int,

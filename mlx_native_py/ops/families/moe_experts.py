@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...dtypes import DType
-from ...encoder import CommandEncoder, Out
+from ...encoder import Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Indices, Output, op
@@ -37,7 +37,7 @@ class ExpertOrder(NamedTuple):
 
 
 @op("counts, offsets, order, places of a stable sort of ids", (DType.U32,))
-def moe_sort(enc: CommandEncoder, ids: Indices, *, experts: int) -> ExpertOrder:
+def moe_sort(enc: Encoder, ids: Indices, *, experts: int) -> ExpertOrder:
     """The slots of ids [tokens, top_k] by their experts, so that each expert's rows can lie together."""
     check_dtype("moe_sort", "ids", ids, (DType.U32,))
     if ids.ndim != 2:
@@ -52,7 +52,7 @@ def moe_sort(enc: CommandEncoder, ids: Indices, *, experts: int) -> ExpertOrder:
 
 
 @op("out[i] = x[order[i] // top_k]")
-def moe_permute(enc: CommandEncoder, x: MlxBuffer, order: Indices, *, top_k: int, out: Output = None) -> MlxBuffer:
+def moe_permute(enc: Encoder, x: MlxBuffer, order: Indices, *, top_k: int, out: Output = None) -> MlxBuffer:
     """The rows of x [tokens, width] for the slots in `order`: [tokens * top_k, width]."""
     check_dtype("moe_permute", "x", x)
     tokens, width = _table("moe_permute", "x", x)
@@ -66,7 +66,7 @@ def moe_permute(enc: CommandEncoder, x: MlxBuffer, order: Indices, *, top_k: int
 
 @op("out[t] = sum_k weights[t, k] * y[places[t, k]] (+ residual)")
 def moe_unpermute(
-    enc: CommandEncoder,
+    enc: Encoder,
     y: MlxBuffer,
     places: Indices,
     weights: MlxBuffer,
@@ -84,14 +84,14 @@ def moe_unpermute(
 
 
 @op("sum_k weights_k * y_k")
-def moe_weighted_sum(enc: CommandEncoder, y: MlxBuffer, weights: MlxBuffer, *, out: Output = None) -> MlxBuffer:
+def moe_weighted_sum(enc: Encoder, y: MlxBuffer, weights: MlxBuffer, *, out: Output = None) -> MlxBuffer:
     """The experts' rows y [tokens, top_k, width] summed with f32 weights [tokens, top_k]."""
     return _reduce(enc, "moe_weighted_sum", y, weights, out=out)
 
 
 @op("sum_k weights_k * y_k + sigmoid(shared_logit) * shared (+ residual)")
 def moe_weighted_reduce(
-    enc: CommandEncoder,
+    enc: Encoder,
     y: MlxBuffer,
     weights: MlxBuffer,
     shared: MlxBuffer,
@@ -110,18 +110,18 @@ def moe_weighted_reduce(
 
 
 @op("silu(gate) * up of rows gate || up")
-def moe_swiglu(enc: CommandEncoder, gate_up: MlxBuffer, *, out: Output = None) -> MlxBuffer:
+def moe_swiglu(enc: Encoder, gate_up: MlxBuffer, *, out: Output = None) -> MlxBuffer:
     """The first half of each row through SiLU, times the second half."""
     return _gated(enc, "moe_swiglu", gate_up, False, out)
 
 
 @op("gelu_tanh(gate) * up of rows gate || up")
-def moe_geglu(enc: CommandEncoder, gate_up: MlxBuffer, *, out: Output = None) -> MlxBuffer:
+def moe_geglu(enc: Encoder, gate_up: MlxBuffer, *, out: Output = None) -> MlxBuffer:
     """The first half of each row through the tanh form of GELU, times the second half."""
     return _gated(enc, "moe_geglu", gate_up, True, out)
 
 
-def _gated(enc: CommandEncoder, op: str, gate_up: MlxBuffer, gelu: bool, out: Output) -> MlxBuffer:
+def _gated(enc: Encoder, op: str, gate_up: MlxBuffer, gelu: bool, out: Output) -> MlxBuffer:
     check_dtype(op, "gate_up", gate_up)
     rows, both = rows_of(op, "gate_up", gate_up)
     if both % 2:
@@ -134,7 +134,7 @@ def _gated(enc: CommandEncoder, op: str, gate_up: MlxBuffer, gelu: bool, out: Ou
 
 
 def _reduce(
-    enc: CommandEncoder,
+    enc: Encoder,
     op: str,
     y: MlxBuffer,
     weights: MlxBuffer,

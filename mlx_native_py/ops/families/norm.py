@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from ...encoder import CapturedOpKind, CommandEncoder, Out
+from ...encoder import CapturedOpKind, Encoder, Out
 from ...memory.buffer import MlxBuffer
 from ..op import FLOATS, Output, op
 from ..positions import Positions, token_places
@@ -28,7 +28,7 @@ _KIND = CapturedOpKind.RmsNorm
 
 @op("x / sqrt(mean(x^2) + eps) * weight")
 def rms_norm(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     weight: MlxBuffer | None = None,
     eps: float = 1e-5,
@@ -40,13 +40,13 @@ def rms_norm(
 
 
 @op("x / sqrt(sum(x^2) + eps)")
-def l2_norm(enc: CommandEncoder, x: MlxBuffer, eps: float = 1e-6, *, out: Output = None) -> MlxBuffer:
+def l2_norm(enc: Encoder, x: MlxBuffer, eps: float = 1e-6, *, out: Output = None) -> MlxBuffer:
     """Each row over its length."""
     return _by_squares(enc, "l2_norm", x, None, eps, 1.0, out)
 
 
 def _by_squares(
-    enc: CommandEncoder,
+    enc: Encoder,
     name: str,
     x: MlxBuffer,
     weight: MlxBuffer | None,
@@ -77,7 +77,7 @@ def _by_squares(
 
 @op("(x - mean(x)) / sqrt(var(x) + eps) * weight + bias")
 def layer_norm(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     weight: MlxBuffer | None = None,
     bias: MlxBuffer | None = None,
@@ -110,7 +110,7 @@ def layer_norm(
 
 @op("rms_norm(residual + x) * weight * scale; sum = residual + x")
 def residual_rms_norm(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     residual: MlxBuffer,
     weight: MlxBuffer | None = None,
@@ -126,7 +126,7 @@ def residual_rms_norm(
 
 @op("(residual + rms_norm(x) * weight) * scale")
 def rms_norm_add(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     residual: MlxBuffer,
     weight: MlxBuffer | None = None,
@@ -141,7 +141,7 @@ def rms_norm_add(
 
 @op("rms_norm(x) * weight * factor")
 def rms_norm_mul(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     weight: MlxBuffer | None,
     factor: MlxBuffer,
@@ -154,7 +154,7 @@ def rms_norm_mul(
 
 
 def _around(
-    enc: CommandEncoder,
+    enc: Encoder,
     name: str,
     x: MlxBuffer,
     weight: MlxBuffer | None,
@@ -198,7 +198,7 @@ def _around(
 
 @op("rope(rms_norm(x) * weight, positions) for each head")
 def head_norm_rope(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     weight: MlxBuffer | None,
     positions: Positions,

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 from ...dtypes import DType
-from ...encoder import CommandEncoder, Out
+from ...encoder import Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..matmul_shape import Batch, Shape, broadcast
@@ -81,7 +81,7 @@ def _length(op: str, packing: _Packing, w: MlxBuffer, scales: MlxBuffer, biases:
 
 @op("x @ (scales * w + biases)^T", _FORMATS)
 def quantized_matmul(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     w: MlxBuffer,
     scales: MlxBuffer,
@@ -113,7 +113,7 @@ def quantized_matmul(
 
 @op("x @ (scales[id] * w[id] + biases[id])^T for each id", _FORMATS, fn=("gather_qmm",))
 def quantized_matmul_id(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     w: MlxBuffer,
     scales: MlxBuffer,
@@ -145,7 +145,7 @@ def quantized_matmul_id(
 
 @op("scales * w + biases", _FORMATS)
 def dequantize(
-    enc: CommandEncoder,
+    enc: Encoder,
     w: MlxBuffer,
     scales: MlxBuffer,
     biases: MlxBuffer | None = None,
@@ -172,7 +172,7 @@ def dequantize(
 
 @op("(w - biases) / scales, in 2 to 8 bits", _FORMATS)
 def quantize(
-    enc: CommandEncoder,
+    enc: Encoder,
     w: MlxBuffer,
     group_size: int | None = None,
     bits: int | None = None,
@@ -224,7 +224,7 @@ def _result_axes(x: MlxBuffer, w: MlxBuffer) -> tuple[int, ...]:
 
 
 def _launch(
-    enc: CommandEncoder,
+    enc: Encoder,
     packing: _Packing,
     shape: Shape,
     x: MlxBuffer,

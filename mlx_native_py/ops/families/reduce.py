@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...dtypes import DType
-from ...encoder import CommandEncoder, Out
+from ...encoder import Encoder, Out
 from ...memory.buffer import MlxBuffer
 from ..op import Output, op
 from ..rows import row_threads
@@ -13,7 +13,7 @@ __all__ = ["argmax", "argmin", "cumsum", "row_sum"]
 
 
 @op("sum(x) of each row", fn=("sum",))
-def row_sum(enc: CommandEncoder, x: MlxBuffer, *, out: Output = None) -> MlxBuffer:
+def row_sum(enc: Encoder, x: MlxBuffer, *, out: Output = None) -> MlxBuffer:
     """The sum over the last axis."""
     dtype = one_dtype("row_sum", x=x)
     rows, length = rows_of("row_sum", "x", x)
@@ -25,7 +25,7 @@ def row_sum(enc: CommandEncoder, x: MlxBuffer, *, out: Output = None) -> MlxBuff
 
 @op("x[0] + ... + x[i] of each row; without x[i] unless inclusive; from the end if reverse")
 def cumsum(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     *,
     reverse: bool = False,
@@ -43,24 +43,18 @@ def cumsum(
 
 
 @op("the lowest i with x[i] = max(x), and x[i], of each row")
-def argmax(
-    enc: CommandEncoder, x: MlxBuffer, *, out: Output = None, value: Output = None
-) -> tuple[MlxBuffer, MlxBuffer]:
+def argmax(enc: Encoder, x: MlxBuffer, *, out: Output = None, value: Output = None) -> tuple[MlxBuffer, MlxBuffer]:
     """Where each row is largest, as u32, and how large; the first of equals, and the first NaN before all numbers."""
     return _arg_extreme(enc, "argmax", x, out, value)
 
 
 @op("the lowest i with x[i] = min(x), and x[i], of each row")
-def argmin(
-    enc: CommandEncoder, x: MlxBuffer, *, out: Output = None, value: Output = None
-) -> tuple[MlxBuffer, MlxBuffer]:
+def argmin(enc: Encoder, x: MlxBuffer, *, out: Output = None, value: Output = None) -> tuple[MlxBuffer, MlxBuffer]:
     """Where each row is smallest, as u32, and how small; the first of equals, and the first NaN before all numbers."""
     return _arg_extreme(enc, "argmin", x, out, value)
 
 
-def _arg_extreme(
-    enc: CommandEncoder, name: str, x: MlxBuffer, out: Output, value: Output
-) -> tuple[MlxBuffer, MlxBuffer]:
+def _arg_extreme(enc: Encoder, name: str, x: MlxBuffer, out: Output, value: Output) -> tuple[MlxBuffer, MlxBuffer]:
     dtype = one_dtype(name, x=x)
     rows, length = rows_of(name, "x", x)
     out = result(enc, name, out, x.shape[:-1], DType.U32)

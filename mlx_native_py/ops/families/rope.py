@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from ...encoder import CommandEncoder, Out
+from ...encoder import Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Output, op
@@ -34,7 +34,7 @@ class _Heads(NamedTuple):
 
 @op("(a, b) -> (a cos - b sin, a sin + b cos), angle = (offset + t) * scale * base^(-2i/dims) / factor")
 def rope(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     *,
     dims: int | None = None,
@@ -64,7 +64,7 @@ def rope(
 
 @op("rope of each token at its own position")
 def rope_at(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     positions: Positions,
     *,
@@ -85,7 +85,7 @@ def rope_at(
 
 @op("rope whose pairs take their positions from different axes")
 def rope_multi(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     positions: MlxBuffer,
     *,
@@ -111,7 +111,7 @@ def rope_multi(
 
 @op("rope of a head's first half by positions[0] and of its second half by positions[1]")
 def rope_2d(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     positions: MlxBuffer,
     *,
@@ -130,7 +130,7 @@ def rope_2d(
 
 
 def _launch(
-    enc: CommandEncoder,
+    enc: Encoder,
     name: str,
     x: MlxBuffer,
     out: Output,

@@ -6,7 +6,7 @@ import math
 import struct
 
 from ...dtypes import DType
-from ...encoder import CommandEncoder, Out
+from ...encoder import Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Count, Indices, Output, op
@@ -20,7 +20,7 @@ _TOP_P, _MIN_P = 1 << 32, 1 << 31  # what the kernel counts probabilities in
 
 @op("a token of softmax(logits / temperature), after penalty, top_k, top_p and min_p, and the log of its probability")
 def softmax_sample(
-    enc: CommandEncoder,
+    enc: Encoder,
     logits: MlxBuffer,
     *,
     temperature: float = 1.0,
@@ -76,7 +76,7 @@ def softmax_sample(
 
 
 def _prepared(
-    enc: CommandEncoder,
+    enc: Encoder,
     logits: MlxBuffer,
     history: Indices | None,
     history_length: Count | None,

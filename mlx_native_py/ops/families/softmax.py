@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...dtypes import DType
-from ...encoder import CapturedOpKind, CommandEncoder, Out
+from ...encoder import CapturedOpKind, Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import FLOATS, Output, op
@@ -16,7 +16,7 @@ _MASKS = (DType.F32, DType.F16, DType.BF16, DType.BOOL)  # in the order of the k
 
 
 @op("exp(x - max(x)) / sum(exp(x - max(x)))")
-def softmax(enc: CommandEncoder, x: MlxBuffer, *, out: Output = None) -> MlxBuffer:
+def softmax(enc: Encoder, x: MlxBuffer, *, out: Output = None) -> MlxBuffer:
     """The softmax of each row; a row that is all minus infinity becomes NaN."""
     dtype = one_dtype("softmax", x=x)
     rows, length = rows_of("softmax", "x", x)
@@ -29,7 +29,7 @@ def softmax(enc: CommandEncoder, x: MlxBuffer, *, out: Output = None) -> MlxBuff
 
 @op("softmax(x * scale + mask[row % mask rows]); a boolean mask keeps where it is true")
 def scale_mask_softmax(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     mask: MlxBuffer,
     *,
@@ -57,7 +57,7 @@ def scale_mask_softmax(
 
 
 @op("max(x) + log(sum(exp(x - max(x)))) of each row")
-def logsumexp(enc: CommandEncoder, x: MlxBuffer, *, out: Output = None) -> MlxBuffer:
+def logsumexp(enc: Encoder, x: MlxBuffer, *, out: Output = None) -> MlxBuffer:
     """The logarithm of the sum of the exponentials over the last axis."""
     dtype = one_dtype("logsumexp", x=x)
     rows, length = rows_of("logsumexp", "x", x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...dtypes import DType
-from ...encoder import CommandEncoder, Out
+from ...encoder import Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Output, op
@@ -17,7 +17,7 @@ _MERGED_EACH = 8  # items that a thread merges
 
 
 @op("the indices that put each row in order; of equals the lowest first, NaN last")
-def argsort(enc: CommandEncoder, x: MlxBuffer, *, descending: bool = False, out: Output = None) -> MlxBuffer:
+def argsort(enc: Encoder, x: MlxBuffer, *, descending: bool = False, out: Output = None) -> MlxBuffer:
     """The indices, as u32, that sort each row."""
     one_dtype("argsort", x=x)
     rows_of("argsort", "x", x)
@@ -26,8 +26,8 @@ def argsort(enc: CommandEncoder, x: MlxBuffer, *, descending: bool = False, out:
     return out
 
 
-@op("each row in order, NaN last")
-def sort(enc: CommandEncoder, x: MlxBuffer, *, descending: bool = False, out: Output = None) -> MlxBuffer:
+@op("each row in order, NaN last", remembered=False)
+def sort(enc: Encoder, x: MlxBuffer, *, descending: bool = False, out: Output = None) -> MlxBuffer:
     """The values of each row, sorted."""
     dtype = one_dtype("sort", x=x)
     rows_of("sort", "x", x)
@@ -39,9 +39,10 @@ def sort(enc: CommandEncoder, x: MlxBuffer, *, descending: bool = False, out: Ou
 @op(
     "the k largest values of each row in descending order, and their indices; of equals the lowest first, NaN last",
     fn=("top_k", "topk"),
+    remembered=False,
 )
 def top_k(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     k: int,
     *,
@@ -69,7 +70,7 @@ def _apart(op: str, x: MlxBuffer, out: MlxBuffer) -> MlxBuffer:
     return out
 
 
-def _sorted(enc: CommandEncoder, x: MlxBuffer, descending: bool) -> MlxBuffer:
+def _sorted(enc: Encoder, x: MlxBuffer, descending: bool) -> MlxBuffer:
     """All items of x in order, [rows, length]."""
     length = x.shape[-1]
     width = _block(length)
@@ -82,7 +83,7 @@ def _sorted(enc: CommandEncoder, x: MlxBuffer, descending: bool) -> MlxBuffer:
     return items
 
 
-def _largest(enc: CommandEncoder, x: MlxBuffer, k: int) -> MlxBuffer:
+def _largest(enc: Encoder, x: MlxBuffer, k: int) -> MlxBuffer:
     """The first k items in descending order, [rows, k]: chosen, and then sorted."""
     rows, length = rows_of("top_k", "x", x)
     items = enc.empty((rows, k), DType.U64)
@@ -92,7 +93,7 @@ def _largest(enc: CommandEncoder, x: MlxBuffer, k: int) -> MlxBuffer:
     return _sort_blocks(enc, items, _block(k), k, True)
 
 
-def _sort_blocks(enc: CommandEncoder, source: MlxBuffer, block: int, keep: int, descending: bool) -> MlxBuffer:
+def _sort_blocks(enc: Encoder, source: MlxBuffer, block: int, keep: int, descending: bool) -> MlxBuffer:
     """The first `keep` items of each block, [rows, kept]; blocks that are kept whole end where the row ends."""
     rows, length = rows_of("sort", "x", source)
     blocks = -(-length // block)
@@ -110,14 +111,14 @@ def _block(length: int) -> int:
     return min(_BLOCK, max(2 * SIMD, 1 << (length - 1).bit_length()))
 
 
-def _write_indices(enc: CommandEncoder, items: MlxBuffer, out: MlxBuffer) -> None:
+def _write_indices(enc: Encoder, items: MlxBuffer, out: MlxBuffer) -> None:
     pipeline = kernel(enc, "sort", "sorted_indices")
     rows, count = items.shape
     k = out.shape[-1]
     enc.dispatch(pipeline, items, Out(out), count, k, threads=(k, rows))
 
 
-def _write_values(enc: CommandEncoder, x: MlxBuffer, items: MlxBuffer, out: MlxBuffer) -> None:
+def _write_values(enc: Encoder, x: MlxBuffer, items: MlxBuffer, out: MlxBuffer) -> None:
     pipeline = kernel(enc, "sort", f"sorted_values_{x.dtype}")
     rows, count = items.shape
     k = out.shape[-1]

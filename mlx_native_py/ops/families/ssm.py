@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...dtypes import DType
-from ...encoder import CommandEncoder, Out
+from ...encoder import Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Output, op
@@ -16,9 +16,7 @@ _SPAN = 16
 
 
 @op("y[t] = silu(sum_k weight[k] * (state || x)[t + k]); state = the last K - 1 of state || x")
-def ssm_conv(
-    enc: CommandEncoder, x: MlxBuffer, weight: MlxBuffer, state: MlxBuffer, *, out: Output = None
-) -> MlxBuffer:
+def ssm_conv(enc: Encoder, x: MlxBuffer, weight: MlxBuffer, state: MlxBuffer, *, out: Output = None) -> MlxBuffer:
     """A causal convolution of each channel, then SiLU; `state` is updated in place.
 
     x is [sequences, tokens, channels], weight [channels, K] with K >= 2, state [sequences, channels, K - 1].
@@ -45,7 +43,7 @@ def ssm_conv(
 
 @op("x / sqrt(mean(x^2) + eps) * weight * silu(z)")
 def ssm_norm_gate(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     weight: MlxBuffer,
     z: MlxBuffer,
@@ -66,7 +64,7 @@ def ssm_norm_gate(
 
 @op("g = softplus(a + dt_bias) * -ssm_a, beta = sigmoid(b)")
 def compute_g_beta(
-    enc: CommandEncoder,
+    enc: Encoder,
     a: MlxBuffer,
     b: MlxBuffer,
     dt_bias: MlxBuffer,

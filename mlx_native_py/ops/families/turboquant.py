@@ -6,7 +6,7 @@ import math
 import struct
 
 from ...dtypes import DType
-from ...encoder import CapturedOpKind, CommandEncoder, Out
+from ...encoder import CapturedOpKind, Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ...memory.shapes import whole
@@ -28,7 +28,7 @@ _SHARE_KEYS = 64
 
 
 @op("y = hadamard(signs x); norm = |y|; code of the level nearest to y sqrt(n) / norm, ties to the lower code")
-def tq_quantize(enc: CommandEncoder, x: MlxBuffer, bits: int = 4, *, signs: MlxBuffer | None = None) -> Codes:
+def tq_quantize(enc: Encoder, x: MlxBuffer, bits: int = 4, *, signs: MlxBuffer | None = None) -> Codes:
     """Codes, u8 [..., n * bits / 8], and norms, f32 [..., n / 256 or 1], of rows of n values, n a power of two.
 
     The codes of 1 to 8 bits follow each other from the lowest bit of the first byte on. `signs` has a bit per value,
@@ -43,7 +43,7 @@ def tq_quantize(enc: CommandEncoder, x: MlxBuffer, bits: int = 4, *, signs: MlxB
 
 @op("tq_quantize of x[b, h, t] to cache[b, h, position[b] + t]", fn=())
 def tq_quantize_kv(
-    enc: CommandEncoder,
+    enc: Encoder,
     x: MlxBuffer,
     cache: Codes,
     *,
@@ -81,7 +81,7 @@ def tq_quantize_kv(
 
 @op("x = signs hadamard(level[codes] * norm / sqrt(n))")
 def tq_dequantize(
-    enc: CommandEncoder,
+    enc: Encoder,
     codes: MlxBuffer,
     norms: MlxBuffer,
     bits: int = 4,
@@ -108,7 +108,7 @@ def tq_dequantize(
 
 @op("softmax(softcap * tanh(scale * q @ k.T / softcap)) @ v, with k and v from tq_quantize_kv", fn=())
 def tq_sdpa_decode(
-    enc: CommandEncoder,
+    enc: Encoder,
     q: MlxBuffer,
     k: Codes,
     v: Codes,
@@ -159,7 +159,7 @@ def tq_sdpa_decode(
 
 
 def _quantize(
-    enc: CommandEncoder,
+    enc: Encoder,
     op: str,
     x: MlxBuffer,
     axes: tuple[int, int, int, int],

@@ -50,6 +50,8 @@ def check_allowed(unit: Unit) -> None:
             unit.error(index, "the address of a label is not supported in Metal")
         elif not is_name(token):
             continue
+        elif token == "extern" and _is_linkage_of_class(unit, index):
+            unit.drop(index, index + 2)
         elif token in _LEFT_OUT:
             unit.error(index, f"'{token}' is not supported in Metal")
         elif token in ("__attribute__", "__attribute"):
@@ -58,6 +60,15 @@ def check_allowed(unit: Unit) -> None:
             unit.error(index, f"builtin '{token}' is not supported in Metal")
         elif _OWN.fullmatch(token) or (token == "soft" and _is_own_namespace(text, index)):
             unit.error(index, f"'{token}' belongs to software Metal itself")
+
+
+def _is_linkage_of_class(unit: Unit, index: int) -> bool:
+    """Whether `extern "C" struct S { ... };` is written, which says nothing about a class and declares no more."""
+    text, match = unit.tokens.text, unit.tokens.match
+    words = text[index + 1 : index + 5]
+    if len(words) < 4 or words[0] != '"C"' or words[1] not in ("struct", "union") or words[3] != "{":
+        return False
+    return text[match[index + 4] + 1 : match[index + 4] + 2] == [";"]
 
 
 def _is_own_namespace(text: list[str], index: int) -> bool:

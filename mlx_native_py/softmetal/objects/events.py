@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 
 from ..execution.events import EventState, Listener, Notification
@@ -60,13 +61,13 @@ class MTLSharedEvent(MTLEvent):
     def waitUntilSignaledValue_timeoutMS_(self, value: int, milliseconds: int) -> bool:
         """Runs short work on this thread where that brings the value about."""
         wanted, limit = natural(value, "value"), min(natural(milliseconds, "timeoutMS"), _POLL_LIMIT)
-        runner = self.state.runner
+        end, runner = time.monotonic() + limit / 1000, self.state.runner
         if runner is not None:
-            while self.state.value < wanted and runner.run_next():
+            while self.state.value < wanted and time.monotonic() < end and runner.run_next():
                 pass
             if self.state.value < wanted:
                 runner.nudge()
-        return self.state.wait(wanted, limit / 1000)
+        return self.state.wait(wanted, end - time.monotonic())
 
     def notifyListener_atValue_block_(
         self, listener: MTLSharedEventListener, value: int, block: Callable[[MTLSharedEvent, int], object]

@@ -49,6 +49,7 @@ namespace apart { using metal::uint; using metal::float4; uint same(uint v) { re
 float with_assert(float x) { assert(x > 0); assert(x > 0 && "positive"); return x; }
 template <class T, class E = enable_if_t<is_integral<T>::value>> T signum(T x) {
   return select(select(T(0), T(1), x > T(0)), T(-1), x < T(0)); }
+extern "C" struct Shared { int v; };
 struct __attribute__((packed)) Tight { char c; int v; };
 """
 
@@ -141,6 +142,7 @@ _CASES: tuple[tuple[str, str, Any, str], ...] = (
     ),
     ("integral-vector", "signum(int3(x, -x, 0)).y + int(is_integral<float2>::value)", lambda x: 0 * x - 1, ""),
     ("storage-type", "int(sizeof(simdgroup_float8x8::storage_type) / sizeof(float))", lambda x: 0 * x + 2, ""),
+    ("linkage-of-a-struct", "s.v", lambda x: x, "Shared s = {x};"),
     ("packed-attribute", "int(sizeof(Tight))", lambda x: 0 * x + 5, ""),
     (
         "aligned-variable",

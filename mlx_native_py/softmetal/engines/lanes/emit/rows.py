@@ -27,11 +27,11 @@ def load_group(frame: Frame, inst: Instruction, group: Group) -> None:
     """The first load of a group that is met makes all of them."""
     if inst not in frame.memo:
         address, kind = _start(frame, inst, group), scalar_of(inst.type)
-        unit = _unit(group)
+        unit, align = _unit(group), min(member.align for member in group.members)
         if len(group.members) * group.size == 16:
-            columns = _load_rows(frame, address, inst.align)
+            columns = _load_rows(frame, address, align)
         else:
-            columns = [read(frame, unit, address, inst.align)]
+            columns = [read(frame, unit, address, align)]
         count = unit.bits // kind.bits
         for i, member in enumerate(group.members):
             frame.memo[member] = _part(frame, columns[i // count], unit, i % count, kind)

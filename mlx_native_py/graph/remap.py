@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
-from ..encoder import CapturedDispatch, CapturedNode, RecordedBinding
+from ..encoder import CapturedNode, Dispatch
 from ..errors import InvalidArgument
 from ..hazards.ranges import BufferRange, Memory
 from ..memory.buffer import MlxBuffer
+from .recording import Recording, check_binding
 
-__all__ = ["Moves", "check_apart"]
+__all__ = ["BufferRemap", "rebound"]
+
+R = TypeVar("R", bound=Recording)
 
 
-class Moves:
+class BufferRemap:
     """From parts of memory to buffers that stand in for them; whatever lies inside such a part moves along."""
 
     def __init__(self, moves: Iterable[tuple[MlxBuffer, MlxBuffer]]) -> None:
@@ -24,21 +28,18 @@ class Moves:
 
     def node(self, node: CapturedNode) -> CapturedNode:
         """The same step over the new memory."""
-        if not isinstance(node, CapturedDispatch):
+        if not isinstance(node, Dispatch):
             return node
-        bindings = tuple(
-            RecordedBinding(each.slot, self.buffer(each.value)) if isinstance(each.value, MlxBuffer) else each
-            for each in node.bindings
-        )
+        values = tuple(self.buffer(each) if isinstance(each, MlxBuffer) else each for each in node.values)
         reads, writes = tuple(map(self._range, node.reads)), tuple(map(self._range, node.writes))
-        bound = {each.value.allocation.memory for each in node.bindings if isinstance(each.value, MlxBuffer)}
+        bound = {each.allocation.memory for each in node.values if isinstance(each, MlxBuffer)}
         for old, new in zip((*node.reads, *node.writes), (*reads, *writes), strict=True):
             if old is not new and old.allocation not in bound:
                 raise InvalidArgument(
                     f"kernel {node.pipeline.label!r} finds {old.allocation} by an address, which cannot be replaced"
                 )
         declared = tuple(map(self.buffer, node.declared))
-        return replace(node, bindings=bindings, reads=reads, writes=writes, declared=declared)
+        return replace(node, values=values, reads=reads, writes=writes, declared=declared)
 
     def buffer(self, buffer: MlxBuffer) -> MlxBuffer:
         """A buffer or view in its new place."""
@@ -69,7 +70,21 @@ class Moves:
         return None
 
 
-def check_apart(before: Sequence[CapturedNode], after: Sequence[CapturedNode]) -> None:
+def rebound(recording: R, names: Mapping[str, MlxBuffer]) -> R:
+    """The recording over other buffers, by the names of those that they stand in for."""
+    for name, new in names.items():
+        check_binding(recording.names, name, new)
+    remap = BufferRemap((recording.names[name], new) for name, new in names.items())
+    nodes = [remap.node(node) for node in recording.nodes]
+    if any(recording.changes.values()):
+        _check_apart(recording.nodes, nodes)
+    kept = {name: names.get(name, remap.buffer(buffer)) for name, buffer in recording.names.items()}
+    return type(recording)(
+        recording.device, nodes, names=kept, temporaries=recording.all_temporaries, changes=recording.changes
+    )
+
+
+def _check_apart(before: Sequence[CapturedNode], after: Sequence[CapturedNode]) -> None:
     """Raises where ranges that were apart now share bytes and one is written: the order was made for the old."""
     pairs = dict.fromkeys(
         pair for nodes in zip(before, after, strict=True) for pair in zip(*map(_ranges, nodes), strict=True)
@@ -85,4 +100,4 @@ def check_apart(before: Sequence[CapturedNode], after: Sequence[CapturedNode]) -
 
 
 def _ranges(node: CapturedNode) -> tuple[BufferRange, ...]:
-    return (*node.reads, *node.writes) if isinstance(node, CapturedDispatch) else ()
+    return (*node.reads, *node.writes) if isinstance(node, Dispatch) else ()

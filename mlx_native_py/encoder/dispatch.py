@@ -1,31 +1,26 @@
-"""What capture mode records: dispatches and barriers as values, ready to be replayed."""
+"""A dispatch as a value: checked once, then sent by a command encoder, kept by a recorder, replayed by a plan."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from ..errors import InvalidArgument
-from ..hazards.ranges import BufferRange
+from ..hazards.ranges import BufferRange, Span
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import Pipeline
-
-if TYPE_CHECKING:
-    from .launch import Launch
+from .launch import DispatchKind, Launch, Size
+from .parameters import Cell
 
 __all__ = [
     "CapturedBarrier",
-    "CapturedDispatch",
     "CapturedNode",
     "CapturedOpKind",
-    "DispatchKind",
+    "Dispatch",
     "Dispatched",
     "RecordedBinding",
     "checked_kind",
 ]
-
-Size = tuple[int, int, int]
 
 
 class CapturedOpKind(Enum):
@@ -54,27 +49,12 @@ def checked_kind(kind: CapturedOpKind) -> CapturedOpKind:
     return kind
 
 
-class DispatchKind(Enum):
-    """What a launch counts: threads, or threadgroups.
-
-    >>> DispatchKind("threadgroups").name
-    'ThreadGroups'
-    """
-
-    Threads = "threads"
-    ThreadGroups = "threadgroups"
-
-
 @dataclass(frozen=True, slots=True)
 class RecordedBinding:
-    """One bound argument: a buffer (or view), which is kept alive, or a copy of inline bytes.
-
-    >>> RecordedBinding(0, x).is_buffer, RecordedBinding(2, b"\\0\\0\\0\\0").is_buffer
-    (True, False)
-    """
+    """One bound argument: a buffer (or view), which is kept alive, or a copy of inline bytes."""
 
     slot: int
-    value: MlxBuffer | bytes
+    value: MlxBuffer | Cell | bytes
 
     @property
     def is_buffer(self) -> bool:
@@ -82,17 +62,15 @@ class RecordedBinding:
 
 
 class CapturedNode:
-    """One step of a recording: a `CapturedDispatch` or a `CapturedBarrier`.
+    """One step of a recording: a `Dispatch` or a `CapturedBarrier`.
 
     >>> enc.start_capture()
     >>> enc.dispatch(axpy, x, y, 2.0, threads=4)
     >>> enc.memory_barrier()
-    >>> node, barrier = enc.take_capture()
-    >>> node.pipeline.name, node.threads_per_grid, node.dispatch_kind, barrier
+    >>> dispatch, barrier = enc.take_capture()
+    >>> dispatch.pipeline.name, dispatch.threads_per_grid, dispatch.dispatch_kind, barrier
     ('axpy', (4, 1, 1), <DispatchKind.Threads: 'threads'>, CapturedBarrier())
-    >>> [(binding.slot, binding.is_buffer) for binding in node.bindings]
-    [(0, True), (1, True), (2, False)]
-    >>> enc.replay_dispatch(node)
+    >>> enc.replay_dispatch(dispatch)
     >>> enc.commit_and_wait()
     """
 
@@ -101,30 +79,20 @@ class CapturedNode:
 
 @dataclass(frozen=True, slots=True)
 class CapturedBarrier(CapturedNode):
-    """A memory barrier.
+    """A memory barrier that was placed by hand."""
 
-    >>> recorder = device.command_encoder()
-    >>> recorder.start_capture()
-    >>> recorder.memory_barrier()
-    >>> recorder.take_capture()
-    [CapturedBarrier()]
-    """
+
+Value = MlxBuffer | Cell | bytes | None
+"""What is bound at a slot: a buffer, bytes that lie in one, or inline ones; None where there is no argument."""
 
 
 @dataclass(frozen=True, slots=True)
-class CapturedDispatch(CapturedNode):
-    """A kernel launch with everything that it needs.
-
-    >>> recorder = device.command_encoder()
-    >>> recorder.start_capture()
-    >>> recorder.dispatch(axpy, x, y, 2.0, threadgroups=2, group=2)
-    >>> [node] = recorder.take_capture()
-    >>> node.dispatch_kind.name, node.threads_per_grid, node.threads_per_threadgroup, len(node.writes)
-    ('ThreadGroups', (2, 1, 1), (2, 1, 1), 1)
-    """
+class Dispatch(CapturedNode):
+    """A kernel launch with everything that it needs, checked against what the kernel and the device allow."""
 
     pipeline: Pipeline
-    bindings: tuple[RecordedBinding, ...]
+    values: tuple[Value, ...]
+    """What is bound, by slot."""
     launch: Launch
     op_kind: CapturedOpKind
     reads: tuple[BufferRange, ...]
@@ -133,9 +101,19 @@ class CapturedDispatch(CapturedNode):
     """Buffers that were named as read or written, bound or not."""
 
     @property
+    def bindings(self) -> tuple[RecordedBinding, ...]:
+        """The slots that have something bound."""
+        return tuple(RecordedBinding(slot, value) for slot, value in enumerate(self.values) if value is not None)
+
+    @property
     def buffers(self) -> list[MlxBuffer]:
         """All buffers that it needs."""
-        return [*(each.value for each in self.bindings if isinstance(each.value, MlxBuffer)), *self.declared]
+        return [*(value for value in self.values if isinstance(value, MlxBuffer)), *self.declared]
+
+    @property
+    def spans(self) -> tuple[list[Span], list[Span]]:
+        """What it reads and what it writes."""
+        return [each.span for each in self.reads], [each.span for each in self.writes]
 
     @property
     def dispatch_kind(self) -> DispatchKind:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-__all__ = ["Spans"]
+__all__ = ["IntervalSet"]
 
 
-class Spans:
+class IntervalSet:
     """A union of half-open ranges, kept as sorted boundaries in short chunks.
 
     In a chunk, even places hold starts and odd places hold ends; ranges that touch become one. Chunks stay short, so
     that making room for a range costs the same with ten ranges as with a hundred thousand.
 
-    >>> spans = Spans()
+    >>> spans = IntervalSet()
     >>> spans.add(0, 8), spans.add(16, 24), spans.add(8, 12)
     (None, None, None)
     >>> list(spans), spans.meets(12, 16), spans.meets(12, 17)

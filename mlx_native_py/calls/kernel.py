@@ -1,0 +1,37 @@
+"""`kernel(source)`: an MSL source as Python functions, on the default device or another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..default_device import default_device
+from ..encoder import DeviceContext
+from ..pipelines.compile_options import CompileOptions
+from ..pipelines.function_constants import Constants
+from .library import Library, compiled
+
+__all__ = ["kernel"]
+
+
+def kernel(
+    source: str | Path,
+    *,
+    device: DeviceContext | None = None,
+    constants: Constants | None = None,
+    options: CompileOptions | None = None,
+) -> Library:
+    """Compiles MSL, as text or as a file's path; each kernel in it is an attribute that can be called.
+
+    `constants` are values for function constants, by name or index. Without `device` it is `default_device()`.
+
+    >>> lib = kernel('''
+    ... kernel void axpy(device float *y, device const float *x, constant float &a,
+    ...                  uint i [[thread_position_in_grid]]) { y[i] += a * x[i]; }
+    ... ''')
+    >>> import numpy as np
+    >>> y, x = np.ones(4, np.float32), np.arange(4, dtype=np.float32)
+    >>> ticket = lib.axpy(y, x, 2.0)
+    >>> y
+    array([1., 3., 5., 7.], dtype=float32)
+    """
+    return compiled(default_device() if device is None else device, source, constants, options)

@@ -1,0 +1,91 @@
+"""Binding: from the arguments of a call to one checked `Dispatch`. Whatever is refused is refused here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ..errors import InvalidArgument
+from ..hazards.ranges import BufferRange, MemRangeRole
+from ..memory.buffer import MlxBuffer
+from ..pipelines.pipeline import Pipeline
+from .arguments import Out, argument, check_buffer, refuse_count
+from .context import DeviceContext
+from .dispatch import CapturedOpKind, Dispatch, Value
+from .launch import Launch
+
+__all__ = ["bind", "require_device", "revalidate"]
+
+
+def bind(
+    device: DeviceContext,
+    pipeline: Pipeline,
+    args: Sequence[Any],
+    launch: Launch,
+    *,
+    reads: Iterable[MlxBuffer] | None = None,
+    writes: Iterable[MlxBuffer] | None = None,
+    kind: CapturedOpKind = CapturedOpKind.Other,
+    bound: Callable[[int], Value] = lambda slot: None,
+) -> Dispatch:
+    """The dispatch that `enc.dispatch` describes; `bound` tells what a slot holds that is given None."""
+    _require_own(device, pipeline)
+    if len(args) != len(pipeline.buffers):
+        raise refuse_count(pipeline, args)
+    values: list[Value] = []
+    read: list[MlxBuffer] = []
+    written: list[MlxBuffer] = []
+    for slot, (given, binding) in enumerate(zip(args, pipeline.buffers, strict=True)):
+        value = argument(pipeline, slot, given, bound, device.buffer)
+        values.append(value)
+        if isinstance(value, MlxBuffer) and binding is not None:
+            require_device(device, pipeline, value)
+            if binding.reads and not isinstance(given, Out):
+                read.append(value)
+            if binding.writes:
+                written.append(value)
+    declared: list[MlxBuffer] = []
+    if reads is not None:
+        read = _named(reads)
+        declared += read
+    if writes is not None:
+        written = _named(writes)
+        declared += written
+    src = tuple(BufferRange.from_buffer(each, MemRangeRole.Src) for each in read)
+    dst = tuple(BufferRange.from_buffer(each, MemRangeRole.Dst) for each in written)
+    return Dispatch(pipeline, tuple(values), launch, kind, src, dst, tuple(declared))
+
+
+def revalidate(device: DeviceContext, dispatch: Dispatch) -> None:
+    """Refuses a dispatch that was bound for another device, or whose memory has been released since."""
+    pipeline = dispatch.pipeline
+    _require_own(device, pipeline)
+    for slot, value in enumerate(dispatch.values):
+        if isinstance(value, MlxBuffer):
+            check_buffer(pipeline, slot, value)
+            require_device(device, pipeline, value)
+    for buffer in dispatch.declared:
+        buffer.allocation.require_live()
+
+
+def require_device(device: DeviceContext, pipeline: Pipeline, buffer: MlxBuffer) -> None:
+    """Refuses a buffer of another device."""
+    if buffer.allocation.residency is not device.residency:
+        raise InvalidArgument(f"kernel {pipeline.label!r}: {buffer!r} belongs to another device")
+
+
+def _require_own(device: DeviceContext, pipeline: Pipeline) -> None:
+    if pipeline.device is not device.mtl:
+        raise InvalidArgument(f"kernel {pipeline.label!r} was compiled for another device")
+
+
+def _named(buffers: Iterable[MlxBuffer]) -> list[MlxBuffer]:
+    """What the caller says is read or written; it need not be bound."""
+    if not isinstance(buffers, Iterable):
+        raise InvalidArgument(f"reads= and writes= take buffers and views, not {buffers!r}")
+    named: list[MlxBuffer] = list((buffers,) if isinstance(buffers, MlxBuffer) else buffers)
+    for each in named:
+        if not isinstance(each, MlxBuffer):
+            raise InvalidArgument(f"reads= and writes= take buffers and views, not {each!r}")
+        each.allocation.require_live()
+    return named

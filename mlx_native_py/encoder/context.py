@@ -1,0 +1,290 @@
+"""What everything below a device's own methods needs of it: Metal's objects, memory, kernels and the queue."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from .. import settings
+from ..dtypes import DType, narrowed
+from ..errors import (
+    AFTER_FORK,
+    BufferAllocationError,
+    DeviceNotFound,
+    EncoderStateError,
+    ForkedProcessError,
+    InvalidArgument,
+)
+from ..memory.allocation import Allocation, adopt, allocate, allocation_behind, over_pages
+from ..memory.buffer import Array, MlxBuffer, as_array
+from ..memory.recycler import Recycler
+from ..memory.residency import open_residency
+from ..memory.shapes import as_shape, whole
+from ..metal import Backend
+from ..pipelines.registry import KernelRegistry
+from .parameters import Parameters
+from .submissions import Submissions
+
+__all__ = ["DeviceContext"]
+
+# Metal's fixed limits, which no device answers for itself.
+_FIXED_LIMITS = {
+    "max_buffer_bindings": 31,
+    "max_threadgroup_bindings": 31,
+    "max_inline_bytes": 4096,
+    "max_counter_samples": 4096,
+    "max_unfinished_command_buffers": 64,
+}
+# Apple's own GPUs take constants at any multiple of 4; others want them far apart.
+_CLOSE, _FAR = 16, 256
+_RAW = (bytes, bytearray, memoryview, mmap.mmap)
+
+
+class DeviceContext:
+    """An open Metal device with its queue, its residency set, its kernels and its memory."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        with backend.autorelease_pool():
+            self.mtl = backend.default_device()
+            self.queue = self.mtl.newCommandQueue()
+            if self.queue is None:
+                raise DeviceNotFound(f"the {backend.kind} device gives no command queue")
+            self.capabilities = backend.capabilities(self.mtl)
+            wanted = not settings.current().no_residency
+            self.residency = open_residency(backend, self.mtl, self.queue, self.capabilities, wanted=wanted)
+        self._pid = os.getpid()
+        self._closed = False
+        self._lock = threading.RLock()
+        self._kernels: KernelRegistry | None = None
+        self._submissions: Submissions | None = None
+        self._parameters: Parameters | None = None
+        self.recycler = Recycler(self.empty)
+        """Results of earlier command buffers, for those to come."""
+        self.recorded_ops: dict[Any, Any] = {}
+        """What ops have learned on this device; theirs alone."""
+
+    @property
+    def name(self) -> str:
+        """The device's own name."""
+        return self.capabilities.name
+
+    @property
+    def residency_sets_enabled(self) -> bool:
+        """Whether allocations are kept resident by a set."""
+        return self.residency.enabled
+
+    def info(self) -> dict[str, Any]:
+        """Every fact and limit by name.
+
+        >>> info = device.info()
+        >>> info["max_threadgroup_memory"], info["max_inline_bytes"]
+        (32768, 4096)
+        """
+        return {
+            "backend": self.backend.kind,
+            **asdict(self.capabilities),
+            **_FIXED_LIMITS,
+            "page_size": mmap.PAGESIZE,
+            "currently_allocated": int(self.mtl.currentAllocatedSize()),
+            "residency": self.residency.reason or f"{self.residency.count} allocations",
+        }
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.backend.kind}{', closed' * self._closed})"
+
+    # Memory
+
+    def alloc_buffer(self, byte_len: int, dtype: Any, shape: int | Sequence[int], *, label: str = "") -> MlxBuffer:
+        """Zero-filled memory of exactly `byte_len` bytes, which must be what `dtype` and `shape` take."""
+        nbytes, kind = whole(byte_len, "byte_len", 1), DType.of(dtype)
+        axes, count = as_shape(shape)
+        if nbytes != count * kind.size:
+            raise InvalidArgument(f"byte_len is {nbytes}, but {kind}{list(axes)} takes {count * kind.size} bytes")
+        buffer = self.empty(axes, kind, label=label)
+        # Metal recycles pages, so a fresh buffer may hold old bytes.
+        ctypes.memset(buffer.allocation.address, 0, nbytes)
+        return buffer
+
+    def empty(self, shape: int | Sequence[int], dtype: Any = DType.F32, *, label: str = "") -> MlxBuffer:
+        """Memory for `shape`, not cleared."""
+        (axes, count), kind = as_shape(shape), DType.of(dtype)
+        nbytes = count * kind.size
+        buffer = MlxBuffer(self.allocate(nbytes), kind, axes, 0, nbytes)
+        if label:
+            buffer.label = label
+        return buffer
+
+    def buffer(self, source: Any, dtype: Any = None, *, copy: bool | None = True, label: str = "") -> MlxBuffer:
+        """A buffer with the elements of an array: numpy's, another library's by DLPack, a list, or raw memory.
+
+        `copy=True` copies, `copy=False` lies over the same memory or says why it cannot, `copy=None` does what it can.
+        `dtype` converts an array, and says what raw memory (bytes, an mmap) is made of.
+
+        >>> import mmap
+        >>> pages = mmap.mmap(-1, 8192)
+        >>> shared = device.buffer(pages, "u32", copy=False)
+        >>> pages[0:4] = b"\\x07\\0\\0\\0"
+        >>> shared.numpy()[0]
+        np.uint32(7)
+        """
+        array = _elements(source, dtype)
+        if copy is False and isinstance(source, np.ndarray) and source.dtype != array.dtype:
+            raise InvalidArgument(f"cannot use {source.dtype} memory as {DType.of(array.dtype)} without a copy")
+        buffer = None
+        if copy is not True:
+            try:
+                buffer = self._over(array)
+            except InvalidArgument:
+                if copy is False:
+                    raise
+        if buffer is None:
+            buffer = self.empty(array.shape, array.dtype)
+            buffer.numpy()[...] = array
+        if label:
+            buffer.label = label
+        return buffer
+
+    def wrap(self, mtl: Any, dtype: Any, shape: int | Sequence[int]) -> MlxBuffer:
+        """A buffer over an MTLBuffer that someone else made."""
+        self.require_open()
+        (axes, count), kind = as_shape(shape), DType.of(dtype)
+        nbytes = count * kind.size
+        if nbytes > int(mtl.length()):
+            raise InvalidArgument(f"{kind}{list(axes)} takes {nbytes} bytes, and the MTLBuffer has {mtl.length()}")
+        return MlxBuffer(adopt(self.backend, mtl, self.residency), kind, axes, 0, nbytes)
+
+    def allocate(self, nbytes: int) -> Allocation:
+        """Memory as such, for whoever makes buffers over it; not cleared."""
+        self.require_open()
+        limit = self.capabilities.max_buffer_length
+        try:
+            return allocate(self.backend, self.mtl, nbytes, limit, self.residency)
+        except BufferAllocationError:
+            if not self.recycler.nbytes:
+                raise
+            self.recycler.clear()
+            self.residency.flush()
+            return allocate(self.backend, self.mtl, nbytes, limit, self.residency)
+
+    def _over(self, array: Array) -> MlxBuffer:
+        self.require_open()
+        if not array.flags.c_contiguous:
+            raise InvalidArgument(f"cannot use this memory without a copy: strides {array.strides} are not row-major")
+        kind, behind = DType.of(array.dtype), allocation_behind(array)
+        if behind is not None and behind.residency is self.residency:
+            behind.require_live()
+            return MlxBuffer(behind, kind, array.shape, _address(array) - behind.address, array.nbytes)
+        limit = self.capabilities.max_buffer_length
+        allocation, offset = over_pages(self.backend, self.mtl, array, limit, self.residency)
+        return MlxBuffer(allocation, kind, array.shape, offset, array.nbytes)
+
+    # Work
+
+    @property
+    def kernels(self) -> KernelRegistry:
+        """The kernels that this device knows by name."""
+        self.require_open()
+        kernels = self._kernels
+        if kernels is None:
+            with self._lock:
+                if self._kernels is None:
+                    self._kernels = KernelRegistry(self)
+                kernels = self._kernels
+        return kernels
+
+    @property
+    def submissions(self) -> Submissions:
+        """The command buffers of this device's queue, from birth to completion."""
+        submissions = self._submissions
+        if submissions is None:
+            with self._lock:
+                if self._submissions is None:
+                    able = self.capabilities
+                    self._submissions = Submissions(
+                        self.backend, self.mtl, self.queue, able, self.residency, self.recycler
+                    )
+                submissions = self._submissions
+        return submissions
+
+    @property
+    def constant_alignment(self) -> int:
+        """What the offset of a buffer in the constant address space must be a multiple of."""
+        return _CLOSE if self.capabilities.apple_family else _FAR
+
+    @property
+    def parameters(self) -> Parameters | None:
+        """Where inline arguments go; None where they are sent as bytes."""
+        if self._parameters is None and self.backend.parameter_arena:
+            with self._lock:
+                if self._parameters is None:
+                    self._parameters = Parameters(self.empty, self.constant_alignment)
+        return self._parameters
+
+    # Life
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close()` was called."""
+        return self._closed
+
+    def require_open(self) -> None:
+        """Raises where the device is closed, or belongs to the process that this one was forked from."""
+        if self._closed:
+            raise EncoderStateError(f"{self!r} is closed")
+        if os.getpid() != self._pid:
+            raise ForkedProcessError(f"{self!r} was opened in process {self._pid} before a fork; {AFTER_FORK}")
+
+    def close(self) -> None:
+        """Waits for what is committed and lets go of the queue; buffers stay readable. Twice is once."""
+        with self._lock:
+            if self._closed or os.getpid() != self._pid:
+                return
+            self._closed = True
+            if self._kernels is not None:
+                self._kernels.save()
+            self._kernels = None
+            self.recorded_ops.clear()
+            self.recycler.clear()
+        with self.backend.autorelease_pool():
+            try:
+                if self._submissions is not None:
+                    self._submissions.wait_all()
+            finally:
+                self.residency.close()
+
+
+def _address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _elements(source: Any, dtype: Any) -> Array:
+    """What is to be in the buffer, of a type that buffers have."""
+    if isinstance(source, _RAW):
+        kind = DType.of(DType.U8 if dtype is None else dtype)
+        nbytes = memoryview(source).nbytes
+        if nbytes % kind.size:
+            raise InvalidArgument(f"{nbytes} bytes are not a whole number of {kind} elements")
+        array: Array = np.frombuffer(source, kind.numpy)
+    else:
+        array = as_array(source)
+        array = narrowed(array) if dtype is None else _converted(array, DType.of(dtype))
+    DType.of(array.dtype)
+    as_shape(array.shape)
+    return array
+
+
+def _converted(array: Array, dtype: DType) -> Array:
+    try:
+        with np.errstate(all="ignore"):
+            return array.astype(dtype.numpy, copy=False)
+    except (TypeError, ValueError, OverflowError) as reason:
+        raise InvalidArgument(f"{array.dtype}{list(array.shape)} cannot become {dtype}: {reason}") from None

@@ -1,0 +1,301 @@
+"""Encoding into one command buffer: dispatches, the barriers they need, recording and replay."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from threading import get_ident
+from typing import Any
+
+from .. import counters, settings
+from ..dtypes import DType
+from ..errors import EncoderStateError, InvalidArgument
+from ..hazards.tracker import MemoryUse, MemRanges
+from ..memory.buffer import MlxBuffer
+from ..memory.shapes import as_shape
+from ..memory.signature import Signature, signature_of
+from ..pipelines.pipeline import Pipeline
+from .barriers import Barrier
+from .bind import bind, require_device, revalidate
+from .compute_pass import ComputePass, Replayable
+from .context import DeviceContext
+from .dispatch import CapturedNode, CapturedOpKind, Dispatch, checked_kind
+from .generate import Aliased, encoder, pattern_of_arguments
+from .launch import Launch, plan_launch
+from .recorder import Recorder
+from .sender import Sender
+from .tally import EncoderTally
+from .ticket import Ticket
+
+__all__ = ["DispatchEncoder"]
+
+_OTHER = CapturedOpKind.Other
+_NO_SHARED: tuple[int, ...] = ()
+
+
+class DispatchEncoder:
+    """What encodes dispatches; `CommandEncoder` opens its command buffers and sends them off."""
+
+    ticket: Ticket
+    """That of the current command buffer, committed or not."""
+    _pass: ComputePass
+
+    def __init__(self, device: DeviceContext, auto_barrier: bool | None) -> None:
+        now = settings.current()
+        self.device = device
+        self.mem_ranges = MemRanges()
+        """What the dispatches since the last barrier touch."""
+        self._tally = EncoderTally(tracker=self.mem_ranges)
+        counters.open_tally(self, self._tally)
+        self.owner = 0
+        """The thread whose plain dispatches take the fast way; 0 where none do: closed, capturing, being timed."""
+        self.sender: Sender | None = None
+        """For generated code: what is bound in the open pass."""
+        self._auto_barrier = now.auto_barrier if auto_barrier is None else auto_barrier
+        self._profile_barriers = now.profile_barriers
+        self._thread = get_ident()
+        self._recording = False
+        self._parameters = device.parameters
+        self._pending_kind = _OTHER
+        self._recorder: Recorder | None = None
+        self._unexpanded: Replayable | None = None
+        self._barriers: list[tuple[Ticket, int, int | None]] = []
+
+    @property
+    def tally(self) -> counters.Tally:
+        """What this encoder has done."""
+        self._tally.settle()
+        return self._tally + counters.Tally()
+
+    def dispatch(
+        self,
+        pipeline: Pipeline,
+        *args: Any,
+        threads: Any = None,
+        threadgroups: Any = None,
+        group: Any = None,
+        shared: Any = _NO_SHARED,
+        reads: Iterable[MlxBuffer] | None = None,
+        writes: Iterable[MlxBuffer] | None = None,
+        kind: CapturedOpKind = _OTHER,
+    ) -> None:
+        """Launches a kernel over a grid of `threads`, or of `threadgroups` of `group` threads each.
+
+        The position of an argument is its slot: a buffer or view, a number (or numbers, for a vector) of the type that
+        the kernel declares, bytes, or None, which leaves the slot as it is. `shared` has the bytes of each threadgroup
+        argument. What the kernel reads and writes follows from its signature; `Out` and `reads`, `writes` narrow it.
+        """
+        try:
+            if group is None and threadgroups is None and shared is _NO_SHARED:
+                launch = pipeline.thread_launches[threads]
+            else:
+                launch = pipeline.launches[threads, threadgroups, group, shared]
+        except (KeyError, TypeError, AttributeError):
+            self._require("dispatch")
+            launch = plan_launch(pipeline, threads, threadgroups, group, shared)
+        encode = pipeline.encode
+        if encode is not None and reads is None and writes is None and kind is _OTHER:
+            encode(self, launch, args)
+        else:
+            self.dispatch_slowly(pipeline, launch, args, reads, writes, kind)
+
+    def dispatch_slowly(
+        self,
+        pipeline: Pipeline,
+        launch: Launch,
+        args: Sequence[Any],
+        reads: Iterable[MlxBuffer] | None = None,
+        writes: Iterable[MlxBuffer] | None = None,
+        kind: CapturedOpKind = _OTHER,
+    ) -> None:
+        """`dispatch` by way of a bound value; the next call of the same pattern takes the generated way."""
+        self._require("dispatch")
+        kind, self._pending_kind = checked_kind(self._pending_kind if kind is _OTHER else kind), _OTHER
+        if self._recorder is not None:
+            self._recorder.record(pipeline, launch, args, reads, writes, kind)
+            return
+        bound = self._pass.bound
+        dispatch = bind(self.device, pipeline, args, launch, reads=reads, writes=writes, kind=kind, bound=bound)
+        self._encode(dispatch, counts=True)
+        if (pattern := pattern_of_arguments(pipeline, args)) is not None:
+            pipeline.encode = encoder(pipeline, pattern, arena=self._parameters is not None)
+
+    def _encode(self, dispatch: Dispatch, *, counts: bool) -> None:
+        reads, writes = dispatch.spans
+        for buffer in dispatch.buffers:
+            self.ticket.hold(buffer.allocation)
+        self._expand_plan()
+        tracker = self.mem_ranges
+        if self._auto_barrier and tracker.meets(reads, writes):
+            self.hazard_barrier()
+        self._tally.settle()
+        tracker.record(reads, writes, dispatch.pipeline)
+        self._tally.skip()
+        self._tally.dispatches += counts
+        self._tally.auto_concurrent += self._auto_barrier
+        if dispatch.op_kind is not _OTHER:
+            self.ticket.kinds[len(tracker.log) - 1] = dispatch.op_kind
+        self._pass.send(dispatch, self._parameters)
+        self.sender = self._pass.sender
+        if self._pass.is_plain and self._auto_barrier and self._recorder is None:
+            self.owner = self._thread
+
+    def touch(self, pipeline: Pipeline, buffer: MlxBuffer) -> MemoryUse:
+        """For generated code: the first use of a buffer's memory in this command buffer."""
+        allocation, memory, uses = buffer.allocation, buffer.span[0], self.mem_ranges.uses
+        if allocation.residency is not self.device.residency:
+            require_device(self.device, pipeline, buffer)
+        for alias in memory.aliases:
+            if (other := alias()) in uses:
+                uses[other].tracker = None
+        if memory.aliases:
+            raise Aliased
+        # Refuses memory that was released.
+        self.ticket.hold(allocation)
+        use = uses.get(memory)
+        if use is None:
+            use = uses[memory] = MemoryUse(self.mem_ranges)
+        allocation.use = use
+        return use
+
+    def tag(self, kind: CapturedOpKind) -> None:
+        """For generated code: what the last dispatch computes."""
+        self.ticket.kinds[len(self.mem_ranges.log) - 1] = kind
+
+    def hazard_barrier(self) -> object:
+        """For generated code: a barrier before a dispatch that must wait; the epoch that begins with it."""
+        self._tally.auto_barriers += 1
+        self._tally.auto_concurrent -= 1
+        self._barrier(self.mem_ranges.since)
+        return self.mem_ranges.force()
+
+    def _barrier(self, since: int | None) -> None:
+        begin = time.perf_counter_ns() if self._profile_barriers else 0
+        self._pass.barrier()
+        if self._profile_barriers:
+            self._tally.barrier_ns += time.perf_counter_ns() - begin
+        self._tally.barriers += 1
+        self._barriers.append((self.ticket, len(self.mem_ranges.log), since))
+
+    def empty(self, shape: int | Sequence[int], dtype: Any) -> MlxBuffer:
+        """A buffer for what is computed here; not cleared, and perhaps the memory of an earlier result."""
+        if self._recorder is not None:
+            return self._recorder.empty(shape, dtype)
+        return self.result(signature_of(DType.of(dtype), as_shape(shape)[0]))
+
+    def result(self, signature: Signature) -> MlxBuffer:
+        """For recorded ops: `empty` with a signature."""
+        buffer = self.device.recycler.take(signature)
+        self.ticket.results.append(buffer)
+        return buffer
+
+    def memory_barrier(self) -> None:
+        """Orders the dispatches before it before those after it; without an open pass there is nothing to order."""
+        self._require("memory_barrier")
+        if self._recorder is not None:
+            self._recorder.memory_barrier()
+        elif self._pass.is_open:
+            self._barrier(None)
+            self._unexpanded = None
+            self.mem_ranges.reset()
+
+    def force_barrier_and_reset_tracker(self) -> None:
+        """A barrier, after which nothing before it can conflict; `memory_barrier` does the same."""
+        self.memory_barrier()
+        self.mem_ranges.reset()
+
+    def mem_ranges_len(self) -> int:
+        """How many ranges the tracker holds."""
+        return self.mem_ranges.len()
+
+    @property
+    def barriers(self) -> list[Barrier]:
+        """The barriers that were placed here, and why; those inside of a plan are the plan's."""
+        return [Barrier(*each) for each in self._barriers]
+
+    def set_op_kind(self, kind: CapturedOpKind) -> None:
+        """Tags the next dispatch; the `kind` argument of `dispatch` says it in one go, and goes first."""
+        self._require("set_op_kind")
+        self._pending_kind = checked_kind(kind)
+        self.owner = 0
+
+    # Replaying
+
+    def replay_dispatch(self, dispatch: Dispatch) -> None:
+        """Encodes a recorded dispatch, also while capturing; it was counted when it was recorded."""
+        self._require("replay_dispatch")
+        if not isinstance(dispatch, Dispatch):
+            raise InvalidArgument(f"replay_dispatch takes a Dispatch, not {dispatch!r}")
+        revalidate(self.device, dispatch)
+        if self._pending_kind is not _OTHER:
+            dispatch, self._pending_kind = replace(dispatch, op_kind=self._pending_kind), _OTHER
+        self._encode(dispatch, counts=False)
+
+    def replay_plan(self, plan: Replayable) -> None:
+        """Encodes a plan; its dispatches were counted when they were recorded, its barriers count now."""
+        self._require("replay_plan")
+        if self._recorder is not None:
+            raise EncoderStateError("a plan cannot be captured; replay it on an encoder that is not capturing")
+        if plan.device is not self.device:
+            raise InvalidArgument("this plan was made for another device")
+        # Whatever can be refused comes before anything is recorded.
+        for each in plan.acquire(self.ticket):
+            self.ticket.hold(each)
+        tracker = self.mem_ranges
+        if len(tracker.log) > tracker.since:
+            self._expand_plan()
+            if tracker.meets(plan.reads, plan.writes):
+                self._barrier(tracker.since)
+                tracker.force()
+        self._tally.settle()
+        tracker.log.append((plan.pipelines, plan.reads, plan.writes))
+        self._tally.skip()
+        self._unexpanded = plan
+        self.owner = 0
+        self._pass.replay(plan, self._parameters)
+        self.sender = self._pass.sender
+        self._tally.barriers += plan.barrier_count
+
+    def _expand_plan(self) -> None:
+        """What the last plan touches, told to the tracker when something follows that may depend on it."""
+        if self._unexpanded is not None:
+            self.mem_ranges.note(self._unexpanded.reads, self._unexpanded.writes)
+            self._unexpanded = None
+
+    # Capture
+
+    def start_capture(self) -> None:
+        """From now on dispatches and barriers are recorded instead of sent; `device.capture()` needs no encoder."""
+        self._require("start_capture")
+        if self._recorder is not None and self._recorder.nodes:
+            raise EncoderStateError(
+                f"a capture of {len(self._recorder.nodes)} nodes is under way; take_capture() first"
+            )
+        self._recorder = Recorder(self.device, self._tally)
+        self.owner = 0
+
+    def is_capturing(self) -> bool:
+        return self._recorder is not None
+
+    def take_capture(self) -> list[CapturedNode] | None:
+        """The nodes, and the end of capture mode; None outside of it."""
+        if get_ident() != self._thread:
+            raise self._refusal("take_capture")
+        recorder, self._recorder = self._recorder, None
+        return None if recorder is None else recorder.nodes
+
+    def _require(self, call: str) -> None:
+        if not self._recording or get_ident() != self._thread:
+            raise self._refusal(call)
+
+    def _refusal(self, call: str) -> EncoderStateError:
+        if self.ticket.is_closed and not self.ticket.is_submitted:
+            return EncoderStateError(f"{call}: this encoder was discarded; make another one")
+        if call == "wait_until_completed":
+            return EncoderStateError("wait_until_completed before commit would never end")
+        if self.ticket.is_submitted:
+            return EncoderStateError(f"{call}: {self.ticket.describe()} is committed already; make another encoder")
+        return EncoderStateError(
+            f"{call} from thread {get_ident()}: this encoder belongs to thread {self._thread}; make one per thread"
+        )

@@ -1,0 +1,58 @@
+"""Inline arguments of kernels in buffers, for backends on which sending bytes costs more than moving an offset."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ..dtypes import DType
+from ..memory.buffer import MlxBuffer
+
+__all__ = ["Cell", "Parameters"]
+
+_CHUNK = 1 << 16
+
+
+class Cell:
+    """Bytes of a kernel argument that lie in a buffer, bound like one."""
+
+    __slots__ = ("data", "mtl", "offset")
+
+    def __init__(self, mtl: Any, offset: int, data: bytes) -> None:
+        self.mtl = mtl
+        self.offset = offset
+        self.data = data
+
+
+class Parameters:
+    """Chunks of memory with a cell for each value that was ever sent; equal bytes share one.
+
+    A cell is written once, so command buffers in flight never see another one's numbers. A full chunk is left to
+    those who still use it, and a new one begins.
+    """
+
+    def __init__(self, empty: Callable[..., MlxBuffer], alignment: int) -> None:
+        self._empty = empty
+        self._alignment = alignment
+        self._lock = threading.Lock()
+        self._new_chunk()
+
+    def _new_chunk(self) -> None:
+        self.chunk = self._empty(_CHUNK, DType.U8, label="parameters")
+        self.cells: dict[bytes, Cell] = {}
+        self._next = 0
+
+    def add(self, cells: dict[bytes, Cell], data: bytes) -> Cell | None:
+        """A cell with `data` among `cells`; None where those are no longer current, and others have to be taken."""
+        with self._lock:
+            if cells is not self.cells:
+                return None
+            if self._next + len(data) > _CHUNK:
+                self._new_chunk()
+                return None
+            if (cell := cells.get(data)) is None:
+                self.chunk.numpy()[self._next : self._next + len(data)] = memoryview(data)
+                cell = cells[data] = Cell(self.chunk.mtl, self._next, data)
+                self._next += -(-len(data) // self._alignment) * self._alignment
+            return cell

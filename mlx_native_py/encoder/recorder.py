@@ -1,0 +1,108 @@
+"""Recording: what takes dispatches in the place of a command encoder and keeps them; it owns no command buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from .. import counters
+from ..memory.buffer import MlxBuffer
+from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
+from .bind import bind
+from .context import DeviceContext
+from .dispatch import CapturedBarrier, CapturedNode, CapturedOpKind, Dispatch, Value, checked_kind
+from .launch import Launch, plan_launch
+
+__all__ = ["Encoder", "Recorder"]
+
+
+class Encoder(Protocol):
+    """What ops encode on: a `CommandEncoder`, which sends dispatches to the GPU, or a `Recorder`, which keeps them."""
+
+    @property
+    def device(self) -> DeviceContext: ...
+
+    def dispatch(
+        self,
+        pipeline: Pipeline,
+        *args: Any,
+        threads: Any = None,
+        threadgroups: Any = None,
+        group: Any = None,
+        shared: Any = (),
+        reads: Iterable[MlxBuffer] | None = None,
+        writes: Iterable[MlxBuffer] | None = None,
+        kind: CapturedOpKind = CapturedOpKind.Other,
+    ) -> None: ...
+
+    def empty(self, shape: int | Sequence[int], dtype: Any) -> MlxBuffer: ...
+
+    def memory_barrier(self) -> None: ...
+
+
+class Recorder:
+    """Keeps dispatches and barriers as `nodes`; `device.capture()` gives one as the graph's encoder.
+
+    >>> recorder = Recorder(device)
+    >>> recorder.dispatch(axpy, x, y, 2.0, threads=4)
+    >>> [node.pipeline.name for node in recorder.nodes]
+    ['axpy']
+    """
+
+    def __init__(self, device: DeviceContext, tally: counters.Tally | None = None) -> None:
+        self.device = device
+        self._tally = counters.mine() if tally is None else tally
+        self.nodes: list[CapturedNode] = []
+        self.temporaries: list[MlxBuffer] = []
+        """What `empty` made: memory that nothing before the recording could know."""
+        self._bound: list[Value] = [None] * BUFFER_SLOTS
+
+    def dispatch(
+        self,
+        pipeline: Pipeline,
+        *args: Any,
+        threads: Any = None,
+        threadgroups: Any = None,
+        group: Any = None,
+        shared: Any = (),
+        reads: Iterable[MlxBuffer] | None = None,
+        writes: Iterable[MlxBuffer] | None = None,
+        kind: CapturedOpKind = CapturedOpKind.Other,
+    ) -> None:
+        """Records a launch; see `CommandEncoder.dispatch`. It is counted now, and not again when it is replayed."""
+        launch = plan_launch(pipeline, threads, threadgroups, group, shared)
+        self.record(pipeline, launch, args, reads, writes, checked_kind(kind))
+
+    def record(
+        self,
+        pipeline: Pipeline,
+        launch: Launch,
+        args: Sequence[Any],
+        reads: Iterable[MlxBuffer] | None,
+        writes: Iterable[MlxBuffer] | None,
+        kind: CapturedOpKind,
+    ) -> None:
+        """`dispatch` with a launch that is checked already."""
+        bound = self._bound.__getitem__
+        self.keep(bind(self.device, pipeline, args, launch, reads=reads, writes=writes, kind=kind, bound=bound))
+        self._tally.dispatches += 1
+
+    def keep(self, dispatch: Dispatch) -> None:
+        """Records a dispatch that is bound already."""
+        self.nodes.append(dispatch)
+        for slot, value in enumerate(dispatch.values):
+            if value is not None:
+                self._bound[slot] = value
+
+    def empty(self, shape: int | Sequence[int], dtype: Any) -> MlxBuffer:
+        """A buffer for what is computed here."""
+        buffer = self.device.empty(shape, dtype)
+        self.temporaries.append(buffer)
+        return buffer
+
+    def memory_barrier(self) -> None:
+        """Records a barrier that nothing moves across."""
+        self.nodes.append(CapturedBarrier())
+
+    def __repr__(self) -> str:
+        return f"<Recorder of {len(self.nodes)} nodes>"

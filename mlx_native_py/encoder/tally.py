@@ -1,0 +1,37 @@
+"""What an encoder has done, counted from its log when somebody asks, so that a dispatch does not pay for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..counters import Tally
+from ..hazards.tracker import MemRanges
+
+__all__ = ["EncoderTally"]
+
+
+@dataclass(slots=True)
+class EncoderTally(Tally):
+    """The seven figures of an encoder; each entry of the log is a dispatch that was tracked, unless it was skipped.
+
+    A barrier takes the dispatch that it stands before out of those that ran beside others.
+    """
+
+    tracker: MemRanges = field(default_factory=MemRanges, repr=False, compare=False)
+    counted: int = field(default=0, repr=False, compare=False)
+    """The entries of the log that are in the figures, or do not belong there."""
+
+    def settle(self) -> None:
+        fresh = len(self.tracker.log) - self.counted
+        self.counted += fresh
+        self.dispatches += fresh
+        self.auto_concurrent += fresh
+
+    def skip(self) -> None:
+        """The last entry of the log is not to be counted; to be called behind `settle` and that entry."""
+        self.counted += 1
+
+    def restart(self) -> None:
+        """The log begins anew."""
+        self.settle()
+        self.counted = 0

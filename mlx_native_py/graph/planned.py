@@ -1,0 +1,98 @@
+"""The dispatches of a plan: their numbers lie in one arena, and their messages are what the one sender sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..encoder import Dispatch
+from ..encoder.dispatch import Value
+from ..encoder.parameters import Cell
+from ..encoder.sender import Sender
+from ..memory.allocation import Allocation
+from .arena import Arena
+from .order import Step
+
+__all__ = ["FinalBindings", "Message", "Planned", "allocations", "in_arena", "messages"]
+
+Message = tuple[str, tuple[Any, ...]]
+"""A selector of the compute encoder and its arguments; `ARENA` stands for the arena's MTLBuffer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One dispatch, and its barrier; the numbers among its values are cells of the arena."""
+
+    step: Step
+    dispatch: Dispatch
+    settable: tuple[int, ...] = ()
+    """The slots of numbers that can be set between replays."""
+
+    def current(self, arena: Arena) -> Dispatch:
+        """With its numbers inline, as they are now: for an encoder that is told one dispatch at a time."""
+        values: list[Value] = list(self.step.node.values)
+        for slot in self.settable:
+            values[slot] = arena.number_at(self.dispatch.values[slot])
+        return replace(self.step.node, values=tuple(values))
+
+
+def in_arena(steps: Iterable[Step], arena: Arena) -> list[Planned]:
+    """Each dispatch with its numbers in the arena."""
+    planned = []
+    for step in steps:
+        node = step.node
+        values = tuple(
+            arena.number(node, slot, value) if isinstance(value, bytes) else value
+            for slot, value in enumerate(node.values)
+        )
+        settable = tuple(
+            slot for slot, value in enumerate(values) if isinstance(value, Cell) and arena.can_be_set(node, slot)
+        )
+        planned.append(Planned(step, replace(node, values=values), settable))
+    arena.close()
+    return planned
+
+
+class FinalBindings:
+    """What is bound at each slot after a sequence, with the numbers that were set last."""
+
+    def __init__(self, sequence: Sequence[Planned], arena: Arena) -> None:
+        self._sequence = sequence
+        self._arena = arena
+
+    def at(self, slot: int) -> Value:
+        """The value that the last dispatch with something at `slot` left there."""
+        for each in reversed(self._sequence):
+            values = each.step.node.values
+            if slot < len(values) and values[slot] is not None:
+                return each.current(self._arena).values[slot]
+        return None
+
+
+def allocations(nodes: Iterable[Dispatch]) -> list[Allocation]:
+    """All memory that the dispatches bind, or say that they use."""
+    return list(dict.fromkeys(buffer.allocation for node in nodes for buffer in node.buffers))
+
+
+class _Messages:
+    """Stands where a compute encoder would, and writes down what is sent to it."""
+
+    def __init__(self) -> None:
+        self.sent: list[Message] = []
+
+    def __getattr__(self, selector: str) -> Any:
+        return lambda *arguments: self.sent.append((selector, arguments))
+
+
+def messages(sequence: Iterable[Planned], scope: int, *, closes: bool) -> list[Message]:
+    """All messages of a replay to an encoder in which nothing is set; `closes` ends it with a barrier."""
+    target = _Messages()
+    sender = Sender(target)
+    for each in sequence:
+        if each.step.barrier:
+            target.memoryBarrierWithScope_(scope)
+        sender.send(each.dispatch)
+    if closes:
+        target.memoryBarrierWithScope_(scope)
+    return target.sent

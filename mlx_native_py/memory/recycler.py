@@ -1,0 +1,58 @@
+"""Results that are used again: when their command buffer retires and nobody else holds them, they go back whole."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from sys import getrefcount
+from typing import Any
+
+from ..dtypes import DType
+from .buffer import MlxBuffer
+from .signature import Signature
+
+__all__ = ["Recycler"]
+
+_LIMIT = 1 << 28
+"""Bytes that may wait to be used again; beyond them everything that waits is let go, since shapes have changed."""
+_MINE, _BUFFER_AND_MINE = 2, 3  # references: a variable and the argument of getrefcount; with the buffer's own
+_COUNTS_REFERENCES = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+class Recycler:
+    """The buffers of one device that wait for another result of their type and shape."""
+
+    def __init__(self, empty: Callable[[tuple[int, ...], DType], MlxBuffer]) -> None:
+        self._empty = empty
+        self._waiting: dict[Signature, list[MlxBuffer]] = {}
+        self.nbytes = 0
+        """What waits, in bytes."""
+
+    def take(self, signature: Signature) -> MlxBuffer:
+        """A buffer, used before or not; what it holds is not defined."""
+        waiting = self._waiting.get(signature)
+        if not waiting:
+            return self._empty(signature.shape, signature.dtype)
+        self.nbytes -= signature.nbytes
+        return waiting.pop()
+
+    def give_back(self, results: list[MlxBuffer]) -> None:
+        """Empties a list of results whose command buffer is done; those that somebody holds stay theirs."""
+        while results and _COUNTS_REFERENCES:
+            buffer = results.pop()
+            allocation: Any = buffer.allocation
+            if getrefcount(buffer) != _MINE or getrefcount(allocation) != _BUFFER_AND_MINE:
+                continue
+            if allocation.memory.label:
+                allocation.set_label("")
+            allocation.pending = None
+            if self.nbytes + buffer.nbytes > _LIMIT:
+                self.clear()
+            self.nbytes += buffer.nbytes
+            self._waiting.setdefault(buffer.signature, []).append(buffer)
+        results.clear()
+
+    def clear(self) -> None:
+        """Lets go of everything that waits."""
+        self._waiting.clear()
+        self.nbytes = 0

@@ -1,0 +1,206 @@
+"""Ops that are worked out once: their checks, kernels and launches follow from types, shapes and options alone.
+
+The first call of an op with some types, shapes and options runs it on a recorder, over buffers without memory. What it
+dispatches becomes a function that sends the same to the buffers of a later call. A call that this cannot serve runs the
+op itself: on a recorder, on an encoder that is timed, with options that cannot be looked up.
+"""
+
+from __future__ import annotations
+
+import inspect
+import struct
+from collections.abc import Callable, Sequence
+from functools import wraps
+from threading import get_ident
+from typing import Any, TypeVar
+
+from ..counters import Tally
+from ..dtypes import DType
+from ..encoder import CapturedOpKind, CommandEncoder, DeviceContext, Dispatch, Recorder
+from ..encoder.generate import encoder
+from ..errors import MlxError
+from ..hazards.ranges import Memory
+from ..memory.allocation import Allocation
+from ..memory.buffer import MlxBuffer
+from ..memory.shapes import as_shape
+
+__all__ = ["recorded"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+_MOST = 4096  # calls that a device remembers; with ever new shapes it begins anew
+
+
+def recorded(function: F) -> F:
+    """The op with a memory: a function of the same signature."""
+    parameters = list(inspect.signature(function).parameters.values())
+    names = [each.name for each in parameters[1:]]
+    space = {
+        **{f"default_{each.name}": each.default for each in parameters},
+        "CommandEncoder": CommandEncoder,
+        "MlxBuffer": MlxBuffer,
+        "StructError": struct.error,
+        "get_ident": get_ident,
+        "learn": _learn,
+        "op": function,
+        "pack": struct.Struct("<d").pack,
+    }
+    call = ", ".join(f"{name}={name}" for name in names)
+    lines = [
+        f"def front({', '.join(_declared(parameters))}):",
+        "    if enc.__class__ is CommandEncoder and get_ident() == enc.owner:",
+        "        try:",
+        f"            key = (op, {''.join(f'{_key(each)}, ' for each in parameters[1:])})",
+        "            run = enc.device.recorded_ops.get(key, False)",
+        "        except (TypeError, StructError):",
+        "            run = None",
+        f"        if run is False: run = learn(enc.device, key, op, dict({call}))",
+        f"        if run is not None: return run(enc, {', '.join(names)})",
+        f"    return op(enc, {call})",
+    ]
+    exec(compile("\n".join(lines), f"<{function.__name__}>", "exec"), space)
+    return wraps(function)(space.pop("front"))  # type: ignore[return-value]
+
+
+def _declared(parameters: Sequence[inspect.Parameter]) -> list[str]:
+    words, starred = [], False
+    for each in parameters:
+        if each.kind is each.KEYWORD_ONLY and not starred:
+            words.append("*")
+            starred = True
+        words.append(each.name if each.default is each.empty else f"{each.name}=default_{each.name}")
+    return words
+
+
+def _key(parameter: inspect.Parameter) -> str:
+    """What of an argument decides how the op runs: a buffer's signature, a number to the bit, or the value itself."""
+    name, kind = parameter.name, str(parameter.annotation)
+    if kind == "float":
+        return f"pack({name})"
+    if kind in ("int", "bool", "str"):
+        return f"({name}, {name}.__class__)"
+    return f"({name}.signature if {name}.__class__ is MlxBuffer else ({name}, {name}.__class__))"
+
+
+class _Blank(Recorder):
+    """Records over buffers that have a type, a shape and no memory."""
+
+    def __init__(self, device: DeviceContext) -> None:
+        super().__init__(device, Tally())
+
+    def blank(self, dtype: DType, shape: tuple[int, ...], offset: int = 0, readonly: bool = False) -> MlxBuffer:
+        _, count = as_shape(shape)
+        nbytes = count * dtype.size
+        memory = Memory(0, offset + nbytes, known=False)
+        home = Allocation(None, 0, offset + nbytes, self.device.residency, memory=memory, readonly=readonly)
+        return MlxBuffer(home, dtype, shape, offset, nbytes)
+
+    def empty(self, shape: int | Sequence[int], dtype: Any) -> MlxBuffer:
+        buffer = self.blank(DType.of(dtype), as_shape(shape)[0])
+        self.temporaries.append(buffer)
+        return buffer
+
+
+def _learn(device: DeviceContext, key: Any, op: Callable[..., Any], given: dict[str, Any]) -> Callable[..., Any] | None:
+    """What a call with this key sends, as a function of its buffers; None where that cannot be known beforehand."""
+    blank = _Blank(device)
+    stand_ins = {
+        name: blank.blank(value.dtype, value.shape, value.signature.misalignment, value.readonly)
+        for name, value in given.items()
+        if isinstance(value, MlxBuffer)
+    }
+    try:
+        answer = op(blank, **{**given, **stand_ins})
+        run = _Writer(blank, stand_ins, list(given)).function(answer)
+    except (MlxError, _Unknown):
+        # An op that refuses its arguments does so in its own words, when it is run on them.
+        run = None
+    memory = device.recorded_ops
+    if len(memory) >= _MOST:
+        memory.clear()
+    memory[key] = run
+    return run
+
+
+class _Unknown(Exception):
+    """Something that depends on more than types, shapes and options."""
+
+
+class _Writer:
+    """Writes the function that sends recorded dispatches to other buffers."""
+
+    def __init__(self, blank: _Blank, stand_ins: dict[str, MlxBuffer], parameters: list[str]) -> None:
+        self._blank = blank
+        self._parameters = parameters
+        self._names = {each.allocation: (name, each) for name, each in stand_ins.items()}
+        for number, each in enumerate(blank.temporaries):
+            self._names[each.allocation] = (f"t{number}", each)
+        self._space: dict[str, Any] = {"view": _view}
+        self._views: dict[tuple[Any, ...], str] = {}
+        self._lines: list[str] = []
+
+    def function(self, answer: Any) -> Callable[..., Any]:
+        for number, each in enumerate(self._blank.temporaries):
+            self._lines.append(f"t{number} = enc.result({self._constant(each.signature)})")
+        for node in self._blank.nodes:
+            if not isinstance(node, Dispatch) or node.declared:
+                raise _Unknown
+            self._dispatch(node)
+        self._lines.append(f"return {self._answer(answer)}")
+        head = f"def run(enc, {', '.join(self._parameters)}):\n    "
+        exec(compile(head + "\n    ".join(self._lines), "<recorded op>", "exec"), self._space)
+        run: Callable[..., Any] = self._space.pop("run")
+        return run
+
+    def _dispatch(self, node: Dispatch) -> None:
+        pattern, words = [], []
+        read = {each.span for each in node.reads}
+        for value, binding in zip(node.values, node.pipeline.buffers, strict=True):
+            if isinstance(value, MlxBuffer):
+                only_written = binding is not None and binding.writes and value.span not in read
+                pattern.append("out" if only_written else "buffer")
+                words.append(self._buffer(value))
+            else:
+                pattern.append("none" if value is None else "bytes")
+                words.append("None" if value is None else self._constant(value))
+        encode = encoder(node.pipeline, tuple(pattern), arena=self._blank.device.parameters is not None)
+        arguments = "".join(f"{word}, " for word in words)
+        self._lines.append(f"{self._constant(encode)}(enc, {self._constant(node.launch)}, ({arguments}))")
+        if node.op_kind is not CapturedOpKind.Other:
+            self._lines.append(f"enc.tag({self._constant(node.op_kind)})")
+
+    def _buffer(self, value: MlxBuffer) -> str:
+        """The name of a buffer in the function; what is no argument and no temporary is the op's own, and stays."""
+        if value.allocation not in self._names:
+            return self._constant(value)
+        name, whole = self._names[value.allocation]
+        if (value.offset, value.nbytes) == (whole.offset, whole.nbytes):
+            return name
+        return self._view(name, value, whole)
+
+    def _view(self, name: str, value: MlxBuffer, whole: MlxBuffer) -> str:
+        key = (name, value.offset - whole.offset, value.dtype, value.shape)
+        if key not in self._views:
+            self._views[key] = f"v{len(self._views)}"
+            words = f"{name}, {key[1]}, {value.nbytes}, {self._constant(value.dtype)}, {value.shape!r}"
+            self._lines.append(f"{self._views[key]} = view({words})")
+        return self._views[key]
+
+    def _answer(self, answer: Any) -> str:
+        if isinstance(answer, tuple):
+            return f"({''.join(f'{self._answer(each)}, ' for each in answer)})"
+        if answer is None:
+            return "None"
+        if not isinstance(answer, MlxBuffer) or answer.allocation not in self._names:
+            raise _Unknown
+        name, whole = self._names[answer.allocation]
+        same = (answer.offset, answer.dtype, answer.shape) == (whole.offset, whole.dtype, whole.shape)
+        return name if same else self._view(name, answer, whole)
+
+    def _constant(self, value: Any) -> str:
+        name = f"c{len(self._space)}"
+        self._space[name] = value
+        return name
+
+
+def _view(of: MlxBuffer, distance: int, nbytes: int, dtype: DType, shape: tuple[int, ...]) -> MlxBuffer:
+    return MlxBuffer(of.allocation, dtype, shape, of.offset + distance, nbytes)
