@@ -59,7 +59,7 @@ CASES = {
     ),
     "large-struct": (
         """large f; for (int n = 0; n < 40; n++) f.values[n] = int(lane) * n;
-        f = soft::from_lane(f, metal::min(lane + 1, 31u), soft::mark()); out[i] = f.values[39];""",
+        f = soft::from_lane(f, lane < 31 ? lane + 1 : lane, soft::mark()); out[i] = f.values[39];""",
         np.where(LANE == 31, 31, LANE + 1) * 39,
     ),
     "quad": ("out[i] = quad_sum(int(lane)) + quad_shuffle_xor(int(lane), 3);", LANE // 4 * 16 + 6 + (LANE ^ 3)),
