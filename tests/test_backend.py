@@ -136,7 +136,7 @@ def test_unknown_device_is_refused() -> None:
         open_metal("gpu")  # type: ignore[arg-type]
 
 
-@pytest.mark.skipif(sys.platform == "darwin", reason="PyObjC may be installed here")
+@pytest.mark.soft
 def test_metal_demanded_and_absent() -> None:
     with pytest.raises(DeviceNotFound, match="Tried PyObjC's Metal: .*No module named.*MLX_NATIVE_DEVICE=soft"):
         open_metal("metal")

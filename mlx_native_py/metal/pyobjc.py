@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import Foundation
 import Metal
 import objc
+from Foundation import NSURL
 
 from ..errors import BackendError, DeviceNotFound
 from .capabilities import probe, unsupported
@@ -65,7 +65,7 @@ def autorelease_pool() -> AbstractContextManager[None]:
 
 def url(path: str | Path) -> Any:
     """A file URL for selectors that take an NSURL."""
-    return Foundation.NSURL.fileURLWithPath_(str(path))
+    return NSURL.fileURLWithPath_(str(path))
 
 
 def _check_retains(device: Any) -> None:
