@@ -151,7 +151,8 @@ class DispatchEncoder:
                 uses[other].tracker = None
         if memory.aliases:
             raise Aliased
-        # Refuses memory that was released.
+        if allocation.released:
+            allocation.require_live()
         self.ticket.hold(allocation)
         use = uses.get(memory)
         if use is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -125,6 +125,8 @@ class Executable:
     declined: Mapping[str, str]  # engine -> why it was not taken
     image: object  # keeps the shared object loaded
     lanes: LanesCode | None = None
+    whole: bool = False  # compiled with all of the source, needed or not
+    locate: Callable[[int, int], Diagnostic | None] | None = None  # of a line and column that the compiler saw
     has_loops: bool = True  # without them, how long it runs depends on the number of threads alone
 
 

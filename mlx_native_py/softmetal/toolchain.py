@@ -82,6 +82,8 @@ CHECKED = (
     "-mprefer-vector-width=128",
     "-fno-slp-vectorize",
 )
+# Indices outside of arrays; what is known of them must not be among a kernel's variables (include/checked.ld).
+ARRAYS = ("-fsanitize=array-bounds", "-fdata-sections")
 # The lanes engine wants scalar code in one function, with the loops that the source has.
 SCALAR = (
     "-fno-vectorize",
@@ -152,6 +154,7 @@ class Toolchain:
             f"-DSOFT_PARALLEL={int(parallel and not checked)}",
             f"-DSOFT_ELEMENTS={int(elements)}",
             *(CHECKED if checked else ()),
+            *(ARRAYS if checked else ()),
             # Marks calls through pointers, by which an object that has any is known.
             *(() if engine == "lanes" else ("-fsanitize=kcfi",)),
         ]
@@ -178,25 +181,16 @@ class Toolchain:
 
     def assemble(self, source: Path, output: Path) -> list[str]:
         """An object file from that representation, which is verified first."""
-        flags = [*self.target, "-O2", "-fPIC", "-fno-plt", "-ffp-contract=on", "-Wno-everything"]
+        flags = [*self.target, "-O2", "-fPIC", "-fno-plt", "-fdata-sections", "-ffp-contract=on", "-Wno-everything"]
         # The second scheduler takes most of the time on blocks as long as vectorised kernels have, and gains nothing.
         quick = ["-mllvm", "-disable-post-ra"]
         outcome = ["-fverify-intermediate-code", "-fstack-usage", "-c", str(source), "-o", str(output)]
         return [*self.compiler, *flags, *quick, "-x", "ir", *outcome]
 
-    def link(self, objects: Sequence[Path], output: Path) -> list[str]:
+    def link(self, objects: Sequence[Path], output: Path, *, checked: bool = False) -> list[str]:
         """A shared object; the runtime and the math library are found in the process that loads it."""
-        return [
-            *self.linker,
-            "-shared",
-            "-z",
-            "now",
-            "-Bsymbolic",
-            "--no-undefined-version",
-            "-o",
-            str(output),
-            *map(str, objects),
-        ]
+        flags = ["-shared", "-z", "now", "-Bsymbolic", "--no-undefined-version", "-o", str(output), *map(str, objects)]
+        return [*self.linker, *flags, *(["-T", str(INCLUDE / "checked.ld")] if checked else [])]
 
     def compile_runtime(self, source: Path, output: Path) -> list[str]:
         headers = [flag for path in self.headers for flag in ("-isystem", str(path))]

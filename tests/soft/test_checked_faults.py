@@ -9,13 +9,14 @@ import pytest
 
 from mlx_native_py.softmetal.checked import CheckedError
 
+from .checked_arrays import ARRAYS_OUTSIDE
 from .checked_driver import submit
 from .checked_outside import MATRICES_OUTSIDE, OUTSIDE, THREADGROUP_OUTSIDE
 from .checked_programs import Program
 from .checked_races import DEVICE_RACES, GROUP_RACES, MATRIX_RACES, THREADGROUP_RACES
 
 _ERROR, _COMPLETED = 5, 4
-_OUTSIDE = [*OUTSIDE, *THREADGROUP_OUTSIDE, *MATRICES_OUTSIDE]
+_OUTSIDE = [*OUTSIDE, *THREADGROUP_OUTSIDE, *ARRAYS_OUTSIDE, *MATRICES_OUTSIDE]
 PROGRAMS = [*_OUTSIDE, *THREADGROUP_RACES, *DEVICE_RACES, *GROUP_RACES, *MATRIX_RACES]
 
 

@@ -8,7 +8,7 @@ from ...encoder import Encoder
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..flat import for_each
-from ..op import Output, op
+from ..op import FLOATS, Output, op
 from ..support import check_shape, kernel, one_dtype, result
 
 __all__ = [
@@ -85,7 +85,7 @@ def gelu_mul(
 @op("x * sigmoid(gate)")
 def sigmoid_mul(enc: Encoder, x: MlxBuffer, gate: MlxBuffer, out: Output = None) -> MlxBuffer:
     """A buffer, element by element let through by a gate."""
-    return _gated(enc, "sigmoid_mul", "sigmoid_mul", gate, x, out)
+    return _gated(enc, "sigmoid_mul", "sigmoid_mul", gate, x, out, other="x")
 
 
 @op("cap * tanh(x / cap)")
@@ -104,8 +104,10 @@ def _one(enc: Encoder, name: str, x: MlxBuffer, out: Output) -> MlxBuffer:
     return for_each(enc, kernel(enc, "activation", f"{name}_{dtype}"), (x,), out)
 
 
-def _gated(enc: Encoder, name: str, kernel_name: str, gate: MlxBuffer, up: MlxBuffer, out: Output) -> MlxBuffer:
-    dtype = one_dtype(name, gate=gate, x=up) if name == "sigmoid_mul" else one_dtype(name, gate=gate, up=up)
+def _gated(
+    enc: Encoder, name: str, kernel_name: str, gate: MlxBuffer, up: MlxBuffer, out: Output, *, other: str = "up"
+) -> MlxBuffer:
+    dtype = one_dtype(name, FLOATS, **{"gate": gate, other: up})
     check_shape(name, "gate", gate, up.shape, "the shape of the other input")
     out = result(enc, name, out, up.shape, dtype)
     return for_each(enc, kernel(enc, "activation", f"{kernel_name}_{dtype}"), (gate, up), out)

@@ -23,7 +23,6 @@ __all__ = [
 ]
 
 B = TypeVar("B", MlxBuffer, MlxBuffer | None)
-_KIND = CapturedOpKind.RmsNorm
 
 
 @op("x / sqrt(mean(x^2) + eps) * weight")
@@ -36,7 +35,8 @@ def rms_norm(
     out: Output = None,
 ) -> MlxBuffer:
     """Each row over its root mean square; without a weight that is all."""
-    return _by_squares(enc, "rms_norm", x, weight, eps, 1 / x.shape[-1] if x.shape else 1.0, out)
+    share = 1 / x.shape[-1] if x.shape else 1.0
+    return _by_squares(enc, "rms_norm", x, weight, eps, share, out, CapturedOpKind.RmsNorm)
 
 
 @op("x / sqrt(sum(x^2) + eps)")
@@ -53,6 +53,7 @@ def _by_squares(
     eps: float,
     share: float,
     out: Output,
+    kind: CapturedOpKind = CapturedOpKind.Other,
 ) -> MlxBuffer:
     dtype = one_dtype(name, x=x, weight=weight)
     rows, length = rows_of(name, "x", x)
@@ -70,7 +71,7 @@ def _by_squares(
         weight is not None,
         threadgroups=rows,
         group=row_threads(pipeline, length, rows),
-        kind=_KIND if name == "rms_norm" else CapturedOpKind.Other,
+        kind=kind,
     )
     return out
 
@@ -167,8 +168,7 @@ def _around(
     sum: Output = None,
     out: Output = None,
 ) -> MlxBuffer:
-    other = {"residual_rms_norm": "residual", "rms_norm_add": "residual", "rms_norm_mul": "factor"}[name]
-    beside = {other: _or(before, _or(times, after)), "sum": sum}
+    beside = {"factor": times, "residual": _or(before, after), "sum": sum}
     dtype = one_dtype(name, FLOATS, x=x, weight=weight, **beside)
     rows, length = rows_of(name, "x", x)
     _check_vector(name, "weight", weight, length)

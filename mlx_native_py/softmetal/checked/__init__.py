@@ -5,7 +5,16 @@ Kernels are compiled with callbacks before each load and store, and run on fiber
 """
 
 from .dispatch import DispatchCheck, Footprint, Window
-from .errors import Access, CheckedError, DataRace, DispatchName, MissingBarrier, OutOfBounds, Place, combined
+from .errors import (
+    Access,
+    CheckedError,
+    DataRace,
+    DispatchName,
+    MissingBarrier,
+    OutOfBounds,
+    Place,
+    combined,
+)
 from .hazards import HazardCheck
 
 __all__ = [

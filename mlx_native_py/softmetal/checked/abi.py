@@ -7,8 +7,8 @@ from ctypes import c_uint32 as u32
 from ctypes import c_uint64 as u64
 
 READ, WRITE, ATOMIC = 1, 2, 4
-DEVICE, THREADGROUP = 0, 1
-OUT_OF_BOUNDS, RACE_IN_GROUP, RACE_BETWEEN_GROUPS = 1, 2, 3
+DEVICE, THREADGROUP, PRIVATE = 0, 1, 2
+OUT_OF_BOUNDS, RACE_IN_GROUP, RACE_BETWEEN_GROUPS, OUTSIDE_ARRAY = 1, 2, 3, 4
 BLOCK = 1024
 
 
@@ -43,6 +43,8 @@ class Report(ctypes.Structure):
         ("other_group", u32 * 3),
         ("other_thread", u32 * 3),
         ("other_known", u32),
+        ("array", u64),
+        ("index", u64),
     ]
 
 

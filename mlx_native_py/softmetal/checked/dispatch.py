@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..program import Kernel
 from . import abi, intervals
+from .arrays import Locate
 from .errors import CheckedError
 from .reports import Explainer
 
@@ -83,8 +84,9 @@ def _cut(windows: Sequence[Window]) -> list[tuple[int, int, int]]:
 class DispatchCheck:
     """Fills `launch.check`; lives until the launch has run, and then answers `findings()` and `footprint()`."""
 
-    def __init__(self, kernel: Kernel, launch: Any, windows: Sequence[Window]) -> None:
+    def __init__(self, kernel: Kernel, launch: Any, windows: Sequence[Window], locate: Locate | None = None) -> None:
         self._kernel = kernel
+        self._locate = locate
         self._launch = launch
         self._windows = tuple(window for window in windows if window.length)
         self._bits: list[NDArray[np.uint64]] = []
@@ -141,7 +143,7 @@ class DispatchCheck:
 
     def findings(self) -> list[CheckedError]:
         """What the runtime reported, explained."""
-        explainer = Explainer(self._kernel, self._windows, self._launch, trapped_slot)
+        explainer = Explainer(self._kernel, self._windows, self._launch, trapped_slot, self._locate)
         return [explainer.explain(report) for report in self._reports[: self._check.report_count]]
 
     def footprint(self) -> Footprint:

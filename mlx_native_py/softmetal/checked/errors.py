@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ..program import Diagnostic
+from .arrays import OutsideArray
+
 Position = tuple[int, int, int]
 
 
@@ -25,10 +28,13 @@ class CheckedError(RuntimeError):
 class Access:
     """One access of a thread; `thread` is None where only the group is known."""
 
-    kind: Literal["read", "write", "atomic read", "atomic write", "atomic update"]
+    kind: Literal["read", "write", "atomic read", "atomic write", "atomic update", "access"]  # the last: unknown which
     bytes: int
     group: Position
     thread: Position | None
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.bytes} bytes" if self.bytes else self.kind
 
     @property
     def who(self) -> str:
@@ -39,7 +45,9 @@ class Access:
 class Place:
     """The memory that an access met, or came nearest to; `offset` counts bytes from where it begins."""
 
-    space: Literal["buffer", "inline bytes", "resident buffer", "unbound slot", "threadgroup memory", "nowhere"]
+    space: Literal[
+        "buffer", "inline bytes", "resident buffer", "unbound slot", "threadgroup memory", "private memory", "nowhere"
+    ]
     offset: int
     length: int = 0
     slot: int | None = None
@@ -54,15 +62,25 @@ class Place:
         return f"{self.space}{name}" + (f" ({', '.join(facts)})" if facts else "")
 
 
-class OutOfBounds(CheckedError, IndexError):
-    """An access outside of bound buffers, inline bytes or threadgroup memory; it was not carried out."""
+def shown(source: Diagnostic | None) -> str:
+    """A place of the user's source as lines of a message, with a caret."""
+    if source is None:
+        return ""
+    return f"\n{source.file}:{source.line}:{source.column}\n{source.source_line}\n{' ' * (source.column - 1)}^"
 
-    def __init__(self, kernel: str, access: Access, place: Place, what: str, advice: str) -> None:
+
+class OutOfBounds(CheckedError, IndexError):
+    """An access outside of bound buffers, inline bytes, threadgroup memory or an array; it was not carried out."""
+
+    def __init__(
+        self, kernel: str, access: Access, place: Place, what: str, advice: str, array: OutsideArray | None = None
+    ) -> None:
+        source = array.source if array is not None else None
         super().__init__(
-            f"kernel {kernel!r}: {access.kind} of {access.bytes} bytes {what}; {access.who}. "
-            f"The access was not carried out and its threadgroup was abandoned. {advice}"
+            f"kernel {kernel!r}: {access} {what}; {access.who}. "
+            f"The access was not carried out and its threadgroup was abandoned. {advice}{shown(source)}"
         )
-        self.kernel, self.access, self.place = kernel, access, place
+        self.kernel, self.access, self.place, self.array, self.source = kernel, access, place, array, source
 
 
 class DataRace(CheckedError):

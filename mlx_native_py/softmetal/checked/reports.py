@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..program import Kernel
 from . import abi
+from .arrays import Locate, OutsideArray, outside_array
 from .errors import Access, CheckedError, DataRace, OutOfBounds, Place, Position
 
 if TYPE_CHECKING:
@@ -45,9 +46,15 @@ class Explainer:
     """Knows the memory of one dispatch."""
 
     def __init__(
-        self, kernel: Kernel, windows: Sequence[Window], launch: Any, trapped_slot: Callable[[int], int | None]
+        self,
+        kernel: Kernel,
+        windows: Sequence[Window],
+        launch: Any,
+        trapped_slot: Callable[[int], int | None],
+        locate: Locate | None = None,
     ) -> None:
         self._kernel = kernel
+        self._locate = locate
         self._windows = windows
         self._tg_bytes = int(launch.tg_bytes)
         self._tg_offsets = launch.tg_offsets
@@ -55,21 +62,34 @@ class Explainer:
 
     def explain(self, report: abi.Report) -> CheckedError:
         """The exception for one report."""
-        access = Access(_KINDS[report.access], report.bytes, _position(report.group), _position(report.thread))
+        access = Access(
+            _KINDS.get(report.access, "access"), report.bytes, _position(report.group), _position(report.thread)
+        )
+        array = outside_array(report.array, report.index, self._locate) if report.array else None
         if report.kind == abi.OUT_OF_BOUNDS:
-            return self._out_of_bounds(report, access)
+            return self._out_of_bounds(report, access, array)
+        if report.kind == abi.OUTSIDE_ARRAY and array is not None:
+            return self._outside_array(report, access, array)
         thread = _position(report.other_thread) if report.other_known else None
         other = Access(_KINDS[report.other_access], 0, _position(report.other_group), thread)
         return self._race(report, access, other)
 
-    def _out_of_bounds(self, report: abi.Report, access: Access) -> OutOfBounds:
+    def _outside_array(self, report: abi.Report, access: Access, array: OutsideArray) -> OutOfBounds:
+        place, where = Place("private memory", 0), "private memory of the thread"
+        if report.space == abi.THREADGROUP:
+            place = self._threadgroup_place(_signed(report.address))
+            where = f"byte offset {place.offset} of threadgroup memory, which is another variable's"
+        return OutOfBounds(self._kernel.name, access, place, f"by {array}: {where}", "Check the index.", array)
+
+    def _out_of_bounds(self, report: abi.Report, access: Access, array: OutsideArray | None) -> OutOfBounds:
         if report.space == abi.THREADGROUP:
             place = self._threadgroup_place(_signed(report.address))
             what = (
                 f"outside threadgroup memory: byte offset {place.offset}, but the dispatch has {self._tg_bytes} bytes"
             )
             advice = "Check the index, or set a larger setThreadgroupMemoryLength_atIndex_."
-            return OutOfBounds(self._kernel.name, access, place, what, advice)
+            what = f"by {array}, {what}" if array is not None else what
+            return OutOfBounds(self._kernel.name, access, place, what, advice, array)
         place, inside = self._device_place(report.address, report.bytes)
         what, advice = self._describe(report, place, inside)
         return OutOfBounds(self._kernel.name, access, place, what, advice)

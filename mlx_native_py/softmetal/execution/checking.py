@@ -43,7 +43,8 @@ class Checker:
         """Sets the launch up for checking; the result must live until it has run."""
         from ..checked import DispatchCheck
 
-        return DispatchCheck(dispatch.pipeline.code.kernel, dispatch.launch, self._windows(dispatch))
+        code = dispatch.pipeline.code
+        return DispatchCheck(code.kernel, dispatch.launch, self._windows(dispatch), code.locate)
 
     def collect(self, dispatch: Dispatch, check: Any) -> None:
         """Takes the findings of a dispatch that has run, also of one that was stopped."""

@@ -3,8 +3,8 @@
 #include "soft_abi.h"
 
 enum { SOFT_READ = 1, SOFT_WRITE = 2, SOFT_ATOMIC = 4 };
-enum { SOFT_DEVICE = 0, SOFT_THREADGROUP = 1 };
-enum { SOFT_OUT_OF_BOUNDS = 1, SOFT_RACE_IN_GROUP = 2, SOFT_RACE_BETWEEN_GROUPS = 3 };
+enum { SOFT_DEVICE = 0, SOFT_THREADGROUP = 1, SOFT_PRIVATE = 2 };
+enum { SOFT_OUT_OF_BOUNDS = 1, SOFT_RACE_IN_GROUP = 2, SOFT_RACE_BETWEEN_GROUPS = 3, SOFT_OUTSIDE_ARRAY = 4 };
 enum { SOFT_BLOCK = 1024 };           // areas begin and end at multiples of this
 
 // Bytes that the dispatch may touch; sorted by start, without overlap.
@@ -30,7 +30,7 @@ struct soft_area {
 // One finding. "Other" is the earlier of two conflicting accesses.
 struct soft_report {
   soft_u32 kind;
-  soft_u32 space;                     // SOFT_DEVICE or SOFT_THREADGROUP
+  soft_u32 space;                     // SOFT_DEVICE, SOFT_THREADGROUP or SOFT_PRIVATE
   soft_u32 access;
   soft_u32 other_access;
   soft_u64 address;                   // in threadgroup memory: the offset, as a signed number
@@ -41,6 +41,8 @@ struct soft_report {
   soft_u32 other_group[3];
   soft_u32 other_thread[3];
   soft_u32 other_known;               // whether other_thread is
+  soft_u64 array;                     // what the compiler says of the array that the index was outside of, or 0
+  soft_u64 index;                     // that index
 };
 
 struct soft_check {

@@ -27,7 +27,8 @@ SOURCE_NAME = "kernel.clcpp"
 _LOOP = re.compile(r"\b(for|while|do|goto)\b")
 # A constant whose value is worked out when the kernel is loaded would be code that runs outside of it.
 NO_CONSTRUCTORS = "-Werror=global-constructors"
-WHOLE = ("-Werror=undefined-inline", "-Werror=undefined-func-template")  # what only a whole source can show
+# What only a whole source can show.
+WHOLE = tuple(f"-Werror={name}" for name in ("undefined-inline", "undefined-func-template", "ctad-maybe-unsupported"))
 
 
 class MissingConstant(Exception):
@@ -145,11 +146,12 @@ def compile_order(order: Order, workshop: Workshop) -> bytes:
         if engine == "flat" and not compiled.parallel and not order.checked:
             declined["flat vectorised"] = "its threads keep arrays of their own"
         linked = folder / "kernel.so"
-        workshop.toolchain.run(workshop.toolchain.link([compiled.path], linked))
+        workshop.toolchain.run(workshop.toolchain.link([compiled.path], linked, checked=order.checked))
         image = linked.read_bytes()
         check_image(image)
         artefact = workshop.store.put_artefact(image, ".so")
     found = {"artefact": artefact, "engine": engine, "stack": compiled.stack_bytes, "declined": declined}
+    found["whole"] = order.whole
     return json.dumps(found).encode()
 
 
@@ -185,6 +187,7 @@ def load(order: Order, workshop: Workshop, body: bytes) -> Executable | None:
         max_total_threads=limit,
         declined=found["declined"],
         image=image,
+        whole=found["whole"],
         has_loops=_LOOP.search(order.text()) is not None,
     )
 

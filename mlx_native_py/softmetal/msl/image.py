@@ -28,7 +28,7 @@ _MEMORY = ("memcpy", "memmove", "memset", "memcmp", "bcmp")
 _CONVERSIONS = ("__truncsfhf2", "__extendhfsf2", "__truncsfbf2", "__gnu_h2f_ieee", "__gnu_f2h_ieee")
 IMPORTS = frozenset({*(name + "f" for name in _FLOAT_FUNCTIONS), *_MEMORY, *_CONVERSIONS})
 # The runtime's own, and the math library's for vectors. A source cannot name either: its functions are mangled.
-_FAMILIES = re.compile(r"soft_\w+|__tsan_\w+|_ZGV[bcden]N\d+v+_(\w+)f")
+_FAMILIES = re.compile(r"soft_\w+|__tsan_\w+|__ubsan_handle_out_of_bounds|_ZGV[bcden]N\d+v+_(\w+)f")
 
 
 class ImageRefused(Exception):
@@ -68,7 +68,7 @@ def check_image(data: bytes) -> None:
                 _check_relocations(data, section)
             elif section.kind == _DYNAMIC_SECTION:
                 _check_tags(data, section)
-    except (struct.error, IndexError, ValueError) as error:
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise ImageRefused(f"not a whole shared object: {error}") from error
 
 

@@ -84,7 +84,7 @@ class LanesBuilder:
             source, target, linked = folder / "lanes.ll", folder / "lanes.o", folder / "lanes.so"
             source.write_text(vectors + turns)
             self._run(self.shop.toolchain.assemble(source, target))
-            self._run(self.shop.toolchain.link([target], linked))
+            self._run(self.shop.toolchain.link([target], linked, checked=self.order.checked))
             image = linked.read_bytes()
             try:
                 check_image(image)
@@ -107,7 +107,7 @@ class LanesBuilder:
 
     def _to_ir(self, order: Order, shape: Size, folder: Path) -> str:
         source, target, toolchain = folder / SOURCE_NAME, folder / "scalar.ll", self.shop.toolchain
-        text = f"#define SOFT_SHAPE {shape[0]}, {shape[1]}, {shape[2]}\n{order.text()}"
+        text = f"#define SOFT_SHAPE {shape[0]}, {shape[1]}, {shape[2]}\n#line 1\n{order.text()}"
         source.write_text(text)
         elements = uses_elements(text.encode())
         flags = [

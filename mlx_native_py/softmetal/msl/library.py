@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
 
@@ -12,6 +13,7 @@ from ..cache import digest
 from ..program import CompileError, CompileOptions, Constant, Diagnostic, Executable, Kernel
 from ..toolchain import CompilerFailed
 from .build import MissingConstant, Order, compile_order, load
+from .emit import locate
 from .image import ImageRefused
 from .lanes import with_lanes
 from .positions import Positions
@@ -69,6 +71,8 @@ class SourceLibrary:
         with self._locks.setdefault(key, Lock()):
             if key not in self._built:
                 made = self._stored(order, key) or self._make(order, key)
+                if checked:
+                    made = replace(made, locate=partial(self._locate, replace(order, whole=made.whole)))
                 self._built[key] = with_lanes(made, order, self._shop, key)
             return self._built[key]
 
@@ -96,6 +100,16 @@ class SourceLibrary:
         """The way back to the user's lines is not kept; a message that needs it pays for it."""
         text = preprocess(self._source, self._options, self._path, self._shop.toolchain).text
         return translate(text, Positions(self._source, self._path, self._options.include_paths))
+
+    def _locate(self, order: Order, line: int, column: int) -> Diagnostic | None:
+        """The user's own place of one in the text that was compiled; None where included files are gone by now."""
+        try:
+            translation = self._translated()
+        except (OSError, CompileError, CompilerFailed):
+            return None
+        before = order.defines().count("\n") + 1
+        index = locate(translation.unit, translation.segments, order.wanted, line - before, column)
+        return translation.unit.positions.diagnostic(translation.unit.tokens, index, "") if index >= 0 else None
 
     def _at_constant(self, missing: MissingConstant) -> Diagnostic:
         return _at_constant(missing, self._translated())

@@ -87,6 +87,7 @@ void check_group_begin(soft_group &group) {
   w.first = w.base[0] = w.base[1] = w.newest + 1;
   __builtin_memset(w.simd_epoch, 0, sizeof w.simd_epoch);
   w.lane = nullptr;
+  w.outside = {};
   w.touched_count = 0;
   w.fenced = false;
 }

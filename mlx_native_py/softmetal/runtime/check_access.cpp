@@ -40,6 +40,7 @@ template <unsigned ACCESS> static void touch_piece(Worker &w, u64 address, unsig
 void access_bytes(u64 address, u64 bytes, unsigned access, u64 site) {
   Worker *w = check_worker;
   if (!w || !w->group || !bytes || address - w->stacks < w->stack_bytes) return;
+  if (w->outside.array) outside_array(*w, {address, bytes, site, access, 0});
   if (!allowed(*w, address, bytes, access)) {
     if (runtime_memory(*w, address, bytes)) return;
     out_of_bounds(*w, {address, bytes, site, access, 0});
@@ -82,6 +83,7 @@ void atomic_access(u64 address, unsigned bytes, unsigned access, u64 site) {
   Worker *w = check_worker;
   if (!w || !w->group || address - w->stacks < w->stack_bytes) return;
   access |= SOFT_ATOMIC;
+  if (w->outside.array) outside_array(*w, {address, bytes, site, access, 0});
   Block &block = block_at(*w, address);
   if (address % bytes) out_of_bounds(*w, {address, bytes, site, access, 0});
   if (!enter(*w, block, address, bytes, access, site)) return;

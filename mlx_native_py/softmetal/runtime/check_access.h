@@ -81,6 +81,7 @@ template <unsigned BYTES, unsigned ACCESS> inline void access(const volatile voi
   Worker *w = check_worker;
   u64 address = (u64)pointer;
   if (!w || !w->group || address - w->stacks < w->stack_bytes) return;
+  if (__builtin_expect(w->outside.array != 0, 0)) outside_array(*w, {address, BYTES, site, ACCESS, 0});
   if (address % BYTES) return access_bytes(address, BYTES, ACCESS, site);
   Block &block = block_at(*w, address);
   if (enter(*w, block, address, BYTES, ACCESS, site)) touch<BYTES, ACCESS>(*w, block, address, site);

@@ -44,6 +44,7 @@ static soft_report begin(const Worker &w, const Finding &finding, u32 kind, u32 
   report.site = finding.site;
   report.access = finding.access;
   report.other_access = finding.other_access;
+  if (w.outside.lane == current_lane) report.array = w.outside.array, report.index = w.outside.index;
   for (unsigned i = 0; i < 3; i++) report.group[i] = report.other_group[i] = w.group->position[i];
   position(*w.group, lane, report.thread);
   return report;
@@ -55,13 +56,33 @@ void lock(soft_check &check) {
 
 void unlock(soft_check &check) { __atomic_store_n(&check.lock, 0, __ATOMIC_RELEASE); }
 
-void out_of_bounds(Worker &w, const Finding &finding) {
+[[noreturn]] static void give_up(Worker &w, const soft_report &report) {
   Undisturbed hold;
-  soft_report report = begin(w, finding, SOFT_OUT_OF_BOUNDS, current_lane->index);
+  w.outside = {};
   lock(*w.check);
   add(*w.check, report);
   unlock(*w.check);
   abandon_group();
+}
+
+void out_of_bounds(Worker &w, const Finding &finding) {
+  give_up(w, begin(w, finding, SOFT_OUT_OF_BOUNDS, current_lane->index));
+}
+
+void outside_private_array(Worker &w, const Outside &outside) {
+  w.outside = outside;
+  soft_report report = begin(w, {0, 0, outside.array, 0, 0}, SOFT_OUTSIDE_ARRAY, current_lane->index);
+  report.space = SOFT_PRIVATE;
+  give_up(w, report);
+}
+
+// From one threadgroup variable into another; what leaves threadgroup memory is reported as that.
+void outside_array(Worker &w, const Finding &finding) {
+  if (w.outside.lane != current_lane) return;
+  bool follows = finding.address - ((u64)w.tg - TG_BEFORE) < TG_RESERVED;
+  if (!follows) w.outside = {};
+  if (!follows || !allowed(w, finding.address, finding.bytes, finding.access)) return;
+  give_up(w, begin(w, finding, SOFT_OUTSIDE_ARRAY, current_lane->index));
 }
 
 void race_in_group(Worker &w, const Finding &finding, u32 other_slice, unsigned) {

@@ -53,6 +53,12 @@ struct Slice {
   u32 epoch[2];            // of its simdgroup, for each memory space
 };
 
+// An index outside its array, as the compiler reported it, and whose it was.
+struct Outside {
+  u64 array, index;
+  const soft_lane *lane;
+};
+
 struct Worker {
   const soft_lane *lane;   // whose slice is running; null asks for a new one
   u32 slice;               // its number
@@ -66,6 +72,7 @@ struct Worker {
   u32 simd_epoch[32][2];
 
   soft_group *group;       // null between groups
+  Outside outside;         // of the access that comes next
   soft_check *check;
   u64 stacks, stack_bytes; // of the fibers
   u64 check_serial;        // dispatch that the blocks belong to
@@ -116,6 +123,8 @@ struct Finding {
   unsigned access, other_access;
 };
 [[noreturn]] void out_of_bounds(Worker &, const Finding &);
+[[noreturn]] void outside_private_array(Worker &, const Outside &);
+void outside_array(Worker &, const Finding &);  // comes back where nothing is outside of threadgroup memory
 void race_in_group(Worker &, const Finding &, u32 other_slice, unsigned space);
 void race_between_groups(Worker &, const Finding &, u32 lane, u32 other_group);
 

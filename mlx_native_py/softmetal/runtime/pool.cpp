@@ -11,7 +11,7 @@
 namespace soft {
 namespace {
 
-enum : uint64_t { WORTH_WAKING = 20000, IDLE_SPINS = 2000 };
+enum : uint64_t { WORTH_WAKING = 20000, SURE = 5000, CERTAIN = 10000000, IDLE_SPINS = 2000 };
 enum { REMEMBERED = 256 };
 
 Lock pool_lock;
@@ -31,10 +31,11 @@ Cost &cost_of(const soft_launch &launch) {
   return costs[(reinterpret_cast<uint64_t>(launch.entry) * 0x9E3779B97F4A7C15ull) >> 56];
 }
 
-uint64_t expected_time(const Run &run) {
-  const Cost &cost = cost_of(*run.launch);
-  bool known = __atomic_load_n(&cost.entry, __ATOMIC_RELAXED) == run.launch->entry;
-  return known ? __atomic_load_n(&cost.nanoseconds, __ATOMIC_RELAXED) * run.total : 0;
+// For one threadgroup; 0 where nothing is known.
+uint64_t known_time(const soft_launch &launch) {
+  const Cost &cost = cost_of(launch);
+  bool known = __atomic_load_n(&cost.entry, __ATOMIC_RELAXED) == launch.entry;
+  return known ? __atomic_load_n(&cost.nanoseconds, __ATOMIC_RELAXED) : 0;
 }
 
 inline void relax() {
@@ -165,14 +166,18 @@ uint32_t helpers_for(const Run &run, uint64_t nanoseconds) {
   return worth < most ? worth : most;
 }
 
-// The first groups, alone, until it is known how long the rest takes; answers how many could help with it.
+// The first groups, alone, until it is known how long the rest takes; answers how many could help with it. The very first
+// is slow because nothing is at hand yet.
 uint32_t begin_alone(Run &run, Context &context) {
-  uint64_t start = now(), done = 0;
+  uint64_t start = now(), done = 0, known = known_time(*run.launch);
   for (uint64_t check = 1; run.next < run.total && !run.stop;) {
     if (!run_group(context, run, run.next++)) return 0;
     if (++done < check) continue;
-    uint64_t spent = now() - start;
-    if (uint32_t helpers = helpers_for(run, spent / done * (run.total - run.next))) return helpers;
+    uint64_t spent = now() - start, each = spent / done;
+    // A thread that was held up looks like a kernel that is slow.
+    if (known && each > 8 * known && spent < CERTAIN) each = 8 * known;
+    uint32_t helpers = helpers_for(run, each * (run.total - run.next));
+    if (helpers && spent > SURE) return helpers;
     check = done * 2;
   }
   return 0;
@@ -246,7 +251,7 @@ void run_launch(Run &run, Context &context) {
   run.helpers = 0;
   run.busy = run.waiting_since = 0;
   if (run.threads > 1 && run.total > 1) {
-    run.helpers = helpers_for(run, expected_time(run) / 2);
+    run.helpers = helpers_for(run, known_time(*run.launch) * run.total / 2);
     if (!run.helpers) run.helpers = begin_alone(run, context);
   }
   bool shared = run.helpers;
@@ -262,8 +267,9 @@ void run_launch(Run &run, Context &context) {
 // What was quicker than before is believed at once; what was slower may have been held up.
 void remember_time(const Run &run, uint64_t nanoseconds) {
   Cost &cost = cost_of(*run.launch);
-  uint64_t before = expected_time(run) / run.total, group = (nanoseconds + run.busy) / run.total;
-  __atomic_store_n(&cost.nanoseconds, before && group > before ? (3 * before + group) / 4 : group, __ATOMIC_RELAXED);
+  uint64_t before = known_time(*run.launch), group = (nanoseconds + run.busy) / run.total + 1;
+  uint64_t believed = before && group > 2 * before ? 2 * before : group;
+  __atomic_store_n(&cost.nanoseconds, believed, __ATOMIC_RELAXED);
   __atomic_store_n(&cost.entry, run.launch->entry, __ATOMIC_RELAXED);
 }
 

@@ -185,11 +185,13 @@ void give_back_stacks(Context &context) {
   context.guarded = 0;
 }
 
-// Close below a stack, or where the stack itself has left its memory.
+// Close below a stack, in the pages that end a large one, or where the stack itself has left its memory.
 bool is_stack_end(const Context &context, uint64_t address, uint64_t stack_pointer) {
   const Guarded &stack = context.engine == SOFT_FLAT ? context.flat_stack : context.stacks;
   uint64_t start = reinterpret_cast<uint64_t>(stack.start);
   if (stack_pointer < start && stack_pointer >= reinterpret_cast<uint64_t>(stack.mapping)) return true;
+  if (address - start < stack.bytes && context.engine != SOFT_FLAT && context.guarded)
+    return (address - start) % context.stride < LANE_GUARD + PAGE;
   return address < start && address >= start - NARROW_GUARD;
 }
 

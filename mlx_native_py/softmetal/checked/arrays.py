@@ -1,0 +1,62 @@
+"""Indices outside of their arrays, as the compiler describes them where it planted the check."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..program import Diagnostic
+
+Locate = Callable[[int, int], Diagnostic | None]
+
+_SPACES = re.compile(r"__(?:local|private|generic|global|constant) ")
+_VECTOR = re.compile(r"metal::vec<(\w+), (\d)>")
+_VARIABLE = re.compile(r"'(?:__local )?(\w+)_soft_type'")
+_KERNEL = "kernel.clcpp"  # the one file whose lines are the user's
+
+
+class _Type(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_uint16), ("info", ctypes.c_uint16)]  # its name follows
+
+
+class _Array(ctypes.Structure):
+    _fields_ = [
+        ("file", ctypes.c_char_p),
+        ("line", ctypes.c_uint32),
+        ("column", ctypes.c_uint32),
+        ("array", ctypes.c_void_p),
+        ("index", ctypes.c_void_p),
+    ]
+
+
+@dataclass(frozen=True)
+class OutsideArray:
+    """An index, the type of the array it was for, the threadgroup variable's name if it is one, and where."""
+
+    index: int
+    type_name: str
+    variable: str
+    source: Diagnostic | None
+
+    def __str__(self) -> str:
+        name = f" {self.variable!r}" if self.variable else ""
+        return f"index {self.index} of array{name} ({self.type_name})"
+
+
+def outside_array(address: int, index: int, locate: Locate | None) -> OutsideArray:
+    """Reads the description at an address inside a kernel that is still loaded."""
+    found = _Array.from_address(address)
+    named = ctypes.string_at(found.array + ctypes.sizeof(_Type)).decode(errors="replace")
+    kind = _Type.from_address(found.index)
+    signed = kind.kind == 0 and kind.info & 1
+    spelled = _SPACES.sub("", named.split("'")[-2])
+    variable = _VARIABLE.match(named)
+    mine = locate is not None and (found.file or b"").decode(errors="replace").endswith(_KERNEL)
+    return OutsideArray(
+        index - (1 << 64) if signed and index >> 63 else index,
+        _VECTOR.sub(r"\1\2", spelled),
+        variable[1] if variable else "",
+        locate(found.line, found.column) if mine and locate is not None else None,
+    )

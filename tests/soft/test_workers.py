@@ -1,0 +1,47 @@
+"""How a launch is shared: small ones stay where they are, long ones use all cores, idle workers sleep."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import os, sys, time; sys.path[:0] = sys.argv[1:]
+from pathlib import Path
+import numpy as np
+from soft.engine_driver import build, launch, runtime
+SOURCE = '''static void k(device uint* out, uint i, uint g) {
+  uint x = i; for (uint n = 0; n < %s; n++) x = x * 1664525 + 1013904223;
+  out[i] = x ? out[i] + 1 : 0; }
+SOFT_ENTRY((k), SOFT_BUFFER(0), SOFT_IN(thread_position_in_grid), SOFT_IN(threadgroup_position_in_grid))'''
+small, large = (build(SOURCE % rounds, "flat") for rounds in (1, 20000))
+def threads(): return len(list(Path("/proc/self/task").iterdir()))
+def wakes():
+    lines = [line for task in Path("/proc/self/task").iterdir() if int(task.name) != os.getpid()
+             for line in (task / "status").read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary"))
+out = np.zeros(64 * 1024, np.uint32)
+before, slept = threads(), wakes()
+for _ in range(2000): runtime().run([launch(small, [out], 1024, 64)], 0.0, 64)
+assert wakes() - slept < 200, wakes() - slept
+assert (out[:1024] == 2000).all() and not out[1024:].any()
+out[:] = 0
+for turn in (1, 2, 3):
+    runtime().run([launch(large, [out], out.size, 64)], 0.0, 64)
+    assert (out == turn).all()
+assert threads() == before + 63, (before, threads())
+for cores in (2, 3, 7): runtime().run([launch(large, [out], out.size, 64)], 0.0, cores)
+assert (out == 6).all()
+time.sleep(0.2)
+start = time.process_time()
+time.sleep(0.5)
+assert time.process_time() - start < 0.05, time.process_time() - start
+"""
+
+
+def test_workers_are_woken_by_long_launches_and_sleep_when_idle() -> None:
+    tests = Path(__file__).parents[1]
+    command = [sys.executable, "-c", SCRIPT, str(tests), str(tests.parent)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stderr
