@@ -116,7 +116,7 @@ ACCEPTED = {
     "  float4 v = c; *d = v + *t; *t = c * d->x; t->x = c.y; }",
     "scalars in functions": "float4 f(float4 v) { return clamp(fmax(0, v), 0.5f, 1) + mix(v, 1, 0.5f) + pow(v, 2); }",
     "functions of packed vectors": "float3 f(packed_float3 v) { return normalize(v) + v * length(v) - exp(v); }",
-    "functions of bfloat": "bfloat f(bfloat v) { return bfloat(exp(v)) + bfloat(max(v, v)); }",
+    "functions of bfloat": "bfloat f(bfloat v) { return bfloat(exp(v)) + bfloat(fmax(v, v)); }",
     "overloads of the program": "namespace metal { bfloat exp(bfloat v) { return v; } float4 mine(float4 "
     "v) { return v; } }\n"
     "bfloat f(bfloat v) { return exp(v); }",

@@ -33,8 +33,8 @@ CASES = {
     "sum": ("out[i] = simd_sum(int(lane));", np.full(32, 496)),
     "vector": ("int3 v = simd_sum(int3(lane, 1, 2)); out[i] = v.x + v.y * v.z;", np.full(32, 496 + 2048)),
     "half": ("out[i] = int(simd_sum(half(lane)));", np.full(32, 496)),
-    "bfloat": ("out[i] = int(simd_max(bfloat(float(lane))));", np.full(32, 31)),
-    "long": ("out[i] = int(simd_sum(long(lane) << 33) >> 33);", np.full(32, 496)),
+    "half2": ("out[i] = int(simd_max(half2(float2(lane, 0))).x);", np.full(32, 31)),
+    "short2": ("out[i] = simd_sum(short2(lane, 1)).x;", np.full(32, 496)),
     "min-max": ("out[i] = simd_min(int(lane) - 5) * 100 + simd_max(lane);", np.full(32, -469)),
     "bits": ("out[i] = simd_and(lane | 64u) + simd_or(lane) * 2 + simd_xor(lane) * 1000;", np.full(32, 64 + 62)),
     "inclusive": ("out[i] = simd_prefix_inclusive_sum(int(lane));", LANE.cumsum()),
@@ -54,12 +54,12 @@ CASES = {
     ),
     "struct": (
         """four f = {int(lane), short(lane * 2), {1, float(lane), 3}};
-        f = simd_shuffle_xor(f, 1); out[i] = f.a + f.b + int(f.c[1]);""",
+        f = soft::from_lane(f, lane ^ 1, soft::mark()); out[i] = f.a + f.b + int(f.c[1]);""",
         (LANE ^ 1) * 4,
     ),
     "large-struct": (
         """large f; for (int n = 0; n < 40; n++) f.values[n] = int(lane) * n;
-        f = simd_shuffle_down(f, 1); out[i] = f.values[39];""",
+        f = soft::from_lane(f, lane < 31 ? lane + 1 : lane, soft::mark()); out[i] = f.values[39];""",
         np.where(LANE == 31, 31, LANE + 1) * 39,
     ),
     "quad": ("out[i] = quad_sum(int(lane)) + quad_shuffle_xor(int(lane), 3);", LANE // 4 * 16 + 6 + (LANE ^ 3)),

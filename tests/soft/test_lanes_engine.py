@@ -71,7 +71,7 @@ def test_simdgroups_and_threads_that_return_early_are_not_waited_for() -> None:
 
 
 def test_a_declined_kernel_runs_on_fibers_and_says_why() -> None:
-    source = """int tree(int n) { return n < 2 ? simd_sum(n) : tree(n - 1) + tree(n - 2); }
+    source = """template <typename T> T tree(T n) { return n < 2 ? simd_sum(n) : tree(n - 1) + tree(n - 2); }
     kernel void k(device const int *x, device int *out, uint i [[thread_position_in_grid]]) { out[i] = tree(x[i]); }"""
     arrays = [np.full(64, 6, np.int32), np.zeros(64, np.int32)]
     state = kit.pipeline(source, kit.device("lanes"))

@@ -81,7 +81,7 @@ WHOLE = {
         + simd_shuffle_down(v, 9)
         + simd_shuffle_rotate_up(v, 5) + simd_shuffle_and_fill_down(v, 1u, 4) + quad_shuffle(v, ushort(v & 3));""",
     "shuffles of other sizes": """w = simd_shuffle_xor(uchar(v), 3) + simd_shuffle(ushort(v), ushort(lane / 2))
-        + uint(simd_shuffle(ulong(v) << 7, ushort(v & 31)) >> 3) + uint(simd_shuffle_down(half(v & 255), 2));""",
+        + (simd_shuffle(uint2(v << 7, v), ushort(v & 31)).x >> 3) + uint(simd_shuffle_down(half(v & 255), 2));""",
     "barriers": """threadgroup uint shared[1024]; for (uint k = 0; k < 3; k++) { shared[t] = v + k;
         threadgroup_barrier(mem_flags::mem_threadgroup); w += shared[(t * 7 + k) % n];
         threadgroup_barrier(mem_flags::mem_threadgroup); }""",

@@ -20,6 +20,10 @@ ROWS = (
     *language.TYPES,
     *language.SYNTAX,
     *strict.INPUTS,
+    *strict.LEFT_OUT,
+    *strict.SPACES,
+    *strict.BUILTINS,
+    *strict.ATOMICS,
 )
 
 

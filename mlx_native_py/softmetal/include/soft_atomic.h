@@ -12,7 +12,6 @@ typedef atomic<int> soft_atomic_int;
 typedef atomic<uint> soft_atomic_uint;
 typedef atomic<bool> soft_atomic_bool;
 typedef atomic<float> soft_atomic_float;
-typedef atomic<long> soft_atomic_long;
 typedef atomic<ulong> soft_atomic_ulong;
 
 }  // namespace metal
@@ -22,8 +21,8 @@ typedef atomic<ulong> soft_atomic_ulong;
 #define atomic_uint soft_atomic_uint
 #define atomic_bool soft_atomic_bool
 #define atomic_float soft_atomic_float
-#define atomic_long soft_atomic_long
 #define atomic_ulong soft_atomic_ulong
+#define atomic_long soft_name_atomic_long  // which Metal has not
 
 namespace soft {
 
@@ -126,25 +125,43 @@ template <class Access, class Op, class T, class P> SOFT_LANE_FN T update(P plac
 
 }  // namespace soft
 
+namespace soft {
+// Arithmetic is for numbers of 32 bits, and on floating-point ones only sums.
+template <class T, class Op> struct fetches
+    : metal::bool_constant<(sizeof(T) == 4 && metal::is_integral<T>::value) ||
+                           (metal::is_same<T, float>::value && (__is_same(Op, atomic_add) || __is_same(Op, atomic_sub)))> {};
+template <class T, class Op> using if_fetches = metal::enable_if_t<fetches<T, Op>::value, int>;
+// A number of 64 bits has its smaller or larger value stored, and nothing else.
+template <class T> using if_plain_atomic = metal::enable_if_t<sizeof(T) <= 4, int>;
+}  // namespace soft
+
 namespace metal {
 
+#define SOFT_RELAXED(order)                                                                                           \
+  __attribute__((diagnose_if(order != memory_order_relaxed,                                                           \
+                             "atomic operations take memory_order_relaxed only", "error")))
 #define SOFT_ATOMICS(space, access)                                                                                   \
-  template <class T> SOFT_LANE_FN T atomic_load_explicit(const volatile space atomic<T> *object, memory_order) {      \
+  template <class T, soft::if_plain_atomic<T> = 0>                                                                    \
+  SOFT_LANE_FN T atomic_load_explicit(const volatile space atomic<T> *object, memory_order order) SOFT_RELAXED(order) {\
     return __builtin_bit_cast(T, soft::access::load((volatile space soft::bits_of<T> *)object));                      \
   }                                                                                                                   \
-  template <class T>                                                                                                  \
-  SOFT_LANE_FN void atomic_store_explicit(volatile space atomic<T> *object, type_identity_t<T> desired, memory_order) {\
+  template <class T, soft::if_plain_atomic<T> = 0>                                                                    \
+  SOFT_LANE_FN void atomic_store_explicit(volatile space atomic<T> *object, type_identity_t<T> desired,               \
+                                          memory_order order) SOFT_RELAXED(order) {                                   \
     soft::access::store((volatile space soft::bits_of<T> *)object, __builtin_bit_cast(soft::bits_of<T>, desired));    \
   }                                                                                                                   \
-  template <class T>                                                                                                  \
-  SOFT_LANE_FN T atomic_exchange_explicit(volatile space atomic<T> *object, type_identity_t<T> desired, memory_order) {\
+  template <class T, soft::if_plain_atomic<T> = 0>                                                                    \
+  SOFT_LANE_FN T atomic_exchange_explicit(volatile space atomic<T> *object, type_identity_t<T> desired,               \
+                                          memory_order order) SOFT_RELAXED(order) {                                   \
     typedef soft::bits_of<T> bits;                                                                                    \
     bits old = soft::access::exchange((volatile space bits *)object, __builtin_bit_cast(bits, desired));              \
     return __builtin_bit_cast(T, old); \
   }                                                                                                                   \
-  template <class T>                                                                                                  \
+  template <class T, soft::if_plain_atomic<T> = 0>                                                                    \
   SOFT_LANE_FN bool atomic_compare_exchange_weak_explicit(volatile space atomic<T> *object, __private T *expected,    \
-                                                          type_identity_t<T> desired, memory_order, memory_order) {   \
+                                                          type_identity_t<T> desired, memory_order success,           \
+                                                          memory_order failure)                                       \
+      SOFT_RELAXED(success) SOFT_RELAXED(failure) {                                                                   \
     typedef soft::bits_of<T> bits;                                                                                    \
     bits seen = __builtin_bit_cast(bits, *expected);                                                                  \
     bool done = soft::access::replace((volatile space bits *)object, seen, __builtin_bit_cast(bits, desired));        \
@@ -159,9 +176,9 @@ namespace metal {
   SOFT_ATOMIC_FETCH(min, space, access)                                                                               \
   SOFT_ATOMIC_FETCH(max, space, access)
 #define SOFT_ATOMIC_FETCH(name, space, access)                                                                        \
-  template <class T>                                                                                                  \
+  template <class T, soft::if_fetches<T, soft::atomic_##name> = 0>                                                    \
   SOFT_LANE_FN T atomic_fetch_##name##_explicit(volatile space atomic<T> *object, type_identity_t<T> operand,         \
-                                                memory_order) {                                                       \
+                                                memory_order order) SOFT_RELAXED(order) {                             \
     return soft::update<soft::access, soft::atomic_##name, T>((volatile space soft::bits_of<T> *)object, operand);    \
   }
 SOFT_ATOMICS(__attribute__((opencl_global_device)), shared_access)
@@ -171,11 +188,13 @@ SOFT_ATOMICS(__local, private_access)
 
 #define SOFT_ATOMIC_ULONG(name)                                                                                       \
   SOFT_LANE_FN void atomic_##name##_explicit(volatile __attribute__((opencl_global_device)) atomic_ulong *object,     \
-                                             ulong operand, memory_order) {                                           \
-    atomic_fetch_##name##_explicit(object, operand, memory_order_relaxed);                                            \
+                                             ulong operand, memory_order order) SOFT_RELAXED(order) {                 \
+    typedef volatile __attribute__((opencl_global_device)) ulong *place;                                              \
+    soft::update<soft::shared_access, soft::atomic_##name, ulong>((place)object, operand);                            \
   }
 SOFT_ATOMIC_ULONG(min)
 SOFT_ATOMIC_ULONG(max)
 #undef SOFT_ATOMIC_ULONG
+#undef SOFT_RELAXED
 
 }  // namespace metal

@@ -96,9 +96,3 @@ SOFT_INTERNAL_BITS(simd_and)
 SOFT_INTERNAL_BITS(simd_or)
 SOFT_INTERNAL_BITS(simd_xor)
 #undef SOFT_INTERNAL_BITS
-
-namespace metal {
-template <class T>
-struct __is_valid_simdgroup_type : bool_constant<is_arithmetic<T>::value && !is_same<T, bool>::value> {};
-template <class T, int N> struct __is_valid_simdgroup_type<vec<T, N>> : __is_valid_simdgroup_type<T> {};
-}  // namespace metal

@@ -2,6 +2,10 @@
 #pragma once
 #include "soft_math_core.h"
 
+namespace soft {
+template <class T> using if_bfloat = metal::enable_if_t<metal::is_same<T, metal::bfloat>::value, int>;
+}  // namespace soft
+
 namespace metal {
 #define SOFT_MATH1(name)                                                                                      \
   SOFT_INLINE float name(float x) { return soft::math::name(x); }                                             \
@@ -74,7 +78,16 @@ SOFT_MATH3(fmedian3)
 SOFT_MATH3(fmin3)
 SOFT_MATH3(mix)
 SOFT_MATH3(smoothstep)
-// Integer overloads of these stand in soft_integer.h.
+// Integer overloads of these stand in soft_integer.h, so that a bfloat could become either kind of number.
+#define SOFT_NO_BFLOAT(name, ...) template <class B, soft::if_bfloat<B> = 0> void name(__VA_ARGS__) = delete;
+SOFT_NO_BFLOAT(abs, B)
+SOFT_NO_BFLOAT(max, B, B)
+SOFT_NO_BFLOAT(min, B, B)
+SOFT_NO_BFLOAT(clamp, B, B, B)
+SOFT_NO_BFLOAT(max3, B, B, B)
+SOFT_NO_BFLOAT(median3, B, B, B)
+SOFT_NO_BFLOAT(min3, B, B, B)
+#undef SOFT_NO_BFLOAT
 SOFT_MATH1(abs)
 SOFT_MATH2_AS(max, fmax)
 SOFT_MATH2_AS(min, fmin)

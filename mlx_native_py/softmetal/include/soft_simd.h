@@ -3,6 +3,18 @@
 #include "soft_fold.h"
 
 namespace metal {
+// What simdgroup and quadgroup functions take: no bool, no 64 bits, no bfloat.
+template <class T>
+struct __is_valid_simdgroup_type
+    : bool_constant<is_arithmetic<T>::value && (sizeof(T) < 8) && !is_same<T, bool>::value && !is_same<T, bfloat>::value> {};
+template <class T, int N> struct __is_valid_simdgroup_type<vec<T, N>> : __is_valid_simdgroup_type<T> {};
+}  // namespace metal
+
+namespace soft {
+template <class T> using if_simd = metal::enable_if_t<metal::__is_valid_simdgroup_type<T>::value, int>;
+}  // namespace soft
+
+namespace metal {
 
 enum class mem_flags {
   mem_none = 0,
@@ -43,7 +55,7 @@ SOFT_LANE_FN void atomic_thread_fence(mem_flags, memory_order, thread_scope = th
 }
 
 #define SOFT_LANE_FUNCTION(name, ...) \
-  template <class T> SOFT_LANE_FN T name(T data, soft::mark at = soft::mark()) { return soft::__VA_ARGS__(data, at); }
+  template <class T, soft::if_simd<T> = 0> SOFT_LANE_FN T name(T data, soft::mark at = soft::mark()) { return soft::__VA_ARGS__(data, at); }
 #define SOFT_REDUCTION(name)                                                       \
   SOFT_LANE_FUNCTION(simd_##name, reduce<soft::fold_##name, SOFT_WIDTH>)           \
   SOFT_LANE_FUNCTION(quad_##name, reduce<soft::fold_##name, 4>)
@@ -89,33 +101,33 @@ SOFT_LANE_FN source fill_down(uint lane, uint delta, uint modulo) {
 
 namespace metal {
 #define SOFT_SHUFFLE(prefix, width)                                                                                    \
-  template <class T> SOFT_LANE_FN T prefix##_broadcast(T data, ushort lane, soft::mark at = soft::mark()) {            \
+  template <class T, soft::if_simd<T> = 0> SOFT_LANE_FN T prefix##_broadcast(T data, ushort lane, soft::mark at = soft::mark()) {            \
     return soft::from_lane(data, soft::within<width>::at(soft::own_lane(), lane), at);                                 \
   }                                                                                                                    \
-  template <class T> SOFT_LANE_FN T prefix##_shuffle(T data, ushort lane, soft::mark at = soft::mark()) {              \
+  template <class T, soft::if_simd<T> = 0> SOFT_LANE_FN T prefix##_shuffle(T data, ushort lane, soft::mark at = soft::mark()) {              \
     return prefix##_broadcast(data, lane, at);                                                                         \
   }                                                                                                                    \
-  template <class T> SOFT_LANE_FN T prefix##_shuffle_xor(T data, ushort mask, soft::mark at = soft::mark()) {          \
+  template <class T, soft::if_simd<T> = 0> SOFT_LANE_FN T prefix##_shuffle_xor(T data, ushort mask, soft::mark at = soft::mark()) {          \
     return prefix##_broadcast(data, ushort(soft::own_lane() ^ mask), at);                                              \
   }                                                                                                                    \
-  template <class T> SOFT_LANE_FN T prefix##_shuffle_up(T data, ushort delta, soft::mark at = soft::mark()) {          \
+  template <class T, soft::if_simd<T> = 0> SOFT_LANE_FN T prefix##_shuffle_up(T data, ushort delta, soft::mark at = soft::mark()) {          \
     return soft::from_lane(data, soft::within<width>::up(soft::own_lane(), delta), at);                                \
   }                                                                                                                    \
-  template <class T> SOFT_LANE_FN T prefix##_shuffle_down(T data, ushort delta, soft::mark at = soft::mark()) {        \
+  template <class T, soft::if_simd<T> = 0> SOFT_LANE_FN T prefix##_shuffle_down(T data, ushort delta, soft::mark at = soft::mark()) {        \
     return soft::from_lane(data, soft::within<width>::down(soft::own_lane(), delta), at);                              \
   }                                                                                                                    \
-  template <class T> SOFT_LANE_FN T prefix##_shuffle_rotate_up(T data, ushort delta, soft::mark at = soft::mark()) {   \
+  template <class T, soft::if_simd<T> = 0> SOFT_LANE_FN T prefix##_shuffle_rotate_up(T data, ushort delta, soft::mark at = soft::mark()) {   \
     return soft::from_lane(data, soft::within<width>::rotate_up(soft::own_lane(), delta), at);                         \
   }                                                                                                                    \
-  template <class T> SOFT_LANE_FN T prefix##_shuffle_rotate_down(T data, ushort delta, soft::mark at = soft::mark()) { \
+  template <class T, soft::if_simd<T> = 0> SOFT_LANE_FN T prefix##_shuffle_rotate_down(T data, ushort delta, soft::mark at = soft::mark()) { \
     return soft::from_lane(data, soft::within<width>::rotate_down(soft::own_lane(), delta), at);                       \
   }                                                                                                                    \
-  template <class T>                                                                                                   \
+  template <class T, soft::if_simd<T> = 0>                                                                                                   \
   SOFT_LANE_FN T prefix##_shuffle_and_fill_up(T data, T filling, ushort delta, ushort modulo = width,                  \
                                              soft::mark at = soft::mark()) {                                           \
     return soft::from_lane_filled(data, filling, soft::fill_up(soft::own_lane(), delta, modulo), at);                  \
   }                                                                                                                    \
-  template <class T>                                                                                                   \
+  template <class T, soft::if_simd<T> = 0>                                                                                                   \
   SOFT_LANE_FN T prefix##_shuffle_and_fill_down(T data, T filling, ushort delta, ushort modulo = width,                \
                                              soft::mark at = soft::mark()) {                                           \
     return soft::from_lane_filled(data, filling, soft::fill_down(soft::own_lane(), delta, modulo), at);                \
@@ -158,7 +170,7 @@ SOFT_LANE_FN bool simd_is_first(soft::mark at = soft::mark()) {
   return uint(__builtin_ctz(soft::meet(lane, nullptr, at))) == soft::lane_number(lane);
 }
 SOFT_LANE_FN bool simd_is_helper_thread() { return false; }
-template <class T> SOFT_LANE_FN T simd_broadcast_first(T data, soft::mark at = soft::mark()) {
+template <class T, soft::if_simd<T> = 0> SOFT_LANE_FN T simd_broadcast_first(T data, soft::mark at = soft::mark()) {
   uint active = soft::meet(soft::self(), nullptr, at);
   return soft::from_lane(data, __builtin_ctz(active), at);
 }
@@ -182,7 +194,7 @@ SOFT_LANE_FN bool quad_is_first(soft::mark at = soft::mark()) {
   return uint(__builtin_ctz(soft_own_quad(soft::meet(lane, nullptr, at)))) == lane->index % 4;
 }
 SOFT_LANE_FN bool quad_is_helper_thread() { return false; }
-template <class T> SOFT_LANE_FN T quad_broadcast_first(T data, soft::mark at = soft::mark()) {
+template <class T, soft::if_simd<T> = 0> SOFT_LANE_FN T quad_broadcast_first(T data, soft::mark at = soft::mark()) {
   uint active = soft_own_quad(soft::meet(soft::self(), nullptr, at));
   return quad_broadcast(data, ushort(__builtin_ctz(active)), at);
 }

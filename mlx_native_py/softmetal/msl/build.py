@@ -27,7 +27,8 @@ SOURCE_NAME = "kernel.clcpp"
 _LOOP = re.compile(r"\b(for|while|do|goto)\b")
 # A constant whose value is worked out when the kernel is loaded would be code that runs outside of it.
 NO_CONSTRUCTORS = "-Werror=global-constructors"
-WHOLE = ("-Werror=undefined-inline", "-Werror=undefined-func-template")  # what only a whole source can show
+# What only a whole source can show.
+WHOLE = tuple(f"-Werror={name}" for name in ("undefined-inline", "undefined-func-template", "ctad-maybe-unsupported"))
 
 
 class MissingConstant(Exception):

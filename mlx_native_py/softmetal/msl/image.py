@@ -68,7 +68,7 @@ def check_image(data: bytes) -> None:
                 _check_relocations(data, section)
             elif section.kind == _DYNAMIC_SECTION:
                 _check_tags(data, section)
-    except (struct.error, IndexError, ValueError) as error:
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise ImageRefused(f"not a whole shared object: {error}") from error
 
 

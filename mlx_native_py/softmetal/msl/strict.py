@@ -7,7 +7,9 @@ import re
 from .allowed import check_allowed
 from .arguments import WIDTHS, split
 from .attributes import attributes, is_attribute, refuse_unknown
+from .constant_pointers import check_constant_pointers
 from .function_pointers import check_function_pointers
+from .left_out import check_left_out
 from .pointers import check_pointers
 from .scopes import Declaration, walk
 from .stages import graphics_indices
@@ -50,6 +52,8 @@ def check(unit: Unit) -> None:
     text = unit.tokens.text
     check_allowed(unit)
     check_function_pointers(unit)
+    check_left_out(unit)
+    check_constant_pointers(unit)
     _plain_parameters(unit)
     for index, token in enumerate(text):
         if token in _FORBIDDEN:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .rejected_table import Refused
+from .rejected_table import Refused, in_kernel
 
 
 def inputs(name: str, declarations: str, pattern: str) -> Refused:
@@ -53,4 +53,183 @@ INPUTS = (
         "uint a [[thread_execution_width]],\nuint b [[threads_per_simdgroup]] // HERE\n",
         "thread_execution_width",
     ),
+)
+
+
+def line(name: str, statement: str, pattern: str, before: str = "", parameters: str = "") -> Refused:
+    """A statement of a kernel, refused where it stands."""
+    more = f", {parameters}" if parameters else ""
+    return Refused(
+        name,
+        before + in_kernel(f"{statement} // HERE", f"device float* out, uint i [[thread_position_in_grid]]{more}"),
+        pattern,
+    )
+
+
+NO_MATCH = "no matching function|call to deleted function"
+LEFT_OUT = (
+    line("short-vector", "float4 v = float4(1, 2, 3); out[i] = v.x;", "no matching constructor"),
+    line("short-vector-of-two", "int3 v = int3(1, -2); out[i] = v.x;", "no matching constructor"),
+    line("structured-binding", "auto [a, b] = S{1, 2}; out[i] = a;", "structured binding", "struct S { int a, b; };\n"),
+    line(
+        "structured-binding-reference",
+        "thread auto& [a, b] = s; out[i] = a;".replace("thread auto&", "S s{1, 2}; auto& "),
+        "structured binding",
+        "struct S { int a, b; };\n",
+    ),
+    line(
+        "class-argument-deduction",
+        "S s(1.0f); out[i] = s.v;",
+        "deduc",
+        "template <class T> struct S { T v; S(T a) : v(a) {} };\n",
+    ),
+    Refused(
+        "deduction-guide",
+        "template <class T> struct S { T v; };\ntemplate <class T> S(T) -> S<T>; // HERE\n" + in_kernel("out[i] = 1;"),
+        "deduction",
+    ),
+    Refused(
+        "recursion",
+        "int f(int n) {\nreturn n < 2 ? 1 : n * f(n - 1); // HERE\n}\n" + in_kernel("out[i] = f(i);"),
+        "recursive",
+    ),
+    Refused(
+        "mutual-recursion",
+        "int g(int n);\nint f(int n) {\nreturn g(n - 1); // HERE\n}\nint g(int n) {\nreturn n < 2 ? 1 : f(n - 1);\n}\n"
+        + in_kernel("out[i] = f(i);"),
+        "recursive",
+    ),
+    line("int128", "__int128 x = i; out[i] = x;", "__int128"),
+    line("unsigned-int128", "unsigned __int128 x = i; out[i] = x;", "__int128"),
+    line("float16", "_Float16 x = i; out[i] = x;", "_Float16"),
+    line("float128", "__float128 x = i; out[i] = x;", "__float128"),
+    line("bit-int", "_BitInt(24) x = i; out[i] = x;", "_BitInt"),
+    line("pointer-to-function", "void (*f)(int) = 0; f(1);", "pointers to functions"),
+    line(
+        "pointer-to-member",
+        "int S::* p = &S::a; S s{1}; out[i] = s.*p;",
+        "pointers to members",
+        "struct S { int a; };\n",
+    ),
+    line("block", "int (^f)(void) = ^{ return 1; }; out[i] = f();", "blocks"),
+    Refused("extern-function", "extern float f(float); // HERE\n" + in_kernel("out[i] = f(1);"), "extern"),
+    Refused("no-body", "float f(float); // HERE\n" + in_kernel("out[i] = f(1);"), "not defined|undefined"),
+    Refused(
+        "computed-constant",
+        "constant float x = sin(1.0f); // HERE\n" + in_kernel("out[i] = x;"),
+        "constructor|constant",
+    ),
+    Refused("embed", in_kernel('const char a[] = {\n#embed "x" // HERE\n};'), "embed"),
+)
+
+SPACES = (
+    Refused(
+        "device-for-constant-parameter",
+        "float f(constant float* p) { return p[0]; }\n" + in_kernel("out[i] = f(out); // HERE"),
+        "constant memory",
+    ),
+    Refused(
+        "device-for-constant-offset",
+        "float f(int n, constant float* p) { return p[n]; }\n" + in_kernel("out[i] = f(1, out + i); // HERE"),
+        "constant memory",
+    ),
+    Refused(
+        "device-for-constant-reference",
+        "float f(constant float& p) { return p; }\n" + in_kernel("out[i] = f(out[i]); // HERE"),
+        "constant memory",
+    ),
+    line("device-kept-as-constant", "constant float* p = out; out[i] = p[0];", "constant memory"),
+)
+
+_SIMD = ("simd_sum", "simd_product", "simd_min", "simd_max", "simd_prefix_inclusive_sum", "quad_sum", "quad_max")
+_MOVES = (
+    "simd_broadcast",
+    "simd_shuffle",
+    "simd_shuffle_xor",
+    "simd_shuffle_up",
+    "simd_shuffle_down",
+    "quad_broadcast",
+)
+_NARROW = ("abs(b)", "max(b, b)", "min(b, b)", "clamp(b, b, b)", "max3(b, b, b)", "min3(b, b, b)", "median3(b, b, b)")
+BUILTINS = (
+    *(
+        line(f"{name}-of-{kind}", f"{kind} v = {kind}(i); auto w = {name}(v);", NO_MATCH)
+        for name in _SIMD
+        for kind in ("ulong", "long", "bool", "bfloat")
+    ),
+    *(
+        line(f"{name}-of-{kind}", f"{kind} v = {kind}(i); auto w = {name}(v, 1);", NO_MATCH)
+        for name in _MOVES
+        for kind in ("ulong", "long", "bool", "bfloat")
+    ),
+    line("simd-sum-of-ulong2", "ulong2 v = ulong2(i); auto w = simd_sum(v);", NO_MATCH),
+    line("simd-broadcast-first-of-bool", "bool v = i > 1; auto w = simd_broadcast_first(v);", NO_MATCH),
+    *(
+        line(f"bfloat-{call.partition('(')[0]}", f"bfloat b = bfloat(out[i]); auto w = {call};", "deleted|ambiguous")
+        for call in _NARROW
+    ),
+)
+
+_ORDERS = ("acquire", "release", "acq_rel", "seq_cst")
+_INT = "device atomic_int* a"
+ATOMICS = (
+    *(
+        line(f"atomic-add-{order}", f"atomic_fetch_add_explicit(a, 1, memory_order_{order});", "relaxed", "", _INT)
+        for order in _ORDERS
+    ),
+    line("atomic-load-acquire", "out[i] = atomic_load_explicit(a, memory_order_acquire);", "relaxed", "", _INT),
+    line("atomic-store-release", "atomic_store_explicit(a, 1, memory_order_release);", "relaxed", "", _INT),
+    line("atomic-exchange-acq-rel", "atomic_exchange_explicit(a, 1, memory_order_acq_rel);", "relaxed", "", _INT),
+    line(
+        "atomic-compare-seq-cst",
+        "int e = 0; atomic_compare_exchange_weak_explicit(a, &e, 1, memory_order_relaxed, memory_order_seq_cst);",
+        "relaxed",
+        "",
+        _INT,
+    ),
+    *(
+        line(
+            f"atomic-ulong-{name}",
+            f"atomic_{name}_explicit(a, 1ul, memory_order_relaxed);",
+            "no matching",
+            "",
+            "device atomic_ulong* a",
+        )
+        for name in (
+            "fetch_add",
+            "fetch_sub",
+            "fetch_and",
+            "fetch_or",
+            "fetch_xor",
+            "fetch_min",
+            "fetch_max",
+            "store",
+            "exchange",
+        )
+    ),
+    line(
+        "atomic-ulong-load",
+        "ulong v = atomic_load_explicit(a, memory_order_relaxed);",
+        "no matching",
+        "",
+        "device atomic_ulong* a",
+    ),
+    *(
+        line(
+            f"atomic-float-{name}",
+            f"atomic_fetch_{name}_explicit(a, 1.0f, memory_order_relaxed);",
+            "no matching",
+            "",
+            "device atomic_float* a",
+        )
+        for name in ("min", "max", "or", "xor")
+    ),
+    line(
+        "atomic-bool-add",
+        "atomic_fetch_add_explicit(a, true, memory_order_relaxed);",
+        "no matching",
+        "",
+        "device atomic_bool* a",
+    ),
+    Refused("atomic-long", "kernel void k(device atomic_long* a) { // HERE\n}", "atomic_long|type"),
 )

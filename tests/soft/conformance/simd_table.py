@@ -16,7 +16,7 @@ THREADS = 64
 PARAMETERS = "uint lane [[thread_index_in_simdgroup]], uint quad [[thread_index_in_quadgroup]]"
 Lanes = Callable[[Array], Array]
 
-FLOATING = ("float", "half", "bfloat", "float2", "float3", "float4", "half4", "bfloat2")
+FLOATING = ("float", "half", "float2", "float3", "float4", "half2", "half4")
 INTEGRAL = ("int", "uint", "short", "ushort", "char", "uchar", "int2", "uint4", "ushort3", "char4")
 
 
@@ -109,7 +109,7 @@ def _lane(prefix: str) -> str:
 
 
 def _values(kind: str) -> Array:
-    """Small values: products over 32 lanes stay exact in bfloat."""
+    """Small values: products over 32 lanes stay exact in half."""
     shape = (THREADS, *layout(kind).shape)
     rng = np.random.default_rng(len(kind))
     drawn = np.ones(shape, dtype=np.int64)

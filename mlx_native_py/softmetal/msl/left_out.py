@@ -1,0 +1,105 @@
+"""C++ that MSL leaves out and clang would take: recursion, structured bindings, deduction guides, short vectors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+
+from .arguments import split
+from .lexer import is_name
+from .metal_functions import is_metal_function
+from .scopes import Declaration, walk
+from .unit import Unit
+
+_VECTOR = re.compile(r"(?:float|half|bfloat|u?int|u?short|u?char|u?long|bool)([34])")
+_NUMBER = re.compile(r"[0-9.][\w.']*")
+
+
+def check_left_out(unit: Unit) -> None:
+    """Notes an error for each."""
+    text = unit.tokens.text
+    for index, token in enumerate(text[:-2]):
+        if token == "auto":
+            _structured_binding(unit, index)
+        elif (found := _VECTOR.fullmatch(token)) and text[index + 1] == "(":
+            _short_vector(unit, index, int(found[1]))
+    for declaration in walk(unit.declarations):
+        if declaration.kind == "function" and _is_deduction_guide(unit, declaration):
+            unit.error(declaration.name, "class template argument deduction is not supported in Metal")
+    _recursion(unit)
+
+
+def _structured_binding(unit: Unit, index: int) -> None:
+    text = unit.tokens.text
+    after = index + 1
+    while text[after] in ("const", "&", "&&", "thread", "device", "constant", "threadgroup"):
+        after += 1
+    if text[after] == "[" and is_name(text[after + 1]) and text[unit.tokens.match[after] - 1] != "]":
+        unit.error(after, "structured bindings are not supported in Metal")
+
+
+def _short_vector(unit: Unit, index: int, width: int) -> None:
+    """float4(1, 2, 3); what other arguments have to give, only their types can tell."""
+    text, match = unit.tokens.text, unit.tokens.match
+    parts = split(unit, index + 1, match[index + 1])
+    numbers = all(_NUMBER.fullmatch(text[end - 1]) and {*text[start : end - 1]} <= {"-", "+"} for start, end in parts)
+    if 1 < len(parts) < width and numbers:
+        unit.error(index, f"no matching constructor for '{text[index]}': {len(parts)} values for {width} components")
+
+
+def _is_deduction_guide(unit: Unit, declaration: Declaration) -> bool:
+    if declaration.body or declaration.in_class or declaration.head != declaration.name or not declaration.parameters:
+        return False
+    return unit.tokens.text[declaration.parameters[1] + 1 : declaration.parameters[1] + 2] == ["->"]
+
+
+def _recursion(unit: Unit) -> None:
+    """Functions that come back to themselves. A name with overloads or template parameters may stand for another."""
+    text = unit.tokens.text
+    functions: dict[str, list[Declaration]] = {}
+    for declaration in walk(unit.declarations):
+        if declaration.kind == "function" and declaration.name >= 0:
+            functions.setdefault(text[declaration.name], []).append(declaration)
+    alone = {name: found for name, found in functions.items() if _is_one(unit, found) and not is_metal_function(name)}
+    calls = {name: _calls(unit, found, alone.keys()) for name, found in alone.items()}
+    for name in _on_a_circle(calls):
+        back = next(index for called, index in calls[name].items() if _reaches(calls, called, name))
+        unit.error(back, f"recursive call of '{name}' is not supported in Metal")
+
+
+def _is_one(unit: Unit, found: list[Declaration]) -> bool:
+    """Whether these declare one plain function: at most one body, and prototypes with as many parameters."""
+    plain = all(d.head == d.start and not d.in_class and d.parameters for d in found)
+    if not plain or sum(bool(d.body) for d in found) != 1:
+        return False
+    return len({len(split(unit, *d.parameters)) for d in found if d.parameters}) == 1
+
+
+def _calls(unit: Unit, found: list[Declaration], names: Container[str]) -> dict[str, int]:
+    """The functions that a body calls, each with the place of a call."""
+    text = unit.tokens.text
+    body = next(d.body for d in found if d.body)
+    places = reversed(range(*body))
+    return {text[i]: i for i in places if text[i] in names and text[i + 1] == "(" and not _is_declared(text, i)}
+
+
+def _is_declared(text: list[str], index: int) -> bool:
+    """Whether a name with parentheses is a variable's, or another object's function."""
+    before = text[index - 1]
+    return before in (".", "->", "::", ">") or (is_name(before) and before not in ("return", "else", "do", "case"))
+
+
+def _reaches(calls: dict[str, dict[str, int]], start: str, goal: str) -> bool:
+    seen, todo = set(), [start]
+    while todo:
+        name = todo.pop()
+        if name == goal:
+            return True
+        if name not in seen:
+            seen.add(name)
+            todo += calls[name]
+    return False
+
+
+def _on_a_circle(calls: dict[str, dict[str, int]]) -> list[str]:
+    return [name for name, called in calls.items() if any(_reaches(calls, other, name) for other in called)]

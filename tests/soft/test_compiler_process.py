@@ -1,0 +1,116 @@
+"""Compilers that misbehave: slow, greedy, talkative, silent, or with children that stay."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import struct
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from mlx_native_py.softmetal.compiler_process import CompilerFailed, LimitExceeded, Limits, ToolchainError, run_compiler
+from mlx_native_py.softmetal.msl.image import ImageRefused, check_image, is_allowed, source_name
+
+SMALL = Limits(seconds=1.0, memory_mib=512, output_mib=1)
+
+
+def script(folder: Path, text: str) -> list[str]:
+    path = folder / "compiler"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return [str(path), "-c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        ("sleep 30", LimitExceeded, "did not end within 1 s; MLX_SOFT_COMPILE_TIMEOUT"),
+        ("while true; do :; done", LimitExceeded, "MLX_SOFT_COMPILE_TIMEOUT"),
+        ("exec dd if=/dev/zero of=/dev/stdout bs=65536", LimitExceeded, "more than 1 MiB; MLX_SOFT_COMPILE_OUTPUT"),
+        ("echo 'LLVM ERROR: out of memory' >&2; exit 1", LimitExceeded, "512 MiB; MLX_SOFT_COMPILE_MEMORY"),
+        ("exit 3", ToolchainError, "status 3 and said nothing; MLX_SOFT_CLANG"),
+        ("kill -SEGV $$", ToolchainError, "ended by SIGSEGV"),
+        ("echo 'fatal: No space left on device' >&2; exit 1", ToolchainError, "no space left"),
+        ("echo 'x.cpp:1:1: error: no' >&2; exit 1", CompilerFailed, "error: no"),
+    ],
+    ids=["sleeps", "spins", "writes", "eats", "silent", "crashes", "full-disk", "refuses"],
+)
+def test_how_it_ends(tmp_path: Path, text: str, kind: type[Exception], message: str) -> None:
+    begin = time.monotonic()
+    with pytest.raises(kind, match=message):
+        run_compiler(script(tmp_path, text), "", SMALL)
+    assert time.monotonic() - begin < 15
+
+
+def test_children_are_gone(tmp_path: Path) -> None:
+    note = tmp_path / "child"
+    command = script(tmp_path, f"sleep 60 & echo $! > {note}; exit 0")
+    run_compiler(command, "", SMALL)
+    child = int(note.read_text())
+    end = time.monotonic() + 5
+    while time.monotonic() < end and Path(f"/proc/{child}/stat").exists():
+        if Path(f"/proc/{child}/stat").read_text().split()[2] == "Z":
+            break
+        time.sleep(0.01)
+    else:
+        assert not Path(f"/proc/{child}").exists()
+
+
+def test_an_interrupt_ends_it(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        run_compiler(script(tmp_path, f"echo $$ > {note}; sleep 60"), "", Limits(seconds=30))
+    timer.join()
+    assert not Path(f"/proc/{note.read_text().strip()}").exists()
+
+
+def test_what_it_is_told_and_says(tmp_path: Path) -> None:
+    done = run_compiler(script(tmp_path, "cat; echo said >&2; echo $HOME"), "given\n", SMALL)
+    assert (done.stdout, done.stderr) == ("given\n\n", "said\n")
+
+
+@pytest.mark.parametrize("name", ["expf", "memcpy", "soft_meet", "__tsan_read4", "_ZGVdN8v_expf", "_ZGVeN16vv_powf"])
+def test_allowed_imports(name: str) -> None:
+    assert is_allowed(name)
+
+
+@pytest.mark.parametrize("name", ["system", "abort", "exp", "_Z1ff", "_ZSt9terminatev", "dlopen", "_ZGVdN8v_systemf"])
+def test_other_imports(name: str) -> None:
+    assert not is_allowed(name)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [("_Z1ff", "f"), ("_ZSt9terminatev", "terminate"), ("_ZN1a1b3fooEi", "foo"), ("_ZL3barv", "bar"), ("exit", "exit")],
+)
+def test_names_of_symbols(symbol: str, name: str) -> None:
+    assert source_name(symbol) == name
+
+
+@pytest.mark.parametrize("data", [b"", b"\x7fELF", b"#!/bin/sh\n" * 20, bytes(4096)])
+def test_what_is_no_shared_object_is_refused(data: bytes) -> None:
+    with pytest.raises(ImageRefused):
+        check_image(data)
+
+
+def test_damaged_objects_are_refused_or_harmless() -> None:
+    """Whatever bytes change, there is an answer and no other exception."""
+    from .msl_kit import opened
+
+    built = opened("kernel void k(device float* o) { o[0] = exp(o[1]); }").build("k", {})
+    whole = Path(built.image._name).read_bytes()  # type: ignore[attr-defined]
+    check_image(whole)
+    for place in range(0, len(whole) - 8, max(len(whole) // 400, 1)):
+        for value in (0xFFFFFFFF, 0):
+            changed = bytearray(whole)
+            struct.pack_into("<I", changed, place, value)
+            try:
+                check_image(bytes(changed))
+            except ImageRefused:
+                pass
