@@ -32,7 +32,7 @@ template <typename T, typename... R> T sum_all(T v, R... rest) { return v + sum_
 template <typename... A> int folded(A... v) { return (v + ... + 0); }
 template <int N> constexpr int factorial() { if constexpr (N <= 1) { return 1; } else { return N * factorial<N -
     1>(); } }
-constexpr int fibonacci(int n) { return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2); }
+constexpr int fibonacci(int n) { int a = 0, b = 1; for (; n > 0; n--) { int c = a + b; a = b; b = c; } return a; }
 static_assert(fibonacci(10) == 55, "constexpr functions run in the compiler");
 int space(device const int*) { return 1; }
 int space(constant int*) { return 2; }
