@@ -73,9 +73,10 @@ class ComputePass:
 
     def send(self, dispatch: Dispatch, parameters: Parameters | None) -> None:
         """One dispatch, with its samples."""
-        if self.sender is None or self._own_passes:
-            self._open(parameters)
-        assert self.sender is not None
+        if not self._open_pass or self._own_passes:
+            self._open()
+        if self.sender is None:
+            self.sender = Sender(self._mtl, parameters, self.keep)
         place = self._samples.next() if self._samples is not None and self._samples.in_pass else None
         if place is not None:
             self._mtl.sampleCountersInBuffer_atSampleIndex_withBarrier_(*place, True)
@@ -93,11 +94,11 @@ class ComputePass:
                     self.barrier()
                 self.send(dispatch, parameters)
             return
-        if self.sender is None:
-            self._open(parameters)
+        if not self._open_pass:
+            self._open()
         # Forgotten before the first message, since a plan that breaks off has set whatever it had come to.
         self._earlier = plan.bound_after
-        self.sender = Sender(self._mtl, parameters, self.keep)
+        self.sender = None
         plan.send(self._mtl)
 
     def barrier(self) -> None:
@@ -119,10 +120,11 @@ class ComputePass:
         """Holds on to memory until the GPU is done."""
         self._ticket.hold(allocation)
 
-    def _open(self, parameters: Parameters | None) -> None:
+    def _open(self) -> None:
         metal, commands = self._backend.Metal, self._ticket.mtl
         concurrent = not settings.current().force_serial_dispatch
-        before = [self.bound(slot) for slot in range(BUFFER_SLOTS)]
+        if self.sender is not None:
+            self._earlier = [self.bound(slot) for slot in range(BUFFER_SLOTS)].__getitem__
         with self._backend.autorelease_pool():
             self.end()
             if self._own_passes:
@@ -139,8 +141,6 @@ class ComputePass:
         if self._own_passes:
             self._samples.begin_dispatch(opened)
         self._mtl = opened
-        self._earlier = before.__getitem__
-        self.sender = Sender(opened, parameters, self.keep)
 
 
 def _in_one_go(*calls: Callable[[], object]) -> None:

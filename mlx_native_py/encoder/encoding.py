@@ -186,9 +186,14 @@ class DispatchEncoder:
         return self.result(signature_of(DType.of(dtype), as_shape(shape)[0]))
 
     def result(self, signature: Signature) -> MlxBuffer:
-        """For recorded ops: `empty` with a signature."""
+        """For recorded ops: `empty` with a signature. Nobody else knows the memory, so its first use checks nothing."""
         buffer = self.device.recycler.take(signature)
-        self.ticket.results.append(buffer)
+        if self._recording:
+            ticket, allocation, tracker = self.ticket, buffer.allocation, self.mem_ranges
+            ticket.results.append(buffer)
+            ticket.keep.add(allocation)
+            allocation.pending = ticket
+            allocation.use = tracker.uses[buffer.span[0]] = MemoryUse(tracker)
         return buffer
 
     def memory_barrier(self) -> None:

@@ -53,7 +53,7 @@ class MlxBuffer:
         "start",
         "end",
         "passed",
-        "signature",
+        "signed",
         "__weakref__",
     )
 
@@ -73,14 +73,15 @@ class MlxBuffer:
         self.span: Span = (allocation.memory, start, end)
         self.passed = 0
         """Bits of the requirements of kernel arguments that it was checked against, and meets."""
-        self.signature: Signature
+        self.signed: Signature | None = None
+        """Its signature, if that was asked for before."""
 
-    def __getattr__(self, name: str) -> Any:
-        # Most views never need a signature, so it is made when it is first asked for.
-        if name != "signature":
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self.signature = signature_of(self.dtype, self.shape, self.offset, self.allocation.readonly)
-        return self.signature
+    @property
+    def signature(self) -> Signature:
+        """Type, shape and alignment as one object; most views never need it, so it is made when first asked for."""
+        if self.signed is None:
+            self.signed = signature_of(self.dtype, self.shape, self.offset, self.allocation.readonly)
+        return self.signed
 
     @property
     def size(self) -> int:
@@ -172,7 +173,7 @@ class MlxBuffer:
             axes = self._axes(shape[0] if len(shape) == 1 else shape)
             signature = known[shape] = signature_of(self.dtype, axes, self.offset, self.allocation.readonly)
         other = self._same_bytes(self.dtype, signature.shape)
-        other.signature = signature
+        other.signed = signature
         return other
 
     def _axes(self, given: Any) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ class Recycler:
         while results and _COUNTS_REFERENCES:
             buffer = results.pop()
             allocation: Any = buffer.allocation
-            if getrefcount(buffer) != _MINE or getrefcount(allocation) != _BUFFER_AND_MINE:
+            if getrefcount(buffer) != _MINE or getrefcount(allocation) != _BUFFER_AND_MINE or allocation.memory.aliases:
                 continue
             if allocation.memory.label:
                 allocation.set_label("")

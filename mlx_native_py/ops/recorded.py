@@ -72,13 +72,13 @@ def _declared(parameters: Sequence[inspect.Parameter]) -> list[str]:
 
 
 def _key(parameter: inspect.Parameter) -> str:
-    """What of an argument decides how the op runs: a buffer's signature, a number to the bit, or the value itself."""
+    """What of an argument decides how the op runs: a buffer's signature, a number to the bit, or value and type."""
     name, kind = parameter.name, str(parameter.annotation)
     if kind == "float":
         return f"pack({name})"
     if kind in ("int", "bool", "str"):
-        return f"({name}, {name}.__class__)"
-    return f"({name}.signature if {name}.__class__ is MlxBuffer else ({name}, {name}.__class__))"
+        return f"{name}, {name}.__class__"
+    return f"({name}.signed or {name}.signature if {name}.__class__ is MlxBuffer else {name}), {name}.__class__"
 
 
 class _Blank(Recorder):
