@@ -41,6 +41,8 @@ class Store:
     """Records (small, by key) and artefacts (files to be loaded, named by their own digest)."""
 
     def __init__(self, directory: Path, limit: int = DEFAULT_LIMIT) -> None:
+        # Found while files can still be opened: later the search would blame the folders.
+        tempfile.gettempdir()
         self.directory = directory
         self.limit = limit
         self._verified: set[str] = set()

@@ -7,10 +7,10 @@ import resource
 import select
 import signal
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import BinaryIO
 
 MIB = 1 << 20
 # The compiler sees no environment of the user's: results do not depend on it, and messages are in English.
@@ -49,7 +49,7 @@ class CompilerFailed(ToolchainError):
 
 def run_compiler(command: Sequence[str], stdin: str, limits: Limits) -> subprocess.CompletedProcess[str]:
     """Runs one step to its end; raises CompilerFailed with the compiler's words, or LimitExceeded."""
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with _memory_file() as given, _memory_file() as out, _memory_file() as err:
         given.write(stdin.encode())
         given.seek(0)
         status = _run(command, given.fileno(), out.fileno(), err.fileno(), limits)
@@ -60,6 +60,11 @@ def run_compiler(command: Sequence[str], stdin: str, limits: Limits) -> subproce
     if status:
         raise _failure(command, status, texts[1] or texts[0], limits)
     return subprocess.CompletedProcess(command, 0, *texts)
+
+
+def _memory_file() -> BinaryIO:
+    """A file without a folder, so that having no descriptor left is told as such."""
+    return open(os.memfd_create("compiler"), "w+b")
 
 
 def _run(command: Sequence[str], stdin: int, stdout: int, stderr: int, limits: Limits) -> int:
