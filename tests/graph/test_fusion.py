@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlx_native_py import CommandEncoder, ComputeGraph, MlxBuffer, MlxDevice, ops
+from mlx_native_py import ComputeGraph, Encoder, MlxBuffer, MlxDevice, Out, counters, ops
+
+from .random_graphs import SIZE
 
 ROWS, WIDTH = 3, 37
 
@@ -22,7 +24,7 @@ def data(device: MlxDevice) -> dict[str, MlxBuffer]:
     return {name: device.buffer(rng.normal(size=shape).astype(np.float32)) for name, shape in shapes.items()}
 
 
-Record = Callable[[CommandEncoder, Any], MlxBuffer]
+Record = Callable[[Encoder, Any], MlxBuffer]
 PAIRS: dict[str, Record] = {
     "norm times": lambda enc, d: ops.mul(enc, ops.rms_norm(enc, d["x"], d["w"]), d["y"]),
     "times norm, without weight": lambda enc, d: ops.mul(enc, d["y"], ops.rms_norm(enc, d["x"])),
@@ -67,7 +69,7 @@ def test_three_become_one(device: MlxDevice, data: dict[str, MlxBuffer]) -> None
 
 
 def test_a_sum_that_others_read_is_still_written(device: MlxDevice, data: dict[str, MlxBuffer]) -> None:
-    def record(enc: CommandEncoder, d: dict[str, MlxBuffer]) -> MlxBuffer:
+    def record(enc: Encoder, d: dict[str, MlxBuffer]) -> MlxBuffer:
         total = ops.add(enc, d["x"], d["y"])
         return ops.add(enc, ops.scalar_mul(enc, ops.rms_norm(enc, total, d["w"]), 2.0), total)
 
@@ -76,24 +78,24 @@ def test_a_sum_that_others_read_is_still_written(device: MlxDevice, data: dict[s
     assert bits(graph.fuse()) == bits(graph)
 
 
-def two_readers(enc: CommandEncoder, d: dict[str, MlxBuffer]) -> MlxBuffer:
+def two_readers(enc: Encoder, d: dict[str, MlxBuffer]) -> MlxBuffer:
     norm = ops.rms_norm(enc, d["x"], d["w"])
     return ops.mul(enc, ops.mul(enc, norm, d["y"]), norm)
 
 
-def overwritten_between(enc: CommandEncoder, d: dict[str, MlxBuffer]) -> MlxBuffer:
+def overwritten_between(enc: Encoder, d: dict[str, MlxBuffer]) -> MlxBuffer:
     norm = ops.rms_norm(enc, d["x"], d["w"])
     ops.scalar_mul(enc, d["y"], 2.0, out=d["x"])
     return ops.mul(enc, norm, d["y"])
 
 
-def behind_a_barrier(enc: CommandEncoder, d: dict[str, MlxBuffer]) -> MlxBuffer:
+def behind_a_barrier(enc: Encoder, d: dict[str, MlxBuffer]) -> MlxBuffer:
     norm = ops.rms_norm(enc, d["x"], d["w"])
     enc.memory_barrier()
     return ops.mul(enc, norm, d["y"])
 
 
-def half_of_it(enc: CommandEncoder, d: dict[str, MlxBuffer]) -> MlxBuffer:
+def half_of_it(enc: Encoder, d: dict[str, MlxBuffer]) -> MlxBuffer:
     norm = ops.rms_norm(enc, d["x"], d["w"])
     return ops.mul(enc, norm[1:], d["y"][1:])
 
@@ -149,3 +151,41 @@ def test_random_chains_keep_their_bits(device: MlxDevice, chain: list[tuple[str,
     expected = bits(graph), graph.names["other"].to_bytes()
     for better in (graph.fuse(), graph.optimise()):
         assert (bits(better), better.names["other"].to_bytes()) == expected
+
+
+def random_floats(device: MlxDevice, *shape: int) -> MlxBuffer:
+    return device.buffer(np.random.default_rng(1).normal(size=shape).astype(np.float32))
+
+
+def test_fusing_counts_nothing(device: MlxDevice) -> None:
+    x, y = random_floats(device, 3, 37), random_floats(device, 3, 37)
+    with device.capture(x=x, y=y) as g:
+        g.keep(out=ops.mul(g.encoder, ops.rms_norm(g.encoder, x), y))
+    with counters.scope() as counted:
+        assert g.fuse().changes["fused"] == 1
+    assert (counted.dispatches, counted.cmd_bufs) == (0, 0)
+
+
+@pytest.mark.parametrize("op", [ops.mul, ops.add])
+def test_an_op_that_refuses_leaves_the_pair(
+    device: MlxDevice, op: Callable[[Encoder, MlxBuffer, MlxBuffer], MlxBuffer]
+) -> None:
+    x, y = random_floats(device, 3, 37), random_floats(device, 111)
+    with device.capture(x=x, y=y) as g:
+        g.keep(out=op(g.encoder, ops.rms_norm(g.encoder, x).reshape(111), y))
+    assert g.fuse().changes["fused"] == 0
+
+
+def test_a_kernel_that_only_has_the_name_stays(device: MlxDevice) -> None:
+    source = (
+        "kernel void silu_f32(device const float *x [[buffer(0)]], device float *out [[buffer(1)]], "
+        "uint i [[thread_position_in_grid]]) { out[i] = x[i] + 100.0f; }"
+    )
+    pipeline = device.kernels.get_pipeline("silu_f32", library=device.kernels.library(source))
+    x = device.buffer(np.ones(SIZE, np.float32))
+    with device.capture(x=x) as g:
+        g.encoder.dispatch(pipeline, x, Out(t := g.encoder.empty(SIZE, "f32")), threads=SIZE)
+        g.keep(out=ops.mul(g.encoder, t, x))
+    fused = g.fuse()
+    fused.run()
+    assert (fused.names["out"].numpy() == 101).all()
