@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mlx_native_py.softmetal.engines.lanes import vectorise
-from mlx_native_py.softmetal.engines.lanes.analysis import regions, shape
+from mlx_native_py.softmetal.engines.lanes.analysis import shape
 from mlx_native_py.softmetal.engines.lanes.analysis.intrinsics import position
 
 from . import lanes_kit as kit
@@ -119,14 +118,6 @@ def test_as_on_fibers(name: str, group: kit.Size) -> None:
 def test_all_at_once_in_other_shapes(group: kit.Size) -> None:
     safe = [body for name, body in BODIES.items() if "return" not in body]
     _compare("".join(f"{{ {body} }}\n" for body in safe), group)
-
-
-def test_blocks_of_large_kernels_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where copies for all lanes together would be too many, lanes that agree run as some of them do."""
-    monkeypatch.setattr(regions, "_MOST_TWICE", 0)
-    monkeypatch.setattr(vectorise, "_MOST_INLINED", 0)
-    safe = [body for body in (*BODIES.values(), *WHOLE.values()) if "return" not in body]
-    _compare(kit.fresh("".join(f"{{ {body} }}\n" for body in safe)), (64, 1, 1))
 
 
 @pytest.mark.parametrize("name", WHOLE)

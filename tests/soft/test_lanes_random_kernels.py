@@ -45,6 +45,11 @@ def test_as_on_fibers(first: int) -> None:
     _check_all(range(first, first + TOGETHER))
 
 
+@pytest.mark.parametrize("seed", [54, 275])
+def test_large_divergent_regions_as_on_fibers(seed: int) -> None:
+    _check(seed)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("first", range(KERNELS, MANY, TOGETHER))
 def test_many_as_on_fibers(first: int) -> None:

@@ -10,9 +10,6 @@ from .divergence import region
 from .shape import WIDTH
 from .uniformity import Analysis
 
-# Instructions that are written both for all lanes and for some of them; beyond that, compiling takes too long.
-_MOST_TWICE = 1000
-
 
 @dataclass(frozen=True, eq=False)
 class Stop:
@@ -63,6 +60,4 @@ def plan(analysis: Analysis) -> Chain:
         after[block] = len(stops)
         stops += [Stop(loop.header, loop) for loop in ends.get(block, ())]
     full = set(flow.order) if threads >= WIDTH else set()
-    if not begins_apart and sum(len(block.instructions) for block in apart) > _MOST_TWICE:
-        full -= apart
     return Chain(apart, landings, stops, after, begins_apart, full)
