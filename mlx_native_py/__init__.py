@@ -58,6 +58,8 @@ from .pipelines.pipeline import Binding, Pipeline
 from .pipelines.registry import KernelLibrary, KernelRegistry
 from .profiling import kernel_profile
 from .profiling.metal_capture import MetalCapture
+from .profiling.profile import Profile, load_profile, profile
+from .profiling.regions import region
 
 __all__ = [
     "Backend",
@@ -105,6 +107,7 @@ __all__ = [
     "Pipeline",
     "Plan",
     "PoolStatistics",
+    "Profile",
     "RecordedBinding",
     "Recorder",
     "Scalars",
@@ -124,8 +127,11 @@ __all__ = [
     "fn",
     "kernel",
     "kernel_profile",
+    "load_profile",
     "open_metal",
     "ops",
+    "profile",
+    "region",
     "reset_counters",
     "settings",
     "sync_count",

@@ -9,6 +9,8 @@ from typing import Any, Self
 
 from .. import settings
 from ..errors import EncoderStateError, InvalidArgument
+from ..profiling import observer
+from ..profiling.regions import current_region
 from .compute_pass import ComputePass
 from .context import DeviceContext
 from .encoding import DispatchEncoder
@@ -46,7 +48,7 @@ class CommandEncoder(DispatchEncoder):
         ticket = self._queue.begin(unretained=self._unretained)
         try:
             ticket.timed = self._profile_cb
-            if self._profile_dispatch:
+            if self._profile_dispatch or observer.wants_dispatches():
                 ticket.samples = self._queue.samples.samples()
             self._pass = ComputePass(self.device, ticket)
             self._end = weakref.finalize(self, _give_up, self._queue, ticket, self._pass)
@@ -54,6 +56,8 @@ class CommandEncoder(DispatchEncoder):
             self._queue.abandon(ticket)
             raise
         ticket.log = self.mem_ranges.log
+        if observer.watchers:
+            ticket.notes = observer.open_notes(self.device, ticket.log, ticket.kinds, current_region())
         self.ticket = ticket
         self._recording = True
         self._tally.cmd_bufs += 1
@@ -134,8 +138,14 @@ class CommandEncoder(DispatchEncoder):
         self.device.require_open()
         self._pass.end()
         self._close()
+        notes = self.ticket.notes
+        if notes is not None:
+            notes.barriers = [(at, since) for ticket, at, since in self._barriers if ticket is self.ticket]
+            notes.end(self.ticket.label)
         self._queue.submit(self.ticket)
         self._end.detach()
+        if notes is not None:
+            notes.commit(self.ticket.sequence)
 
     def _close(self) -> None:
         """Takes no more dispatches."""

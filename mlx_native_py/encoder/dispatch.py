@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from ..errors import InvalidArgument
@@ -99,6 +99,8 @@ class Dispatch(CapturedNode):
     writes: tuple[BufferRange, ...]
     declared: tuple[MlxBuffer, ...] = ()
     """Buffers that were named as read or written, bound or not."""
+    region: tuple[str, ...] = field(default=(), compare=False)
+    """The regions that were open when it was captured."""
 
     @property
     def bindings(self) -> tuple[RecordedBinding, ...]:

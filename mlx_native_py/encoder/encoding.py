@@ -255,6 +255,8 @@ class DispatchEncoder:
                 self._barrier(tracker.since)
                 tracker.force()
         self._tally.settle()
+        if self.ticket.notes is not None:
+            self.ticket.notes.plans[len(tracker.log)] = plan.launches()
         tracker.log.append((plan.pipelines, plan.reads, plan.writes))
         self._tally.skip()
         self._unexpanded = plan

@@ -157,7 +157,10 @@ class Samples:
             for place in range(len(ticks) // 2):
                 dispatch = dispatches[chunk * _PAIRS + place]
                 start, end = ticks[2 * place], ticks[2 * place + 1]
-                kernel_profile.record_dispatch(_entry(label, ticket.sequence, dispatch, start, end, source))
+                entry = _entry(label, ticket.sequence, dispatch, start, end, source)
+                kernel_profile.record_dispatch(entry)
+                if ticket.notes is not None:
+                    ticket.notes.dispatches.append(entry)
 
 
 def _entry(label: str, sequence: int, dispatch: Dispatched, start: int, end: int, source: Provenance) -> DispatchEntry:
