@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from .errors import SettingsError
 
-__all__ = ["BackendName", "EngineChoice", "Settings", "current", "override"]
+__all__ = ["BackendName", "EngineChoice", "Settings", "current", "environment", "override"]
 
 BackendName = Literal["auto", "metal", "soft"]
 EngineChoice = Literal["auto", "flat", "lanes", "fibers"]
@@ -128,6 +128,11 @@ def current() -> Settings:
     found = _parse(_texts())
     changes = _overrides.get()
     return replace(found, **changes) if changes else found
+
+
+def environment() -> Settings:
+    """What the environment alone says, whatever is overridden here."""
+    return _parse(_texts())
 
 
 def _texts() -> tuple[str | None, ...]:

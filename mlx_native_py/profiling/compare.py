@@ -7,9 +7,8 @@ calls, from their median deviation; a difference counts beyond three times both 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from statistics import median
 from typing import Any
 
 from .records import CommandBufferRecord
@@ -137,19 +136,26 @@ def _change(name: str, before: dict[int, list[float]], after: dict[int, list[flo
     if not shared:
         return Change(name, calls, _mean_median(before), _mean_median(after), math.inf)
     weight = {size: len(before[size]) / sum(len(before[each]) for each in shared) for size in shared}
-    times = [sum(weight[size] * median(side[size]) for size in shared) for side in (before, after)]
+    times = [sum(weight[size] * _median(side[size]) for size in shared) for side in (before, after)]
     errors = [(weight[size] * _error(side[size])) ** 2 for size in shared for side in (before, after)]
     return Change(name, calls, times[0], times[1], _BOUND * math.sqrt(sum(errors)))
 
 
 def _mean_median(sizes: dict[int, list[float]]) -> float:
     calls = sum(map(len, sizes.values()))
-    return sum(len(times) * median(times) for times in sizes.values()) / calls if calls else 0.0
+    return sum(len(times) * _median(times) for times in sizes.values()) / calls if calls else 0.0
 
 
 def _error(times: list[float]) -> float:
     """The uncertainty of the median."""
     if len(times) < _FEWEST:
         return math.inf
-    middle = median(times)
-    return _MEDIAN_ERROR * median(abs(each - middle) for each in times) / math.sqrt(len(times))
+    middle = _median(times)
+    return _MEDIAN_ERROR * _median(abs(each - middle) for each in times) / math.sqrt(len(times))
+
+
+def _median(times: Iterable[float]) -> float:
+    """The middle one, or the mean of the middle two."""
+    ordered = sorted(times)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2

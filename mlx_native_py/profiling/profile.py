@@ -120,7 +120,7 @@ class Profile:
     @property
     def peaks(self) -> Peaks | None:
         """What the device can do, measured once, after the block."""
-        if self._peaks is None and self._device is not None:
+        if self._peaks is None and self.records and self._device is not None:
             self._peaks = measured_peaks(self._device)
         return self._peaks
 
@@ -222,7 +222,7 @@ def profile(level: Level = "cb") -> Profile:
     "dispatch" times each dispatch by itself; dispatches do not overlap then.
 
     >>> with profile("dispatch") as p:
-    ...     with device.command_encoder() as enc, region("first"):
+    ...     with device.command_encoder() as enc:
     ...         enc.dispatch(axpy, x, y, 2.0, threads=4)
     >>> [(row.name, row.calls, row.how) for row in p.rows("kernel")]
     [('axpy', 1, 'simulated')]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import StringIO
-from typing import Any
+from typing import Any, TextIO
 
 from .summary import By, Row
 
@@ -61,18 +61,20 @@ class Table:
             table.add_row(*map(Text, row))
         return Group(table, *(Text(note, style="dim") for note in self.notes))
 
+    def shown(self, out: TextIO | None) -> str:
+        """Coloured where `out` is a terminal and rich is installed, else plain."""
+        if out is None or not out.isatty():
+            return self.text()
+        try:
+            from rich.console import Console
+        except ImportError:
+            return self.text()
+        printed = StringIO()
+        Console(file=printed, force_terminal=True, width=Console(file=out).width).print(self)
+        return printed.getvalue().rstrip("\n")
+
     def __str__(self) -> str:
-        """Coloured where standard output is a terminal and rich is installed, else plain."""
-        if sys.stdout is not None and sys.stdout.isatty():
-            try:
-                from rich.console import Console
-            except ImportError:
-                return self.text()
-            console = Console(file=StringIO(), force_terminal=True, width=Console().width)
-            console.print(self)
-            printed: str = console.file.getvalue()
-            return printed.rstrip("\n")
-        return self.text()
+        return self.shown(sys.stdout)
 
     __repr__ = __str__
 
