@@ -6,7 +6,7 @@ Objects have PyObjC's selectors and manners. What Metal answers with an abort ra
 
 from __future__ import annotations
 
-from .compiler_process import Limits
+from .compiler_process import CompileLimits
 from .constants import *  # noqa: F403
 from .misuse import ForkedProcess, InvalidValue, MetalMisuse, QueueFull
 from .objects.archive import MTLBinaryArchiveDescriptor
@@ -30,7 +30,7 @@ __all__ = [
     "DeviceProfile",
     "ForkedProcess",
     "InvalidValue",
-    "Limits",
+    "CompileLimits",
     "MTLBinaryArchiveDescriptor",
     "MTLCaptureDescriptor",
     "MTLCaptureManager",
