@@ -27,10 +27,10 @@ from .options import DeviceProfile, SoftOptions
 from .values import NULL, MTLSize, MTLSizeMake, NSMakeRange, NSRange
 
 __all__ = [
+    "CompileLimits",
     "DeviceProfile",
     "ForkedProcess",
     "InvalidValue",
-    "CompileLimits",
     "MTLBinaryArchiveDescriptor",
     "MTLCaptureDescriptor",
     "MTLCaptureManager",

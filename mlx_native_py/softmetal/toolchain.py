@@ -25,12 +25,12 @@ from .compiler_process import (
 )
 
 __all__ = [
+    "CompileLimits",
     "CompiledKernel",
     "CompilerFailed",
     "DEFAULT_LIMITS",
     "Engine",
     "LimitExceeded",
-    "CompileLimits",
     "MathMode",
     "Toolchain",
     "ToolchainError",

@@ -1,1 +1,1 @@
-"""The families of models: a module for each, named as its architecture, whose `Model` is the class that `load` takes."""
+"""Families of models: one module per architecture; its `Model` is the class that `load` takes."""

@@ -3,4 +3,4 @@
 from .compiler import Compiler, open_compiler
 from .library import SourceLibrary, open_library
 
-__all__ = ["SourceLibrary", "Compiler", "open_library", "open_compiler"]
+__all__ = ["Compiler", "SourceLibrary", "open_compiler", "open_library"]

@@ -216,4 +216,4 @@ def _sized(argument: KernelArgument, known: Any) -> KernelArgument:
     )
 
 
-__all__ = ["CompilerFailed", "MissingConstant", "BuildSpec", "check_defines", "compile_spec", "load"]
+__all__ = ["BuildSpec", "CompilerFailed", "MissingConstant", "check_defines", "compile_spec", "load"]
