@@ -1,6 +1,6 @@
 """Metal compute from Python: Apple's Metal through PyObjC, or a software Metal that runs the same kernels."""
 
-from . import counters, fn, ops, settings
+from . import counters, distributed, fn, ops, settings
 from .calls import fast
 from .calls.kernel import kernel
 from .counters import (
@@ -35,8 +35,10 @@ from .errors import (
     BackendError,
     BufferAllocationError,
     CaptureError,
+    CollectiveTimeout,
     CommandBufferError,
     DeviceNotFound,
+    DistributedError,
     EncoderStateError,
     ForkedProcessError,
     InvalidArgument,
@@ -71,6 +73,7 @@ __all__ = [
     "CapturedBarrier",
     "CapturedNode",
     "CapturedOpKind",
+    "CollectiveTimeout",
     "CommandBufferError",
     "CommandEncoder",
     "CompileOptions",
@@ -79,6 +82,7 @@ __all__ = [
     "DeviceNotFound",
     "Dispatch",
     "DispatchKind",
+    "DistributedError",
     "Encoder",
     "EncoderSession",
     "EncoderStateError",
@@ -120,6 +124,7 @@ __all__ = [
     "counters",
     "default_device",
     "dispatch_count",
+    "distributed",
     "fast",
     "fn",
     "kernel",

@@ -33,6 +33,7 @@ LAYERS = (
     "device",
     "default_device",
     "calls",
+    "distributed",
     "weights",
     "ops",
     "fn",
