@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from .. import counters
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
 from .bind import bind
 from .context import DeviceContext
-from .dispatch import CapturedBarrier, CapturedNode, CapturedOpKind, Dispatch, Value, checked_kind
+from .dispatch import CapturedBarrier, CapturedNode, CapturedOpKind, Dispatch, DispatchOptions, Value, check_options, checked_kind
 from .launch import Launch, plan_launch
 
 __all__ = ["Encoder", "Recorder"]
@@ -29,10 +29,7 @@ class Encoder(Protocol):
         threads: Any = None,
         threadgroups: Any = None,
         group: Any = None,
-        shared: Any = (),
-        reads: Iterable[MlxBuffer] | None = None,
-        writes: Iterable[MlxBuffer] | None = None,
-        kind: CapturedOpKind = CapturedOpKind.Other,
+        **options: Unpack[DispatchOptions],
     ) -> None: ...
 
     def empty(self, shape: int | Sequence[int], dtype: Any) -> MlxBuffer: ...
@@ -64,25 +61,24 @@ class Recorder:
         threads: Any = None,
         threadgroups: Any = None,
         group: Any = None,
-        shared: Any = (),
-        reads: Iterable[MlxBuffer] | None = None,
-        writes: Iterable[MlxBuffer] | None = None,
-        kind: CapturedOpKind = CapturedOpKind.Other,
+        **options: Unpack[DispatchOptions],
     ) -> None:
         """Records a launch; see `CommandEncoder.dispatch`. It is counted now, and not again when it is replayed."""
-        launch = plan_launch(pipeline, threads, threadgroups, group, shared)
-        self.record(pipeline, launch, args, reads, writes, checked_kind(kind))
+        check_options(options)
+        launch = plan_launch(pipeline, threads, threadgroups, group, options.pop("shared", ()))
+        self.record(pipeline, launch, args, **options)
 
     def record(
         self,
         pipeline: Pipeline,
         launch: Launch,
         args: Sequence[Any],
-        reads: Iterable[MlxBuffer] | None,
-        writes: Iterable[MlxBuffer] | None,
-        kind: CapturedOpKind,
+        reads: Iterable[MlxBuffer] | None = None,
+        writes: Iterable[MlxBuffer] | None = None,
+        kind: CapturedOpKind = CapturedOpKind.Other,
     ) -> None:
         """`dispatch` with a launch that is checked already."""
+        checked_kind(kind)
         bound = self._bound.__getitem__
         self.keep(bind(self.device, pipeline, args, launch, reads=reads, writes=writes, kind=kind, bound=bound))
         self._tally.dispatches += 1
