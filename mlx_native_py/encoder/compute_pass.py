@@ -43,7 +43,18 @@ class Replayable(Protocol):
 class ComputePass:
     """Opens and ends the passes of one command buffer, and sends dispatches to them."""
 
-    __slots__ = ("_backend", "_earlier", "_mtl", "_open_pass", "_own_passes", "_samples", "_scope", "_ticket", "barrier", "sender")
+    __slots__ = (
+        "_backend",
+        "_earlier",
+        "_mtl",
+        "_open_pass",
+        "_own_passes",
+        "_samples",
+        "_scope",
+        "_ticket",
+        "barrier",
+        "sender",
+    )
 
     def __init__(self, device: DeviceContext, ticket: Ticket) -> None:
         self._backend = device.backend

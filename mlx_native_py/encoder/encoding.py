@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from threading import get_ident
 from typing import Any, Unpack
@@ -31,6 +31,8 @@ from .ticket import Ticket
 __all__ = ["DispatchEncoder"]
 
 _OTHER = CapturedOpKind.Other
+_NO_OPTIONS: DispatchOptions = {}
+_LAUNCH_OPTIONS = frozenset({"shared"})  # those that are part of the launch
 
 
 class DispatchEncoder:
@@ -92,27 +94,24 @@ class DispatchEncoder:
             self._require("dispatch")
             check_options(options)
             launch = plan_launch(pipeline, threads, threadgroups, group, options.get("shared", ()))
-        encode = pipeline.encode
         if options:
             check_options(options)
-            options.pop("shared", None)
-        if encode is None or options:
-            self.dispatch_slowly(pipeline, launch, args, **options)
+        encode = pipeline.encode
+        if encode is None or (options and not options.keys() <= _LAUNCH_OPTIONS):
+            self.dispatch_slowly(pipeline, launch, args, options)
         else:
             encode(self, launch, args)
 
     def dispatch_slowly(
-        self,
-        pipeline: Pipeline,
-        launch: Launch,
-        args: Sequence[Any],
-        reads: Iterable[MlxBuffer] | None = None,
-        writes: Iterable[MlxBuffer] | None = None,
-        kind: CapturedOpKind = _OTHER,
+        self, pipeline: Pipeline, launch: Launch, args: Sequence[Any], options: DispatchOptions = _NO_OPTIONS
     ) -> None:
         """`dispatch` by way of a bound value; the next call of the same pattern takes the generated way."""
         self._require("dispatch")
-        kind, self._pending_kind = checked_kind(self._pending_kind if kind is _OTHER else kind), _OTHER
+        kind = checked_kind(options.get("kind", _OTHER))
+        if kind is _OTHER:
+            kind = self._pending_kind
+        self._pending_kind = _OTHER
+        reads, writes = options.get("reads"), options.get("writes")
         if self._recorder is not None:
             self._recorder.record(pipeline, launch, args, reads, writes, kind)
             return

@@ -155,7 +155,7 @@ def _number_lines(slot: Slot, slow: str) -> Iterator[str]:
 
 
 def _packing_names(slot: Slot) -> dict[str, Any]:
-    """Whole numbers are packed once, since most are sizes that come again; 0.0 and -0.0 are equal, so floats are not."""
+    """Whole numbers are kept packed, as most are sizes that come again; floats are not, since 0.0 equals -0.0."""
     pack = _pack(slot.binding)
     if pack is None or _is_float(slot.binding):
         return {f"pack{slot.index}": pack}

@@ -10,7 +10,16 @@ from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
 from .bind import bind
 from .context import DeviceContext
-from .dispatch import CapturedBarrier, CapturedNode, CapturedOpKind, Dispatch, DispatchOptions, Value, check_options, checked_kind
+from .dispatch import (
+    CapturedBarrier,
+    CapturedNode,
+    CapturedOpKind,
+    Dispatch,
+    DispatchOptions,
+    Value,
+    check_options,
+    checked_kind,
+)
 from .launch import Launch, plan_launch
 
 __all__ = ["Encoder", "Recorder"]
@@ -65,20 +74,20 @@ class Recorder:
     ) -> None:
         """Records a launch; see `CommandEncoder.dispatch`. It is counted now, and not again when it is replayed."""
         check_options(options)
-        launch = plan_launch(pipeline, threads, threadgroups, group, options.pop("shared", ()))
-        self.record(pipeline, launch, args, **options)
+        launch = plan_launch(pipeline, threads, threadgroups, group, options.get("shared", ()))
+        kind = checked_kind(options.get("kind", CapturedOpKind.Other))
+        self.record(pipeline, launch, args, options.get("reads"), options.get("writes"), kind)
 
     def record(
         self,
         pipeline: Pipeline,
         launch: Launch,
         args: Sequence[Any],
-        reads: Iterable[MlxBuffer] | None = None,
-        writes: Iterable[MlxBuffer] | None = None,
-        kind: CapturedOpKind = CapturedOpKind.Other,
+        reads: Iterable[MlxBuffer] | None,
+        writes: Iterable[MlxBuffer] | None,
+        kind: CapturedOpKind,
     ) -> None:
         """`dispatch` with a launch that is checked already."""
-        checked_kind(kind)
         bound = self._bound.__getitem__
         self.keep(bind(self.device, pipeline, args, launch, reads=reads, writes=writes, kind=kind, bound=bound))
         self._tally.dispatches += 1

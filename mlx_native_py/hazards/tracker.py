@@ -170,7 +170,7 @@ class MemRanges:
         """The entry of the log that each stands before, and the first that it could be about; None if by hand."""
         self._checks = self._forced = 0
         self._conflict: tuple[int, int, tuple[Spans, Spans], Any] | None = None
-        """The last conflict that `find` or `track` saw: entries of the log from and up to, and what the dispatch touches that has to wait."""
+        """The last conflict that `find` or `track` saw: its entries of the log, and what has to wait."""
 
     def __len__(self) -> int:
         return sum(len(reads) + len(writes) for reads, writes in map(touched, self.log[self.since :]))
