@@ -90,6 +90,7 @@ def begin(collective: Callable[..., Any], *arguments: Any, **options: Any) -> Tr
     A command buffer that uses a buffer of it can be encoded at once, and is submitted when the collective is done.
     Arrays of numpy, and results that are new, are there after `wait()`.
 
+    >>> from mlx_native_py.distributed import all_sum
     >>> transfer = begin(all_sum, x, out=x)
     >>> transfer.wait() is x
     True

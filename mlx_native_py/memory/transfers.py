@@ -11,10 +11,10 @@ from typing import Protocol
 
 from ..hazards.ranges import Memory
 
-__all__ = ["Transfer", "begin", "end", "thread", "under_way", "wait_for"]
+__all__ = ["UnderWay", "begin", "end", "thread", "under_way", "wait_for"]
 
 
-class Transfer(Protocol):
+class UnderWay(Protocol):
     """What is under way: the allocations that it reads or writes, and how to wait for it."""
 
     @property
@@ -23,7 +23,7 @@ class Transfer(Protocol):
     def wait(self) -> object: ...
 
 
-under_way: tuple[Transfer, ...] = ()
+under_way: tuple[UnderWay, ...] = ()
 """Those that are not done, in the order in which they began; empty for most programs at most times."""
 
 _changing = Lock()
@@ -40,14 +40,14 @@ def wait_for(allocations: Collection[object]) -> None:
             each.wait()
 
 
-def begin(transfer: Transfer) -> None:
+def begin(transfer: UnderWay) -> None:
     """Its memory is waited for from now on."""
     global under_way
     with _changing:
         under_way = (*under_way, transfer)
 
 
-def end(transfer: Transfer) -> None:
+def end(transfer: UnderWay) -> None:
     """It is done, and somebody knows how it ended."""
     global under_way
     with _changing:
