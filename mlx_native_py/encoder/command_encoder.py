@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from .. import settings
 from ..errors import EncoderStateError, InvalidArgument
+from ..memory import transfers
 from ..profiling import observer
 from ..profiling.regions import current_region
 from .compute_pass import ComputePass
@@ -55,9 +56,10 @@ class CommandEncoder(DispatchEncoder):
         except BaseException:
             self._queue.abandon(ticket)
             raise
-        ticket.log = self.mem_ranges.log
+        ticket.log, ticket.barriers = self.mem_ranges.log, self.mem_ranges.barriers
         if observer.watchers:
-            ticket.notes = observer.open_notes(self.device, ticket.log, ticket.kinds, current_region())
+            ticket.notes = observer.open_notes(self.device, ticket, current_region())
+        self._tickets = [*(each for each in self._tickets if each.barriers), ticket]
         self.ticket = ticket
         self._recording = True
         self._tally.cmd_bufs += 1
@@ -136,11 +138,12 @@ class CommandEncoder(DispatchEncoder):
 
     def _submit(self) -> None:
         self.device.require_open()
+        if transfers.under_way:
+            transfers.wait_for(self.ticket.keep)
         self._pass.end()
         self._close()
         notes = self.ticket.notes
         if notes is not None:
-            notes.barriers = [(at, since) for ticket, at, since in self._barriers if ticket is self.ticket]
             notes.end(self.ticket.label)
         self._queue.submit(self.ticket)
         self._end.detach()
@@ -164,7 +167,7 @@ class CommandEncoder(DispatchEncoder):
 
     def __repr__(self) -> str:
         state = "recording" if self._recording else "committed" if self.ticket.is_submitted else "discarded"
-        return f"<CommandEncoder, {state}, {self.ticket.dispatch_count()} dispatches, {len(self._barriers)} barriers>"
+        return f"<CommandEncoder, {state}, {self.ticket.dispatch_count()} dispatches, {len(self.barriers)} barriers>"
 
 
 def _give_up(queue: Submissions, ticket: Ticket, opened: ComputePass) -> None:

@@ -26,8 +26,6 @@ __all__ = [
     "watchers",
 ]
 
-Log = list[Any]
-
 
 class Watcher(Protocol):
     """A profile."""
@@ -56,17 +54,17 @@ class PlannedLaunch(NamedTuple):
 class CommandBufferNotes:
     """One command buffer from its opening to its completion; times are in nanoseconds of the monotonic clock."""
 
-    def __init__(self, device: Any, log: Log, kinds: dict[int, Any], region: tuple[str, ...]) -> None:
+    def __init__(self, device: Any, ticket: Any, region: tuple[str, ...]) -> None:
         self.device = device
         self.thread = get_ident()
-        self.log = log
-        self.kinds = kinds
+        self.log: list[Any] = ticket.log
+        self.kinds: dict[int, Any] = ticket.kinds
+        self.barriers: list[tuple[int, int | None]] = ticket.barriers
+        """The entry of the log that each stands before, and where those begin that it could be about."""
         self.regions: list[tuple[int, tuple[str, ...]]] = [(0, region)]
         """From which entry of the log on which region is open."""
         self.plans: dict[int, Sequence[PlannedLaunch]] = {}
         """The dispatches of the plans among the entries of the log."""
-        self.barriers: list[tuple[int, int | None]] = []
-        """The entry of the log that each stands before, and where those begin that it could be about."""
         self.dispatches: list[DispatchEntry] = []
         """The times of single dispatches, where those were wanted."""
         self.memory: list[tuple[int, int]] = []
@@ -131,9 +129,9 @@ def wants_dispatches() -> bool:
     return any(watcher.dispatches for watcher in watchers)
 
 
-def open_notes(device: Any, log: Log, kinds: dict[int, Any], region: tuple[str, ...]) -> CommandBufferNotes:
+def open_notes(device: Any, ticket: Any, region: tuple[str, ...]) -> CommandBufferNotes:
     """The notes of a fresh command buffer, for all profiles that are running."""
-    notes = CommandBufferNotes(device, log, kinds, region)
+    notes = CommandBufferNotes(device, ticket, region)
     with _lock:
         _open.add(notes)
         for watcher in watchers:
