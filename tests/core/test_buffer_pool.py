@@ -26,6 +26,9 @@ class Completion:
     def done(self) -> bool:
         return self.is_done
 
+    def wait(self) -> None:
+        assert self.is_done
+
 
 @pytest.fixture
 def pool(device: MlxDevice) -> MlxBufferPool:
