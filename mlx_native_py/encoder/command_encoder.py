@@ -54,7 +54,8 @@ class CommandEncoder(DispatchEncoder):
         except BaseException:
             self._queue.abandon(ticket)
             raise
-        ticket.log = self.mem_ranges.log
+        ticket.log, ticket.barriers = self.mem_ranges.log, self.mem_ranges.barriers
+        self._tickets = [*(each for each in self._tickets if each.barriers), ticket]
         self.ticket = ticket
         self._recording = True
         self._tally.cmd_bufs += 1
@@ -157,7 +158,7 @@ class CommandEncoder(DispatchEncoder):
 
     def __repr__(self) -> str:
         state = "recording" if self._recording else "committed" if self.ticket.is_submitted else "discarded"
-        return f"<CommandEncoder, {state}, {self.ticket.dispatch_count()} dispatches, {len(self._barriers)} barriers>"
+        return f"<CommandEncoder, {state}, {self.ticket.dispatch_count()} dispatches, {len(self.barriers)} barriers>"
 
 
 def _give_up(queue: Submissions, ticket: Ticket, opened: ComputePass) -> None:

@@ -35,6 +35,7 @@ class Ticket:
         "_error",
         "_queue",
         "_state",
+        "barriers",
         "fence",
         "keep",
         "kinds",
@@ -60,6 +61,8 @@ class Ticket:
         self.label = ""
         self.log: list[Any] = []
         """The encoder's log: an entry for each dispatch or plan, which begins with its pipeline, or a list of them."""
+        self.barriers: list[tuple[int, int | None]] = []
+        """The encoder's barriers, as its tracker keeps them."""
         self.kinds: dict[int, CapturedOpKind] = {}
         """What some of them compute, by index in the log."""
         self.keep: set[Any] = set()
