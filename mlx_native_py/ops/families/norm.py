@@ -55,10 +55,10 @@ def _by_squares(
     out: Output,
     kind: CapturedOpKind = CapturedOpKind.Other,
 ) -> MlxBuffer:
-    dtype = one_dtype(name, x=x, weight=weight)
-    rows, length = rows_of(name, "x", x)
-    _check_vector(name, "weight", weight, length)
-    out = result(enc, name, out, x.shape, dtype)
+    dtype = one_dtype(x=x, weight=weight)
+    rows, length = rows_of("x", x)
+    _check_vector("weight", weight, length)
+    out = result(enc, out, x.shape, dtype)
     pipeline = kernel(enc, "norm", f"rms_norm_{dtype}")
     enc.dispatch(
         pipeline,
@@ -87,11 +87,11 @@ def layer_norm(
     out: Output = None,
 ) -> MlxBuffer:
     """Each row less its mean, over its standard deviation; weight and bias may be missing."""
-    dtype = one_dtype("layer_norm", x=x, weight=weight, bias=bias)
-    rows, length = rows_of("layer_norm", "x", x)
-    _check_vector("layer_norm", "weight", weight, length)
-    _check_vector("layer_norm", "bias", bias, length)
-    out = result(enc, "layer_norm", out, x.shape, dtype)
+    dtype = one_dtype(x=x, weight=weight, bias=bias)
+    rows, length = rows_of("x", x)
+    _check_vector("weight", weight, length)
+    _check_vector("bias", bias, length)
+    out = result(enc, out, x.shape, dtype)
     pipeline = kernel(enc, "norm", f"layer_norm_{dtype}")
     enc.dispatch(
         pipeline,
@@ -169,13 +169,13 @@ def _around(
     out: Output = None,
 ) -> MlxBuffer:
     beside = {"factor": times, "residual": _or(before, after), "sum": sum}
-    dtype = one_dtype(name, FLOATS, x=x, weight=weight, **beside)
-    rows, length = rows_of(name, "x", x)
-    _check_vector(name, "weight", weight, length)
+    dtype = one_dtype(FLOATS, x=x, weight=weight, **beside)
+    rows, length = rows_of("x", x)
+    _check_vector("weight", weight, length)
     for each, buffer in beside.items():
         if buffer is not None:
-            check_shape(name, each, buffer, x.shape, "the shape of x")
-    out = result(enc, name, out, x.shape, dtype)
+            check_shape(each, buffer, x.shape, "the shape of x")
+    out = result(enc, out, x.shape, dtype)
     pipeline = kernel(enc, "norm", f"rms_norm_around_{dtype}")
     enc.dispatch(
         pipeline,
@@ -214,18 +214,17 @@ def head_norm_rope(
 
     `positions` is a buffer with one per token, or the first one. `factors` divide the frequencies.
     """
-    name = "head_norm_rope"
-    dtype = one_dtype(name, x=x, weight=weight)
-    where, places, (tokens, heads, width) = token_places(name, x, positions)
-    table = turns(name, dims, width, base, scale, factors is not None)
-    _check_vector(name, "weight", weight, width)
-    out = result(enc, name, out, x.shape, dtype)
+    dtype = one_dtype(x=x, weight=weight)
+    where, places, (tokens, heads, width) = token_places(x, positions)
+    table = turns(dims, width, base, scale, factors is not None)
+    _check_vector("weight", weight, width)
+    out = result(enc, out, x.shape, dtype)
     enc.dispatch(
         kernel(enc, "norm", f"head_norm_rope_{dtype}"),
         x,
         _or(weight, x),
         where,
-        checked_factors(name, factors, len(table) // 8),
+        checked_factors(factors, len(table) // 8),
         Out(out),
         table,
         heads,
@@ -241,9 +240,9 @@ def head_norm_rope(
     return out
 
 
-def _check_vector(op: str, name: str, vector: MlxBuffer | None, length: int) -> None:
+def _check_vector(name: str, vector: MlxBuffer | None, length: int) -> None:
     if vector is not None:
-        check_shape(op, name, vector, (length,), "one per value of a row")
+        check_shape(name, vector, (length,), "one per value of a row")
 
 
 def _or(given: MlxBuffer | None, otherwise: B) -> MlxBuffer | B:
