@@ -9,8 +9,8 @@ from ...memory.buffer import MlxBuffer
 from ..op import FLOATS, Output, op
 from ..positions import Positions, token_places
 from ..rope_tables import checked_factors, turns
-from ..rows import row_threads
-from ..support import check_shape, kernel, one_dtype, result, rows_of
+from ..rows import for_rows
+from ..support import SIMD, check_shape, kernel, one_dtype, result, rows_of
 
 __all__ = [
     "head_norm_rope",
@@ -36,18 +36,17 @@ def rms_norm(
 ) -> MlxBuffer:
     """Each row over its root mean square; without a weight that is all."""
     share = 1 / x.shape[-1] if x.shape else 1.0
-    return _by_squares(enc, "rms_norm", x, weight, eps, share, out, CapturedOpKind.RmsNorm)
+    return _by_squares(enc, x, weight, eps, share, out, CapturedOpKind.RmsNorm)
 
 
 @op("x / sqrt(sum(x^2) + eps)")
 def l2_norm(enc: Encoder, x: MlxBuffer, eps: float = 1e-6, *, out: Output = None) -> MlxBuffer:
     """Each row over its length."""
-    return _by_squares(enc, "l2_norm", x, None, eps, 1.0, out)
+    return _by_squares(enc, x, None, eps, 1.0, out)
 
 
 def _by_squares(
     enc: Encoder,
-    name: str,
     x: MlxBuffer,
     weight: MlxBuffer | None,
     eps: float,
@@ -59,20 +58,8 @@ def _by_squares(
     rows, length = rows_of("x", x)
     _check_vector("weight", weight, length)
     out = result(enc, out, x.shape, dtype)
-    pipeline = kernel(enc, "norm", f"rms_norm_{dtype}")
-    enc.dispatch(
-        pipeline,
-        x,
-        _or(weight, x),
-        Out(out),
-        length,
-        eps,
-        share,
-        weight is not None,
-        threadgroups=rows,
-        group=row_threads(pipeline, length, rows),
-        kind=kind,
-    )
+    arguments = (x, _or(weight, x), Out(out), length, eps, share, weight is not None)
+    for_rows(enc, kernel(enc, "norm", f"rms_norm_{dtype}"), rows, length, *arguments, kind=kind)
     return out
 
 
@@ -92,20 +79,8 @@ def layer_norm(
     _check_vector("weight", weight, length)
     _check_vector("bias", bias, length)
     out = result(enc, out, x.shape, dtype)
-    pipeline = kernel(enc, "norm", f"layer_norm_{dtype}")
-    enc.dispatch(
-        pipeline,
-        x,
-        _or(weight, x),
-        _or(bias, x),
-        Out(out),
-        length,
-        eps,
-        weight is not None,
-        bias is not None,
-        threadgroups=rows,
-        group=row_threads(pipeline, length, rows),
-    )
+    arguments = (x, _or(weight, x), _or(bias, x), Out(out), length, eps, weight is not None, bias is not None)
+    for_rows(enc, kernel(enc, "norm", f"layer_norm_{dtype}"), rows, length, *arguments)
     return out
 
 
@@ -122,7 +97,7 @@ def residual_rms_norm(
     out: Output = None,
 ) -> MlxBuffer:
     """The norm of a sum. The sum itself goes to the buffer `sum`, if there is one, which may be `residual` or `x`."""
-    return _around(enc, "residual_rms_norm", x, weight, eps, scale, before=residual, sum=sum, out=out)
+    return _around(enc, x, weight, eps, scale, before=residual, sum=sum, out=out)
 
 
 @op("(residual + rms_norm(x) * weight) * scale")
@@ -137,7 +112,7 @@ def rms_norm_add(
     out: Output = None,
 ) -> MlxBuffer:
     """A residual and a norm, added: the order of Gemma's post-norms."""
-    return _around(enc, "rms_norm_add", x, weight, eps, scale, after=residual, out=out)
+    return _around(enc, x, weight, eps, scale, after=residual, out=out)
 
 
 @op("rms_norm(x) * weight * factor")
@@ -151,12 +126,11 @@ def rms_norm_mul(
     out: Output = None,
 ) -> MlxBuffer:
     """A norm times a buffer of the same shape."""
-    return _around(enc, "rms_norm_mul", x, weight, eps, 1.0, times=factor, out=out)
+    return _around(enc, x, weight, eps, 1.0, times=factor, out=out)
 
 
 def _around(
     enc: Encoder,
-    name: str,
     x: MlxBuffer,
     weight: MlxBuffer | None,
     eps: float,
@@ -176,23 +150,10 @@ def _around(
         if buffer is not None:
             check_shape(each, buffer, x.shape, "the shape of x")
     out = result(enc, out, x.shape, dtype)
-    pipeline = kernel(enc, "norm", f"rms_norm_around_{dtype}")
-    enc.dispatch(
-        pipeline,
-        x,
-        _or(weight, x),
-        _or(before, x),
-        _or(times, x),
-        _or(after, x),
-        Out(out),
-        Out(_or(sum, out)),
-        length,
-        eps,
-        scale,
-        bytes(part is not None for part in (before, weight, times, after, sum)),
-        threadgroups=rows,
-        group=row_threads(pipeline, length, rows),
-    )
+    inputs = (_or(each, x) for each in (weight, before, times, after))
+    given = bytes(part is not None for part in (before, weight, times, after, sum))
+    arguments = (x, *inputs, Out(out), Out(_or(sum, out)), length, eps, scale, given)
+    for_rows(enc, kernel(enc, "norm", f"rms_norm_around_{dtype}"), rows, length, *arguments)
     return out
 
 
@@ -219,24 +180,11 @@ def head_norm_rope(
     table = turns(dims, width, base, scale, factors is not None)
     _check_vector("weight", weight, width)
     out = result(enc, out, x.shape, dtype)
-    enc.dispatch(
-        kernel(enc, "norm", f"head_norm_rope_{dtype}"),
-        x,
-        _or(weight, x),
-        where,
-        checked_factors(factors, len(table) // 8),
-        Out(out),
-        table,
-        heads,
-        width,
-        len(table) // 4,
-        eps,
-        (places.token, places.step),
-        weight is not None,
-        factors is not None,
-        threadgroups=(heads, tokens),
-        group=32,
-    )
+    buffers = (x, _or(weight, x), where, checked_factors(factors, len(table) // 8), Out(out))
+    sizes = (table, heads, width, len(table) // 4, eps, (places.token, places.step))
+    pipeline = kernel(enc, "norm", f"head_norm_rope_{dtype}")
+    given = (weight is not None, factors is not None)
+    enc.dispatch(pipeline, *buffers, *sizes, *given, threadgroups=(heads, tokens), group=SIMD)
     return out
 
 

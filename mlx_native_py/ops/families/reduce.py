@@ -6,7 +6,7 @@ from ...dtypes import DType
 from ...encoder import Encoder, Out
 from ...memory.buffer import MlxBuffer
 from ..op import Output, op
-from ..rows import row_threads
+from ..rows import for_rows
 from ..support import kernel, one_dtype, result, rows_of
 
 __all__ = ["argmax", "argmin", "cumsum", "row_sum"]
@@ -18,8 +18,7 @@ def row_sum(enc: Encoder, x: MlxBuffer, *, out: Output = None) -> MlxBuffer:
     dtype = one_dtype(x=x)
     rows, length = rows_of("x", x)
     out = result(enc, out, x.shape[:-1], dtype)
-    pipeline = kernel(enc, "reduce", f"row_sum_{dtype}")
-    enc.dispatch(pipeline, x, Out(out), length, threadgroups=rows, group=row_threads(pipeline, length, rows))
+    for_rows(enc, kernel(enc, "reduce", f"row_sum_{dtype}"), rows, length, x, Out(out), length)
     return out
 
 
@@ -37,8 +36,7 @@ def cumsum(
     rows, length = rows_of("x", x)
     out = result(enc, out, x.shape, dtype)
     pipeline = kernel(enc, "reduce", f"cumsum_{dtype}")
-    group = row_threads(pipeline, length, rows)
-    enc.dispatch(pipeline, x, Out(out), length, reverse, inclusive, threadgroups=rows, group=group)
+    for_rows(enc, pipeline, rows, length, x, Out(out), length, reverse, inclusive)
     return out
 
 
@@ -60,6 +58,5 @@ def _arg_extreme(enc: Encoder, name: str, x: MlxBuffer, out: Output, value: Outp
     out = result(enc, out, x.shape[:-1], DType.U32)
     value = result(enc, value, x.shape[:-1], dtype)
     pipeline = kernel(enc, "reduce", f"arg_extreme_{dtype}")
-    group = row_threads(pipeline, length, rows)
-    enc.dispatch(pipeline, x, Out(out), Out(value), length, name == "argmin", threadgroups=rows, group=group)
+    for_rows(enc, pipeline, rows, length, x, Out(out), Out(value), length, name == "argmin")
     return out, value

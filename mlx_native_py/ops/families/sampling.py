@@ -10,7 +10,7 @@ from ...encoder import Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Count, Indices, Output, op
-from ..rows import row_threads
+from ..rows import for_rows
 from ..support import check_dtype, kernel, one_dtype, result, rows_of, shown
 
 __all__ = ["softmax_sample"]
@@ -55,23 +55,11 @@ def softmax_sample(
         logits = _prepared(enc, logits, history, history_length, repetition_penalty)
     elif repetition_penalty != 1:
         raise InvalidArgument(f"repetition_penalty is {repetition_penalty}, expected a history with it")
-    steps, step_stride = _per_row("step", step, rows)
-    pipeline = kernel(enc, "sampling", "sample")
-    weights = enc.empty((rows, length), DType.U32)
-    how = struct.pack(
-        "<Qf5I",
-        seed % (1 << 64),
-        temperature,
-        top_k,
-        0 if top_p >= 1 else max(1, round(top_p * _TOP_P)),
-        round(min_p * _MIN_P),
-        length,
-        step_stride,
-    )
-    group = row_threads(pipeline, length, rows)
-    enc.dispatch(
-        pipeline, logits, steps, Out(weights), Out(out), Out(log_probability), how, threadgroups=rows, group=group
-    )
+    steps, stride = _per_row("step", step, rows)
+    most = 0 if top_p >= 1 else max(1, round(top_p * _TOP_P))
+    options = struct.pack("<Qf5I", seed % 2**64, temperature, top_k, most, round(min_p * _MIN_P), length, stride)
+    outputs = (enc.empty((rows, length), DType.U32), out, log_probability)
+    for_rows(enc, kernel(enc, "sampling", "sample"), rows, length, logits, steps, *map(Out, outputs), options)
     return out, log_probability
 
 
@@ -96,17 +84,8 @@ def _prepared(
     if isinstance(history_length, int) and history_length > capacity:
         raise InvalidArgument(f"history_length is {history_length}, expected at most {capacity}")
     lengths, stride = _per_row("history_length", capacity if history_length is None else history_length, rows)
-    enc.dispatch(
-        kernel(enc, "sampling", f"sample_penalise_{logits.dtype}"),
-        logits,
-        history,
-        lengths,
-        prepared,
-        penalty,
-        length,
-        stride,
-        threads=(capacity, rows),
-    )
+    penalise = kernel(enc, "sampling", f"sample_penalise_{logits.dtype}")
+    enc.dispatch(penalise, logits, history, lengths, prepared, penalty, length, stride, threads=(capacity, rows))
     return prepared
 
 

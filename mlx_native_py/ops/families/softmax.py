@@ -7,7 +7,7 @@ from ...encoder import CapturedOpKind, Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import FLOATS, Output, op
-from ..rows import row_threads
+from ..rows import for_rows
 from ..support import check_dtype, kernel, one_dtype, result, rows_of, shown
 
 __all__ = ["logsumexp", "scale_mask_softmax", "softmax"]
@@ -22,8 +22,7 @@ def softmax(enc: Encoder, x: MlxBuffer, *, out: Output = None) -> MlxBuffer:
     rows, length = rows_of("x", x)
     out = result(enc, out, x.shape, dtype)
     pipeline = kernel(enc, "softmax", f"softmax_{dtype}")
-    group = row_threads(pipeline, length, rows)
-    enc.dispatch(pipeline, x, Out(out), length, threadgroups=rows, group=group, kind=CapturedOpKind.Softmax)
+    for_rows(enc, pipeline, rows, length, x, Out(out), length, kind=CapturedOpKind.Softmax)
     return out
 
 
@@ -49,8 +48,7 @@ def scale_mask_softmax(
     out = result(enc, out, x.shape, dtype)
     pipeline = kernel(enc, "softmax", f"scale_mask_softmax_{dtype}")
     kind = _MASKS.index(mask.dtype)
-    group = row_threads(pipeline, length, rows)
-    enc.dispatch(pipeline, x, mask, Out(out), length, scale, mask_rows, kind, threadgroups=rows, group=group)
+    for_rows(enc, pipeline, rows, length, x, mask, Out(out), length, scale, mask_rows, kind)
     return out
 
 
@@ -60,6 +58,5 @@ def logsumexp(enc: Encoder, x: MlxBuffer, *, out: Output = None) -> MlxBuffer:
     dtype = one_dtype(x=x)
     rows, length = rows_of("x", x)
     out = result(enc, out, x.shape[:-1], dtype)
-    pipeline = kernel(enc, "softmax", f"logsumexp_{dtype}")
-    enc.dispatch(pipeline, x, Out(out), length, threadgroups=rows, group=row_threads(pipeline, length, rows))
+    for_rows(enc, kernel(enc, "softmax", f"logsumexp_{dtype}"), rows, length, x, Out(out), length)
     return out

@@ -134,15 +134,28 @@ def tq_sdpa_decode(
             "and [batch, key heads, capacity, bytes]"
         )
     batch, heads = q.shape[:2]
-    kv_heads, capacity = caches[0][0].shape[1:3]
-    if heads % kv_heads:
-        raise InvalidArgument(f"q has {heads} heads, expected a multiple of the {kv_heads} of k")
-    for which, pair in zip("kv", caches, strict=True):
-        _check_cache(which, *pair, (batch, kv_heads, capacity), n, bits)
+    kv_heads, capacity = _check_caches(caches, batch, heads, n, bits)
     check_signs(signs, n)
     options = struct.pack("3I2f", kv_heads, capacity, *_scores(n, window, scale, softcap))
     lengths = _each("length", length, batch)
     out = result(enc, out, q.shape, q.dtype)
+    _attend(enc, q, caches, lengths, options, signs, out, bits)
+    return out
+
+
+def _attend(
+    enc: Encoder,
+    q: MlxBuffer,
+    caches: tuple[Codes, Codes],
+    lengths: MlxBuffer | bytes,
+    options: bytes,
+    signs: MlxBuffer | None,
+    out: MlxBuffer,
+    bits: int,
+) -> None:
+    """Shares of the keys attend apart from each other; then their results are merged and rotated back."""
+    batch, heads, _, n = q.shape
+    capacity = caches[0][0].shape[2]
     rotated = enc.empty((batch * heads, n), DType.F32)
     transform_rows(enc, q.reshape(batch * heads, n), rotated, 1 / math.sqrt(n), signs)
     shares = min(_MOST_SHARES, -(-capacity // _SHARE_KEYS))
@@ -153,7 +166,16 @@ def tq_sdpa_decode(
     merge = kernel(enc, "turboquant", f"tq_sdpa_merge_{q.dtype}")
     args = (sums, weights, signs or bytes(4), Out(out), n, shares, signs is not None)
     enc.dispatch(merge, *args, threadgroups=batch * heads, group=team_for(n), shared=n * 4)
-    return out
+
+
+def _check_caches(caches: tuple[Codes, Codes], batch: int, heads: int, n: int, bits: int) -> tuple[int, int]:
+    """The heads and the capacity of keys and values, once they fit the query and each other."""
+    kv_heads, capacity = caches[0][0].shape[1:3]
+    if heads % kv_heads:
+        raise InvalidArgument(f"q has {heads} heads, expected a multiple of the {kv_heads} of k")
+    for which, pair in zip("kv", caches, strict=True):
+        _check_cache(which, *pair, (batch, kv_heads, capacity), n, bits)
+    return kv_heads, capacity
 
 
 def _quantize(
