@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from .errors import SettingsError
 
-__all__ = ["BackendName", "EngineChoice", "Settings", "current", "override"]
+__all__ = ["BackendName", "EngineChoice", "Settings", "current", "export", "override"]
 
 BackendName = Literal["auto", "metal", "soft"]
 EngineChoice = Literal["auto", "flat", "lanes", "fibers"]
@@ -103,6 +103,7 @@ class Settings:
     soft_threads: int | None = _flag("MLX_SOFT_THREADS", None, _count)
     soft_timeout: float = _flag("MLX_SOFT_TIMEOUT", 10.0, _seconds)
     soft_cache_dir: Path | None = _flag("MLX_SOFT_CACHE_DIR", None, _path)
+    soft_cache_limit: int = _flag("MLX_SOFT_CACHE_LIMIT", 1024, _count)
     cache_home: Path | None = _flag("XDG_CACHE_HOME", None, _path)
     soft_clang: Path | None = _flag("MLX_SOFT_CLANG", None, _path)
     soft_compile_timeout: float = _flag("MLX_SOFT_COMPILE_TIMEOUT", 300.0, _seconds)
@@ -138,6 +139,14 @@ def _texts() -> tuple[str | None, ...]:
         return tuple(map(os.environ.get, _FLAGS))
     found = map(store.get, _ENCODED)
     return tuple(None if text is None else os.fsdecode(text) for text in found)
+
+
+def export(**changes: Any) -> None:
+    """Changes fields for the whole process and those that it starts, by setting their flags in the environment."""
+    for name, value in changes.items():
+        text = str(int(value)) if isinstance(value, bool) else str(value)
+        _checked(name, value)
+        os.environ[_FIELDS[name].metadata["flag"]] = text
 
 
 @contextmanager

@@ -117,6 +117,11 @@ class Kernel:
         self._constants = dict(constants)
 
     @property
+    def source(self) -> str:
+        """The MSL that it is from."""
+        return self._library.source
+
+    @property
     def pipeline(self) -> Pipeline:
         """What `CommandEncoder.dispatch` takes."""
         return self._specialised(None)
