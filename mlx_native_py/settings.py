@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from .errors import SettingsError
 
-__all__ = ["BackendName", "EngineChoice", "Settings", "current", "export", "override"]
+__all__ = ["BackendName", "EngineChoice", "Settings", "current", "export", "misspelt", "override", "strange"]
 
 BackendName = Literal["auto", "metal", "soft"]
 EngineChoice = Literal["auto", "flat", "lanes", "fibers"]
@@ -121,6 +121,7 @@ class Settings:
 _FIELDS = {f.name: f for f in fields(Settings)}
 _FLAGS = {f.metadata["flag"]: f for f in fields(Settings)}
 _ENCODED = tuple(os.fsencode(flag) for flag in _FLAGS)
+_OWN_PREFIXES = ("MLX_SOFT_", "MLX_NATIVE_", "MLX_PROFILE_", "MLX_KERNEL_", "HF2Q_")
 _overrides: ContextVar[dict[str, Any] | None] = ContextVar("mlx_native_py_settings", default=None)
 
 
@@ -129,6 +130,29 @@ def current() -> Settings:
     found = _parse(_texts())
     changes = _overrides.get()
     return replace(found, **changes) if changes else found
+
+
+def strange() -> list[str]:
+    """Variables in the environment that begin as our flags do and are none; MLX itself has some of its own."""
+    return sorted(name for name in os.environ if name.startswith(("MLX_", "HF2Q_")) and name not in _FLAGS)
+
+
+def misspelt() -> dict[str, str]:
+    """Those of them that look like a flag of ours, each with the flag that it is nearest to.
+
+    >>> os.environ["MLX_SOFT_CHEKED"] = "1"
+    >>> misspelt()
+    {'MLX_SOFT_CHEKED': 'MLX_SOFT_CHECKED'}
+    >>> del os.environ["MLX_SOFT_CHEKED"]
+    """
+    found = {}
+    for name in strange():
+        import difflib  # slow to import, and hardly ever needed
+
+        cutoff = 0.4 if name.startswith(_OWN_PREFIXES) else 0.85
+        if close := difflib.get_close_matches(name, _FLAGS, n=1, cutoff=cutoff):
+            found[name] = close[0]
+    return found
 
 
 def _texts() -> tuple[str | None, ...]:
