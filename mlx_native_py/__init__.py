@@ -7,7 +7,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from . import counters, fn, models, ops, settings
+    from . import counters, distributed, fn, models, ops, settings
     from .calls import fast
     from .calls.kernel import kernel
     from .counters import (
@@ -41,8 +41,10 @@ if TYPE_CHECKING:
         BackendError,
         BufferAllocationError,
         CaptureError,
+        CollectiveTimeout,
         CommandBufferError,
         DeviceNotFound,
+        DistributedError,
         EncoderStateError,
         ForkedProcessError,
         InvalidArgument,
@@ -80,6 +82,7 @@ __all__ = [
     "CapturedBarrier",
     "CapturedNode",
     "CapturedOpKind",
+    "CollectiveTimeout",
     "CommandBufferError",
     "CommandEncoder",
     "CompileOptions",
@@ -88,6 +91,7 @@ __all__ = [
     "DeviceNotFound",
     "Dispatch",
     "DispatchKind",
+    "DistributedError",
     "Encoder",
     "EncoderSession",
     "EncoderStateError",
@@ -129,6 +133,7 @@ __all__ = [
     "counters",
     "default_device",
     "dispatch_count",
+    "distributed",
     "fast",
     "fn",
     "kernel",
@@ -143,6 +148,7 @@ __all__ = [
 
 _MODULES = {
     "counters": "counters",
+    "distributed": "distributed",
     "fast": "calls.fast",
     "fn": "fn",
     "kernel_profile": "profiling.kernel_profile",
@@ -164,9 +170,9 @@ _NAMES = {
     ),
     "encoder.session": "EncoderSession",
     "errors": (
-        "BackendError BufferAllocationError CaptureError CommandBufferError DeviceNotFound EncoderStateError "
-        "ForkedProcessError InvalidArgument KernelNotFound MlxError ModelFileError SettingsError "
-        "ShaderCompilationError WaitTimeout"
+        "BackendError BufferAllocationError CaptureError CollectiveTimeout CommandBufferError DeviceNotFound "
+        "DistributedError EncoderStateError ForkedProcessError InvalidArgument KernelNotFound MlxError ModelFileError "
+        "SettingsError ShaderCompilationError WaitTimeout"
     ),
     "graph": "ComputeGraph GraphExecutor GraphSession GroupStatistics Outcome Plan Scalars",
     "hazards.ranges": "Hazard HazardKind",

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from .. import counters, settings
+from ..calls.library import Kernel, declared
 from ..device import MlxDevice
 from ..errors import InvalidArgument, MlxError
 from ..softmetal.checked.errors import CheckedError, observers
@@ -71,10 +72,7 @@ def _check_file(chosen: argparse.Namespace, file: str, device: MlxDevice, launch
         return
     for kernel in kernels:
         try:
-            detail = kernel.pipeline and f"compiles: {kernel.signature()}"
-            if launched:
-                launch_from(chosen, kernel, device).run()
-                detail = f"no fault, {_LOOKED_AT}"
+            detail = _checked(chosen, kernel, device) if launched else _compiled(kernel)
         except InvalidArgument as problem:
             if launched:
                 raise
@@ -83,6 +81,16 @@ def _check_file(chosen: argparse.Namespace, file: str, device: MlxDevice, launch
             yield _found(f"{file}: {kernel.name}", problem)
         else:
             yield Check(f"{file}: {kernel.name}", True, detail)
+
+
+def _compiled(kernel: Kernel) -> str:
+    arguments = ", ".join(map(declared, kernel.pipeline.bindings))
+    return f"compiles: {kernel.name}({arguments})"
+
+
+def _checked(chosen: argparse.Namespace, kernel: Kernel, device: MlxDevice) -> str:
+    launch_from(chosen, kernel, device).run()
+    return f"no fault, {_LOOKED_AT}"
 
 
 def _found(subject: str, problem: BaseException) -> Check:

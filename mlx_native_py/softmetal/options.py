@@ -9,7 +9,7 @@ from pathlib import Path
 
 from . import constants as c
 from .cache import DEFAULT_LIMIT
-from .compiler_process import Limits
+from .compiler_process import CompileLimits
 from .program import EngineChoice
 
 _CPU_NAME = r"[a-z0-9][a-z0-9._+-]*"
@@ -42,7 +42,7 @@ class SoftOptions:
     cache_directory: Path | None = None  # of compiled kernels
     cache_limit: int = DEFAULT_LIMIT  # bytes that it may take
     compiler: Path | None = None  # a clang or zig of the caller
-    compile_limits: Limits = Limits()  # of each compiler process
+    compile_limits: CompileLimits = CompileLimits()  # of each compiler process
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"ordered|reversed|shuffled:\d+", self.schedule):

@@ -17,10 +17,10 @@ from .spm import SentencePieces
 from .stream import TextStream
 from .vocabulary import GgufVocabulary, Kind
 
-__all__ = ["Encoder", "Tokenizer"]
+__all__ = ["TextEncoder", "Tokenizer"]
 
 
-class Encoder(Protocol):
+class TextEncoder(Protocol):
     """What turns text into tokens, without those that come before and behind every text."""
 
     def encode(self, text: str, special: bool) -> list[int]: ...
@@ -43,7 +43,7 @@ class Tokenizer:
     ([1, 7, 7], 'hi hi', [2])
     """
 
-    encoder: Encoder
+    encoder: TextEncoder
     pieces: Pieces
     before: tuple[int, ...] = ()
     """The tokens before every text."""
@@ -169,7 +169,7 @@ class Tokenizer:
         return self.encode(text, add_special_tokens=False) if tokenize else text
 
 
-_Parts = tuple[Encoder, Pieces, bool, bool]
+_Parts = tuple[TextEncoder, Pieces, bool, bool]
 
 
 def _byte_level(vocabulary: GgufVocabulary) -> _Parts:

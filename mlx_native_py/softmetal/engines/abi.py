@@ -26,7 +26,7 @@ ACCESSES = {1: "read", 2: "write"}
 """What a bad address was for, where the processor says it."""
 
 
-class Launch(ctypes.Structure):
+class SoftLaunch(ctypes.Structure):
     """struct soft_launch: one dispatch."""
 
     _fields_ = [
@@ -46,7 +46,7 @@ class Launch(ctypes.Structure):
     ]
 
 
-class Argument(ctypes.Structure):
+class SoftArgument(ctypes.Structure):
     """struct soft_argument: one bindable argument as the compiler saw it."""
 
     _fields_ = [

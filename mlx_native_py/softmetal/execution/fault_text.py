@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..engines.runtime import KernelFault
 from ..options import SoftOptions
-from .passes import Dispatch
+from .passes import EncodedDispatch
 
 _FAR = 1 << 32
 """Bytes from every buffer beyond which an address tells nothing about any of them."""
@@ -14,7 +14,7 @@ _ADVICE = {
 }
 
 
-def fault_text(fault: KernelFault, dispatch: Dispatch, options: SoftOptions) -> str:
+def fault_text(fault: KernelFault, dispatch: EncodedDispatch, options: SoftOptions) -> str:
     """The message of a command buffer whose kernel was stopped."""
     where = f"thread {fault.thread} of threadgroup {fault.group}" if fault.thread else f"threadgroup {fault.group}"
     limit = f" after {options.watchdog_seconds:g} s" if fault.kind == "timeout" else ""
@@ -24,7 +24,7 @@ def fault_text(fault: KernelFault, dispatch: Dispatch, options: SoftOptions) -> 
     return f"kernel {dispatch.label}: {fault.kind}{fault.detail}{limit}, {where}{near}{advice}"
 
 
-def _nearest(fault: KernelFault, dispatch: Dispatch) -> str:
+def _nearest(fault: KernelFault, dispatch: EncodedDispatch) -> str:
     """Read or write, and the argument that the address is nearest to: a guess, since only an address is known."""
     access = f", a {fault.access}" if fault.access else ""
     launch, found = dispatch.launch, []
