@@ -16,7 +16,7 @@ from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import Binding, Pipeline
 
-__all__ = ["LANGUAGE", "Argument", "arguments_for", "parse_argument", "parse_sizes"]
+__all__ = ["Argument", "LANGUAGE", "arguments_for", "parse_argument", "parse_sizes"]
 
 LANGUAGE = """\
 An argument is NAME=VALUE:

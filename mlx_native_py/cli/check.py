@@ -19,13 +19,13 @@ from ..softmetal.checked.errors import CheckedError, observers
 from .launch import add_launch_options, chosen_kernel, launch_from, library_of
 from .table import print_json
 
-__all__ = ["Check", "options", "run"]
+__all__ = ["Verdict", "options", "run"]
 
 _LOOKED_AT = "with every load and store checked"
 
 
 @dataclass(frozen=True)
-class Check:
+class Verdict:
     """What was looked at, whether it is in order, and what was found."""
 
     subject: str
@@ -63,7 +63,7 @@ def run(chosen: argparse.Namespace) -> int:
     return 0 if all(check.good for check in checks) else 1
 
 
-def _check_file(chosen: argparse.Namespace, file: str, device: MlxDevice, launched: bool) -> Iterator[Check]:
+def _check_file(chosen: argparse.Namespace, file: str, device: MlxDevice, launched: bool) -> Iterator[Verdict]:
     try:
         library = library_of(device, file, chosen.constant)
         kernels = [chosen_kernel(library, chosen.kernel, file)] if launched else [library[name] for name in library]
@@ -76,11 +76,11 @@ def _check_file(chosen: argparse.Namespace, file: str, device: MlxDevice, launch
         except InvalidArgument as problem:
             if launched:
                 raise
-            yield Check(f"{file}: {kernel.name}", True, f"not compiled: {problem}")  # needs function constants
+            yield Verdict(f"{file}: {kernel.name}", True, f"not compiled: {problem}")  # needs function constants
         except MlxError as problem:
             yield _found(f"{file}: {kernel.name}", problem)
         else:
-            yield Check(f"{file}: {kernel.name}", True, detail)
+            yield Verdict(f"{file}: {kernel.name}", True, detail)
 
 
 def _compiled(kernel: Kernel) -> str:
@@ -93,11 +93,11 @@ def _checked(chosen: argparse.Namespace, kernel: Kernel, device: MlxDevice) -> s
     return f"no fault, {_LOOKED_AT}"
 
 
-def _found(subject: str, problem: BaseException) -> Check:
+def _found(subject: str, problem: BaseException) -> Verdict:
     """What checked mode found, with its own name, or what else went wrong."""
     cause = problem.__cause__ or problem
     others = [f"and {type(other).__name__}: {other}" for other in getattr(cause, "others", ())]
-    return Check(subject, False, "\n".join([str(cause), *others]), type(cause).__name__)
+    return Verdict(subject, False, "\n".join([str(cause), *others]), type(cause).__name__)
 
 
 def _check_program(chosen: argparse.Namespace) -> int:
@@ -118,8 +118,8 @@ def _check_program(chosen: argparse.Namespace) -> int:
     count = counters.dispatch_count() - before
     checks = [_found(path, each) for each in found]
     if not checks and status:
-        checks = [Check(path, False, f"the program ended with status {status} after {count} dispatches")]
-    _print(chosen.json, checks or [Check(path, True, f"no fault in {count} dispatches, {_LOOKED_AT}")])
+        checks = [Verdict(path, False, f"the program ended with status {status} after {count} dispatches")]
+    _print(chosen.json, checks or [Verdict(path, True, f"no fault in {count} dispatches, {_LOOKED_AT}")])
     return status or int(bool(found))
 
 
@@ -153,7 +153,7 @@ def _print_traceback(problem: Exception, path: str) -> None:
     traceback.print_exception(problem.with_traceback(trace or problem.__traceback__))
 
 
-def _print(json: bool, checks: list[Check]) -> None:
+def _print(json: bool, checks: list[Verdict]) -> None:
     if json:
         print_json({"good": all(check.good for check in checks), "checks": [asdict(check) for check in checks]})
         return

@@ -15,7 +15,7 @@ from ..memory.buffer import as_array
 from ..pipelines.pipeline import Binding, Pipeline
 from .arguments import LANGUAGE, arguments_for, parse_argument, parse_sizes
 
-__all__ = ["Launch", "add_launch_options", "chosen_kernel", "launch_from", "library_of"]
+__all__ = ["KernelLaunch", "add_launch_options", "chosen_kernel", "launch_from", "library_of"]
 
 
 def add_launch_options(command: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def add_launch_options(command: argparse.ArgumentParser) -> None:
 
 
 @dataclass
-class Launch:
+class KernelLaunch:
     """A kernel with everything that it takes to run it."""
 
     kernel: Kernel
@@ -68,7 +68,7 @@ def chosen_kernel(library: Library, name: str | None, file: str) -> Kernel:
     return library[next(iter(library))]
 
 
-def launch_from(chosen: argparse.Namespace, kernel: Kernel, device: MlxDevice) -> Launch:
+def launch_from(chosen: argparse.Namespace, kernel: Kernel, device: MlxDevice) -> KernelLaunch:
     """The launch that was asked for; nothing has run yet."""
     pipeline = kernel.pipeline
     values = arguments_for(pipeline, [parse_argument(text) for text in chosen.arg], device.empty, kernel.source)
@@ -77,7 +77,7 @@ def launch_from(chosen: argparse.Namespace, kernel: Kernel, device: MlxDevice) -
         for name in ("threads", "threadgroups", "group")
         if (text := getattr(chosen, name)) is not None
     }
-    return Launch(kernel, pipeline, values, {**sizes, "shared": tuple(chosen.shared)})
+    return KernelLaunch(kernel, pipeline, values, {**sizes, "shared": tuple(chosen.shared)})
 
 
 _NO_BINDING = Binding(0, "", "buffer", "read")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..device import MlxDevice
 from ..errors import InvalidArgument
-from .launch import Launch, add_launch_options, chosen_kernel, launch_from, library_of
+from .launch import KernelLaunch, add_launch_options, chosen_kernel, launch_from, library_of
 from .table import print_json
 
 __all__ = ["options", "run"]
@@ -43,7 +43,7 @@ def run(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _places(save: list[str], launch: Launch) -> dict[str, Path]:
+def _places(save: list[str], launch: KernelLaunch) -> dict[str, Path]:
     """Where results go, looked at before anything runs."""
     found = {}
     written = [binding.name for binding in launch.pipeline.buffers if binding is not None and binding.writes]
@@ -63,7 +63,7 @@ def _print(results: dict[str, Any], saved: dict[str, str]) -> None:
         print(np.array2string(array, threshold=64, edgeitems=4, max_line_width=100))
 
 
-def _print_json(launch: Launch, results: dict[str, Any], device: MlxDevice, seconds: float) -> None:
+def _print_json(launch: KernelLaunch, results: dict[str, Any], device: MlxDevice, seconds: float) -> None:
     told = {
         name: {"dtype": str(array.dtype), "shape": list(array.shape), "values": _plain(array)}
         for name, array in results.items()
