@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from .. import settings
 from ..errors import EncoderStateError, InvalidArgument
+from ..memory import transfers
 from .compute_pass import ComputePass
 from .context import DeviceContext
 from .encoding import DispatchEncoder
@@ -53,7 +54,8 @@ class CommandEncoder(DispatchEncoder):
         except BaseException:
             self._queue.abandon(ticket)
             raise
-        ticket.log = self.mem_ranges.log
+        ticket.log, ticket.barriers = self.mem_ranges.log, self.mem_ranges.barriers
+        self._tickets = [*(each for each in self._tickets if each.barriers), ticket]
         self.ticket = ticket
         self._recording = True
         self._tally.cmd_bufs += 1
@@ -132,6 +134,8 @@ class CommandEncoder(DispatchEncoder):
 
     def _submit(self) -> None:
         self.device.require_open()
+        if transfers.under_way:
+            transfers.wait_for(self.ticket.keep)
         self._pass.end()
         self._close()
         self._queue.submit(self.ticket)
@@ -154,7 +158,7 @@ class CommandEncoder(DispatchEncoder):
 
     def __repr__(self) -> str:
         state = "recording" if self._recording else "committed" if self.ticket.is_submitted else "discarded"
-        return f"<CommandEncoder, {state}, {self.ticket.dispatch_count()} dispatches, {len(self._barriers)} barriers>"
+        return f"<CommandEncoder, {state}, {self.ticket.dispatch_count()} dispatches, {len(self.barriers)} barriers>"
 
 
 def _give_up(queue: Submissions, ticket: Ticket, opened: ComputePass) -> None:

@@ -35,6 +35,7 @@ class Ticket:
         "_error",
         "_queue",
         "_state",
+        "barriers",
         "fence",
         "keep",
         "kinds",
@@ -60,6 +61,8 @@ class Ticket:
         self.label = ""
         self.log: list[Any] = []
         """The encoder's log: an entry for each dispatch or plan, which begins with its pipeline, or a list of them."""
+        self.barriers: list[tuple[int, int | None]] = []
+        """The encoder's barriers, as its tracker keeps them."""
         self.kinds: dict[int, CapturedOpKind] = {}
         """What some of them compute, by index in the log."""
         self.keep: set[Any] = set()
@@ -80,6 +83,10 @@ class Ticket:
         if self._state == Ticket.SUBMITTED:
             self._queue.poll(self)
         return self._state >= Ticket.DONE
+
+    def in_flight(self) -> tuple[Ticket, ...]:
+        """Itself, while it is not done."""
+        return () if self.done() else (self,)
 
     def wait(self, timeout: float | None = None) -> None:
         """Returns when the GPU is done; `timeout` is in seconds, and running out of it raises `WaitTimeout`.

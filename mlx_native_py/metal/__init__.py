@@ -58,11 +58,7 @@ class Backend:
 
 
 def open_metal(backend: BackendName | None = None) -> Backend:
-    """Opens Metal: `backend` or else `MLX_NATIVE_DEVICE` says which (auto, metal or soft).
-
-    >>> open_metal("soft").capabilities(open_metal("soft").default_device()).max_threadgroup_memory
-    32768
-    """
+    """Opens Metal: `backend` or else `MLX_NATIVE_DEVICE` says which (auto, metal or soft)."""
     for name, flag in settings.misspelt().items():
         warnings.warn(f"{name} is set, and there is no such setting; did you mean {flag}?", stacklevel=2)
     choice = settings.current().device if backend is None else backend

@@ -28,20 +28,7 @@ class TextEncoder(Protocol):
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """The tokenizer of a model; names are those that users of mlx-lm know.
-
-    >>> metadata = {
-    ...     "tokenizer.ggml.model": "llama",
-    ...     "tokenizer.ggml.tokens": ["<unk>", "<s>", "</s>", "▁", "h", "i", "hi", "▁hi"],
-    ...     "tokenizer.ggml.token_type": [2, 3, 3, 1, 1, 1, 1, 1],
-    ...     "tokenizer.ggml.scores": [0.0, 0.0, 0.0, -4.0, -5.0, -6.0, -1.0, -2.0],
-    ...     "tokenizer.ggml.bos_token_id": 1,
-    ...     "tokenizer.ggml.eos_token_id": 2,
-    ... }
-    >>> tokenizer = Tokenizer.from_gguf(metadata)
-    >>> tokenizer.encode("hi hi"), tokenizer.decode([1, 7, 7]), tokenizer.ids_of("</s>")
-    ([1, 7, 7], 'hi hi', [2])
-    """
+    """The tokenizer of a model; names are those that users of mlx-lm know."""
 
     encoder: TextEncoder
     pieces: Pieces
