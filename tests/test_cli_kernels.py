@@ -70,7 +70,7 @@ def test_run_makes_arrays(metal: str, capsys: Captured, x: str, expected: list[f
 
 def test_run_reads_and_saves_files(metal: str, capsys: Captured, tmp_path: Path) -> None:
     x, saved = tmp_path / "x.npy", tmp_path / "y.npy"
-    np.save(x, np.float32([5, 6]))
+    np.save(x, np.array([5, 6], np.float32))
     given = ["--arg", "y=out:1", "--arg", f"x={x}", "--threads", "1", "--save", f"y={saved}"]
     assert cli.main(["run", metal, "--kernel", "shifted", *given]) == 0
     assert np.load(saved).tolist() == [6]
@@ -109,7 +109,7 @@ def test_a_file_that_is_no_array_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     path.write_bytes(b"no array at all")
     with pytest.raises(MlxError, match="is no array that numpy can load"):
-        parse_argument(f"x={path}").value(Binding(0, "x", "buffer", "read"), lambda *_: None)  # type: ignore[arg-type,return-value]
+        parse_argument(f"x={path}").value(Binding(0, "x", "buffer", "read"), lambda *_: None)  # type: ignore[arg-type]
 
 
 def test_check_compiles_every_kernel(metal: str, capsys: Captured) -> None:
