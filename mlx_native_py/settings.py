@@ -24,6 +24,7 @@ __all__ = [
     "EngineChoice",
     "Settings",
     "current",
+    "environment",
     "export",
     "launched_ranks",
     "misspelt",
@@ -165,6 +166,11 @@ def misspelt() -> dict[str, str]:
         if close := difflib.get_close_matches(name, _FLAGS, n=1, cutoff=cutoff):
             found[name] = close[0]
     return found
+
+
+def environment() -> Settings:
+    """What the environment alone says, whatever is overridden here."""
+    return _parse(_texts())
 
 
 _RANK_COUNTS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS")
