@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import browser
 import pytest
 
 from mlx_native_py import merge_traces, profile
@@ -132,3 +134,15 @@ def test_the_validator_bites(change: dict[str, Any], complaint: str) -> None:
     inner.update(change)
     found = list(faults(made))
     assert any(complaint in fault for fault in found), found
+
+
+@pytest.mark.speedscope
+def test_speedscope_reads_it(profiled: Profile, tmp_path: Path) -> None:
+    text = base64.b64encode(json.dumps(profiled.trace().as_dict()).encode()).decode()
+    script = tmp_path / "load.js"
+    script.write_text(f"speedscope.loadFileFromBase64('trace.json', '{text}')")
+    with browser.opened(f"file://{browser.speedscope_page()}#localProfilePath={script}") as (page, faults):
+        page.get_by_text("CPU thread 1").first.wait_for()
+        assert page.title() == "trace.json - speedscope"
+        assert "(1/4)" in page.inner_text("body"), "encode, command buffers, regions, dispatches"
+        assert not faults
