@@ -1,0 +1,1 @@
+"""Models over several processes: layers, heads and vocabulary divided among ranks."""
