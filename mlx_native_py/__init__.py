@@ -7,7 +7,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from . import counters, fn, models, ops, settings
+    from . import counters, distributed, fn, models, ops, settings
     from .calls import fast
     from .calls.kernel import kernel
     from .counters import (
@@ -41,8 +41,10 @@ if TYPE_CHECKING:
         BackendError,
         BufferAllocationError,
         CaptureError,
+        CollectiveTimeout,
         CommandBufferError,
         DeviceNotFound,
+        DistributedError,
         EncoderStateError,
         ForkedProcessError,
         InvalidArgument,
@@ -80,6 +82,7 @@ __all__ = [
     "CapturedBarrier",
     "CapturedNode",
     "CapturedOpKind",
+    "CollectiveTimeout",
     "CommandBufferError",
     "CommandEncoder",
     "CompileOptions",
@@ -88,6 +91,7 @@ __all__ = [
     "DeviceNotFound",
     "Dispatch",
     "DispatchKind",
+    "DistributedError",
     "Encoder",
     "EncoderSession",
     "EncoderStateError",
@@ -129,6 +133,7 @@ __all__ = [
     "counters",
     "default_device",
     "dispatch_count",
+    "distributed",
     "fast",
     "fn",
     "kernel",

@@ -33,6 +33,7 @@ LAYERS = (
     "device",
     "shared_device",
     "calls",
+    "distributed",
     "weights",
     "ops",
     "fn",

@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import os
 import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -60,6 +61,7 @@ class DeviceContext:
             self.capabilities = backend.capabilities(self.mtl)
             wanted = not settings.current().no_residency
             self.residency = open_residency(backend, self.mtl, self.queue, self.capabilities, wanted=wanted)
+        self.residency.device = weakref.ref(self)
         self._pid = os.getpid()
         self._closed = False
         self._lock = threading.RLock()

@@ -27,6 +27,8 @@ class Completion(Protocol):
 
     def done(self) -> bool: ...
 
+    def wait(self) -> None: ...
+
 
 class _All:
     """Done when each of several is."""
@@ -38,6 +40,10 @@ class _All:
 
     def done(self) -> bool:
         return all(part.done() for part in self.parts)
+
+    def wait(self) -> None:
+        for part in self.parts:
+            part.wait()
 
 
 class _Export:
@@ -139,6 +145,12 @@ class Allocation:
             if done and self.pending is earlier:
                 self.pending = None
             return self.pending is not None
+
+    def wait(self) -> None:
+        """Returns when no command buffer that was submitted uses the memory; raises where one is still encoded."""
+        pending = self.pending
+        if pending is not None and not pending.done():
+            pending.wait()
 
     def is_exported(self) -> bool:
         """Whether an array over the memory is alive."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..metal import Backend, Capabilities
@@ -43,6 +44,8 @@ class Residency:
         self.mtl = mtl
         self.reason = reason
         """Why there is no set, where there is none."""
+        self.device: Callable[[], Any] = lambda: None
+        """Gives the device whose memory this is, while it lives."""
         self.commits = 0
         """How often the set was committed."""
         self._queue = queue
