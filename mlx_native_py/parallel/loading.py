@@ -6,11 +6,11 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from ..default_device import default_device
 from ..device import MlxDevice
 from ..distributed import Group, init
 from ..dtypes import DType
 from ..models.loading import OpenedModel, activation_dtype, open_model
+from ..shared_device import default_device
 from ..weights import TensorFile
 from .checkpoint import ShardCheckpoint
 from .host_steps import HostSteps
