@@ -148,6 +148,7 @@ __all__ = [
 
 _MODULES = {
     "counters": "counters",
+    "distributed": "distributed",
     "fast": "calls.fast",
     "fn": "fn",
     "kernel_profile": "profiling.kernel_profile",
@@ -169,9 +170,9 @@ _NAMES = {
     ),
     "encoder.session": "EncoderSession",
     "errors": (
-        "BackendError BufferAllocationError CaptureError CommandBufferError DeviceNotFound EncoderStateError "
-        "ForkedProcessError InvalidArgument KernelNotFound MlxError ModelFileError SettingsError "
-        "ShaderCompilationError WaitTimeout"
+        "BackendError BufferAllocationError CaptureError CollectiveTimeout CommandBufferError DeviceNotFound "
+        "DistributedError EncoderStateError ForkedProcessError InvalidArgument KernelNotFound MlxError ModelFileError "
+        "SettingsError ShaderCompilationError WaitTimeout"
     ),
     "graph": "ComputeGraph GraphExecutor GraphSession GroupStatistics Outcome Plan Scalars",
     "hazards.ranges": "Hazard HazardKind",
