@@ -115,7 +115,7 @@ class StageDecoder(Decoder):
         self.cache.lengths = [length + 1 for length in lengths]
         group = self.model.group
         if self.model.is_last:
-            made = np.stack([self.inputs.tokens.numpy(), self.log_probabilities.numpy()]).astype(np.float64)
+            made = np.stack([self.inputs.tokens.numpy(), self.log_probabilities.numpy().view(np.uint32)])
             for rank in range(group.rank):
                 send(made, rank, group=group)
 
@@ -123,9 +123,9 @@ class StageDecoder(Decoder):
         """The tokens of the step that was begun, which the last rank chose."""
         group = self.model.group
         if not self.model.is_last:
-            made = recv((2, self.cache.batch), np.float64, group.size - 1, group=group)
-            self.inputs.tokens.copy_from(made[0].astype(np.uint32))
-            self.log_probabilities.copy_from(made[1].astype(DType.F32.numpy))
+            made = recv((2, self.cache.batch), DType.U32, group.size - 1, group=group)
+            self.inputs.tokens.copy_from(made[0])
+            self.log_probabilities.copy_from(made[1].view(np.float32))
         tokens: list[int] = self.inputs.tokens.numpy().tolist()
         self.history.add(tokens)
         return tokens, self.log_probabilities.numpy().tolist()
