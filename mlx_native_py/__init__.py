@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         ShaderCompilationError,
         WaitTimeout,
     )
-    from .graph import ComputeGraph, GraphExecutor, GraphSession, GroupStatistics, Outcome, Plan, Scalars
+    from .graph import ComputeGraph, GraphExecutor, GraphSession, Outcome, Plan, Scalars
     from .hazards.ranges import Hazard, HazardKind
     from .hazards.tracker import BufferRange, MemRangeRole, MemRanges
     from .memory.buffer import MlxBuffer
@@ -98,7 +98,6 @@ __all__ = [
     "ForkedProcessError",
     "GraphExecutor",
     "GraphSession",
-    "GroupStatistics",
     "Hazard",
     "HazardKind",
     "InvalidArgument",
@@ -174,7 +173,7 @@ _NAMES = {
         "DistributedError EncoderStateError ForkedProcessError InvalidArgument KernelNotFound MlxError ModelFileError "
         "SettingsError ShaderCompilationError WaitTimeout"
     ),
-    "graph": "ComputeGraph GraphExecutor GraphSession GroupStatistics Outcome Plan Scalars",
+    "graph": "ComputeGraph GraphExecutor GraphSession Outcome Plan Scalars",
     "hazards.ranges": "Hazard HazardKind",
     "hazards.tracker": "BufferRange MemRangeRole MemRanges",
     "memory.buffer": "MlxBuffer",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+from dataclasses import asdict
 
 from ..errors import InvalidArgument
 from ..models import model_path
@@ -35,6 +37,7 @@ def options(command: argparse.ArgumentParser) -> None:
         metavar="US",
         help="of a sum over the ranks, with the command buffer before it, in microseconds (default: %(default)s)",
     )
+    command.add_argument("--json", action="store_true", help="print the estimates as JSON, in bytes and seconds")
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -42,13 +45,17 @@ def run(chosen: argparse.Namespace) -> int:
     opened = open_model(model_path(chosen.model))
     machine = Machine(chosen.bandwidth * 1e9, chosen.link * 1e9, chosen.latency * 1e-6)
     one = estimate(opened, 1, "tensor", machine)
-    rows, refusals = [_row(one, one.token)], []
+    found, refusals = [one], []
     for ranks in sorted({*chosen.ranks} - {1}):
         for way in ("tensor", "pipeline"):
             try:
-                rows.append(_row(estimate(opened, ranks, way, machine), one.token))
+                found.append(estimate(opened, ranks, way, machine))
             except InvalidArgument as refusal:
                 refusals.append(f"{ranks} ranks, {way}: {refusal}")
+    if chosen.json:
+        print(json.dumps({"estimates": [asdict(each) for each in found], "refused": refusals}))
+        return 0
+    rows = [_row(each, one.token) for each in found]
     print_table(("ranks", "way", "weights of a rank", "token ms", "of it exchange", "tokens/s", "in flight"), rows)
     for each in refusals:
         print(each)

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from .. import settings
 from ..errors import EncoderStateError, InvalidArgument
+from ..memory import transfers
 from .compute_pass import ComputePass
 from .context import DeviceContext
 from .encoding import DispatchEncoder
@@ -132,6 +133,8 @@ class CommandEncoder(DispatchEncoder):
 
     def _submit(self) -> None:
         self.device.require_open()
+        if transfers.under_way:
+            transfers.wait_for(self.ticket.keep)
         self._pass.end()
         self._close()
         self._queue.submit(self.ticket)

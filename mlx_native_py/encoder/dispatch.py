@@ -24,11 +24,7 @@ __all__ = [
 
 
 class CapturedOpKind(Enum):
-    """What a dispatch computes, as far as reordering and fusing care.
-
-    >>> CapturedOpKind.Sdpa.is_reorderable(), CapturedOpKind.Other.is_reorderable()
-    (False, True)
-    """
+    """What a dispatch computes, as far as reordering and fusing care."""
 
     RmsNorm = "RmsNorm"
     ElemMul = "ElemMul"

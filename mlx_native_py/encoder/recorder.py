@@ -41,13 +41,7 @@ class Encoder(Protocol):
 
 
 class Recorder:
-    """Keeps dispatches and barriers as `nodes`; `device.capture()` gives one as the graph's encoder.
-
-    >>> recorder = Recorder(device)
-    >>> recorder.dispatch(axpy, x, y, 2.0, threads=4)
-    >>> [node.pipeline.name for node in recorder.nodes]
-    ['axpy']
-    """
+    """Keeps dispatches and barriers as `nodes`; `device.capture()` gives one as the graph's encoder."""
 
     def __init__(self, device: DeviceContext, tally: counters.Tally | None = None) -> None:
         self.device = device

@@ -81,6 +81,10 @@ class Ticket:
             self._queue.poll(self)
         return self._state >= Ticket.DONE
 
+    def in_flight(self) -> tuple[Ticket, ...]:
+        """Itself, while it is not done."""
+        return () if self.done() else (self,)
+
     def wait(self, timeout: float | None = None) -> None:
         """Returns when the GPU is done; `timeout` is in seconds, and running out of it raises `WaitTimeout`.
 

@@ -117,5 +117,5 @@ def _sampling(options: dict[str, Any]) -> Sampling:
 
 def _capacity(length: int, model: Any) -> int:
     """Room for all of it at once, where it is not more than the model was made for."""
-    wanted = min(length, model.config.max_positions)
-    return -(-wanted // _ROUND) * _ROUND
+    longest: int = model.config.max_positions
+    return -(-min(length, longest) // _ROUND) * _ROUND

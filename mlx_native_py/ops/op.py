@@ -29,11 +29,7 @@ _TABLE: dict[str, Op] = {}
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """An op as the table of ops shows it.
-
-    >>> print(ops.table()["add"].family, ops.table()["add"].formula)
-    elementwise a + b
-    """
+    """An op as the table of ops shows it."""
 
     name: str
     family: str
@@ -80,11 +76,7 @@ def table() -> Mapping[str, Op]:
 
 
 def no_such_name(kind: str, name: str, known: Iterable[str]) -> AttributeError:
-    """What a misspelt name is answered with: the names that come close.
-
-    >>> no_such_name("op", "rmsnorm", ["rms_norm", "l2_norm", "add"])
-    AttributeError("there is no op 'rmsnorm'; did you mean rms_norm?")
-    """
+    """What a misspelt name is answered with: the names that come close."""
     close = difflib.get_close_matches(name, known, n=3)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     return AttributeError(f"there is no {kind} {name!r}{hint}")

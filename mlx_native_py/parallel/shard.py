@@ -117,11 +117,11 @@ def shard_file(opened: OpenedModel, shard: Shard) -> TensorFile:
                     cut[tensor.name] = _cut(tensor, part, split, shard, opened.config)
     found: dict[str, Tensor] = {}
     for name, tensor in opened.file.items():
-        part = cut[name] if name in cut else part_of(tensor)
+        own = cut[name] if name in cut else part_of(tensor)
         match = _LAYER.match(name)
-        if part is None or (match and int(match[2]) not in shard.layers):
+        if own is None or (match and int(match[2]) not in shard.layers):
             continue
-        found[f"{match[1]}{int(match[2]) - shard.layers.start}{match[3]}" if match else name] = part
+        found[f"{match[1]}{int(match[2]) - shard.layers.start}{match[3]}" if match else name] = own
     return TensorFile(opened.file.path, found, opened.file.metadata)
 
 

@@ -30,7 +30,7 @@ class TensorPart(Tensor):
 
     def bytes(self) -> memoryview:
         """Its bytes: those in the file, or a copy where it has some columns only."""
-        return memoryview(np.ascontiguousarray(self.numpy()).view(np.uint8).reshape(-1))
+        return np.ascontiguousarray(self.numpy()).view(np.uint8).reshape(-1).data
 
     def numpy(self) -> Array:
         """An array over the file where rows follow each other, else a copy of them; of packed formats, bytes."""

@@ -33,8 +33,9 @@ def half_by_hand(graph: ComputeGraph, *, plan_first: bool) -> None:
         for part, planned in zip(halves, (plan_first, not plan_first), strict=True):
             if planned:
                 part.plan().encode(enc)
-            else:
-                part.encode_sequential(enc)
+                continue
+            for node in part.nodes:
+                enc.replay_dispatch(node) if isinstance(node, Dispatch) else enc.memory_barrier()
 
 
 WAYS: dict[str, Callable[[ComputeGraph], None]] = {

@@ -66,7 +66,7 @@ def test_gguf(device: MlxDevice, tmp_path: Path, name: str) -> None:
     assert np.abs(all_logits(load(tmp_path / "m.gguf", device), PROMPT) - reference.logits(PROMPT)).max() < 3e-4
 
 
-class ParallelBlock(llama.Block):
+class ParallelBlock(llama.LlamaBlock):
     """Attention and feed-forward side by side, as in GPT-J."""
 
     def __call__(self, enc: Any, x: Any, inputs: Any, cache: Any) -> Any:
@@ -75,7 +75,7 @@ class ParallelBlock(llama.Block):
         return ops.add(enc, x, both)
 
 
-class ParallelModel(llama.Model):
+class ParallelModel(llama.Llama):
     block = ParallelBlock
 
 

@@ -56,8 +56,8 @@ def lanes(body: str) -> ctypes.CDLL:
         return ctypes.CDLL(str(image))
 
 
-def launch(body: str, out: np.ndarray, threads: int, group: int) -> abi.Launch:
-    made = abi.Launch()
+def launch(body: str, out: np.ndarray, threads: int, group: int) -> abi.SoftLaunch:
+    made = abi.SoftLaunch()
     made.buffers[:] = [ZEROS.ctypes.data] * abi.SLOTS
     made.buffers[0], made.lengths[0] = out.ctypes.data, out.nbytes
     made.tg_bytes = 128

@@ -57,7 +57,7 @@ def test_freed_addresses_are_not_used_again_soon(device: Any) -> None:
 
 
 def test_an_arena_recycles_when_it_is_full() -> None:
-    arena = memory.Arena(most=16 * PAGE, step=16 * PAGE, gap=PAGE)
+    arena = memory.MemoryArena(most=16 * PAGE, step=16 * PAGE, gap=PAGE)
     first = [arena.allocate(PAGE) for _ in range(8)]
     assert None not in first
     assert arena.allocate(PAGE) is None

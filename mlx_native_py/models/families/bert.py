@@ -16,7 +16,7 @@ from ...ops import add, gelu, l2_norm, layer_norm, matmul, sdpa
 from ..checkpoint import Checkpoint, Layer
 from ..split import Split
 
-__all__ = ["Attention", "Block", "LayerNorm", "Model"]
+__all__ = ["Bert", "BertAttention", "BertBlock", "LayerNorm", "Model"]
 
 _POOLINGS = {1: "mean", 2: "cls"}
 """How GGUF counts them."""
@@ -33,7 +33,7 @@ class LayerNorm:
         return layer_norm(enc, x, self.weight, self.bias, eps=self.eps)
 
 
-class Attention:
+class BertAttention:
     """Attention in both directions, over the tokens that a sentence has."""
 
     def __init__(self, w: Layer) -> None:
@@ -53,12 +53,12 @@ class Attention:
         return self.dense(enc, out.reshape(B, L, self.n_heads * self.head_dim))
 
 
-class Block:
+class BertBlock:
     """One layer: norms come after the sums."""
 
     def __init__(self, w: Layer) -> None:
         hidden, wide = w.config.hidden_size, w.config.intermediate_size
-        self.attention = Attention(w)
+        self.attention = BertAttention(w)
         self.attention_norm = LayerNorm(w, "attention.output.LayerNorm")
         self.intermediate = w.linear("intermediate.dense", wide, hidden)
         self.output = w.linear("output.dense", hidden, wide)
@@ -70,7 +70,7 @@ class Block:
         return self.output_norm(enc, add(enc, x, h))
 
 
-class Model:
+class Bert:
     """An encoder of text: `embed_ids` gives a vector for each sequence of tokens."""
 
     activations: ClassVar[tuple[str, ...]] = ("gelu",)
@@ -112,7 +112,7 @@ class Model:
         self.position_embeddings = checkpoint.linear("embeddings.position_embeddings", config.max_positions, hidden)
         self.token_type_embeddings = checkpoint.linear("embeddings.token_type_embeddings", types, hidden)
         self.norm = LayerNorm(checkpoint, "embeddings.LayerNorm")
-        self.layers = [Block(Layer(checkpoint, f"encoder.layer.{index}.")) for index in range(config.n_layers)]
+        self.layers = [BertBlock(Layer(checkpoint, f"encoder.layer.{index}.")) for index in range(config.n_layers)]
         self.pooling = config.pooling or _pooling(self.path)
 
     @classmethod
@@ -182,3 +182,7 @@ def _pooling(folder: Path) -> str:
     if not path.is_file():
         return "mean"
     return "cls" if read_table(path).get("pooling_mode_cls_token") is True else "mean"
+
+
+Model = Bert
+"""What `load` makes of a file of this architecture."""

@@ -16,10 +16,10 @@ from ..decoder import Decoder, Sampling
 from ..rope import RotaryEmbedding
 from ..split import Split
 
-__all__ = ["Attention", "Block", "MLP", "Model"]
+__all__ = ["Llama", "LlamaAttention", "LlamaBlock", "LlamaMLP", "Model"]
 
 
-class Attention:
+class LlamaAttention:
     """Grouped-query attention with rotary positions."""
 
     def __init__(self, w: Layer, rope: RotaryEmbedding) -> None:
@@ -49,7 +49,7 @@ class Attention:
         return self.rope(enc, q, positions), self.rope(enc, k, positions)
 
 
-class MLP:
+class LlamaMLP:
     """The gated feed-forward network."""
 
     def __init__(self, w: Layer) -> None:
@@ -65,11 +65,11 @@ class MLP:
         return silu_mul(enc, gate, up)
 
 
-class Block:
+class LlamaBlock:
     """One layer."""
 
-    attention: ClassVar[type[Attention]] = Attention
-    mlp: ClassVar[type[MLP]] = MLP
+    attention: ClassVar[type[LlamaAttention]] = LlamaAttention
+    mlp: ClassVar[type[LlamaMLP]] = LlamaMLP
 
     def __init__(self, w: Layer, rope: RotaryEmbedding) -> None:
         hidden, self.eps = w.config.hidden_size, w.config.norm_eps
@@ -85,10 +85,10 @@ class Block:
         return add(enc, x, self.feed_forward(enc, h))
 
 
-class Model:
+class Llama:
     """A decoder of text: tokens to hidden states, hidden states to logits."""
 
-    block: ClassVar[type[Block]] = Block
+    block: ClassVar[type[LlamaBlock]] = LlamaBlock
     activations: ClassVar[tuple[str, ...]] = ("silu", "swish")
     """What config.json may call the one that is used; empty where it is not asked."""
     defaults: ClassVar[Mapping[str, Any]] = {}
@@ -176,3 +176,7 @@ class Model:
 
     def __repr__(self) -> str:
         return f"<{self.config.model_type} of {self.config.n_layers} layers, {self.path.name}>"
+
+
+Model = Llama
+"""What `load` makes of a file of this architecture."""
