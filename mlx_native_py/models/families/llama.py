@@ -10,6 +10,7 @@ from ...dtypes import DType
 from ...encoder import Encoder
 from ...memory.buffer import MlxBuffer
 from ...ops import add, rms_norm, silu_mul, softcap
+from ...profiling.regions import region
 from ..cache import KVCache, LayerCache, StepInputs
 from ..checkpoint import Checkpoint, Layer
 from ..decoder import Decoder, Sampling
@@ -143,8 +144,9 @@ class Llama:
 
     def hidden(self, enc: Encoder, x: MlxBuffer, inputs: StepInputs, layers: Sequence[LayerCache]) -> MlxBuffer:
         """Hidden states behind all layers, of those before the first one."""
-        for layer, cache in zip(self.layers, layers, strict=True):
-            x = layer(enc, x, inputs, cache)
+        for index, (layer, cache) in enumerate(zip(self.layers, layers, strict=True)):
+            with region(f"layer {index}"):
+                x = layer(enc, x, inputs, cache)
         return x
 
     def embedded(self, enc: Encoder, tokens: MlxBuffer) -> MlxBuffer:
