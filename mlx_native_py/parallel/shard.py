@@ -61,7 +61,7 @@ class Shard:
         return [self.vocabulary]
 
 
-def whole_shard(config: Config) -> Shard:
+def _whole_shard(config: Config) -> Shard:
     """All of a model."""
     (heads,) = head_parts(config.n_heads, config.n_kv_heads, 1)
     return Shard(range(config.n_layers), heads, range(config.intermediate_size), range(config.vocab_size))
@@ -100,7 +100,7 @@ def stage_shards(opened: OpenedModel, ranks: int) -> list[Shard]:
     head = "lm_head" if f"{opened.name('lm_head')}.weight" in opened.file else "embed_tokens"
     (tensors,) = _modules(opened, head, range(1))
     stages = weighted_ranges(weights, ranks, last=sum(tensor.nbytes for tensor in tensors.values()))
-    whole = whole_shard(config)
+    whole = _whole_shard(config)
     return [
         replace(whole, layers=layers, vocabulary=whole.vocabulary if rank == ranks - 1 else range(0))
         for rank, layers in enumerate(stages)

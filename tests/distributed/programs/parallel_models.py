@@ -31,7 +31,8 @@ def logits_of(decoder: Any, model: Any) -> Array:
         if model.is_last:
             own[...] = decoder.flights[0].logits.numpy()
         return d.broadcast(own, root=group.size - 1)
-    return decoder.logits.numpy()
+    own_logits: Array = decoder.logits.numpy()
+    return own_logits
 
 
 def greedy(model: Any, prompt: list[int]) -> tuple[list[int], Array, list[float]]:
@@ -50,7 +51,10 @@ def sampled(model: Any) -> list[list[int]]:
     """Of one sequence, so that its number in the batch is the same whatever is in flight."""
     bits = 8 if model.config.head_dim % 32 == 0 else None
     options: dict[str, Any] = {"max_tokens": 12, "stop_ids": (), "kv_bits": bits, "prefill_step_size": 6}
-    ways = [{"temperature": 0.9, "top_p": 0.9, "seed": 5}, {"temperature": 0.8, "top_k": 7, "repetition_penalty": 1.3}]
+    ways: list[dict[str, Any]] = [
+        {"temperature": 0.9, "top_p": 0.9, "seed": 5},
+        {"temperature": 0.8, "top_k": 7, "repetition_penalty": 1.3},
+    ]
     return [generate_batch_ids(model, [PROMPT], **options, **way)[0] for way in ways]
 
 
