@@ -8,7 +8,6 @@ from functools import partial
 from operator import call
 from typing import Any, Protocol
 
-from .. import settings
 from ..errors import BackendError, EncoderStateError
 from ..hazards.ranges import Span
 from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
@@ -45,6 +44,7 @@ class ComputePass:
 
     __slots__ = (
         "_backend",
+        "_concurrent",
         "_earlier",
         "_mtl",
         "_open_pass",
@@ -56,8 +56,9 @@ class ComputePass:
         "sender",
     )
 
-    def __init__(self, device: DeviceContext, ticket: Ticket) -> None:
+    def __init__(self, device: DeviceContext, ticket: Ticket, *, concurrent: bool) -> None:
         self._backend = device.backend
+        self._concurrent = concurrent
         self._ticket = ticket
         self._scope = device.backend.Metal.MTLBarrierScopeBuffers
         self._samples = ticket.samples
@@ -133,16 +134,18 @@ class ComputePass:
 
     def _open(self) -> None:
         metal, commands = self._backend.Metal, self._ticket.mtl
-        concurrent = not settings.current().force_serial_dispatch
         if self.sender is not None:
             self._earlier = [self.bound(slot) for slot in range(BUFFER_SLOTS)].__getitem__
         with self._backend.autorelease_pool():
             self.end()
             if self._own_passes:
-                open_with, how = commands.computeCommandEncoderWithDescriptor_, self._samples.next_pass(concurrent)
+                open_with, how = (
+                    commands.computeCommandEncoderWithDescriptor_,
+                    self._samples.next_pass(self._concurrent),
+                )
             else:
                 open_with = commands.computeCommandEncoderWithDispatchType_
-                how = metal.MTLDispatchTypeConcurrent if concurrent else metal.MTLDispatchTypeSerial
+                how = metal.MTLDispatchTypeConcurrent if self._concurrent else metal.MTLDispatchTypeSerial
             # One step for Python, so that after a Ctrl-C the pass is either not open or known to be.
             self._open_pass.extend(map(open_with, (how,)))
         opened = self._open_pass[0]

@@ -32,7 +32,6 @@ __all__ = ["DispatchEncoder"]
 
 _OTHER = CapturedOpKind.Other
 _NO_OPTIONS: DispatchOptions = {}
-_LAUNCH_OPTIONS = frozenset({"shared"})  # those that are part of the launch
 
 
 class DispatchEncoder:
@@ -43,7 +42,7 @@ class DispatchEncoder:
     _pass: ComputePass
 
     def __init__(self, device: DeviceContext, auto_barrier: bool | None) -> None:
-        now = settings.current()
+        self._settings = now = settings.current()
         self.device = device
         self.mem_ranges = MemRanges()
         """What the dispatches since the last barrier touch."""
@@ -94,10 +93,8 @@ class DispatchEncoder:
             self._require("dispatch")
             check_options(options)
             launch = plan_launch(pipeline, threads, threadgroups, group, options.get("shared", ()))
-        if options:
-            check_options(options)
         encode = pipeline.encode
-        if encode is None or (options and not options.keys() <= _LAUNCH_OPTIONS):
+        if (options and _says_more(options)) or encode is None:
             self.dispatch_slowly(pipeline, launch, args, options)
         else:
             encode(self, launch, args)
@@ -129,7 +126,6 @@ class DispatchEncoder:
         tracker = self.mem_ranges
         if self._auto_barrier and tracker.meets(reads, writes):
             self.hazard_barrier()
-        self._tally.settle()
         tracker.record(reads, writes, dispatch.pipeline)
         self._tally.skip()
         self._tally.dispatches += counts
@@ -252,7 +248,6 @@ class DispatchEncoder:
             if tracker.meets(plan.reads, plan.writes):
                 self.hazard_barrier()
                 self._tally.skip_hazard()
-        self._tally.settle()
         tracker.log.append((plan.pipelines, plan.reads, plan.writes))
         self._tally.skip()
         self._unexpanded = plan
@@ -303,3 +298,9 @@ class DispatchEncoder:
         return EncoderStateError(
             f"{call} from thread {get_ident()}: this encoder belongs to thread {self._thread}; make one per thread"
         )
+
+
+def _says_more(options: DispatchOptions) -> bool:
+    """Whether a dispatch is told more than what its launch has; refuses what there is no option for."""
+    check_options(options)
+    return options.keys() != {"shared"}
