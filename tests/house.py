@@ -22,6 +22,8 @@ LAYERS = (
     "softmetal",
     "metal",
     "profiling.kernel_profile",
+    "profiling.observer",
+    "profiling.regions",
     "hazards",
     "memory",
     "pipelines",

@@ -15,7 +15,7 @@ from mlx_native_py.cli import main as cli
 
 
 @pytest.fixture(scope="module")
-def rows() -> dict[str, encode.Row]:
+def rows() -> dict[str, encode.EncodeRow]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(peers, "rounds", lambda: {encode.OPENCL: lambda: 1e-3})
         return {row.name: row for row in encode.measure(1, lengths=(50, trace.DISPATCHES))}
@@ -33,7 +33,7 @@ def test_the_trace_is_that_of_a_decode_token() -> None:
 
 
 @pytest.mark.soft
-def test_messages_meet_their_targets(rows: dict[str, encode.Row]) -> None:
+def test_messages_meet_their_targets(rows: dict[str, encode.EncodeRow]) -> None:
     for name in ("dispatch", "replay"):
         messages = rows[name].messages
         assert messages is not None and messages <= 6 * rows[name].dispatches == 6 * trace.DISPATCHES
@@ -42,7 +42,7 @@ def test_messages_meet_their_targets(rows: dict[str, encode.Row]) -> None:
 
 
 @pytest.mark.soft
-def test_ways_take_turns_and_are_held_to_limits(rows: dict[str, encode.Row]) -> None:
+def test_ways_take_turns_and_are_held_to_limits(rows: dict[str, encode.EncodeRow]) -> None:
     assert {"replay of 50", "replay of 50: messages alone", "dispatch, software device"} <= set(rows)
     assert rows[encode.OPENCL].us == pytest.approx(1000) and rows[encode.OPENCL].ratio == 1.0
     assert rows["dispatch"].passed and rows["ops of a decode step"].passed
@@ -68,7 +68,7 @@ def test_limits(name: str, us: dict[str, float], ratio: float, messages: int | N
 
 @pytest.mark.soft
 def test_table_and_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    row = encode.Row(name="dispatch", us=2.0, ratio=1.5, messages=100, dispatches=50, bar="at most 1.0", passed=False)
+    row = encode.EncodeRow(name="dispatch", us=2.0, ratio=1.5, messages=100, dispatches=50, bar="at most 1.0", passed=False)
     monkeypatch.setattr(encode, "measure", lambda rounds: [row])
     assert cli.main(["bench", "encode", "--rounds", "3"]) == 0
     printed = capsys.readouterr().out

@@ -20,7 +20,7 @@ from .decode_step import DecodeStep
 from .harness import Measured, measuring, options, report
 from .null import counting_device, free_device
 
-__all__ = ["Row", "main", "measure"]
+__all__ = ["EncodeRow", "main", "measure"]
 
 OPENCL = "PyOpenCL, the same trace"
 LENGTHS = (100, trace.DISPATCHES, 10_000)
@@ -33,7 +33,7 @@ Encode = Callable[[CommandEncoder], object]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row(Measured):
+class EncodeRow(Measured):
     """One way to encode: Python's time for a dispatch, and its messages."""
 
     name: str
@@ -194,7 +194,7 @@ def _medians(timed: Mapping[str, Round], rounds: int) -> dict[str, float]:
     return {name: median(each[_WARM_UP:]) * 1e6 for name, each in times.items()}
 
 
-def measure(rounds: int, *, lengths: Sequence[int] = LENGTHS) -> list[Row]:
+def measure(rounds: int, *, lengths: Sequence[int] = LENGTHS) -> list[EncodeRow]:
     """Everything, in one run."""
     with MlxDevice("soft") as soft:
         free = free_device(soft)
@@ -207,7 +207,7 @@ def measure(rounds: int, *, lengths: Sequence[int] = LENGTHS) -> list[Row]:
         ratio = taken / us[OPENCL] if OPENCL in us and not name.startswith("tracker") else None
         bar, passed = _bar(name, us, ratio, messages, dispatches)
         rows.append(
-            Row(name=name, us=taken, ratio=ratio, messages=messages, dispatches=dispatches, bar=bar, passed=passed)
+            EncodeRow(name=name, us=taken, ratio=ratio, messages=messages, dispatches=dispatches, bar=bar, passed=passed)
         )
     return rows
 

@@ -18,7 +18,12 @@ COMMANDS = {
     "embed": "turn texts into vectors of length 1, one line each",
     "info": "print the device, its limits and what it can do, or what is in a model file",
     "doctor": "check PyObjC, the compiler, the cache folder and a kernel's result, and say what to do",
+    "run": "run a kernel of a file, on arguments that the command line describes",
+    "check": "compile kernels, and run one, or a Python program, with every access checked",
+    "profile": "run a Python script and show where its time on the GPU goes",
+    "compare": "compare two saved profiles: what got slower, beyond noise",
     "bench": "measure the device",
+    "cache": "show how much room compiled kernels take on disk, or clear them",
     "ops": "list the ops",
 }
 """Every command and what it is for; the module of its name has its `options` and its `run`."""

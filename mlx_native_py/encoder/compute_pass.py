@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from ..errors import BackendError, EncoderStateError
 from ..hazards.ranges import Span
 from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
+from ..profiling.observer import PlannedLaunch
 from .context import DeviceContext
 from .dispatch import Dispatch, Value
 from .parameters import Parameters
@@ -37,6 +38,7 @@ class Replayable(Protocol):
     def send(self, mtl: Any) -> None: ...
     def dispatches(self) -> Iterable[tuple[bool, Dispatch]]: ...
     def bound_after(self, slot: int) -> Value: ...
+    def launches(self) -> Sequence[PlannedLaunch]: ...
 
 
 class ComputePass:

@@ -248,6 +248,8 @@ class DispatchEncoder:
             if tracker.meets(plan.reads, plan.writes):
                 self.hazard_barrier()
                 self._tally.skip_hazard()
+        if self.ticket.notes is not None:
+            self.ticket.notes.plans[len(tracker.log)] = plan.launches()
         tracker.log.append((plan.pipelines, plan.reads, plan.writes))
         self._tally.skip()
         self._unexpanded = plan

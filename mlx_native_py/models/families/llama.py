@@ -10,6 +10,7 @@ from ...dtypes import DType
 from ...encoder import Encoder
 from ...memory.buffer import MlxBuffer
 from ...ops import add, rms_norm, silu_mul, softcap
+from ...profiling.regions import region
 from ..cache import KVCache, LayerCache, StepInputs
 from ..checkpoint import Checkpoint, Layer
 from ..rope import RotaryEmbedding
@@ -126,8 +127,9 @@ class Llama:
     def __call__(self, enc: Encoder, inputs: StepInputs, layers: Sequence[LayerCache]) -> MlxBuffer:
         """The hidden states [batch * queries, hidden_size] of a step's tokens."""
         x = self.embedded(enc, inputs.tokens)
-        for layer, cache in zip(self.layers, layers, strict=True):
-            x = layer(enc, x, inputs, cache)
+        for index, (layer, cache) in enumerate(zip(self.layers, layers, strict=True)):
+            with region(f"layer {index}"):
+                x = layer(enc, x, inputs, cache)
         return x
 
     def embedded(self, enc: Encoder, tokens: MlxBuffer) -> MlxBuffer:
