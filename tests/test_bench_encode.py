@@ -68,7 +68,9 @@ def test_limits(name: str, us: dict[str, float], ratio: float, messages: int | N
 
 @pytest.mark.soft
 def test_table_and_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    row = encode.EncodeRow(name="dispatch", us=2.0, ratio=1.5, messages=100, dispatches=50, bar="at most 1.0", passed=False)
+    row = encode.EncodeRow(
+        name="dispatch", us=2.0, ratio=1.5, messages=100, dispatches=50, bar="at most 1.0", passed=False
+    )
     monkeypatch.setattr(encode, "measure", lambda rounds: [row])
     assert cli.main(["bench", "encode", "--rounds", "3"]) == 0
     printed = capsys.readouterr().out

@@ -207,7 +207,9 @@ def measure(rounds: int, *, lengths: Sequence[int] = LENGTHS) -> list[EncodeRow]
         ratio = taken / us[OPENCL] if OPENCL in us and not name.startswith("tracker") else None
         bar, passed = _bar(name, us, ratio, messages, dispatches)
         rows.append(
-            EncodeRow(name=name, us=taken, ratio=ratio, messages=messages, dispatches=dispatches, bar=bar, passed=passed)
+            EncodeRow(
+                name=name, us=taken, ratio=ratio, messages=messages, dispatches=dispatches, bar=bar, passed=passed
+            )
         )
     return rows
 

@@ -8,6 +8,7 @@ from functools import partial
 from operator import call
 from typing import Any, Protocol
 
+from .. import settings
 from ..errors import BackendError, EncoderStateError
 from ..hazards.ranges import Span
 from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
@@ -46,7 +47,6 @@ class ComputePass:
 
     __slots__ = (
         "_backend",
-        "_concurrent",
         "_earlier",
         "_mtl",
         "_open_pass",
@@ -58,9 +58,8 @@ class ComputePass:
         "sender",
     )
 
-    def __init__(self, device: DeviceContext, ticket: Ticket, *, concurrent: bool) -> None:
+    def __init__(self, device: DeviceContext, ticket: Ticket) -> None:
         self._backend = device.backend
-        self._concurrent = concurrent
         self._ticket = ticket
         self._scope = device.backend.Metal.MTLBarrierScopeBuffers
         self._samples = ticket.samples
@@ -136,6 +135,7 @@ class ComputePass:
 
     def _open(self) -> None:
         metal, commands = self._backend.Metal, self._ticket.mtl
+        concurrent = not settings.current().force_serial_dispatch
         if self.sender is not None:
             self._earlier = [self.bound(slot) for slot in range(BUFFER_SLOTS)].__getitem__
         with self._backend.autorelease_pool():
@@ -143,11 +143,11 @@ class ComputePass:
             if self._own_passes:
                 open_with, how = (
                     commands.computeCommandEncoderWithDescriptor_,
-                    self._samples.next_pass(self._concurrent),
+                    self._samples.next_pass(concurrent),
                 )
             else:
                 open_with = commands.computeCommandEncoderWithDispatchType_
-                how = metal.MTLDispatchTypeConcurrent if self._concurrent else metal.MTLDispatchTypeSerial
+                how = metal.MTLDispatchTypeConcurrent if concurrent else metal.MTLDispatchTypeSerial
             # One step for Python, so that after a Ctrl-C the pass is either not open or known to be.
             self._open_pass.extend(map(open_with, (how,)))
         opened = self._open_pass[0]
