@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import os
 import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -60,6 +61,7 @@ class DeviceContext:
             self.capabilities = backend.capabilities(self.mtl)
             wanted = not settings.current().no_residency
             self.residency = open_residency(backend, self.mtl, self.queue, self.capabilities, wanted=wanted)
+        self.residency.device = weakref.ref(self)
         self._pid = os.getpid()
         self._closed = False
         self._lock = threading.RLock()
@@ -276,10 +278,15 @@ def _elements(source: Any, dtype: Any) -> Array:
         array: Array = np.frombuffer(source, kind.numpy)
     else:
         array = as_array(source)
-        array = narrowed(array) if dtype is None else _converted(array, DType.of(dtype))
+        array = _narrow(source, array) if dtype is None else _converted(array, DType.of(dtype))
     DType.of(array.dtype)
     as_shape(array.shape)
     return array
+
+
+def _narrow(source: Any, array: Array) -> Array:
+    """The one rule for what Python and numpy make of 64 bits: see `narrowed`."""
+    return narrowed(array, python=isinstance(source, (int, list, tuple, range)))
 
 
 def _converted(array: Array, dtype: DType) -> Array:

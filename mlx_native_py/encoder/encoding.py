@@ -22,7 +22,7 @@ from .compute_pass import ComputePass, Replayable
 from .context import DeviceContext
 from .dispatch import CapturedNode, CapturedOpKind, Dispatch, checked_kind
 from .generate import Aliased, encoder, pattern_of_arguments
-from .launch import Launch, plan_launch
+from .launch import Launch, Launchable, is_nothing, pipeline_of, plan_launch
 from .recorder import Recorder
 from .sender import Sender
 from .tally import EncoderTally
@@ -70,7 +70,7 @@ class DispatchEncoder:
 
     def dispatch(
         self,
-        pipeline: Pipeline,
+        pipeline: Pipeline | Launchable,
         *args: Any,
         threads: Any = None,
         threadgroups: Any = None,
@@ -80,7 +80,7 @@ class DispatchEncoder:
         writes: Iterable[MlxBuffer] | None = None,
         kind: CapturedOpKind = _OTHER,
     ) -> None:
-        """Launches a kernel over a grid of `threads`, or of `threadgroups` of `group` threads each.
+        """Launches a kernel over a grid of `threads`, or of `threadgroups` of `group` threads each; none is a no-op.
 
         The position of an argument is its slot: a buffer or view, a number (or numbers, for a vector) of the type that
         the kernel declares, bytes, or None, which leaves the slot as it is. `shared` has the bytes of each threadgroup
@@ -88,17 +88,20 @@ class DispatchEncoder:
         """
         try:
             if group is None and threadgroups is None and shared is _NO_SHARED:
-                launch = pipeline.thread_launches[threads]
+                launch = pipeline.thread_launches[threads]  # type: ignore[union-attr]
             else:
-                launch = pipeline.launches[threads, threadgroups, group, shared]
+                launch = pipeline.launches[threads, threadgroups, group, shared]  # type: ignore[union-attr]
         except (KeyError, TypeError, AttributeError):
             self._require("dispatch")
+            pipeline = pipeline_of(pipeline, self.device)
+            if is_nothing(threads, threadgroups):
+                return
             launch = plan_launch(pipeline, threads, threadgroups, group, shared)
-        encode = pipeline.encode
+        encode = pipeline.encode  # type: ignore[union-attr]
         if encode is not None and reads is None and writes is None and kind is _OTHER:
             encode(self, launch, args)
         else:
-            self.dispatch_slowly(pipeline, launch, args, reads, writes, kind)
+            self.dispatch_slowly(pipeline, launch, args, reads, writes, kind)  # type: ignore[arg-type]
 
     def dispatch_slowly(
         self,

@@ -11,7 +11,7 @@ from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
 from .bind import bind
 from .context import DeviceContext
 from .dispatch import CapturedBarrier, CapturedNode, CapturedOpKind, Dispatch, Value, checked_kind
-from .launch import Launch, plan_launch
+from .launch import Launch, Launchable, is_nothing, pipeline_of, plan_launch
 
 __all__ = ["Encoder", "Recorder"]
 
@@ -24,7 +24,7 @@ class Encoder(Protocol):
 
     def dispatch(
         self,
-        pipeline: Pipeline,
+        pipeline: Pipeline | Launchable,
         *args: Any,
         threads: Any = None,
         threadgroups: Any = None,
@@ -59,7 +59,7 @@ class Recorder:
 
     def dispatch(
         self,
-        pipeline: Pipeline,
+        pipeline: Pipeline | Launchable,
         *args: Any,
         threads: Any = None,
         threadgroups: Any = None,
@@ -70,8 +70,11 @@ class Recorder:
         kind: CapturedOpKind = CapturedOpKind.Other,
     ) -> None:
         """Records a launch; see `CommandEncoder.dispatch`. It is counted now, and not again when it is replayed."""
-        launch = plan_launch(pipeline, threads, threadgroups, group, shared)
-        self.record(pipeline, launch, args, reads, writes, checked_kind(kind))
+        chosen = pipeline_of(pipeline, self.device)
+        if is_nothing(threads, threadgroups):
+            return
+        launch = plan_launch(chosen, threads, threadgroups, group, shared)
+        self.record(chosen, launch, args, reads, writes, checked_kind(kind))
 
     def record(
         self,

@@ -167,6 +167,9 @@ class MemRanges:
         self._conflict: tuple[int, int, tuple[Spans, Spans] | None, Any] | None = None
         """The last conflict: entries of the log from and up to, and what the dispatch touches that has to wait."""
 
+    def __repr__(self) -> str:
+        return f"<MemRanges of {len(self)} ranges since the last barrier, {self._forced} barriers forced>"
+
     def __len__(self) -> int:
         return sum(len(reads) + len(writes) for reads, writes in map(touched, self.log[self.since :]))
 

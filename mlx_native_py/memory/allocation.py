@@ -14,7 +14,7 @@ from ..errors import BufferAllocationError, EncoderStateError, InvalidArgument
 from ..hazards.ranges import Memory
 from ..hazards.tracker import UNUSED, MemoryUse
 from ..metal import Backend
-from .residency import Residency
+from .residency import Residency, Work
 
 __all__ = ["Allocation", "Completion", "adopt", "allocate", "allocation_behind", "over_pages"]
 
@@ -114,6 +114,9 @@ class Allocation:
         if self.resident:
             self.residency.remove(self)
 
+    def __repr__(self) -> str:
+        return f"<Allocation of {self.nbytes} bytes{', busy' * self.is_busy()}{', released' * self.released}>"
+
     def hold(self, completion: Completion) -> None:
         """Says that the GPU may use the memory until `completion` is done; earlier ones stay in force."""
         # Completions are asked outside the lock: they take the lock of their queue.
@@ -139,6 +142,13 @@ class Allocation:
             if done and self.pending is earlier:
                 self.pending = None
             return self.pending is not None
+
+    def writer(self, start: int, end: int) -> Work | None:
+        """What in flight writes any of these bytes (addresses), if something does."""
+        if self.pending is None and not self.memory.aliases:
+            return None
+        queue = None if self.residency.in_flight is None else self.residency.in_flight()
+        return None if queue is None else queue.writer(self, start, end)
 
     def is_exported(self) -> bool:
         """Whether an array over the memory is alive."""

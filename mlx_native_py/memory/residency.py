@@ -5,11 +5,15 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import ReferenceType
 
 from ..metal import Backend, Capabilities
 
-__all__ = ["Residency", "open_residency"]
+if TYPE_CHECKING:
+    from .allocation import Allocation
+
+__all__ = ["InFlight", "Residency", "Work", "open_residency"]
 
 LABEL = "mlx_native_default"
 CAPACITY = 256
@@ -22,6 +26,19 @@ class _Resident(Protocol):
 
     @property
     def root(self) -> _Resident: ...
+
+
+class Work(Protocol):
+    """A command buffer that can be waited for."""
+
+    def wait(self) -> None: ...
+
+
+class InFlight(Protocol):
+    """The command buffers of a device's queue, as far as memory has to know of them."""
+
+    def writer(self, allocation: Allocation, start: int, end: int) -> Work | None:
+        """The last one in flight that writes any of these bytes, if there is one."""
 
 
 class Residency:
@@ -45,6 +62,10 @@ class Residency:
         """Why there is no set, where there is none."""
         self.commits = 0
         """How often the set was committed."""
+        self.device: ReferenceType[Any] | None = None
+        """The device whose memory this is about."""
+        self.in_flight: ReferenceType[InFlight] | None = None
+        """Its queue, once it has one."""
         self._queue = queue
         self._lock = threading.Lock()
         self._tokens = itertools.count(1)
@@ -52,6 +73,9 @@ class Residency:
         self._additions: dict[int, Any] = {}
         self._removals: deque[tuple[Any, object]] = deque()
         self._staged = False
+
+    def __repr__(self) -> str:
+        return f"<Residency of {self.count} allocations{f', off: {self.reason}' if self.reason else ''}>"
 
     @property
     def enabled(self) -> bool:

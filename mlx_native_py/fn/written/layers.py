@@ -41,7 +41,7 @@ def scaled_dot_product_attention(
     if isinstance(mask, str) and mask != "causal":
         raise InvalidArgument(f'scaled_dot_product_attention: mask is {mask!r}, expected "causal" or an array')
     causal = isinstance(mask, str)
-    with call(stream) as run:
+    with call(stream, q, k, v, mask, sinks) as run:
         return ops.sdpa(
             run.enc,
             *(run.put(q, "q"), run.put(k, "k"), run.put(v, "v")),
@@ -74,7 +74,7 @@ def rope(
     """
     if (base is None) == (freqs is None):
         raise InvalidArgument("rope: exactly one of base and freqs has to be None")
-    with call(stream) as run:
+    with call(stream, a, offset, freqs) as run:
         return ops.rope(
             run.enc,
             run.put(a, "a"),
@@ -102,7 +102,7 @@ def residual_rms_norm(
     >>> total.numpy()
     array([3., 4.], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, x, residual, weight) as run:
         given = run.put(x, "x")
         total = run.enc.device.empty(given.shape, given.dtype)
         beside, weights = run.put(residual, "residual"), run.put_if(weight, "weight")
@@ -119,7 +119,7 @@ def ssm_conv(
     >>> y.numpy().ravel().round(3), state.numpy().ravel()
     (array([0.731, 2.31 ], dtype=float32), array([2.], dtype=float32))
     """
-    with call(stream) as run:
+    with call(stream, x, weight, state) as run:
         inputs, taps = run.put(x, "x"), run.put(weight, "weight")
         shape = (inputs.shape[0], inputs.shape[-1], max(1, taps.shape[-1] - 1))
         kept = _own(run, state, shape, inputs.dtype)
@@ -145,7 +145,7 @@ def gated_delta_net(
     >>> out.numpy().ravel(), state.numpy().ravel()
     (array([1.5], dtype=float32), array([1.5], dtype=float32))
     """
-    with call(stream) as run:
+    with call(stream, q, k, v, g, beta, state) as run:
         keys, values = run.put(k, "k"), run.put(v, "v")
         kept = _own(run, state, (values.shape[0], *values.shape[-2:], keys.shape[-1]), DType.F32)
         chunked = values.ndim == 4 and values.shape[1] >= _CHUNKED_FROM

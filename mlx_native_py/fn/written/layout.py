@@ -33,7 +33,7 @@ def swapaxes(a: Array, axis1: int, axis2: int, *, stream: MlxDevice | None = Non
     >>> fn.swapaxes(np.zeros((2, 3, 4), np.float32), 0, 2).shape
     (4, 3, 2)
     """
-    with call(stream) as run:
+    with call(stream, a) as run:
         x = run.put(a, "a")
         axes = list(range(x.ndim))
         axes[axis1], axes[axis2] = axes[axis2], axes[axis1]
@@ -47,7 +47,7 @@ def contiguous(a: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
     array([[1., 3.],
            [2., 4.]], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a) as run:
         return ops.copy(run.enc, run.put(a, "a"))
 
 
@@ -66,7 +66,7 @@ def as_strided(
            [3., 4.],
            [5., 6.]], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a) as run:
         return ops.copy(run.enc, run.put(a, "a"), shape=shape, strides=strides, offset=offset)
 
 
@@ -76,7 +76,7 @@ def repeat(array: Array, repeats: int, axis: int | None = None, *, stream: MlxDe
     >>> fn.repeat(np.float32([1, 2]), 3).numpy()
     array([1., 1., 1., 2., 2., 2.], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, array) as run:
         x = run.put(array, "array")
         return ops.repeat(run.enc, x.reshape(x.size) if axis is None else x, repeats, axis=axis or 0)
 
@@ -87,7 +87,7 @@ def tile(a: Array, reps: int | Sequence[int], *, stream: MlxDevice | None = None
     >>> fn.tile(np.float32([1, 2]), 3).numpy()
     array([1., 2., 1., 2., 1., 2.], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a) as run:
         x = run.put(a, "a")
         counts = [reps] if isinstance(reps, int) else list(reps)
         axes = max(x.ndim, len(counts))
@@ -104,7 +104,7 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, stream: MlxDevic
     >>> fn.concatenate([np.float32([[1, 2]]), np.float32([[3, 4]])], axis=1).numpy()
     array([[1., 2., 3., 4.]], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, *arrays) as run:
         parts = [run.put(each, f"arrays[{index}]") for index, each in enumerate(arrays)]
         if axis is None:
             parts = [each.reshape(each.size) for each in parts]
@@ -120,7 +120,7 @@ def slice(
     array([[ 6.,  7.],
            [10., 11.]], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a) as run:
         x = run.put(a, "a")
         first = _starts(x, start_indices, axes)
         last = [begin + size for begin, size in zip(first, slice_size, strict=False)]
@@ -136,7 +136,7 @@ def slice_update(
     array([[0., 0., 0.],
            [1., 1., 0.]], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a, update) as run:
         x = run.put(a, "a")
         copy = ops.copy(run.enc, x)
         return ops.slice_update(run.enc, copy, run.put(update, "update"), _starts(x, start_indices, axes))
@@ -150,7 +150,7 @@ def take(a: Array, indices: Array, axis: int | None = None, *, stream: MlxDevice
            [1., 2.],
            [5., 6.]], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a, indices) as run:
         x, ids = run.put(a, "a"), run.put_integers(indices, "indices")
         if axis is None:
             return ops.gather(run.enc, x.reshape(x.size), ids)

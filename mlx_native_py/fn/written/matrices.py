@@ -23,7 +23,7 @@ def matmul(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
     >>> fn.matmul(np.float32([[1, 2], [3, 4]]), np.float32([10, 1])).numpy()
     array([12., 34.], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a, b) as run:
         left, right, axes = _matrices(run.put(a, "a"), run.put(b, "b"))
         product = ops.matmul(run.enc, left, right)
     return _without(product, axes)
@@ -38,7 +38,7 @@ def addmm(
     array([[11., 20.],
            [10., 21.]], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, c, a, b) as run:
         left, right, axes = _matrices(run.put(a, "a"), run.put(b, "b"))
         added = run.put(c, "c")
         if axes == (-1,) and added.ndim:
@@ -74,7 +74,7 @@ def gather_qmm(
     """
     if not transpose:
         raise InvalidArgument("gather_qmm: transpose is False; weights chosen by index are taken as w.T only")
-    with call(stream) as run:
+    with call(stream, x, w, scales, biases, lhs_indices, rhs_indices) as run:
         rows, words = run.put(x, "x"), run.put(w, "w")
         if rows.ndim < 2 or words.ndim < 3:
             raise InvalidArgument(

@@ -18,7 +18,7 @@ def softmax(a: Array, axis: Axis = None, *, precise: bool = False, stream: MlxDe
     array([[0.25, 0.75],
            [0.5 , 0.5 ]], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a) as run:
         rows = AxisRows(run, "softmax", run.put(a, "a"), axis)
         return rows.back(ops.softmax(run.enc, rows.buffer))
 
@@ -29,7 +29,7 @@ def logsumexp(a: Array, axis: Axis = None, keepdims: bool = False, *, stream: Ml
     >>> fn.logsumexp(np.log(np.float32([[1, 3], [2, 6]])), axis=1).numpy().round(4)
     array([1.3863, 2.0794], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a) as run:
         rows = AxisRows(run, "logsumexp", run.put(a, "a"), axis)
         return rows.reduced(ops.logsumexp(run.enc, rows.buffer), keepdims)
 
@@ -40,7 +40,7 @@ def sum(a: Array, axis: Axis = None, keepdims: bool = False, *, stream: MlxDevic
     >>> fn.sum(np.float32([[1, 2], [3, 4]]), axis=0).numpy()
     array([4., 6.], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a) as run:
         rows = AxisRows(run, "sum", run.put(a, "a"), axis)
         return rows.reduced(ops.row_sum(run.enc, rows.buffer), keepdims)
 
@@ -58,7 +58,7 @@ def cumsum(
     >>> fn.cumsum(np.float32([1, 2, 3]), reverse=True, inclusive=False).numpy()
     array([5., 3., 0.], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a) as run:
         x = run.put(a, "a")
         rows = AxisRows(run, "cumsum", x.reshape(x.size) if axis is None else x, axis)
         return rows.back(ops.cumsum(run.enc, rows.buffer, reverse=reverse, inclusive=inclusive))
@@ -70,7 +70,7 @@ def argmax(a: Array, axis: int | None = None, keepdims: bool = False, *, stream:
     >>> fn.argmax(np.float32([[1, 5, 5], [7, 0, 1]]), axis=1).numpy()
     array([1, 0], dtype=uint32)
     """
-    with call(stream) as run:
+    with call(stream, a) as run:
         rows = AxisRows(run, "argmax", run.put(a, "a"), axis)
         return rows.reduced(ops.argmax(run.enc, rows.buffer)[0], keepdims)
 
@@ -81,7 +81,7 @@ def argmin(a: Array, axis: int | None = None, keepdims: bool = False, *, stream:
     >>> fn.argmin(np.float32([[1, 5, 5], [7, 0, 1]])).numpy()
     array(4, dtype=uint32)
     """
-    with call(stream) as run:
+    with call(stream, a) as run:
         rows = AxisRows(run, "argmin", run.put(a, "a"), axis)
         return rows.reduced(ops.argmin(run.enc, rows.buffer)[0], keepdims)
 
@@ -92,7 +92,7 @@ def sort(a: Array, axis: int | None = -1, *, stream: MlxDevice | None = None) ->
     >>> fn.sort(np.float32([3, 1, 2])).numpy()
     array([1., 2., 3.], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a) as run:
         rows = _rows(run, "sort", a, axis)
         return rows.back(ops.sort(run.enc, rows.buffer))
 
@@ -103,7 +103,7 @@ def argsort(a: Array, axis: int | None = -1, *, stream: MlxDevice | None = None)
     >>> fn.argsort(np.float32([3, 1, 2])).numpy()
     array([1, 2, 0], dtype=uint32)
     """
-    with call(stream) as run:
+    with call(stream, a) as run:
         rows = _rows(run, "argsort", a, axis)
         return rows.back(ops.argsort(run.enc, rows.buffer))
 
@@ -124,7 +124,7 @@ def top_k(a: Array, k: int, axis: int | None = -1, *, stream: MlxDevice | None =
     >>> indices.numpy()
     array([1, 3], dtype=uint32)
     """
-    with call(stream) as run:
+    with call(stream, a) as run:
         rows = _rows(run, "top_k", a, axis)
         values, indices = ops.top_k(run.enc, rows.buffer, k)
         return rows.back(values), rows.back(indices)
