@@ -12,6 +12,8 @@ MlxError
 ├── EncoderStateError       also RuntimeError     the right call at the wrong time: after a commit, after close, ...
 ├── CaptureError            also RuntimeError     the device cannot write a GPU trace
 ├── CommandBufferError      also RuntimeError     the GPU gave up on a command buffer
+├── DistributedError        also RuntimeError     ranks disagree, one is gone, or MPI reports an error
+│   └── CollectiveTimeout   also TimeoutError     a rank did not come to a collective in time
 ├── BufferAllocationError   also MemoryError      no memory for a buffer
 └── WaitTimeout             also TimeoutError     the GPU was not done in the time allowed
 """
@@ -25,8 +27,10 @@ __all__ = [
     "BackendError",
     "BufferAllocationError",
     "CaptureError",
+    "CollectiveTimeout",
     "CommandBufferError",
     "DeviceNotFound",
+    "DistributedError",
     "EncoderStateError",
     "ForkedProcessError",
     "InvalidArgument",
@@ -241,3 +245,32 @@ class WaitTimeout(MlxError, TimeoutError):
     >>> issubclass(WaitTimeout, TimeoutError)
     True
     """
+
+
+class DistributedError(MlxError, RuntimeError):
+    """The ranks of a group disagree, one of them has ended, or MPI reports an error.
+
+    >>> issubclass(DistributedError, RuntimeError)
+    True
+    """
+
+
+class CollectiveTimeout(DistributedError, TimeoutError):
+    """Not all ranks came to a collective in time: which ones are missing, and which ones wait.
+
+    >>> error = CollectiveTimeout("all_sum(float32[4])", 60.0, missing=(2,), waiting=(0, 1))
+    >>> print(error)
+    all_sum(float32[4]): after 60.0 s rank 2 has not come; waiting: rank 0, rank 1
+    >>> error.missing
+    (2,)
+    """
+
+    def __init__(self, what: str, timeout: float, missing: Sequence[int], waiting: Sequence[int]) -> None:
+        verb = "has" if len(missing) == 1 else "have"
+        super().__init__(f"{what}: after {timeout} s {_ranks(missing)} {verb} not come; waiting: {_ranks(waiting)}")
+        self.missing = tuple(missing)
+        self.waiting = tuple(waiting)
+
+
+def _ranks(numbers: Sequence[int]) -> str:
+    return ", ".join(f"rank {each}" for each in numbers)

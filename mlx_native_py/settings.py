@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from .errors import SettingsError
 
-__all__ = ["BackendName", "EngineChoice", "Settings", "current", "override"]
+__all__ = ["BackendName", "EngineChoice", "Settings", "current", "launched_ranks", "override"]
 
 BackendName = Literal["auto", "metal", "soft"]
 EngineChoice = Literal["auto", "flat", "lanes", "fibers"]
@@ -96,6 +96,8 @@ class Settings:
     metal_capture: Path | None = _flag("MLX_METAL_CAPTURE", None, _path)
     kernel_archive: Path | None = _flag("MLX_KERNEL_ARCHIVE", None, _path)
 
+    distributed_timeout: float = _flag("MLX_DISTRIBUTED_TIMEOUT", 120.0, _seconds)
+
     soft_schedule: str = _flag("MLX_SOFT_SCHEDULE", "ordered", _schedule)
     soft_checked: bool = _flag("MLX_SOFT_CHECKED", False)
     soft_engine: EngineChoice = _flag("MLX_SOFT_ENGINE", "auto", _choice("auto", "flat", "lanes", "fibers"))
@@ -128,6 +130,18 @@ def current() -> Settings:
     found = _parse(_texts())
     changes = _overrides.get()
     return replace(found, **changes) if changes else found
+
+
+_RANK_COUNTS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS")
+_RANK_NUMBERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
+
+
+def launched_ranks() -> int | None:
+    """How many ranks the MPI launcher of this process says that it started; None where there was no launcher."""
+    if not any(name in os.environ for name in _RANK_NUMBERS):
+        return None
+    counts = [os.environ[name] for name in _RANK_COUNTS if name in os.environ]
+    return next((int(text) for text in counts if text.isdecimal()), 0)
 
 
 def _texts() -> tuple[str | None, ...]:

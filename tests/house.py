@@ -28,11 +28,13 @@ LAYERS = (
     "encoder",
     "profiling",
     "graph",
+    "calls.named",
     "calls.staging",
     "calls.library",
     "device",
-    "default_device",
+    "shared_device",
     "calls",
+    "distributed",
     "weights",
     "ops",
     "fn",
@@ -80,7 +82,7 @@ def imported(tree: ast.AST, path: Path, package: Path) -> Iterator[str]:
             continue
         for name in names:
             first, _, rest = name.partition(".")
-            if first == package.name and rest:
+            if first == package.name and rest and rest != "__version__":
                 yield member_of(rest)
 
 

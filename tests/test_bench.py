@@ -54,3 +54,11 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert report(chosen, "says nothing about Apple hardware", [row], soft._columns()) == 1
     told = capsys.readouterr().out
     assert "says nothing about Apple hardware" in told and "NOT MET" in told
+
+
+def test_bars_are_shown_only_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    row = soft.EngineRow("work", "ms", 1.0, numpy=2.0, bar="<= 1", passed=False)
+    for given, shown in (([], False), (["--bars"], True)):
+        assert report(options("soft", None).parse_args(given), "title", [row], soft._columns()) == 0
+        told = capsys.readouterr().out
+        assert ("NOT MET" in told) is shown and ("bar" in told) is shown

@@ -39,7 +39,7 @@ def test_one_work(device: MlxDevice, capsys: pytest.CaptureFixture[str]) -> None
     assert row.passed is None or row.passed == (row.ms < (row.mlx_ms or 0))
     rows = [row, replace(row, mlx_ms=None, passed=False)]
     title = f"measured on {device.name}"
-    assert report(options("ops", None).parse_args([]), title, rows, bench._columns()) == 0
+    assert report(options("ops", None).parse_args(["--bars"]), title, rows, bench._columns()) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0].startswith(f"measured on {device.name}") and told[3].endswith("NOT MET")
 

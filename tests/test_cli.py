@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import mlx_native_py
 from mlx_native_py import settings
 from mlx_native_py.cli import doctor
 from mlx_native_py.cli import main as cli
@@ -74,4 +78,63 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["--help"])
     printed = capsys.readouterr().out
-    assert all(command in printed for command in ("info", "doctor", "bench"))
+    assert all(f" {command} " in printed and purpose.split()[0] in printed for command, purpose in cli.COMMANDS.items())
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_describes_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main([command, "--help"])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert left.value.code == 0
+    assert cli.COMMANDS[command][1:] in printed
+    assert "--json" in printed or command == "bench"
+
+
+@pytest.mark.parametrize("subject", ["soft", "ops", "encode", "decode"])
+def test_every_bench_describes_itself(subject: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main(["bench", subject, "--help"])
+    printed = capsys.readouterr().out
+    assert left.value.code == 0
+    assert f"usage: mlx-native bench {subject}" in printed and "--json" in printed
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main(["--version"])
+    assert left.value.code == 0
+    assert capsys.readouterr().out == f"mlx-native {mlx_native_py.__version__}\n"
+
+
+def imported_by(statement: str) -> set[str]:
+    """The modules that a fresh interpreter has after a statement."""
+    code = f"{statement}\nimport sys\nprint(*sys.modules)"
+    return set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
+
+
+def test_importing_the_package_is_cheap() -> None:
+    """The modules are counted, because times on a busy machine say little."""
+    found = imported_by("import mlx_native_py")
+    assert {name for name in found if name.startswith("mlx_native_py")} == {"mlx_native_py"}
+    assert "numpy" not in found and "asyncio" not in imported_by("import mlx_native_py; mlx_native_py.kernel")
+
+
+def test_asking_for_help_is_cheap() -> None:
+    found = imported_by(
+        "import contextlib, io, mlx_native_py.cli.main as cli\n"
+        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()): cli.main(['--help'])"
+    )
+    assert "mlx_native_py.cli.main" in found and "numpy" not in found
+
+
+@pytest.mark.soft
+def test_json_of_info_doctor_and_ops(capsys: pytest.CaptureFixture[str]) -> None:
+    told = []
+    for command in (["info", "--device", "soft"], ["doctor", "--device", "soft"], ["ops"]):
+        assert cli.main([*command, "--json"]) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    info, findings, ops = told
+    assert info["kind"] == "soft" and info["max_buffer_length"] > 0
+    assert all(finding["good"] for finding in findings)
+    assert {"op": "add", "family": "elementwise"}.items() <= next(each for each in ops if each["op"] == "add").items()

@@ -85,11 +85,19 @@ def test_public_names_are_complete_and_sorted() -> None:
     assert all(hasattr(mlx_native_py, name) for name in listed)
     exported = {
         alias.asname or alias.name
-        for node in ast.parse((PACKAGE / "__init__.py").read_text()).body
+        for block in ast.parse((PACKAGE / "__init__.py").read_text()).body
+        if isinstance(block, ast.If)
+        for node in block.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert exported == set(listed)
+    assert exported == set(listed) == {*mlx_native_py._MODULES, *mlx_native_py._HOMES}
+    assert set(listed) <= set(dir(mlx_native_py))
+
+
+def test_no_public_name_is_hidden_by_a_module_of_that_name() -> None:
+    """A submodule that is imported becomes an attribute of the package, in place of what `__getattr__` would find."""
+    assert not [name for name in mlx_native_py._HOMES if (PACKAGE / name).exists() or (PACKAGE / f"{name}.py").exists()]
 
 
 def modules() -> list[str]:

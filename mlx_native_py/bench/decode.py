@@ -11,7 +11,7 @@ from typing import Any
 from .. import counters
 from ..models import Decoder, load, prompt_ids
 from .decode_numpy import NumpyLlama
-from .harness import Measured, library, options, report
+from .harness import Measured, library, measuring, options, report
 
 __all__ = ["EngineSpeed", "main", "measure"]
 
@@ -37,8 +37,10 @@ def measure(name: str = "smollm2", tokens: int = 32, warm: int = 16) -> list[Eng
     """All engines in one run; the first `warm` tokens of each are not timed."""
     model, tokenizer = load(name)
     prompt = prompt_ids(tokenizer, _PROMPT)
+    measuring("this package")
     ours, tokens_of_ours = _ours(model, prompt, warm, tokens)
     rows = [ours]
+    measuring("other engines")
     rows.append(_peer("numpy float32", _numpy(model, prompt) if NumpyLlama.fits(model) else None, tokens_of_ours, warm))
     rows.append(_peer("llama-cpp-python", _llama_cpp(str(model.path), prompt), tokens_of_ours, warm))
     return rows

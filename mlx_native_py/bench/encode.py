@@ -21,6 +21,7 @@ from ..hazards.ranges import Memory
 from ..hazards.tracker import MemRanges
 from . import peers, trace
 from .decode_step import DecodeStep
+from .harness import measuring
 from .null import counting_device, free_device
 
 __all__ = ["Level", "main", "measure"]
@@ -118,7 +119,11 @@ class _Devices:
         return Level(messages / dispatches, messages, enc.tally.barriers, free, soft)
 
     def levels(self, work: Workload, rounds: int) -> dict[str, dict[str, float]]:
-        return {level: asdict(self.level(level, work, rounds)) for level in LEVELS}
+        found = {}
+        for level in LEVELS:
+            measuring(f"level {level}")
+            found[level] = asdict(self.level(level, work, rounds))
+        return found
 
 
 def _counts(graph: ComputeGraph) -> dict[str, int]:
@@ -143,6 +148,7 @@ def _growth(free: MlxDevice, rounds: int, sizes: Sequence[int]) -> dict[str, dic
     """Microseconds a dispatch of longer and longer traces."""
     found: dict[str, dict[str, float]] = {"replay": {}, "icb": {}}
     for size in sizes:
+        measuring(f"traces of {size} dispatches")
         for level, row in found.items():
             encode = _way(level, free, _trace(size))
             row[str(size)] = _seconds(free, encode, max(3, rounds // (1 + size // 10_000)), runs=True) / size * 1e6
@@ -153,6 +159,7 @@ def _tracker(rounds: int, sizes: Sequence[int] = RANGES) -> dict[str, float]:
     """Microseconds of checking and recording a dispatch among many live ranges of one buffer."""
     found = {}
     for size in sizes:
+        measuring(f"the tracker with {size} ranges")
         memory = Memory(1 << 20, 1 << 30, known=False)
         times = []
         for _ in range(rounds):
@@ -228,6 +235,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=15, help="runs behind each median (default: 15)")
     chosen = parser.parse_args(argv)
     found = measure(chosen.rounds)
+    measuring("")
     if chosen.json:
         json.dump(found, sys.stdout, indent=1)
         print()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["Measured", "library", "median_seconds", "options", "report"]
+__all__ = ["Measured", "library", "measuring", "median_seconds", "options", "report"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +34,13 @@ def median_seconds(work: Callable[[], object], rounds: int) -> float:
     return statistics.median(times)
 
 
+def measuring(what: str) -> None:
+    """Says on a terminal what is being measured, in place of what it said before; nothing clears the line."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{what}")
+        sys.stderr.flush()
+
+
 def library(name: str) -> Any:
     """A library to compare with, MLX on its CPU; None where it is not installed."""
     try:
@@ -49,7 +56,8 @@ def options(bench: str, description: str | None, *, rounds: bool = True) -> argp
     """The options that every benchmark has."""
     parser = argparse.ArgumentParser(prog=f"mlx-native bench {bench}", description=description)
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
-    parser.add_argument("--strict", action="store_true", help="exit with 1 where a bar is not met")
+    parser.add_argument("--bars", action="store_true", help="show the limits that this project sets itself")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 where such a limit is not met")
     if rounds:
         parser.add_argument("--rounds", type=int, default=7, help="runs behind each median (default: 7)")
     return parser
@@ -62,20 +70,23 @@ def report(
     columns: Mapping[str, Callable[[Any], str | float | None]],
 ) -> int:
     """Prints the rows as a table or as JSON; gives the exit code, 1 where a bar is not met and `--strict` was given."""
+    measuring("")
     if chosen.json:
         json.dump({"title": title, "how": "measured", "rows": [asdict(row) for row in rows]}, sys.stdout, indent=1)
         print()
     else:
-        _print(title, rows, columns)
+        _print(title, rows, columns, bars=chosen.bars or chosen.strict)
     return int(chosen.strict and any(row.passed is False for row in rows))
 
 
-def _print(title: str, rows: Sequence[Any], columns: Mapping[str, Callable[[Any], str | float | None]]) -> None:
+def _print(
+    title: str, rows: Sequence[Any], columns: Mapping[str, Callable[[Any], str | float | None]], *, bars: bool
+) -> None:
     print(title)
     lines = [list(columns), *([_cell(of(row)) for of in columns.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     verdicts = {None: "", True: "  met", False: "  NOT MET"}
-    ends = ["bar", *(f"{row.bar}{verdicts[row.passed]}" for row in rows)]
+    ends = ["bar", *(f"{row.bar}{verdicts[row.passed]}" for row in rows)] if bars else [""] * len(lines)
     for (first, *cells), end in zip(lines, ends, strict=True):
         aligned = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
         print(f"{first:{widths[0]}}{aligned}  {end}".rstrip())

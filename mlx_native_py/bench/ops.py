@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..default_device import default_device
 from ..device import MlxDevice
-from .harness import Measured, library, median_seconds, options, report
+from ..shared_device import default_device
+from .harness import Measured, library, measuring, median_seconds, options, report
 from .ops_works import WORKS, OpWork
 
 __all__ = ["OpRow", "main", "measure"]
@@ -113,8 +113,12 @@ def _peer(peer: _Peer | None, work: Callable[..., Any] | None, arrays: list[Any]
 
 def measure(device: MlxDevice, rounds: int, only: str = "") -> list[OpRow]:
     """The rows of all works whose name or op contains `only`, in one run."""
-    peers = _peers()
-    return [_measure(work, device, peers, rounds) for work in WORKS if only in work.name or only == work.op]
+    peers, rows = _peers(), []
+    works = [work for work in WORKS if only in work.name or only == work.op]
+    for number, work in enumerate(works, start=1):
+        measuring(f"{number} of {len(works)}: {work.name}")
+        rows.append(_measure(work, device, peers, rounds))
+    return rows
 
 
 def _columns() -> dict[str, Callable[[OpRow], str | float | None]]:

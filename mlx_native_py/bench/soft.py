@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from .. import settings
 from ..metal import open_metal
 from . import pocl, works
-from .harness import Measured, library, median_seconds, options, report
+from .harness import Measured, library, measuring, median_seconds, options, report
 from .rig import Rig
 from .works import KernelWork
 
@@ -89,6 +89,7 @@ class _Bench:
     def row(
         self, work: KernelWork, bar: str = "", passed: Callable[[EngineRow], bool | None] | None = None
     ) -> EngineRow:
+        measuring(work.title)
         times = {engine: self.soft(work, engine) for engine in self.rigs}
         evaluate = work.mlx(self.mlx) if self.mlx is not None else None
         row = EngineRow(
@@ -163,6 +164,7 @@ def _bench_waits(bench: _Bench) -> list[EngineRow]:
     rows = []
     rigs = {engine: bench.rig(soft_threads=1, soft_engine=engine) for engine in ("fibers", "lanes")}
     for name, work, limit in (("rendezvous", "simd rendezvous", 12.0), ("barrier", "threadgroup barrier", 20.0)):
+        measuring(work)
         prices = {}
         for engine, rig in rigs.items():
             out = rig.buffer(np.zeros(4096, np.float32))
@@ -178,6 +180,7 @@ def _bench_scaling(bench: _Bench) -> list[EngineRow]:
     rows = []
     x = np.random.default_rng(0).standard_normal(1 << 18, dtype=np.float32)
     for engine, bar in (("flat", 1.6), ("lanes", 1.7)):
+        measuring(f"1 to 2 cores, {engine}")
         times = []
         for threads in (1, 2):
             rig = bench.rig(soft_threads=threads, soft_engine=engine)

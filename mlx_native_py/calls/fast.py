@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..default_device import default_device
 from ..dtypes import DType, narrowed
 from ..encoder import CommandEncoder, DeviceContext
 from ..errors import InvalidArgument, ShaderCompilationError
@@ -17,6 +16,7 @@ from ..memory.buffer import Array, MlxBuffer, as_array
 from ..memory.shapes import whole
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.pipeline import Pipeline
+from ..shared_device import default_device
 from .fast_source import Body, Generated, InputType, TemplateValue, generate
 
 __all__ = ["MetalKernel", "metal_kernel"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..default_device import default_device
 from ..encoder import DeviceContext
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.function_constants import Constants
+from ..shared_device import default_device
 from .library import Library, compiled
 
 __all__ = ["kernel"]

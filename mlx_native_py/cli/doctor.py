@@ -1,11 +1,13 @@
-"""Checks of an installation, each with what was found and what to do about it."""
+"""`mlx-native doctor`: checks of an installation, each with what was found and what to do about it."""
 
 from __future__ import annotations
 
+import argparse
 import platform
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,9 @@ from ..metal import Backend, open_metal
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.sources import kernel_source
 from ..settings import BackendName, current
+from .table import print_json, print_table
 
-__all__ = ["Finding", "examine"]
+__all__ = ["Finding", "examine", "options", "run"]
 
 _COUNT = 256
 
@@ -31,6 +34,44 @@ class Finding:
     advice: str = ""
     facts: Any = None
     """The same in full, for a report."""
+
+
+def options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--device", choices=("auto", "metal", "soft"), help="instead of MLX_NATIVE_DEVICE")
+    command.add_argument("--mac", action="store_true", help="look at every library, pipeline and op as well")
+    command.add_argument("--report", default="mlx-native-doctor.json", help="of --mac: the file (%(default)s)")
+    command.add_argument("--json", action="store_true", help="print the findings as JSON")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    if chosen.mac:
+        return _rehearse(chosen)
+    findings = examine(chosen.device)
+    if chosen.json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        rows = [(finding.subject, "ok" if finding.good else "FAULT", finding.detail) for finding in findings]
+        print_table(("check", "state", "detail"), rows)
+        advice = [f"{finding.subject}: {finding.advice}" for finding in findings if finding.advice]
+        print("\n".join(advice) if advice else "All is well.")
+    return 0 if all(finding.good for finding in findings) else 1
+
+
+def _rehearse(chosen: argparse.Namespace) -> int:
+    from .rehearsal import rehearse, write_report
+
+    findings = []
+    for finding in rehearse(chosen.device):
+        if not chosen.json:
+            print(f"{'ok' if finding.good else 'FAULT':6}{finding.subject}: {finding.detail}", flush=True)
+        findings.append(finding)
+    write_report(findings, Path(chosen.report))
+    faults = sum(not finding.good for finding in findings)
+    if chosen.json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        print(f"{len(findings)} things looked at, {faults} faults; all of it is in {chosen.report}")
+    return 1 if faults else 0
 
 
 def examine(device: BackendName | None = None) -> list[Finding]:

@@ -11,7 +11,7 @@ from ..models import model_path
 from ..weights import Tensor, TensorFile, open_gguf, open_safetensors
 from .table import plain, print_table
 
-__all__ = ["show_model_file"]
+__all__ = ["describe_model_file", "show_model_file"]
 
 
 def show_model_file(name: str, *, every_tensor: bool = False) -> None:
@@ -35,6 +35,30 @@ def show_model_file(name: str, *, every_tensor: bool = False) -> None:
         print_table(("tensor", "format", "shape", "size"), [_row(tensor) for tensor in file.values()])
     print()
     print_table(("metadata", "value"), [(plain(key), plain(value)) for key, value in _flat(metadata)])
+
+
+def describe_model_file(name: str, *, every_tensor: bool = False) -> dict[str, Any]:
+    """The same as plain values, for JSON."""
+    path = model_path(name)
+    kind, file, metadata = _opened(path)
+    columns = ("format", "tensors", "values", "size", "note")
+    told = {
+        "file": str(path),
+        "format": kind,
+        "architecture": plain(_architecture(metadata)),
+        "tensors": len(file),
+        "values": sum(tensor.size for tensor in file.values()),
+        "nbytes": file.nbytes,
+        "formats": [dict(zip(columns, row, strict=True)) for row in _by_format(file)],
+        "metadata": {plain(key): plain(value) for key, value in _flat(metadata)},
+    }
+    if every_tensor:
+        tensors = file.values()
+        told["tensor_list"] = [
+            {"name": plain(each.name, 100), "format": each.format, "shape": each.shape, "nbytes": each.nbytes}
+            for each in tensors
+        ]
+    return told
 
 
 def _opened(path: Path) -> tuple[str, TensorFile, Mapping[str, Any]]:

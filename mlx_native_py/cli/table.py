@@ -1,14 +1,15 @@
-"""Tables on a terminal and in pipes."""
+"""What commands print: tables on a terminal and in pipes, and JSON for programs."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 import numpy as np
 
-__all__ = ["plain", "print_table"]
+__all__ = ["plain", "print_json", "print_table"]
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, file: TextIO | None = None) -> None:
@@ -38,6 +39,11 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, file: Tex
     for line in lines:
         cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)] + [line[-1]]
         print("  ".join(cells), file=out)
+
+
+def print_json(value: object) -> None:
+    """One JSON value; what JSON does not know, such as a path, is written as its text."""
+    print(json.dumps(value, indent=1, default=str))
 
 
 def plain(value: object, most: int = 60) -> str:

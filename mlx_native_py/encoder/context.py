@@ -278,15 +278,11 @@ def _elements(source: Any, dtype: Any) -> Array:
         array: Array = np.frombuffer(source, kind.numpy)
     else:
         array = as_array(source)
-        array = _narrow(source, array) if dtype is None else _converted(array, DType.of(dtype))
+        python = isinstance(source, (int, list, tuple, range))
+        array = narrowed(array, python) if dtype is None else _converted(array, DType.of(dtype))
     DType.of(array.dtype)
     as_shape(array.shape)
     return array
-
-
-def _narrow(source: Any, array: Array) -> Array:
-    """The one rule for what Python and numpy make of 64 bits: see `narrowed`."""
-    return narrowed(array, python=isinstance(source, (int, list, tuple, range)))
 
 
 def _converted(array: Array, dtype: DType) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +112,8 @@ class Ticket:
         return self._finished().__await__()
 
     async def _finished(self) -> None:
+        import asyncio  # slow to import, and needed by few
+
         # Polled, because Metal's notifications would run Python on threads that it does not own.
         nap = 0.0
         while not self.done():

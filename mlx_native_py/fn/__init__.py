@@ -10,15 +10,11 @@ array([1., 2., 3.], dtype=float32)
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
-from ..memory.array_methods import ArrayMethods
 from ..ops.op import no_such_name
 from .derived import *
 from .written import *
-
-ArrayMethods.functions = sys.modules[__name__]
 
 # Hidden from type checkers, which would take it as a promise that every name exists.
 if not TYPE_CHECKING:

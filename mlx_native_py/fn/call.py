@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import numpy as np
 import numpy.typing as npt
 
-from ..default_device import default_device
 from ..device import MlxDevice
 from ..encoder import Encoder
 from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer, as_array
+from ..shared_device import default_device
 
 __all__ = ["Array", "FunctionCall", "call", "device_of"]
 

@@ -23,6 +23,11 @@ class _Claim:
     def done(self) -> bool:
         return self.lease() is None and all(ticket.done() for ticket in self.tickets)
 
+    def wait(self) -> None:
+        """For the replays so far; the lease itself may live on."""
+        for ticket in self.tickets:
+            ticket.wait()
+
 
 class Lease:
     """Keeps memory from being lent to others while it lives, and until the replays that it was told of are done."""

@@ -14,7 +14,7 @@ from ..errors import BufferAllocationError, EncoderStateError, InvalidArgument
 from ..hazards.ranges import Memory
 from ..hazards.tracker import UNUSED, MemoryUse
 from ..metal import Backend
-from .residency import Residency, Work
+from .residency import Residency
 
 __all__ = ["Allocation", "Completion", "adopt", "allocate", "allocation_behind", "over_pages"]
 
@@ -27,6 +27,8 @@ class Completion(Protocol):
 
     def done(self) -> bool: ...
 
+    def wait(self) -> None: ...
+
 
 class _All:
     """Done when each of several is."""
@@ -38,6 +40,10 @@ class _All:
 
     def done(self) -> bool:
         return all(part.done() for part in self.parts)
+
+    def wait(self) -> None:
+        for part in self.parts:
+            part.wait()
 
 
 class _Export:
@@ -143,12 +149,18 @@ class Allocation:
                 self.pending = None
             return self.pending is not None
 
-    def writer(self, start: int, end: int) -> Work | None:
+    def writer(self, start: int, end: int) -> Completion | None:
         """What in flight writes any of these bytes (addresses), if something does."""
         if self.pending is None and not self.memory.aliases:
             return None
-        queue = None if self.residency.in_flight is None else self.residency.in_flight()
+        queue = self.residency.in_flight()
         return None if queue is None else queue.writer(self, start, end)
+
+    def wait(self) -> None:
+        """Returns when no command buffer that was submitted uses the memory; raises where one is still encoded."""
+        pending = self.pending
+        if pending is not None and not pending.done():
+            pending.wait()
 
     def is_exported(self) -> bool:
         """Whether an array over the memory is alive."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from html import escape
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -28,7 +29,6 @@ class OutOfRange(InvalidArgument, IndexError):
 class Elements(Protocol):
     """What the methods below need of a buffer."""
 
-    functions: ClassVar[Any]
     allocation: Allocation
     dtype: DType
     shape: tuple[int, ...]
@@ -66,9 +66,6 @@ class ArrayMethods:
     """
 
     __slots__ = ()
-
-    functions: ClassVar[Any] = None
-    """The module `fn`, which puts itself here."""
 
     # numpy leaves `array + buffer` to the buffer.
     __array_priority__ = 1000.0
@@ -142,14 +139,13 @@ class ArrayMethods:
     def _run(self: Elements, name: str, *others: Any, reflected: bool = False) -> MlxBuffer:
         """A function of `fn` with this buffer as its first or last argument."""
         given = (*others, self) if reflected else (self, *others)
-        found: MlxBuffer = getattr(self.functions, name)(*given, stream=self.device)
+        found: MlxBuffer = getattr(_functions(), name)(*given, stream=self.device)
         return found
 
     @property
     def device(self: Elements) -> Any:
         """The device that the buffer is for."""
-        known = self.allocation.residency.device
-        if (found := None if known is None else known()) is None:
+        if (found := self.allocation.residency.device()) is None:
             raise EncoderStateError(f"the device of {self!r} is gone; keep the MlxDevice as long as its buffers")
         return found
 
@@ -185,7 +181,7 @@ class ArrayMethods:
             raise InvalidArgument(f"{key!r}: negative steps need numpy()[...]")
         # The kernel counts from the first element on.
         rest = self.slice_view(first, (self.nbytes - first) // self.dtype.size)
-        copy: MlxBuffer = self.functions.as_strided(rest, part.shape, strides, stream=self.device)
+        copy: MlxBuffer = _functions().as_strided(rest, part.shape, strides, stream=self.device)
         return copy
 
     def _row_numbers(self: Elements, key: Any) -> Any:
@@ -235,6 +231,11 @@ class ArrayMethods:
         if len(table) > _HTML_ROWS:
             rows.append("<td>…</td>")
         return f"{head}<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+
+def _functions() -> Any:
+    """The module `fn`. It is built on buffers, so that it cannot be imported here; the package finds it by its name."""
+    return sys.modules[__name__.partition(".")[0]].fn
 
 
 def _is_basic(key: Any) -> bool:

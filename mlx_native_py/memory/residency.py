@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import ReferenceType
 
 from ..metal import Backend, Capabilities
 
 if TYPE_CHECKING:
-    from .allocation import Allocation
+    from .allocation import Allocation, Completion
 
-__all__ = ["InFlight", "Residency", "Work", "open_residency"]
+__all__ = ["InFlight", "Residency", "open_residency"]
 
 LABEL = "mlx_native_default"
 CAPACITY = 256
@@ -28,16 +28,10 @@ class _Resident(Protocol):
     def root(self) -> _Resident: ...
 
 
-class Work(Protocol):
-    """A command buffer that can be waited for."""
-
-    def wait(self) -> None: ...
-
-
 class InFlight(Protocol):
     """The command buffers of a device's queue, as far as memory has to know of them."""
 
-    def writer(self, allocation: Allocation, start: int, end: int) -> Work | None:
+    def writer(self, allocation: Allocation, start: int, end: int) -> Completion | None:
         """The last one in flight that writes any of these bytes, if there is one."""
 
 
@@ -60,12 +54,12 @@ class Residency:
         self.mtl = mtl
         self.reason = reason
         """Why there is no set, where there is none."""
+        self.device: Callable[[], Any] = lambda: None
+        """Gives the device whose memory this is, while it lives."""
         self.commits = 0
         """How often the set was committed."""
-        self.device: ReferenceType[Any] | None = None
-        """The device whose memory this is about."""
-        self.in_flight: ReferenceType[InFlight] | None = None
-        """Its queue, once it has one."""
+        self.in_flight: Callable[[], InFlight | None] = lambda: None
+        """Gives the device's queue, once it has one."""
         self._queue = queue
         self._lock = threading.Lock()
         self._tokens = itertools.count(1)

@@ -129,7 +129,8 @@ class KVCache:
         nbytes = sum(part.nbytes for layer in self.layers for part in layer.parts)
         kind = f"{self._bits} bits" if self._bits else str(self._dtype)
         tokens = ", ".join(map(str, self.lengths))
-        return f"<KVCache of {len(self.layers)} layers, {tokens} of {self.capacity} tokens, {kind}, {nbytes / 2**20:.1f} MiB>"
+        room = f"{tokens} of {self.capacity} tokens, {kind}, {nbytes / 2**20:.1f} MiB"
+        return f"<KVCache of {len(self.layers)} layers, {room}>"
 
     def _layer(self, sliding: bool, capacity: int) -> LayerCache:
         window = self.config.sliding_window if sliding else None

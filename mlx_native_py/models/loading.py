@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..default_device import default_device
 from ..device import MlxDevice
 from ..dtypes import DType
 from ..errors import InvalidArgument, ModelFileError
 from ..json_fields import Fields, read_table
+from ..shared_device import default_device
 from ..weights import TensorFile, open_gguf, open_safetensors
 from . import families
 from .checkpoint import Checkpoint

@@ -73,7 +73,8 @@ class KernelLibrary:
     options: CompileOptions
 
     def __repr__(self) -> str:
-        return f"<KernelLibrary of {len(self.names)} kernels: {', '.join(self.names[:4])}{', ...' * (len(self.names) > 4)}>"
+        few = ", ".join((*self.names[:4], *("...",) * (len(self.names) > 4)))
+        return f"<KernelLibrary of {len(self.names)} kernels: {few}>"
 
 
 def source_digest(library: KernelLibrary) -> str:

@@ -1,4 +1,4 @@
-"""`mlx-native generate` and `mlx-native embed`: models from the command line."""
+"""`mlx-native generate`: text behind a prompt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from .. import settings
 from ..profiling import kernel_profile
 from .table import print_table
 
-__all__ = ["add_commands", "embed", "generate"]
+__all__ = ["MODEL", "options", "run"]
+
+MODEL = "a path, smollm2, minilm, or OWNER/NAME on the Hugging Face hub (default: %(default)s)"
 
 _SAMPLING = {
     "temperature": (float, 0.0, "how freely to choose; 0 takes the likeliest token"),
@@ -26,37 +28,24 @@ _SAMPLING = {
 }
 
 
-def add_commands(commands: Any) -> None:
-    """Adds both to the command's parsers."""
-    purpose = "write text behind a prompt"
-    writing = commands.add_parser("generate", help=purpose, description=purpose)
-    writing.add_argument("prompt", help="the text to go on with; - reads it from standard input")
-    _add_model(writing, "smollm2")
-    writing.add_argument("--max-tokens", type=int, default=100, help="the most tokens to write (default: 100)")
+def options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("prompt", help="the text to go on with; - reads it from standard input")
+    command.add_argument("--model", default="smollm2", help=MODEL)
+    command.add_argument("--max-tokens", type=int, default=100, help="the most tokens to write (default: 100)")
     for name, (kind, default, meaning) in _SAMPLING.items():
         flag = f"--{name.replace('_', '-')}"
-        writing.add_argument(flag, type=kind, default=default, help=f"{meaning} (default: {default})")
-    form = writing.add_mutually_exclusive_group()
+        command.add_argument(flag, type=kind, default=default, help=f"{meaning} (default: {default})")
+    form = command.add_mutually_exclusive_group()
     form.add_argument("--chat", action="store_true", help="the prompt is a message: apply the model's chat template")
     form.add_argument("--raw", action="store_true", help="go on with the prompt as it is (the default)")
-    writing.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end before this text")
-    writing.add_argument("--json", action="store_true", help="print tokens, text and speeds as JSON, when all is done")
-    writing.add_argument(
+    command.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end before this text")
+    command.add_argument("--json", action="store_true", help="print tokens, text and speeds as JSON, when all is done")
+    command.add_argument(
         "--profile", action="store_true", help="then print the times of command buffers and dispatches"
     )
-    purpose = "turn texts into vectors of length 1, one line each"
-    embedding = commands.add_parser("embed", help=purpose, description=purpose)
-    embedding.add_argument("text", nargs="+")
-    _add_model(embedding, "minilm")
-    embedding.add_argument("--json", action="store_true", help="print a list of vectors")
 
 
-def _add_model(command: argparse.ArgumentParser, default: str) -> None:
-    meaning = f"a path, smollm2, minilm, or OWNER/NAME on the Hugging Face hub (default: {default})"
-    command.add_argument("--model", default=default, help=meaning)
-
-
-def generate(chosen: argparse.Namespace) -> int:
+def run(chosen: argparse.Namespace) -> int:
     """Writes text as it comes, or all of it as JSON."""
     from ..models import load, prompt_ids
 
@@ -105,20 +94,6 @@ def _print_speeds(last: Any) -> None:
         count, speed = getattr(last, f"{name}_tokens"), getattr(last, f"{name}_tps")
         print(f"{name}: {count} tokens, {speed:.1f} tokens/s", file=sys.stderr)
     print(f"memory: {last.peak_memory:.3f} GB, ended by: {last.finish_reason}", file=sys.stderr)
-
-
-def embed(chosen: argparse.Namespace) -> int:
-    """Prints a vector for each text."""
-    from ..models import embed as embedded
-    from ..models import load
-
-    vectors = embedded(*load(chosen.model), chosen.text)
-    if chosen.json:
-        print(json.dumps(vectors.tolist()))
-        return 0
-    for vector in vectors:
-        print(" ".join(f"{value:.7f}" for value in vector))
-    return 0
 
 
 @contextmanager

@@ -1,0 +1,25 @@
+"""`mlx-native bench SUBJECT`: what the device does in a second, beside other libraries where they are installed."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+
+__all__ = ["options", "run"]
+
+_SUBJECTS = {
+    "soft": "the software device's engines against numpy, MLX and PoCL",
+    "ops": "the ops against MLX, torch and numpy",
+    "encode": "what a dispatch costs in Python",
+    "decode": "tokens a second of a model",
+}
+
+
+def options(command: argparse.ArgumentParser) -> None:
+    meaning = "; ".join(f"{name}: {purpose}" for name, purpose in _SUBJECTS.items())
+    command.add_argument("subject", choices=tuple(_SUBJECTS), help=meaning)
+    command.add_argument("options", nargs=argparse.REMAINDER, help="of the subject; --help after it lists them")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    return int(import_module(f"..bench.{chosen.subject}", __package__).main(chosen.options))

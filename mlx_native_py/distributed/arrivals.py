@@ -1,0 +1,161 @@
+"""Who has come to a collective, and with what: known before MPI is called, which waits for ever and checks nothing.
+
+Each rank writes the number of its call and a checksum of what it calls into memory that all ranks of the machine share.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+import time
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from ..errors import CollectiveTimeout, DistributedError
+from .mpi import mpi
+
+__all__ = ["Board", "Call"]
+
+_WORDS = 64  # of 8 bytes each, for a rank: two of arrival, its process, and a text
+_PROCESS, _TEXT, _TEXT_BYTES = 2, 3, (_WORDS - 3) * 8
+_CHECK_BITS = 24
+_SPINS = 2000
+_FIRST_NAP, _LONGEST_NAP = 0.00002, 0.001
+_LOOK_AT_PROCESSES = 0.1  # seconds between two looks
+
+
+class Call:
+    """What a rank calls, which must be the same on all of them."""
+
+    __slots__ = ("check", "text")
+
+    def __init__(self, name: str, detail: str = "") -> None:
+        self.text = f"{name}({detail})"
+        self.check = zlib.crc32(self.text.encode()) >> (32 - _CHECK_BITS)
+
+
+class Board:
+    """The shared memory of a group whose ranks are on one machine.
+
+    A rank writes its n-th arrival into word n mod 2 of its part, and goes on when it finds the same there for each of
+    the others. It can be one call ahead of them at most, so two words are enough.
+    """
+
+    def __init__(self, memory: mmap.mmap, rank: int, size: int) -> None:
+        self._bytes = memoryview(memory)
+        self._words = self._bytes.cast("Q")
+        self._base = rank * _WORDS
+        self._others = [other * _WORDS for other in range(size) if other != rank]
+        self._count = 0
+        self._sees_processes = False
+
+    @classmethod
+    def shared_by(cls, comm: Any) -> Board | None:
+        """The board of all ranks of `comm`; None where they are on several machines."""
+        here = comm.Split_type(mpi().COMM_TYPE_SHARED)
+        alone, here_size = here.size != comm.size, here.size
+        here.Free()
+        if comm.allreduce(alone, mpi().LOR):
+            return None
+        path = ""
+        if comm.rank == 0:
+            handle, path = tempfile.mkstemp(prefix="mlx-native-ranks-")
+            os.truncate(handle, here_size * _WORDS * 8)
+            os.close(handle)
+        path = comm.bcast(path)
+        with open(path, "r+b") as file:
+            board = cls(mmap.mmap(file.fileno(), 0), comm.rank, comm.size)
+        board._words[board._base + _PROCESS] = os.getpid()
+        comm.Barrier()
+        if comm.rank == 0:
+            os.unlink(path)
+        board._sees_processes = not list(board._ended())
+        return board
+
+    def meet(self, call: Call, timeout: float) -> None:
+        """Returns when all ranks are here with the same call."""
+        self._count = count = self._count + 1
+        word = count << _CHECK_BITS | call.check
+        words, parity = self._words, count & 1
+        words[self._base + parity] = word
+        for other in self._others:
+            if words[other + parity] != word:
+                self._wait(call, word, timeout)
+                return
+
+    def _wait(self, call: Call, word: int, timeout: float) -> None:
+        """Looks often at first, and rarely later; a rank that is late may need the processor."""
+        words, parity = self._words, self._count & 1
+        missing, spins, nap = self._others, 0, _FIRST_NAP
+        start = looked = time.monotonic()
+        while True:
+            for other in missing:
+                there = words[other + parity]
+                if there != word and there >> _CHECK_BITS == self._count:
+                    raise self._disagreement(call)
+            missing = [other for other in missing if words[other + parity] != word]
+            if not missing:
+                return
+            spins += 1
+            if spins > _SPINS:
+                now = time.monotonic()
+                if now - looked > _LOOK_AT_PROCESSES:
+                    looked = now
+                    self.require_alive(call.text)
+                if now - start > timeout:
+                    raise self._timeout(call, timeout, missing)
+                time.sleep(nap)
+                nap = min(nap * 2, _LONGEST_NAP)
+            elif spins & 7 == 0:
+                os.sched_yield() if hasattr(os, "sched_yield") else time.sleep(0)
+
+    def _ended(self) -> Iterator[tuple[int, int]]:
+        """Rank and process of those that are no more."""
+        for other in self._others:
+            process = self._words[other + _PROCESS]
+            try:
+                os.kill(process, 0)
+            except ProcessLookupError:
+                yield other // _WORDS, process
+            except PermissionError:
+                pass
+
+    def require_alive(self, what: str) -> None:
+        """Raises where a rank's process has ended."""
+        ended = list(self._ended()) if self._sees_processes else []
+        if ended:
+            names = ", ".join(f"rank {rank} (process {process})" for rank, process in ended)
+            raise DistributedError(f"{what} cannot be done: {names} has ended")
+
+    def _timeout(self, call: Call, timeout: float, missing: list[int]) -> CollectiveTimeout:
+        ranks = tuple(other // _WORDS for other in missing)
+        here = [other // _WORDS for other in (self._base, *self._others) if other not in missing]
+        return CollectiveTimeout(call.text, timeout, ranks, tuple(sorted(here)))
+
+    def _disagreement(self, call: Call) -> DistributedError:
+        """Each rank finds the same disagreement, and says here what it called."""
+        self._say(call.text)
+        until, texts = time.monotonic() + 1.0, []
+        while time.monotonic() < until:
+            texts = [self._said(other) for other in sorted((self._base, *self._others))]
+            if all(texts):
+                break
+            time.sleep(_LONGEST_NAP)
+        calls = "; ".join(f"rank {rank}: {text or 'not here yet'}" for rank, text in enumerate(texts))
+        return DistributedError(f"the ranks call different things: {calls}")
+
+    def _say(self, text: str) -> None:
+        encoded = text.encode()[: _TEXT_BYTES - 9]
+        start = (self._base + _TEXT) * 8
+        self._bytes[start + 8 : start + 8 + len(encoded)] = encoded
+        # The length goes last, as others look at it.
+        self._words[self._base + _TEXT] = self._count << 16 | len(encoded)
+
+    def _said(self, base: int) -> str:
+        head = self._words[base + _TEXT]
+        if head >> 16 != self._count:
+            return ""
+        start = (base + _TEXT) * 8 + 8
+        return bytes(self._bytes[start : start + (head & 0xFFFF)]).decode(errors="replace")

@@ -1,0 +1,156 @@
+"""Collectives: every rank of the group calls the same one, with the same type and shape.
+
+Each returns its result; `out` says where it goes, and may be `x` itself. Buffers are read and written where they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidArgument
+from ..memory.buffer import Array
+from .arrivals import Call
+from .elements import ArrayLike, call_on, made_like, raw, readable, reduced_as, writable
+from .group import Group
+from .mpi import call, mpi
+from .world import init
+
+__all__ = ["all_gather", "all_max", "all_min", "all_sum", "barrier", "broadcast", "sum_scatter"]
+
+_BARRIER = Call("barrier")
+
+
+def all_sum(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
+    """The sum of the ranks' `x`, on every rank; f16 and bf16 are added in f32.
+
+    >>> all_sum(np.array([1, 2]))
+    array([1, 2])
+    """
+    return _reduce("all_sum", "SUM", x, out, group)
+
+
+def all_max(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
+    """The largest of the ranks' elements at each place, on every rank; what a NaN gives is not defined."""
+    return _reduce("all_max", "MAX", x, out, group)
+
+
+def all_min(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
+    """The smallest of the ranks' elements at each place, on every rank; what a NaN gives is not defined."""
+    return _reduce("all_min", "MIN", x, out, group)
+
+
+def all_gather(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
+    """The ranks' `x` one after the other along the first axis, on every rank.
+
+    >>> all_gather(np.zeros((2, 3))).shape
+    (2, 3)
+    """
+    group = group or init()
+    given: Array = readable(x)
+    shape = (group.size * (given.shape[0] if given.shape else 1), *given.shape[1:])
+    result = made_like(x, shape) if out is None else out
+    target = writable(result, given.dtype, shape)
+    gathered = _apart(target, given)
+    if group.comm is None:
+        gathered.reshape(-1)[...] = given.reshape(-1)
+    else:
+        group.meet(call_on("all_gather", given.dtype, given.shape))
+        call(group.comm.Allgather, raw(given), raw(gathered))
+    return _delivered(result, target, gathered)
+
+
+def sum_scatter(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
+    """This rank's part, along the first axis, of the sum of the ranks' `x`; f16 and bf16 are added in f32.
+
+    >>> sum_scatter(np.arange(4)).tolist()
+    [0, 1, 2, 3]
+    """
+    group = group or init()
+    given: Array = readable(x)
+    if not given.shape or given.shape[0] % group.size:
+        raise InvalidArgument(
+            f"sum_scatter of shape {list(given.shape)}: the first axis must be a multiple of the {group.size} ranks"
+        )
+    _require_numbers("sum_scatter", given.dtype)
+    shape = (given.shape[0] // group.size, *given.shape[1:])
+    result = made_like(x, shape) if out is None else out
+    target = writable(result, given.dtype, shape)
+    if group.comm is None:
+        target[...] = given
+        return result
+    wide = given.astype(reduced_as(given.dtype), copy=False)
+    summed = _apart(target, given) if wide is given else np.empty(shape, wide.dtype)
+    group.meet(call_on("sum_scatter", given.dtype, given.shape))
+    call(group.comm.Reduce_scatter_block, wide, summed, op=mpi().SUM)
+    return _delivered(result, target, summed)
+
+
+def broadcast(x: ArrayLike, *, root: int = 0, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
+    """The `x` of rank `root`, on every rank; elsewhere `x` says the type and shape.
+
+    >>> broadcast(np.arange(2))
+    array([0, 1])
+    """
+    group = group or init()
+    if not 0 <= root < group.size:
+        raise InvalidArgument(f"root is {root}, expected a rank from 0 to {group.size - 1}")
+    given: Array = readable(x)
+    result = made_like(x, given.shape) if out is None else out
+    target = writable(result, given.dtype, given.shape)
+    sent = target if target.flags.c_contiguous else np.empty(given.shape, given.dtype)
+    if sent is not given and group.rank == root:
+        sent[...] = given
+    if group.comm is not None:
+        group.meet(call_on("broadcast", given.dtype, given.shape, f", root={root}"))
+        call(group.comm.Bcast, raw(sent), root)
+    return _delivered(result, target, sent)
+
+
+def barrier(*, group: Group | None = None) -> None:
+    """Returns when every rank has called it."""
+    group = group or init()
+    if group.comm is not None:
+        group.meet(_BARRIER)
+        call(group.comm.Barrier)
+
+
+def _reduce(name: str, op: str, x: ArrayLike, out: ArrayLike | None, group: Group | None) -> ArrayLike:
+    group = group or init()
+    given: Array = readable(x)
+    _require_numbers(name, given.dtype)
+    result = made_like(x, given.shape) if out is None else out
+    target = writable(result, given.dtype, given.shape)
+    if group.comm is None:
+        target[...] = given
+        return result
+    kind = reduced_as(given.dtype)
+    if kind is given.dtype and target.flags.c_contiguous:
+        reduced = target
+        if target is not given:
+            target[...] = given
+    else:
+        reduced = given.view(kind).copy() if kind.itemsize == given.itemsize else given.astype(kind)
+    group.meet(call_on(name, given.dtype, given.shape))
+    call(group.comm.Allreduce, mpi().IN_PLACE, reduced, op=getattr(mpi(), op))
+    return _delivered(result, target, reduced)
+
+
+def _apart(target: Array, given: Array) -> Array:
+    """Memory for MPI to write to that is in one piece and shares nothing with what it reads."""
+    if target.flags.c_contiguous and not np.may_share_memory(target, given):
+        return target
+    return np.empty(target.shape, target.dtype)
+
+
+def _delivered(result: ArrayLike, target: Array, found: Array) -> ArrayLike:
+    if found is not target:
+        with np.errstate(all="ignore"):
+            target[...] = found.view(np.bool_) if target.dtype == np.bool_ else found
+    return result
+
+
+def _require_numbers(name: str, dtype: np.dtype[Any]) -> None:
+    if dtype == np.bool_ and name in ("all_sum", "sum_scatter"):
+        raise InvalidArgument(f"{name} of bool has no meaning; use all_max for any, all_min for all")

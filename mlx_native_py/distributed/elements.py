@@ -1,0 +1,78 @@
+"""What MPI is given: the memory of a buffer or array itself, and how its elements are reduced."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import ml_dtypes
+import numpy as np
+
+from ..dtypes import DType
+from ..errors import InvalidArgument
+from ..memory.buffer import Array, MlxBuffer
+from .arrivals import Call
+from .mpi import mpi
+
+__all__ = ["ArrayLike", "call_on", "made_like", "raw", "readable", "reduced_as", "writable"]
+
+ArrayLike = TypeVar("ArrayLike", Array, MlxBuffer)
+_WIDENED = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
+
+
+@lru_cache(maxsize=4096)
+def call_on(name: str, dtype: np.dtype[Any], shape: tuple[int, ...], detail: str = "") -> Call:
+    """A collective on elements of this type and shape, as all ranks must call it."""
+    return Call(name, f"{dtype}{list(shape)}{detail}")
+
+
+def readable(x: ArrayLike) -> Array:
+    """The elements in row-major order, once no command buffer in flight writes them; a copy only of strided arrays."""
+    if isinstance(x, MlxBuffer):
+        x.allocation.wait()
+        return x.numpy()
+    if not isinstance(x, np.ndarray):
+        raise InvalidArgument(f"collectives take buffers and numpy arrays, not {type(x).__name__}")
+    _require_known(x.dtype)
+    return np.ascontiguousarray(x)
+
+
+def writable(out: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """The memory of `out`, which must have this type and shape."""
+    if isinstance(out, MlxBuffer):
+        if out.readonly:
+            raise InvalidArgument(f"out is {out!r}, which cannot be written to")
+        out.allocation.wait()
+        array = out.numpy()
+    elif isinstance(out, np.ndarray) and out.flags.writeable:
+        array = out
+    else:
+        raise InvalidArgument(f"out is {out!r}, expected a buffer or an array that can be written to")
+    if (array.dtype, array.shape) != (dtype, shape):
+        raise InvalidArgument(f"out is {array.dtype}{list(array.shape)}, expected {dtype}{list(shape)}")
+    return array
+
+
+def made_like(x: ArrayLike, shape: tuple[int, ...]) -> ArrayLike:
+    """Room for a result: a buffer of the same device for a buffer, an array for an array."""
+    if isinstance(x, MlxBuffer):
+        made: MlxBuffer = x.allocation.residency.device().empty(shape, x.dtype)
+        return made
+    return np.empty(shape, x.dtype)
+
+
+def reduced_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type in which MPI reduces: floats of 16 bits are added as f32, and rounded once."""
+    if dtype in _WIDENED:
+        return np.dtype(np.float32)
+    return np.dtype(np.uint8) if dtype == np.bool_ else dtype
+
+
+def raw(array: Array) -> list[Any]:
+    """As bytes: what is moved and not computed with needs no type, and MPI knows no bf16."""
+    return [array.reshape(-1).view(np.uint8), mpi().BYTE]
+
+
+def _require_known(dtype: np.dtype[Any]) -> None:
+    if dtype != np.float64:
+        DType.of(dtype)

@@ -1,0 +1,81 @@
+"""A group of ranks: who is in it, its parts, and what its ranks must have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import DistributedError
+from .arrivals import Board, Call
+
+__all__ = ["Group"]
+
+
+class Group:
+    """Processes that communicate; `rank` is this one's number among `size`.
+
+    >>> group = Group(None, 60.0)
+    >>> group
+    <Group, rank 0 of 1>
+    >>> group.split(color=1).size
+    1
+    """
+
+    def __init__(self, comm: Any, timeout: float) -> None:
+        self.comm = comm
+        """mpi4py's communicator, which is this group's alone; None without MPI."""
+        self.rank: int = 0 if comm is None else comm.rank
+        self.size: int = 1 if comm is None else comm.size
+        self.timeout = timeout
+        """Seconds that a collective waits for the other ranks."""
+        self.board = Board.shared_by(comm) if self.size > 1 else None
+
+    def split(self, color: int, key: int = -1) -> Group:
+        """The ranks that give the same `color`, in the order of `key`; a negative key keeps the order of now."""
+        if self.comm is None:
+            return Group(None, self.timeout)
+        self.meet(Call("split"))
+        return Group(self.comm.Split(color, self.rank if key < 0 else key), self.timeout)
+
+    def meet(self, call: Call) -> None:
+        """Returns when every rank is here with the same call; raises where one is missing, or comes with another."""
+        if self.board is not None:
+            self.board.meet(call, self.timeout)
+
+    def require_alive(self, what: str) -> None:
+        """Raises where a rank has ended, as far as that can be seen from here."""
+        if self.board is not None:
+            self.board.require_alive(what)
+
+    def gather_objects(self, value: Any) -> list[Any]:
+        """What each rank gives, in the order of ranks: anything that can be pickled."""
+        if self.size == 1:
+            return [value]
+        self.meet(Call("gather_objects"))
+        return list(self.comm.allgather(value))
+
+    def agree(self, name: str, value: Any) -> None:
+        """Raises unless all ranks give an equal `value`; `name` says in the message what it is.
+
+        >>> Group(None, 60.0).agree("the digest of model.gguf", "5a1c")
+        """
+        given = self.gather_objects((name, value))
+        if all(each == (name, value) for each in given):
+            return
+        shown = [f"{each[0]} is {each[1]!r} on {_holders(given, each)}" for each in _distinct(given)]
+        raise DistributedError(f"the ranks do not agree: {'; '.join(shown)}")
+
+    def __repr__(self) -> str:
+        return f"<Group, rank {self.rank} of {self.size}>"
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    for each in values:
+        if each not in found:
+            found.append(each)
+    return found
+
+
+def _holders(given: list[Any], value: Any) -> str:
+    found = [str(rank) for rank, each in enumerate(given) if each == value]
+    return f"rank{'s' if len(found) > 1 else ''} {', '.join(found)}"

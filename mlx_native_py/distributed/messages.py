@@ -1,0 +1,89 @@
+"""From one rank to another: messages arrive in the order in which they were sent, each with its type and shape."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DType, DTypeLike
+from ..errors import CollectiveTimeout, DistributedError, InvalidArgument
+from ..memory.buffer import Array
+from ..memory.shapes import as_shape
+from .elements import ArrayLike, call_on, made_like, raw, readable, writable
+from .group import Group
+from .mpi import call, mpi
+from .world import init
+
+__all__ = ["recv", "recv_like", "send"]
+
+_SPINS, _NAP = 2000, 0.0005
+_TAGS = 0x7FFF  # every MPI has as many tags as that
+
+
+def send(x: ArrayLike, dst: int, *, group: Group | None = None) -> ArrayLike:
+    """Sends `x` to rank `dst`, which calls `recv`; returns `x` when its memory may be changed."""
+    group = _other_rank(group, "dst", dst)
+    given = readable(x)
+    request = call(group.comm.Isend, raw(given), dst, _tag(given.dtype, given.shape))
+    _wait(request, group, f"send to rank {dst}", dst)
+    return x
+
+
+def recv(shape: int | Sequence[int], dtype: DTypeLike, src: int, *, out: Any = None, group: Group | None = None) -> Any:
+    """An array that rank `src` sends; `out` is a buffer or array to receive it into."""
+    axes, kind = as_shape(shape)[0], DType.of(dtype).numpy
+    return _receive(np.empty(axes, kind) if out is None else out, kind, axes, src, group)
+
+
+def recv_like(x: ArrayLike, src: int, *, group: Group | None = None) -> ArrayLike:
+    """A new buffer or array that rank `src` sends, of the type and shape of `x`."""
+    kind = DType.of(x.dtype).numpy
+    return _receive(made_like(x, x.shape), kind, x.shape, src, group)
+
+
+def _receive(out: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...], src: int, group: Group | None) -> ArrayLike:
+    group = _other_rank(group, "src", src)
+    target = writable(out, dtype, shape)
+    into: Array = target if target.flags.c_contiguous else np.empty(shape, dtype)
+    status = mpi().Status()
+    request = call(group.comm.Irecv, raw(into), src)
+    _wait(request, group, f"recv of {dtype}{list(shape)} from rank {src}", src, status)
+    if status.Get_count(mpi().BYTE) != into.nbytes or status.Get_tag() != _tag(dtype, shape):
+        raise DistributedError(
+            f"recv expected {dtype}{list(shape)} from rank {src}, which sent {status.Get_count(mpi().BYTE)} bytes "
+            "of another type or shape"
+        )
+    if into is not target:
+        target[...] = into
+    return out
+
+
+def _tag(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
+    return call_on("message", dtype, shape).check & _TAGS
+
+
+def _other_rank(group: Group | None, name: str, rank: int) -> Group:
+    group = group or init()
+    if not 0 <= rank < group.size or rank == group.rank:
+        raise InvalidArgument(f"{name} is {rank}, expected another rank of {group!r}")
+    return group
+
+
+def _wait(request: Any, group: Group, what: str, other: int, status: Any = None) -> None:
+    start, spins = time.monotonic(), 0
+    try:
+        while not call(request.Test, status):
+            spins += 1
+            if spins < _SPINS:
+                continue
+            if time.monotonic() - start > group.timeout:
+                raise CollectiveTimeout(what, group.timeout, (other,), (group.rank,))
+            group.require_alive(what)
+            time.sleep(_NAP)
+    except BaseException:
+        # MPI must not write to memory that nobody keeps.
+        request.Cancel()
+        raise

@@ -1,0 +1,25 @@
+"""mpi4py, imported when the first group needs it: importing it starts MPI."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from typing import Any
+
+from ..errors import DistributedError
+
+__all__ = ["call", "mpi"]
+
+
+@cache
+def mpi() -> Any:
+    """The module `mpi4py.MPI`."""
+    return importlib.import_module("mpi4py.MPI")
+
+
+def call(function: Any, *arguments: Any, **options: Any) -> Any:
+    """Calls MPI; its errors are ours."""
+    try:
+        return function(*arguments, **options)
+    except mpi().Exception as error:
+        raise DistributedError(f"MPI says: {error}") from error

