@@ -18,6 +18,7 @@ from .graph import ComputeGraph, capture
 from .memory.buffer import MlxBuffer
 from .memory.pool import MlxBufferPool
 from .metal import Backend, open_metal
+from .profiling.at_exit import follow_environment
 from .settings import BackendName
 
 __all__ = ["MlxDevice"]
@@ -34,6 +35,7 @@ class MlxDevice(DeviceContext):
 
     def __init__(self, backend: Backend | BackendName | None = None) -> None:
         super().__init__(backend if isinstance(backend, Backend) else open_metal(backend))
+        follow_environment()
 
     def zeros(self, shape: int | Sequence[int], dtype: Any = DType.F32, *, label: str = "") -> MlxBuffer:
         """A buffer of zeros."""

@@ -49,7 +49,7 @@ class Submissions:
         self._open: WeakSet[Ticket] = WeakSet()
         self._in_flight: deque[Ticket] = deque()
         self._unseen: list[Ticket] = []
-        residency.in_flight = ref(self)
+        residency.writers = ref(self)
         self.samples = SampleBuffers(backend, mtl, able)
         self.provenance = SIMULATED if backend.timing == "simulated" else MEASURED
         kernel_profile.add_source(self)
@@ -243,6 +243,8 @@ class Submissions:
         how = None
         if ticket.samples is not None:
             how = ticket.samples.finish(label, ticket, self.provenance, failed)
+        if ticket.notes is not None:
+            ticket.notes.settle(times, self.provenance, how, failed)
         if ticket.timed and not failed:
             ns = max(0, int((times[1] - times[0]) * 1e9))
             kernel_profile.record_command_buffer(

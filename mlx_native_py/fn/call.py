@@ -65,13 +65,7 @@ def device_of(*given: object) -> MlxDevice:
 
 @contextmanager
 def call(stream: MlxDevice | None, *given: object) -> Iterator[FunctionCall]:
-    """Runs what the block encodes when the block ends: on `stream`, or else where the first buffer among `given` is.
-
-    >>> with call(None) as run:
-    ...     total = ops.add(run.enc, run.put(np.ones(2, "f4"), "a"), run.put(np.ones(2, "f4"), "b"))
-    >>> total.numpy()
-    array([2., 2.], dtype=float32)
-    """
+    """Runs what the block encodes when the block ends: on `stream`, or else where the first buffer among `given` is."""
     device = device_of(*given) if stream is None else stream
     if not isinstance(device, MlxDevice):
         raise InvalidArgument(f"stream is {device!r}, expected an MlxDevice")

@@ -23,7 +23,7 @@ _HTML_ROWS, _HTML_COLUMNS = 8, 12
 
 
 class OutOfRange(InvalidArgument, IndexError):
-    """An index beyond an axis; also what ends a `for` over a buffer."""
+    """An index beyond an axis."""
 
 
 class Elements(Protocol):
@@ -89,6 +89,7 @@ class ArrayMethods:
         return int(self.item())
 
     def __iter__(self: Elements) -> Iterator[MlxBuffer]:
+        """A view of each row along the first axis."""
         return (self[row] for row in range(len(self)))
 
     def astype(self: Elements, dtype: Any) -> MlxBuffer:

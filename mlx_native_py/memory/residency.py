@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..metal import Backend, Capabilities
 
 if TYPE_CHECKING:
-    from .allocation import Allocation, Completion
+    from .allocation import Allocation, InFlight
 
-__all__ = ["InFlight", "Residency", "open_residency"]
+__all__ = ["Residency", "Writers", "open_residency"]
 
 LABEL = "mlx_native_default"
 CAPACITY = 256
@@ -28,10 +28,10 @@ class _Resident(Protocol):
     def root(self) -> _Resident: ...
 
 
-class InFlight(Protocol):
+class Writers(Protocol):
     """The command buffers of a device's queue, as far as memory has to know of them."""
 
-    def writer(self, allocation: Allocation, start: int, end: int) -> Completion | None:
+    def writer(self, allocation: Allocation, start: int, end: int) -> InFlight | None:
         """The last one in flight that writes any of these bytes, if there is one."""
 
 
@@ -58,7 +58,7 @@ class Residency:
         """Gives the device whose memory this is, while it lives."""
         self.commits = 0
         """How often the set was committed."""
-        self.in_flight: Callable[[], InFlight | None] = lambda: None
+        self.writers: Callable[[], Writers | None] = lambda: None
         """Gives the device's queue, once it has one."""
         self._queue = queue
         self._lock = threading.Lock()

@@ -211,7 +211,7 @@ def test_dropped_work_is_told_and_nothing_else(device: MlxDevice, lib: Any) -> N
 
 
 def test_one_rule_for_float64(device: MlxDevice, lib: Any) -> None:
-    x = np.float64([1, 2])
+    x = np.array([1, 2], np.float64)
     y = device.zeros(2)
     lib.scale(y, PARAMS, x, 1.0)
     assert y.tolist() == [RESULT - 10 + 1, RESULT - 10 + 2]

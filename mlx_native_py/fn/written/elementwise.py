@@ -19,11 +19,7 @@ __all__ = ["add", "astype", "broadcast_to", "divide", "full", "multiply", "subtr
 
 
 def add(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The sum of two arrays, or of an array and a number; shapes broadcast.
-
-    >>> fn.add(np.float32([1, 2]), np.float32([10, 20])).numpy()
-    array([11., 22.], dtype=float32)
-    """
+    """The sum of two arrays, or of an array and a number; shapes broadcast."""
     with call(stream, a, b) as run:
         return _two(run, ops.add, a, b)
 
@@ -65,11 +61,7 @@ def divide(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
 
 
 def astype(a: Array, dtype: DTypeLike, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The elements in another type: floats by a kernel, all others on the CPU, as numpy converts them.
-
-    >>> fn.astype(np.float32([1.0, 1 / 3]), "float16").numpy()
-    array([1.    , 0.3333], dtype=float16)
-    """
+    """The elements in another type: floats by a kernel, all others on the CPU, as numpy converts them."""
     with call(stream, a) as run:
         x = run.put(a, "a")
         to = DType.of(dtype)
@@ -82,23 +74,13 @@ def astype(a: Array, dtype: DTypeLike, *, stream: MlxDevice | None = None) -> Ml
 def full(
     shape: int | Sequence[int], vals: float, dtype: DTypeLike | None = None, *, stream: MlxDevice | None = None
 ) -> MlxBuffer:
-    """An array of one value; f32 where no type is given.
-
-    >>> fn.full((2, 3), 7, "float16").numpy()
-    array([[7., 7., 7.],
-           [7., 7., 7.]], dtype=float16)
-    """
+    """An array of one value; f32 where no type is given."""
     with call(stream) as run:
         return ops.fill(run.enc, run.enc.device.empty(shape, DType.of(dtype or "f32")), vals)
 
 
 def broadcast_to(a: Array, shape: Sequence[int], *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """A copy whose axes of one element are repeated, and new ones put in front, so that it has `shape`.
-
-    >>> fn.broadcast_to(np.float32([[1], [2]]), (2, 3)).numpy()
-    array([[1., 1., 1.],
-           [2., 2., 2.]], dtype=float32)
-    """
+    """A copy whose axes of one element are repeated, and new ones put in front, so that it has `shape`."""
     with call(stream, a) as run:
         return _broadcast(run, run.put(a, "a"), tuple(shape))
 
