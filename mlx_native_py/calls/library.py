@@ -25,7 +25,7 @@ from ..pipelines.structs import parameters_of
 from .named import by_slot
 from .staging import Staging
 
-__all__ = ["Kernel", "Library", "compiled"]
+__all__ = ["Kernel", "Library", "compiled", "declared"]
 
 _SHOWN = 16  # kernels whose signatures a library's repr compiles to show
 _GRID_POSITION = re.compile(r"\b(u(?:int|short)[23])\s+\w+\s*\[\[\s*thread_position_in_grid\b")
@@ -130,6 +130,11 @@ class Kernel:
         """The same source on other devices, for buffers that live there."""
 
     @property
+    def source(self) -> str:
+        """The MSL that it is from."""
+        return self._library.source
+
+    @property
     def pipeline(self) -> Pipeline:
         """The kernel as the registry has it; `CommandEncoder.dispatch` takes it, or the kernel itself."""
         return self.pipeline_on(self._device)
@@ -220,7 +225,7 @@ class Kernel:
             bindings = self.pipeline.bindings
         except MlxError as problem:
             return f"{self.name}: {problem}"
-        return f"{self.name}({', '.join(map(_declared, bindings))})"
+        return f"{self.name}({', '.join(map(declared, bindings))})"
 
     def __repr__(self) -> str:
         return f"<Kernel {self.signature()}>"
@@ -239,7 +244,8 @@ def _run(device: DeviceContext, pipeline: Pipeline, values: list[Any], launch: d
     return enc.ticket
 
 
-def _declared(binding: Binding) -> str:
+def declared(binding: Binding) -> str:
+    """An argument as a signature shows it."""
     if binding.kind == "threadgroup":
         return f"threadgroup {binding.name}"
     kind = binding.scalar.name if binding.scalar else "struct"
