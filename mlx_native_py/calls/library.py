@@ -53,8 +53,10 @@ def compiled(
     return Library(device, library, constants or {})
 
 
-class _NoSuchKernel(KernelNotFound, AttributeError):  # type: ignore[misc]
+class _NoSuchKernel(KernelNotFound, AttributeError):
     """An attribute of a library that is no kernel of it."""
+
+    name: str
 
 
 class Library:

@@ -7,6 +7,7 @@ import os
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -123,7 +124,8 @@ class KernelRegistry:
         chosen = settings.current().kernel_archive if archive is None else Path(archive)
         self._archive = PipelineArchive(self._backend, self._mtl, chosen) if chosen is not None else None
         self._lock = threading.Lock()
-        self._done: dict[str, float] = dict.fromkeys(RegistryStats.__dataclass_fields__, 0)
+        self._done = Counter[str]()
+        self._compile_seconds = 0.0
         self._sources: dict[str, tuple[str, CompileOptions]] = {}
         self._families: dict[str, KernelLibrary] = {}
         self._libraries: _Once[KernelLibrary] = _Once()
@@ -226,12 +228,12 @@ class KernelRegistry:
     def stats(self) -> RegistryStats:
         """What has been asked for and compiled so far."""
         with self._lock:
-            return RegistryStats(**self._done)  # type: ignore[arg-type]
+            return RegistryStats(**self._done, compile_seconds=self._compile_seconds)
 
-    def _count(self, **more: float) -> None:
+    def _count(self, seconds: float = 0.0, **more: int) -> None:
         with self._lock:
-            for name, amount in more.items():
-                self._done[name] += amount
+            self._done.update(more)
+            self._compile_seconds += seconds
 
     def _make(self, name: str, constants: Constants, library: KernelLibrary | None, indirect: bool) -> Pipeline:
         home = library or self._home(name)
@@ -279,7 +281,7 @@ class KernelRegistry:
         )
         if home in self._families.values():
             _require_width(pipeline, home)
-        self._count(pipelines=1, compile_seconds=time.perf_counter() - begin)
+        self._count(time.perf_counter() - begin, pipelines=1)
         if self._archive is not None:
             self._count(archive_hits=int(stored), archive_misses=int(not stored))
         return pipeline
@@ -312,7 +314,7 @@ class KernelRegistry:
                     name or "program_source", f"{message.rstrip()}\n{more}" if more else message
                 )
             names = tuple(str(each) for each in mtl.functionNames())
-        self._count(libraries=1, compile_seconds=time.perf_counter() - begin)
+        self._count(time.perf_counter() - begin, libraries=1)
         return KernelLibrary(mtl, source, digest, names, options)
 
     def _home(self, name: str) -> KernelLibrary:
