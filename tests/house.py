@@ -41,6 +41,7 @@ LAYERS = (
     "fn",
     "models",
     "report",
+    "testing",
     "bench",
     "cli",
     "__main__",
