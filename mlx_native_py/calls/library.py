@@ -42,8 +42,10 @@ def compiled(
     return Library(device, device.kernels.library(text, options, name=name), constants or {})
 
 
-class _NoSuchKernel(KernelNotFound, AttributeError):  # type: ignore[misc]
+class _NoSuchKernel(KernelNotFound, AttributeError):
     """An attribute of a library that is no kernel of it."""
+
+    name: str
 
 
 class Library:
