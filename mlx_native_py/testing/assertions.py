@@ -91,9 +91,7 @@ def assert_deterministic(run: Callable[[], Any], *, times: int = 3) -> None:
         with settings.override(soft_schedule=order, soft_engine="fibers"):
             found = _bits(run())
         for name, bits in first.items():
-            assert found.get(name) == bits, (
-                f"result {name or 0} has other bits in the order {order!r} than in the first run"
-            )
+            assert found.get(name) == bits, f"result {name} has other bits in the order {order!r} than in the first run"
         assert found.keys() == first.keys(), f"results are {list(found)} in the order {order!r}, and were {list(first)}"
 
 
