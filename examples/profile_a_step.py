@@ -30,10 +30,11 @@ def main() -> None:
         times = (entry.total_ns, entry.min_ns, entry.max_ns)
         print(f"{label:12} {entry.count:5} {times[0] / 1e3:10.1f} {times[1] / 1e3:9.1f} {times[2] / 1e3:9.1f}")
     print(f"\n{'dispatch':>8} {'kernel':24} {'kind':10} {'GPU us':>8}  how")
-    for _, entries in kernel_profile.dump_dispatches():
-        for entry in entries[:6]:
-            ns, how = entry.gpu_ns, entry.provenance
-            print(f"{entry.dispatch_index:8} {entry.kernel:24} {entry.op_kind:10} {ns / 1e3:8.1f}  {how}")
+    for _, dispatches in kernel_profile.dump_dispatches():
+        for each in dispatches[:6]:
+            print(
+                f"{each.dispatch_index:8} {each.kernel:24} {each.op_kind:10} {each.gpu_ns / 1e3:8.1f}  {each.provenance}"
+            )
     print(f"\n{p.table('op')}")
 
 

@@ -22,7 +22,7 @@ from .compute_pass import ComputePass, Replayable
 from .context import DeviceContext
 from .dispatch import CapturedNode, CapturedOpKind, Dispatch, DispatchOptions, check_options, checked_kind
 from .generate import Aliased, encoder, pattern_of_arguments
-from .launch import Launch, plan_launch
+from .launch import Launch, Launchable, is_nothing, pipeline_of, plan_launch
 from .recorder import Recorder
 from .sender import Sender
 from .tally import EncoderTally
@@ -32,7 +32,6 @@ __all__ = ["DispatchEncoder"]
 
 _OTHER = CapturedOpKind.Other
 _NO_OPTIONS: DispatchOptions = {}
-_LAUNCH_OPTIONS = frozenset({"shared"})  # those that are part of the launch
 
 
 class DispatchEncoder:
@@ -43,7 +42,7 @@ class DispatchEncoder:
     _pass: ComputePass
 
     def __init__(self, device: DeviceContext, auto_barrier: bool | None) -> None:
-        now = settings.current()
+        self._settings = now = settings.current()
         self.device = device
         self.mem_ranges = MemRanges()
         """What the dispatches since the last barrier touch."""
@@ -72,32 +71,35 @@ class DispatchEncoder:
 
     def dispatch(
         self,
-        pipeline: Pipeline,
+        kernel: Pipeline | Launchable,
         *args: Any,
         threads: Any = None,
         threadgroups: Any = None,
         group: Any = None,
         **options: Unpack[DispatchOptions],
     ) -> None:
-        """Launches a kernel over a grid of `threads`, or of `threadgroups` of `group` threads each.
+        """Launches a kernel over a grid of `threads`, or of `threadgroups` of `group` threads each; none is a no-op.
 
         The position of an argument is its slot: a buffer or view, a number (or numbers, for a vector) of the type that
         the kernel declares, bytes, or None, which leaves the slot as it is. `shared` has the bytes of each threadgroup
         argument. What the kernel reads and writes follows from its signature; `Out` and `reads`, `writes` narrow it.
         """
+        pipeline: Any = kernel  # most often it is one; what is not fails at the first look-up
         try:
             if group is None and threadgroups is None and not options:
                 launch = pipeline.thread_launches[threads]
             else:
-                launch = pipeline.launches[threads, threadgroups, group, options.get("shared", ())]
+                key = threads, threadgroups, group, options.get("shared", ())
+                launch = pipeline.launches[key]
         except (KeyError, TypeError, AttributeError):
             self._require("dispatch")
             check_options(options)
+            pipeline = pipeline_of(kernel, self.device)
+            if is_nothing(threads, threadgroups):
+                return
             launch = plan_launch(pipeline, threads, threadgroups, group, options.get("shared", ()))
-        if options:
-            check_options(options)
         encode = pipeline.encode
-        if encode is None or (options and not options.keys() <= _LAUNCH_OPTIONS):
+        if (options and _says_more(options)) or encode is None:
             self.dispatch_slowly(pipeline, launch, args, options)
         else:
             encode(self, launch, args)
@@ -129,7 +131,6 @@ class DispatchEncoder:
         tracker = self.mem_ranges
         if self._auto_barrier and tracker.meets(reads, writes):
             self.hazard_barrier()
-        self._tally.settle()
         tracker.record(reads, writes, dispatch.pipeline)
         self._tally.skip()
         self._tally.dispatches += counts
@@ -252,7 +253,6 @@ class DispatchEncoder:
             if tracker.meets(plan.reads, plan.writes):
                 self.hazard_barrier()
                 self._tally.skip_hazard()
-        self._tally.settle()
         if self.ticket.notes is not None:
             self.ticket.notes.plans[len(tracker.log)] = plan.launches()
         tracker.log.append((plan.pipelines, plan.reads, plan.writes))
@@ -305,3 +305,9 @@ class DispatchEncoder:
         return EncoderStateError(
             f"{call} from thread {get_ident()}: this encoder belongs to thread {self._thread}; make one per thread"
         )
+
+
+def _says_more(options: DispatchOptions) -> bool:
+    """Whether a dispatch is told more than what its launch has; refuses what there is no option for."""
+    check_options(options)
+    return options.keys() != {"shared"}
