@@ -31,6 +31,7 @@ LAYERS = (
     "encoder",
     "profiling",
     "graph",
+    "calls.named",
     "calls.staging",
     "calls.library",
     "device",
