@@ -1,4 +1,4 @@
-"""Several command buffers in stages, each of which the GPU begins when the one before it has signalled."""
+"""Encoder sessions: command buffers in stages, each begun by the GPU when the one before has signalled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which bytes the dispatches since the last barrier touch, and why the next one must wait.
+"""The hazard tracker: which bytes the dispatches since the last barrier touch, and why the next one must wait.
 
 Ranges are half-open and exact. Of each memory a tracker knows what was read and what was written since the last
 barrier: as one extent where that is exact, else as an extent and a sorted set of intervals, so that a dispatch costs
