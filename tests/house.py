@@ -44,6 +44,7 @@ LAYERS = (
     "models",
     "parallel",
     "report",
+    "testing",
     "bench",
     "cli",
     "__main__",
