@@ -136,13 +136,17 @@ kernel void busy(device uint *x [[buffer(0)]], constant uint &mark [[buffer(1)]]
 """
 
 
-def test_a_block_waits_for_the_real_command_buffer(device: MlxDevice, pool: MlxBufferPool) -> None:
+@pytest.mark.parametrize("by", ["release", "reset"])
+def test_a_block_waits_for_the_real_command_buffer(device: MlxDevice, pool: MlxBufferPool, by: str) -> None:
     device.kernels.register_source("busy", BUSY)
     pipeline = device.kernels.get_pipeline("busy")
     x = pool.alloc(1024, "u32", 256)
     encoder = device.command_encoder()
     encoder.dispatch(pipeline, x, 7, threads=256)
-    pool.release(x)
+    if by == "release":
+        pool.release(x)
+    else:
+        pool.reset()
     assert pool.free_count == 0, "encoded and not yet committed"
     ticket = encoder.commit()
     other = pool.alloc(1024, "u32", 256)

@@ -27,7 +27,7 @@ def part(of: Memory, start: int, end: int, role: MemRangeRole = SRC) -> BufferRa
     return BufferRange(of, BASE + start, BASE + end, role)
 
 
-# The crate's own cases
+# One rule at a time
 
 
 def test_read_after_read_is_free() -> None:
@@ -274,3 +274,36 @@ def step_cost(live: int) -> float:
 def test_the_cost_is_flat_in_the_number_of_live_ranges() -> None:
     few, many = (min(step_cost(live) for _ in range(5)) for live in (10, 10_000))
     assert many < 4 * few, f"{few * 1e6:.2f} us with 10 live ranges, {many * 1e6:.2f} us with 10000"
+
+
+def test_ranges_of_buffers(device: MlxDevice) -> None:
+    a, b, ranges = device.empty(4), device.empty(4), MemRanges()
+    assert ranges.is_empty() and ranges.check_dispatch([b], [a])
+    ranges.add_dispatch([b], [a])
+    assert ranges.len() == 2
+    assert not ranges.check_dispatch([a], [])
+    assert (ranges.barriers_forced(), ranges.checks()) == (1, 2)
+    ranges.reset()
+    assert ranges.is_empty() and ranges.check_dispatch([a], []) and ranges.barriers_forced() == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "free"),
+    [
+        ("Src", "Src", True),
+        ("Dst", "Src", False),
+        ("Src", "Dst", False),
+        ("Dst", "Dst", False),
+    ],
+)
+def test_roles_of_buffers_and_their_parts(device: MlxDevice, first: str, second: str, free: bool) -> None:
+    whole, other = device.empty(16, "u32"), device.empty(16, "u32")
+    one, two = MemRangeRole[first], MemRangeRole[second]
+
+    def apart(left: Any, right: Any) -> bool:
+        a, b = BufferRange.from_buffer(left, one), BufferRange.from_buffer(right, two)
+        assert a.conflicts_with(b) == b.conflicts_with(a)
+        return not a.conflicts_with(b)
+
+    assert apart(whole, whole) is free and apart(whole[0:9], whole[8:16]) is free
+    assert apart(whole, other) and apart(whole[0:8], whole[8:16]), "neighbours share nothing"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from core.encoder_kit import DISPATCH, STAGE, floats, names, pipeline, record, sampling, soft_device
+from core.programs import numbers, pipelines
 from mlx_native_py import MlxDevice, counters, settings
 from mlx_native_py.encoder import CapturedOpKind
 from mlx_native_py.profiling import kernel_profile
@@ -72,6 +73,8 @@ def test_the_clock() -> None:
     assert convert_gpu_ticks_to_ns(12345) == 12345
     record_clock_pair(2000, 1000)
     assert (convert_gpu_ticks_to_ns(500), convert_gpu_ticks_to_ns(0)) == (1000, 0)
+    record_clock_pair(5000, 2000)
+    assert [convert_gpu_ticks_to_ns(ticks) for ticks in (1000, 1500, 2000)] == [2000, 3500, 5000]
     kernel_profile.reset()
     # Other epochs, and numbers beyond what a float holds exactly.
     cpu, gpu = 1 << 60, 7
@@ -102,7 +105,7 @@ def work(device: MlxDevice, label: str, count: int = 1) -> Any:
 
 def test_without_the_flag_nothing_is_recorded(device: MlxDevice) -> None:
     work(device, "quiet").wait()
-    assert kernel_profile.dump() == []
+    assert kernel_profile.dump() == [] == kernel_profile.dump_dispatches()
 
 
 def test_command_buffers_nobody_waits_for_are_recorded(device: MlxDevice) -> None:
@@ -143,12 +146,25 @@ ABILITIES = {
     "stage": sampling(STAGE),
     "dispatch": sampling(STAGE, DISPATCH),
     "neither": sampling(),
-    "no counters": sampling(STAGE, counter_sets=False),
+    "dispatch alone": sampling(DISPATCH),
+    "no counters": sampling(STAGE, DISPATCH, counter_sets=False),
 }
+TIMED = ("stage", "dispatch", "dispatch alone")
+
+
+@pytest.fixture(params=ABILITIES)
+def answers(request: pytest.FixtureRequest) -> Iterator[tuple[str, MlxDevice]]:
+    """Devices with each answer of `supportsCounterSampling`, and both profiles asked for."""
+    with soft_device(ABILITIES[request.param]) as device, settings.override(profile_cb=True, profile_dispatch=True):
+        yield request.param, device
+
+
+def dispatches(label: str) -> list[DispatchEntry]:
+    return dict(kernel_profile.dump_dispatches()).get(label, [])
 
 
 @pytest.mark.soft
-@pytest.mark.parametrize("ability", ["stage", "dispatch"])
+@pytest.mark.parametrize("ability", TIMED)
 @pytest.mark.parametrize("auto_barrier", [True, False])
 def test_each_dispatch_is_timed(ability: str, auto_barrier: bool) -> None:
     with soft_device(ABILITIES[ability]) as device:
@@ -166,12 +182,16 @@ def test_each_dispatch_is_timed(ability: str, auto_barrier: bool) -> None:
         assert all(e.end_gpu_ns >= e.start_gpu_ns > 0 and e.gpu_ns == e.end_gpu_ns - e.start_gpu_ns for e in entries)
         assert entries[0].end_gpu_ns <= entries[1].start_gpu_ns
         assert all(e.provenance == SIMULATED for e in entries)
-        total = dict(kernel_profile.dump())["test.profile.cb"].total_ns
+        figures = dict(kernel_profile.dump())["test.profile.cb"]
+        assert (figures.count, figures.provenance) == (1, SIMULATED)
+        total = figures.total_ns
         assert total + 1_000_000 >= sum(e.gpu_ns for e in entries)
         start, end = (int(t * 1e9) for t in enc.ticket.gpu_interval)
         assert start - 1_000_000 <= entries[0].start_gpu_ns and entries[1].end_gpu_ns <= end + 1_000_000
         assert y.numpy().tolist() == [2.0] * 256
-        assert kernel_profile.dump_command_buffers()[0].dispatch_timing == SIMULATED
+        [whole] = kernel_profile.dump_command_buffers()
+        assert (whole.label, whole.dispatches, whole.gpu_ns) == (label, 2, total)
+        assert whole.dispatch_timing == SIMULATED
 
 
 @pytest.mark.soft
@@ -256,8 +276,9 @@ def test_sample_buffers_that_run_out_are_no_silent_zero(monkeypatch: pytest.Monk
 
 
 @pytest.mark.soft
-def test_two_labels_make_two_groups() -> None:
-    with soft_device(ABILITIES["stage"]) as device, settings.override(profile_dispatch=True):
+@pytest.mark.parametrize("ability", TIMED)
+def test_two_labels_make_two_groups(ability: str) -> None:
+    with soft_device(ABILITIES[ability]) as device, settings.override(profile_dispatch=True):
         work(device, "test.cb.alpha").wait()
         work(device, "test.cb.beta").wait()
         groups = kernel_profile.dump_dispatches()
@@ -276,3 +297,55 @@ def test_a_failed_command_buffer_has_no_times() -> None:
         with pytest.raises(RuntimeError):
             enc.commit_and_wait("failed")
         assert kernel_profile.dump() == [] and kernel_profile.dump_dispatches() == []
+
+
+@pytest.mark.soft
+def test_equal_labels_are_told_apart_by_their_sequence(answers: tuple[str, MlxDevice]) -> None:
+    answer, device = answers
+    for _ in range(2):
+        work(device, "same").wait()
+    first, second = kernel_profile.dump_command_buffers()
+    assert first.sequence < second.sequence
+    wanted = [first.sequence, second.sequence] if answer in TIMED else []
+    assert [entry.sequence for entry in dispatches("same")] == wanted
+
+
+@pytest.mark.soft
+def test_what_the_device_can_do_is_said(answers: tuple[str, MlxDevice]) -> None:
+    answer, device = answers
+    info = device.info()
+    assert info["stage_boundary_sampling"] == (answer in ("stage", "dispatch", "no counters"))
+    assert info["dispatch_boundary_sampling"] == (answer in ("dispatch", "dispatch alone", "no counters"))
+    assert info["timestamp_counters"] == (answer != "no counters")
+
+
+@pytest.mark.soft
+def test_work_that_nobody_waits_for_is_in_the_tables(answers: tuple[str, MlxDevice]) -> None:
+    answer, device = answers
+    twist, x = pipelines(device, "twist"), numbers(device, 1)
+    session = device.encoder_session()
+    for stage in range(2):
+        session.encoder().dispatch(twist, x, threads=1)
+        session.fence_stage(f"stage {stage}")
+        session.reset_for_next_stage()
+    enc = device.command_encoder()
+    enc.dispatch(twist, x, threads=1)
+    ticket = enc.commit(label="asynchronous")
+    while not ticket.done():
+        pass
+    found = {entry.label: entry for entry in kernel_profile.dump_command_buffers()}
+    assert set(found) == {"stage 0", "stage 1", "asynchronous"}
+    assert all(len(dispatches(label)) == (answer in TIMED) for label in found)
+
+
+@pytest.mark.soft
+def test_profiling_leaves_a_commit_asynchronous(answers: tuple[str, MlxDevice]) -> None:
+    """Asynchronous stays asynchronous, and the counters count what the caller did."""
+    _, device = answers
+    slow, x = pipelines(device, "slow"), numbers(device, 0)
+    enc = device.command_encoder()
+    enc.dispatch(slow, x, 20_000_000, threads=1, group=1)
+    ticket = enc.commit(label="slow")
+    assert not ticket.done()
+    assert (enc.tally.syncs, enc.tally.barriers, enc.tally.cmd_bufs, enc.tally.dispatches) == (0, 0, 1, 1)
+    ticket.wait()

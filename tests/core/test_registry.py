@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -57,8 +56,9 @@ def test_shipped_kernels_are_found_without_a_list(device: MlxDevice) -> None:
 
 
 def test_an_unknown_kernel_names_close_ones(device: MlxDevice) -> None:
-    with pytest.raises(KernelNotFound, match="self_chek.*self_check"):
+    with pytest.raises(KernelNotFound, match="self_chek.*Did you mean 'self_check'") as caught:
         device.kernels.get_pipeline("self_chek")
+    assert caught.value.name == "self_chek"
 
 
 def test_registering_again_never_serves_stale_code(device: MlxDevice) -> None:
@@ -153,25 +153,6 @@ def test_options_are_part_of_the_key(device: MlxDevice) -> None:
 def test_wrong_registrations(device: MlxDevice, name: object, source: object) -> None:
     with pytest.raises(InvalidArgument):
         device.kernels.register_source(name, source)  # type: ignore[arg-type]
-
-
-def test_one_compile_per_key_in_many_threads(device: MlxDevice) -> None:
-    device.kernels.register_source("encoder_kit", SOURCE)
-    start, found = threading.Barrier(8), []
-
-    def ask(which: int) -> None:
-        start.wait()
-        found.append((which % 2, device.kernels.get_pipeline("axpy" if which % 2 else "add")))
-
-    threads = [threading.Thread(target=ask, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len({id(made) for _, made in found}) == 2
-    stats = device.kernels.stats
-    assert (stats.libraries, stats.pipelines) == (1, 2)
-    assert stats.hits + stats.misses == 8
 
 
 def test_warmup(device: MlxDevice) -> None:

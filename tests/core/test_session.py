@@ -3,58 +3,148 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import pytest
 
 from core.encoder_kit import floats, names, pipeline, record, soft_device
 from mlx_native_py import MlxDevice, counters, settings
+from mlx_native_py.encoder import Dispatch
 from mlx_native_py.encoder.session import EncoderSession
 from mlx_native_py.errors import CommandBufferError, EncoderStateError, InvalidArgument
 from mlx_native_py.profiling import kernel_profile
 
 
-def test_stages_with_a_fence_between_them(device: MlxDevice) -> None:
-    a, b, add = floats(device, 1, 2, 3, 4), floats(device, 10, 20, 30, 40), pipeline(device, "add")
-    first, second = floats(device, *[0] * 4), floats(device, *[0] * 4)
+def plus(encoder: Any, a: Any, b: Any, out: Any) -> None:
+    encoder.dispatch(pipeline(encoder.device, "add"), a, b, out, threads=len(out))
+
+
+def test_a_session_needs_no_flag(device: MlxDevice) -> None:
+    for wanted in (False, True):
+        with settings.override(encoder_session=wanted):
+            assert EncoderSession.env_enabled() is wanted
+            session = device.encoder_session()
+            assert not session.is_drained()
+            session.encoder().discard()
+
+
+def test_one_stage(device: MlxDevice) -> None:
+    a, b, out = floats(device, 10, 20, 30, 40), floats(device, 1, 2, 3, 4), device.empty(4)
     session = device.encoder_session()
-    assert not session.has_event() and session.fence_value() == 0
-    session.begin_stage("stage1")
-    session.encoder().dispatch(add, a, b, first, threads=4)
-    fence = session.fence_stage("stage1.fence")
-    assert session.is_drained() and session.is_fence_pending() and session.has_event() and session.fence_value() == 1
-    assert fence.label == "stage1.fence"
+    session.begin_stage("stage one")
+    plus(session.encoder(), a, b, out)
+    assert not session.is_drained()
+    label = session.metal_command_buffer()
+    ticket = session.commit_stage()
+    assert session.is_drained() and not session.is_fence_pending() and not session.has_event()
+    assert str(label.label()) == "stage one" == ticket.label
+    assert session.commit_stage() is ticket, "a second time changes nothing"
+    ticket.wait()
+    assert out.numpy().tolist() == [11, 22, 33, 44]
+
+
+def test_commit_and_wait(device: MlxDevice) -> None:
+    a, b, out = floats(device, 10.5, 20.5, 30.5, 40.5), floats(device, 1, 2, 3, 4), device.empty(4)
+    session = device.encoder_session()
+    with counters.scope() as c:
+        session.begin_stage("whole")
+        plus(session.encoder(), a, b, out)
+        session.commit_and_wait()
+        assert (c.syncs, session.is_drained(), session.ticket.label) == (1, True, "whole")
+        assert out.numpy().tolist() == [11.5, 22.5, 33.5, 44.5]
+        session.commit_and_wait()
+    assert (c.syncs, c.cmd_bufs) == (1, 0)
+
+
+def test_two_stages_behind_a_fence(device: MlxDevice) -> None:
+    a, b, far = floats(device, 10, 20, 30, 40), floats(device, 1, 2, 3, 4), floats(device, 96, 186, 276, 366)
+    first, second = device.empty(4), device.empty(4)
+    session = device.encoder_session()
+    assert (session.has_event(), session.fence_value(), session.wait_value(), session.wait_count()) == (False, 0, 0, 0)
+    session.begin_stage("renamed")
+    plus(session.encoder(), a, b, first)
+    fenced = session.fence_stage("fence")
+    assert (session.is_drained(), session.is_fence_pending(), session.has_event()) == (True, True, True)
+    assert (session.fence_value(), fenced.label) == (1, "fence")
+    assert session.fence_stage() is fenced
     session.reset_for_next_stage()
-    assert not session.is_drained() and not session.is_fence_pending() and session.fence_value() == 1
+    assert (session.is_drained(), session.is_fence_pending(), session.fence_value()) == (False, False, 1)
     assert (session.wait_count(), session.wait_value(), session.ticket.label) == (1, 1, "")
-    session.begin_stage("stage2")
-    session.encoder().dispatch(add, first, floats(device, *[96] * 4), second, threads=4)
+    session.begin_stage("last")
+    plus(session.encoder(), first, far, second)
     session.commit_and_wait()
     assert first.numpy().tolist() == [11, 22, 33, 44]
-    assert second.numpy().tolist() == [107, 118, 129, 140]
-    assert session.ticket.label == "stage2"
+    assert second.numpy().tolist() == [107, 208, 309, 410]
+    assert (session.ticket.label, session.fence_value(), session.wait_count()) == ("last", 1, 1)
 
 
-def test_command_buffers_of_five_layers(device: MlxDevice) -> None:
-    a, b, out, add = floats(device, 1), floats(device, 2), floats(device, 0), pipeline(device, "add")
+def test_three_fences_in_a_row(device: MlxDevice) -> None:
+    base, step = floats(device, 0, 100), floats(device, 11, 11)
+    outs = [device.empty(2) for _ in range(4)]
+    session = device.encoder_session()
+    for stage in range(3):
+        plus(session.encoder(), outs[stage - 1] if stage else base, step, outs[stage])
+        session.fence_stage(None)
+        assert (session.fence_value(), session.is_fence_pending()) == (stage + 1, True)
+        session.reset_for_next_stage()
+        assert (session.wait_count(), session.wait_value(), session.is_fence_pending()) == (stage + 1, stage + 1, False)
+    plus(session.encoder(), outs[2], step, outs[3])
+    session.commit_and_wait()
+    assert [out.numpy().tolist() for out in outs] == [[11 * n, 100 + 11 * n] for n in (1, 2, 3, 4)]
+    assert session.fence_value() == 3
+
+
+def test_a_fence_between_layers_halves_the_command_buffers(device: MlxDevice) -> None:
+    """Five pairs of layers: ten command buffers one by one, five in a session."""
+    a, b, out = floats(device, 1, 2, 3, 4), floats(device, 10, 20, 30, 40), device.empty(4)
     with counters.scope() as plain:
-        for _ in range(10):
-            enc = device.command_encoder()
-            enc.dispatch(add, a, b, out, threads=1)
-            enc.commit("plain")
-    with counters.scope() as c:
+        for layer in range(5):
+            for part in ("attention", "ffn"):
+                enc = device.command_encoder()
+                plus(enc, a, b, out)
+                enc.commit(label=f"plain.{part}.{layer}")
+    with device.command_encoder() as drain:
+        plus(drain, a, b, out)
+    with counters.scope() as chained:
         session = device.encoder_session()
         for layer in range(5):
-            session.encoder().dispatch(add, a, b, out, threads=1)
+            plus(session.encoder(), a, b, out)
             session.encoder().memory_barrier()
-            session.encoder().dispatch(add, a, b, out, threads=1)
-            session.fence_stage(f"layer{layer}")
+            plus(session.encoder(), a, b, out)
+            session.fence_stage(f"session.{layer}")
             assert session.fence_value() == layer + 1
             if layer < 4:
                 session.reset_for_next_stage()
                 assert session.wait_count() == session.wait_value() == layer + 1
-        session.ticket.wait()
     assert (session.fence_value(), session.wait_count(), session.wait_value()) == (5, 4, 4)
-    assert (plain.cmd_bufs, c.cmd_bufs, c.syncs, c.barriers) == (10, 5, 0, 5)
+    session.ticket.wait()
+    assert (session.fence_value(), session.wait_count(), session.wait_value()) == (5, 4, 4)
+    assert (plain.cmd_bufs, chained.cmd_bufs) == (10, 5)
+    assert chained.cmd_bufs * 2 <= plain.cmd_bufs
+    assert (plain.syncs, chained.syncs, chained.barriers) == (0, 0, 5)
+    assert out.numpy().tolist() == [11, 22, 33, 44]
+
+
+def test_as_many_resets_as_fences(device: MlxDevice) -> None:
+    with counters.scope() as c:
+        session = device.encoder_session()
+        for _ in range(5):
+            session.fence_stage()
+            session.reset_for_next_stage()
+        session.commit_and_wait()
+    assert (session.fence_value(), session.wait_count(), c.cmd_bufs, c.syncs) == (5, 5, 6, 1)
+
+
+def test_stages_without_a_fence_follow_in_order(device: MlxDevice) -> None:
+    x, one = floats(device, 0), floats(device, 1)
+    session = device.encoder_session()
+    for _ in range(3):
+        plus(session.encoder(), x, one, x)
+        session.commit_stage()
+        session.reset_for_next_stage()
+        session.reset_for_next_stage()  # nothing to do
+    session.commit_and_wait()
+    assert (x.numpy()[0], session.wait_count(), session.has_event()) == (3, 0, False)
 
 
 @pytest.mark.soft
@@ -112,24 +202,11 @@ def test_misuse_is_refused(device: MlxDevice) -> None:
 def test_committing_the_encoder_itself_ends_the_stage(device: MlxDevice) -> None:
     session = device.encoder_session()
     session.encoder().commit("direct")
-    assert session.is_drained() and session.commit_stage().label == "direct"
+    assert session.is_drained() and not session.is_fence_pending()
+    assert session.commit_stage().label == "direct"
     session.reset_for_next_stage()
     assert not session.is_drained()
-
-
-@pytest.mark.soft
-def test_errors_of_every_stage_are_raised() -> None:
-    with soft_device() as device:
-        y = floats(device, 0)
-        session = device.encoder_session()
-        for stage, kernel in enumerate(("fill", "far", "fill")):
-            args = (y, float(stage)) if kernel == "fill" else (floats(device, 0),)
-            session.encoder().dispatch(pipeline(device, kernel), *args, threads=1)
-            session.fence_stage(f"stage{stage}")
-            session.reset_for_next_stage()
-        with pytest.raises(CommandBufferError, match="'stage1'.*far"):
-            session.commit_and_wait()
-        device.command_encoder().commit_and_wait()
+    session.commit_and_wait()
 
 
 def test_fenced_stages_are_profiled(device: MlxDevice) -> None:
@@ -160,57 +237,91 @@ def test_a_capture_goes_through_all_stages(device: MlxDevice) -> None:
     assert y.numpy()[0] == 0.0
 
 
-def test_residency_through_the_session(device: MlxDevice) -> None:
-    if not device.residency_sets_enabled:
-        assert not device.encoder_session().add_to_residency_set(floats(device, 0))
-        return
-    before = device.residency.count
-    buffer = floats(device, 0)
+def test_a_session_that_is_dropped_discards_its_work(device: MlxDevice) -> None:
+    a, b, out = floats(device, 7, 8), floats(device, 1, 2), floats(device, 0, 0)
     session = device.encoder_session()
+    plus(session.encoder(), a, b, out)
+    del session
+    gc.collect()
+    assert out.numpy().tolist() == [0, 0]
+    with device.command_encoder() as enc:
+        plus(enc, a, b, out)
+    assert out.numpy().tolist() == [8, 10]
+
+
+def test_a_block_commits_or_discards(device: MlxDevice) -> None:
+    a, out = floats(device, 1, 2), floats(device, 0, 0)
+    with device.encoder_session() as session:
+        plus(session.encoder(), a, a, out)
+    assert out.numpy().tolist() == [2, 4]
+    with pytest.raises(KeyError), device.encoder_session() as session:
+        plus(session.encoder(), out, out, out)
+        raise KeyError
+    device.command_encoder().commit_and_wait()
+    assert out.numpy().tolist() == [2, 4] and "drained" in repr(session)
+
+
+@pytest.mark.parametrize("bad", [0, 1])
+def test_the_error_of_any_stage_comes_out(bad: int, soft: Any) -> None:
+    with MlxDevice("soft") as device:
+        x, session = floats(device, 1), device.encoder_session()
+        for stage in range(3):
+            plus(session.encoder(), x, x, x)
+            if stage == bad:
+                session.encoder().dispatch(pipeline(device, "far"), x, threads=1)
+            session.fence_stage(f"stage {stage}")
+            session.reset_for_next_stage()
+        with pytest.raises(CommandBufferError, match=f"'stage {bad}'.*far") as caught:
+            session.commit_and_wait()
+        device.command_encoder().commit_and_wait()
+    assert caught.value.label == f"stage {bad}"
+    assert caught.value.dispatches == ("add", "far")
+
+
+def test_residency_through_a_session(device: MlxDevice) -> None:
+    before = device.residency.count
+    session, buffer = device.encoder_session(), device.empty(4)
+    if not device.residency_sets_enabled:
+        assert not session.add_to_residency_set(buffer) and not session.remove_from_residency_set(buffer)
+        return
     assert device.residency.count == before + 1
     assert session.remove_from_residency_set(buffer) and device.residency.count == before
     assert session.add_to_residency_set(buffer) and device.residency.count == before + 1
+    session.encoder().discard()
     del session, buffer
     gc.collect()
     assert device.residency.count == before
 
 
-def test_a_dropped_session_leaves_the_device_usable(device: MlxDevice) -> None:
-    a, out, add = floats(device, 7, 8), floats(device, 0, 0), pipeline(device, "add")
-    session = device.encoder_session()
-    session.encoder().dispatch(add, a, a, out, threads=2)
-    del session
-    gc.collect()
-    with device.command_encoder() as enc:
-        enc.dispatch(add, a, floats(device, 1, 2), out, threads=2)
-    assert out.numpy().tolist() == [8.0, 10.0]
-
-
-def test_scratch_may_be_dropped_behind_a_fence(device: MlxDevice) -> None:
-    out, add = floats(device, 0), pipeline(device, "add")
-    session = device.encoder_session(unretained_refs=True)
-    scratch = floats(device, 1)
-    session.encoder().dispatch(add, scratch, scratch, out, threads=1)
-    session.fence_stage()
+@pytest.mark.parametrize("unretained", [False, True])
+def test_scratch_may_go_between_fence_and_reset(device: MlxDevice, unretained: bool) -> None:
+    before = device.residency.count
+    a, out = floats(device, 1, 1, 1, 1), device.empty(4)
+    scratch = floats(device, 2, 2, 2, 2)
+    session = device.encoder_session(unretained_refs=unretained)
+    plus(session.encoder(), a, scratch, out)
+    ticket = session.fence_stage()
     del scratch
     gc.collect()
     session.reset_for_next_stage()
-    session.encoder().dispatch(add, out, floats(device, 1), out, threads=1)
+    ticket.wait()
+    gc.collect()
+    assert out.numpy().tolist() == [3, 3, 3, 3]
+    assert device.residency.count == before + 2 * device.residency_sets_enabled
+    plus(session.encoder(), out, a, out)
     session.commit_and_wait()
-    assert out.numpy()[0] == 3.0
+    assert out.numpy().tolist() == [4, 4, 4, 4]
 
 
-def test_an_exception_in_the_block_discards_the_stage(device: MlxDevice) -> None:
-    y = floats(device, 0)
-    with pytest.raises(KeyError):
-        with device.encoder_session() as session:
-            session.encoder().dispatch(pipeline(device, "fill"), y, 1.0, threads=1)
-            raise KeyError
-    device.command_encoder().commit_and_wait()
-    assert y.numpy()[0] == 0.0 and "drained" in repr(session)
-
-
-def test_the_flag_is_only_for_graphs() -> None:
-    assert not EncoderSession.env_enabled()
-    with settings.override(encoder_session=True):
-        assert EncoderSession.env_enabled()
+def test_capture_survives_the_change_of_command_buffers(device: MlxDevice) -> None:
+    a, out = floats(device, 1, 2), floats(device, 0, 0)
+    session = device.encoder_session()
+    session.encoder().start_capture()
+    plus(session.encoder(), a, a, out)
+    session.fence_stage()
+    session.reset_for_next_stage()
+    [node] = session.encoder().take_capture() or []
+    assert isinstance(node, Dispatch)
+    session.encoder().replay_dispatch(node)
+    session.commit_and_wait()
+    assert out.numpy().tolist() == [2, 4]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import gc
 import os
@@ -19,14 +18,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.encoder_kit import soft_device
 from core.programs import PROGRAMS, SOURCE, Run, numbers, pipelines
 from core.spy import Recorder, watched
 from core.stateful_model import elsewhere
 from core.tripwire import guarded
 from mlx_native_py import MlxDevice, counters, settings
-from mlx_native_py.encoder.submissions import SLOTS
-from mlx_native_py.errors import EncoderStateError, ShaderCompilationError, WaitTimeout
+from mlx_native_py.errors import EncoderStateError, ShaderCompilationError
 from mlx_native_py.metal import Backend, open_metal
 
 THREADS = 8
@@ -169,36 +166,6 @@ def test_a_failing_compile_fails_for_everyone(device: MlxDevice) -> None:
     assert device.kernels.get_pipeline("broken").name == "broken"
 
 
-def test_seventy_encoders_raise_instead_of_waiting(device: MlxDevice) -> None:
-    begin, made = time.monotonic(), []
-    with pytest.raises(EncoderStateError, match=f"{SLOTS} command buffers.*commit or drop"):
-        for _ in range(70):
-            made.append(device.command_encoder())
-    assert len(made) == SLOTS and time.monotonic() - begin < 5
-    made.pop().discard()
-    made.pop().commit()
-    device.command_encoder().commit_and_wait()
-    for enc in made:
-        enc.discard()
-    for _ in range(200):  # committed ones give their places back
-        device.command_encoder().commit()
-    device.command_encoder().commit_and_wait()
-
-
-def test_a_wait_can_run_out_of_time(device: MlxDevice) -> None:
-    slow, x = pipelines(device, "slow"), numbers(device, 0)
-    enc = device.command_encoder()
-    enc.dispatch(slow, x, 60_000_000, threads=1, group=1)
-    ticket = enc.commit(label="slow")
-    begin = time.monotonic()
-    with pytest.raises(WaitTimeout, match="'slow'.*0.01"):
-        ticket.wait(timeout=0.01)
-    assert time.monotonic() - begin < 0.2
-    ticket.wait()
-    ticket.wait(timeout=0)
-    assert ticket.done()
-
-
 CHILD = """
 import sys, time
 import numpy as np
@@ -310,52 +277,6 @@ def test_control_c_anywhere_does_no_harm(soft: Any) -> None:
     work()
     assert x.numpy()[0] == ((1 * 5 + 1) * 5 + 1) * 5 + 1
     device.close()
-
-
-def test_tickets_can_be_awaited(device: MlxDevice) -> None:
-    twist, slow = pipelines(device, "twist", "slow")
-    x, y = numbers(device, 1), numbers(device, 0)
-
-    async def step(rounds: int) -> float:
-        enc = device.command_encoder()
-        enc.dispatch(slow, y, rounds, threads=1, group=1)
-        enc.dispatch(twist, x, threads=1)
-        ticket = enc.commit()
-        await ticket
-        assert ticket.done()
-        return ticket.gpu_time
-
-    async def main() -> int:
-        beats = 0
-
-        async def heart() -> None:
-            nonlocal beats
-            while True:
-                beats += 1
-                await asyncio.sleep(0.001)
-
-        beating = asyncio.create_task(heart())
-        times = await asyncio.gather(*(step(20_000_000) for _ in range(4)))
-        beating.cancel()
-        assert min(times) > 0
-        return beats
-
-    assert asyncio.run(main()) > 2, "the loop went on while the GPU worked"
-    assert x.numpy()[0] == (((1 * 5 + 1) * 5 + 1) * 5 + 1) * 5 + 1
-
-
-def test_awaiting_raises_what_went_wrong(soft: Any) -> None:
-    source = "kernel void astray(device float *out [[buffer(0)]]) { out[1u << 30] = 1; }"
-    with soft_device() as device:
-        astray = device.kernels.get_pipeline("astray", library=device.kernels.library(source))
-
-        async def main() -> None:
-            enc = device.command_encoder()
-            enc.dispatch(astray, device.empty(4), threads=1)
-            await enc.commit(label="awaited")
-
-        with pytest.raises(RuntimeError, match="awaited"):
-            asyncio.run(main())
 
 
 def test_settings_of_one_thread_stay_there(device: MlxDevice) -> None:

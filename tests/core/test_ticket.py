@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from core.encoder_kit import floats, pipeline, soft_device
+from core.programs import numbers, pipelines
 from mlx_native_py import MlxDevice, softmetal
 from mlx_native_py.encoder import Ticket
 from mlx_native_py.errors import CommandBufferError, EncoderStateError, WaitTimeout
@@ -65,43 +65,18 @@ def test_a_wait_can_run_out_of_time() -> None:
         ticket.wait(timeout=30)
 
 
-@pytest.mark.soft
-def test_an_interrupt_ends_a_wait_within_a_tenth_of_a_second() -> None:
-    with soft_device() as device:
-        ticket, stop = endless(device)
-        late = []
-        for _ in range(3):
-            sent: list[float] = []
-
-            def interrupt(sent: list[float] = sent) -> None:
-                time.sleep(0.1)
-                sent.append(time.monotonic())
-                signal.raise_signal(signal.SIGINT)
-
-            thread = threading.Thread(target=interrupt)
-            thread.start()
-            with pytest.raises(KeyboardInterrupt):
-                ticket.wait()
-            late.append(time.monotonic() - sent[0])
-            thread.join()
-        stop.numpy()[0] = 1
-        ticket.wait(timeout=30)
-        assert sorted(late)[1] < 0.1, late
-
-
-def test_tickets_can_be_awaited(device: MlxDevice) -> None:
-    y = floats(device, 0, 0, 0)
-
-    async def step(place: int) -> None:
-        enc = device.command_encoder()
-        enc.dispatch(pipeline(device, "fill"), y[place : place + 1], float(place + 1), threads=1)
-        await enc.commit()
-
-    async def all_steps() -> None:
-        await asyncio.gather(*(step(place) for place in range(3)))
-
-    asyncio.run(all_steps())
-    assert y.numpy().tolist() == [1.0, 2.0, 3.0]
+def test_a_wait_for_slow_work_runs_out_of_time_on_every_device(device: MlxDevice) -> None:
+    slow, x = pipelines(device, "slow"), numbers(device, 0)
+    enc = device.command_encoder()
+    enc.dispatch(slow, x, 60_000_000, threads=1, group=1)
+    ticket = enc.commit(label="slow")
+    begin = time.monotonic()
+    with pytest.raises(WaitTimeout, match="'slow'.*0.01"):
+        ticket.wait(timeout=0.01)
+    assert time.monotonic() - begin < 0.2
+    ticket.wait()
+    ticket.wait(timeout=0)
+    assert ticket.done()
 
 
 @pytest.mark.soft
@@ -121,6 +96,48 @@ def test_awaiting_leaves_others_their_turn() -> None:
 
         asyncio.run(asyncio.wait_for(both(), 30))
         assert ticket.done()
+
+
+def test_tickets_can_be_awaited(device: MlxDevice) -> None:
+    twist, slow = pipelines(device, "twist", "slow")
+    x, y = numbers(device, 1), numbers(device, 0)
+
+    async def step(rounds: int) -> float:
+        enc = device.command_encoder()
+        enc.dispatch(slow, y, rounds, threads=1, group=1)
+        enc.dispatch(twist, x, threads=1)
+        ticket = enc.commit()
+        await ticket
+        assert ticket.done()
+        return ticket.gpu_time
+
+    async def main() -> int:
+        beats = 0
+
+        async def heart() -> None:
+            nonlocal beats
+            while True:
+                beats += 1
+                await asyncio.sleep(0.001)
+
+        beating = asyncio.create_task(heart())
+        times = await asyncio.gather(*(step(20_000_000) for _ in range(4)))
+        beating.cancel()
+        assert min(times) > 0
+        return beats
+
+    assert asyncio.run(main()) > 2, "the loop went on while the GPU worked"
+    assert x.numpy()[0] == (((1 * 5 + 1) * 5 + 1) * 5 + 1) * 5 + 1
+
+
+def test_awaiting_raises_what_went_wrong(soft: Any) -> None:
+    with soft_device() as device:
+
+        async def main() -> None:
+            await fail(device, "awaited")
+
+        with pytest.raises(RuntimeError, match="awaited"):
+            asyncio.run(main())
 
 
 @pytest.mark.soft

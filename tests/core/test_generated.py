@@ -83,20 +83,6 @@ def test_refusals_are_the_same_on_both_ways(device: MlxDevice, arguments: tuple[
     enc.discard()
 
 
-def test_memory_that_gets_an_alias_is_tracked(device: MlxDevice) -> None:
-    x, y, add = device.buffer(np.ones(4096, np.float32)), floats(device, 1, 2), pipeline(device, "add")
-    enc = device.command_encoder()
-    enc.dispatch(add, y, y, x[:2], threads=2)
-    enc.dispatch(add, y, y, x[2:4], threads=2)
-    twin = device.wrap(x.mtl, "f32", 4096)
-    enc.dispatch(add, twin[:2], y, x[8:10], threads=2)
-    enc.dispatch(add, twin[2:4], y, x[10:12], threads=2)
-    assert enc.tally.barriers == 1
-    enc.dispatch(add, y, y, twin[8:10], threads=2)
-    assert enc.tally.barriers == 2
-    enc.commit_and_wait()
-
-
 def test_released_memory_is_refused_after_its_first_use(device: MlxDevice) -> None:
     pool, y, add = device.buffer_pool(), floats(device, 1, 2), pipeline(device, "add")
     x = pool.alloc(8, "f32", 2)
@@ -107,16 +93,6 @@ def test_released_memory_is_refused_after_its_first_use(device: MlxDevice) -> No
     with pytest.raises(EncoderStateError, match="went back to its pool"):
         enc.dispatch(add, x, y, x, threads=2)
     enc.discard()
-
-
-def test_two_encoders_see_their_own_hazards(device: MlxDevice) -> None:
-    x, y, add = floats(device, 1, 2), floats(device, 0, 0), pipeline(device, "add")
-    one, two = device.command_encoder(), device.command_encoder()
-    for enc in (one, two, one, two):
-        enc.dispatch(add, x, x, y, threads=2)
-    assert one.tally.barriers == two.tally.barriers == 1
-    one.discard()
-    two.discard()
 
 
 class TestParameters:

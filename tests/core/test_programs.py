@@ -1,4 +1,4 @@
-"""The core's programs give the same results whatever the device answers, however they are encoded, in every order."""
+"""Programs give the same results whatever the device can do, however they are encoded, in every order."""
 
 from __future__ import annotations
 
