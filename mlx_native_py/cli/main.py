@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
 
 from .. import __version__
 from ..errors import MlxError
@@ -25,6 +26,7 @@ COMMANDS = {
     "bench": "measure the device",
     "cache": "show how much room compiled kernels take on disk, or clear them",
     "ops": "list the ops",
+    "plan-parallel": "estimate the time of a token of a model over several ranks",
 }
 """Every command and what it is for; the module of its name has its `options` and its `run`."""
 
@@ -37,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     chosen = _parser(arguments).parse_args(arguments)
     try:
-        return int(import_module(f".{chosen.command}", __package__).run(chosen))
+        return int(_module(chosen.command).run(chosen))
     except KeyboardInterrupt:
         print("\nmlx-native: stopped", file=sys.stderr)
         return _INTERRUPTED
@@ -50,6 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _module(command: str) -> ModuleType:
+    return import_module(f".{command.replace('-', '_')}", __package__)
+
+
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """Only the module of the command that is asked for is imported, so that `--help` answers at once."""
     parser = argparse.ArgumentParser(prog="mlx-native", description=__doc__)
@@ -58,5 +64,5 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     for name, purpose in COMMANDS.items():
         command = commands.add_parser(name, help=purpose, description=purpose[0].upper() + purpose[1:] + ".")
         if name in arguments:
-            import_module(f".{name}", __package__).options(command)
+            _module(name).options(command)
     return parser

@@ -246,12 +246,7 @@ class KernelRegistry:
         metal, begin = self._backend.Metal, time.perf_counter()
         label = name + "".join(value.label for value in values)
         if values:
-            given = metal.MTLFunctionConstantValues.alloc().init()
-            for value in values:
-                given.setConstantValue_type_atIndex_(value.data, value.code, value.index)
-            function, error = home.mtl.newFunctionWithName_constantValues_error_(name, given, None)
-            if function is None:
-                raise ShaderCompilationError(name, str(error.localizedDescription()))
+            function = self._specialised(home, name, values)
         descriptor = metal.MTLComputePipelineDescriptor.alloc().init()
         descriptor.setComputeFunction_(function)
         descriptor.setLabel_(label)
@@ -276,6 +271,16 @@ class KernelRegistry:
         if self._archive is not None:
             self._count(archive_hits=int(stored), archive_misses=int(not stored))
         return pipeline
+
+    def _specialised(self, home: KernelLibrary, name: str, values: tuple[Any, ...]) -> Any:
+        """The function with its constants set."""
+        given = self._backend.Metal.MTLFunctionConstantValues.alloc().init()
+        for value in values:
+            given.setConstantValue_type_atIndex_(value.data, value.code, value.index)
+        function, error = home.mtl.newFunctionWithName_constantValues_error_(name, given, None)
+        if function is None:
+            raise ShaderCompilationError(name, str(error.localizedDescription()))
+        return function
 
     def _ask(self, descriptor: Any, options: int) -> tuple[Any, Any, Any, bool]:
         if self._archive is not None:
