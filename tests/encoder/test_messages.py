@@ -99,7 +99,7 @@ SHAPES = {
         lambda at: [(BUFFER, at.x.mtl, 0, 0), (GROUPS, (2, 1, 1), (32, 1, 1))],
     ),
     "a group left open": Shape(
-        "twist",
+        "box",
         lambda enc, at, k: enc.dispatch(k, at.x, threads=(4, 2, 2)),
         lambda at: [(BUFFER, at.x.mtl, 0, 0), (THREADS, (4, 2, 2), (8, 2, 2))],
     ),

@@ -44,7 +44,7 @@ kernel void long_table(constant float *t [[buffer(0)]], device float *out [[buff
                        uint i [[thread_position_in_grid]]) { out[i] = t[i]; }
 kernel void special(device uint *out [[buffer(0)]]) { out[0] = FLIP ? N : 1000 + N; }
 [[max_total_threads_per_threadgroup(48)]] kernel void narrow_group(device uint *out [[buffer(0)]],
-                  uint n [[threads_per_threadgroup]]) { out[0] = n; }
+                  uint i [[thread_position_in_grid]], uint n [[threads_per_threadgroup]]) { if (i == 0) out[0] = n; }
 kernel void far(device uint *b [[buffer(0)]]) { b[1 << 30] = 1; }
 kernel void endless(device volatile uint *b [[buffer(0)]]) { while (b[0] == 0) { b[1] += 1; } }
 kernel void nothing() {}

@@ -21,6 +21,8 @@ kernel void add(device const uint *a [[buffer(0)]], device const uint *b [[buffe
 kernel void axpy(device const uint *x [[buffer(0)]], device uint *y [[buffer(1)]], constant uint &a [[buffer(2)]],
                  uint i [[thread_position_in_grid]]) { y[i] += a * x[i]; }
 kernel void twist(device uint *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] = x[i] * 5 + 1; }
+kernel void box(device uint *x [[buffer(0)]], uint3 i [[thread_position_in_grid]], uint3 n [[threads_per_grid]]) {
+  x[i.x + n.x * (i.y + n.y * i.z)] += 1; }
 kernel void total(device const uint *in [[buffer(0)]], device uint *out [[buffer(1)]],
                   threadgroup uint *part [[threadgroup(0)]], uint i [[thread_position_in_threadgroup]],
                   uint n [[threads_per_threadgroup]]) {
