@@ -43,6 +43,7 @@ LAYERS = (
     "models",
     "parallel",
     "report",
+    "testing",
     "bench",
     "cli",
     "__main__",
