@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from .errors import SettingsError
 
-__all__ = ["BackendName", "EngineChoice", "Settings", "current", "launched_ranks", "override"]
+__all__ = ["BackendName", "EngineChoice", "Settings", "current", "flags_in_force", "launched_ranks", "override"]
 
 BackendName = Literal["auto", "metal", "soft"]
 EngineChoice = Literal["auto", "flat", "lanes", "fibers"]
@@ -142,6 +142,11 @@ def launched_ranks() -> int | None:
         return None
     counts = [os.environ[name] for name in _RANK_COUNTS if name in os.environ]
     return next((int(text) for text in counts if text.isdecimal()), 0)
+
+
+def flags_in_force() -> list[str]:
+    """The flags that the environment sets, and where Python looks for modules: ranks elsewhere must know them."""
+    return [name for name in (*_FLAGS, "PYTHONPATH") if name in os.environ]
 
 
 def _texts() -> tuple[str | None, ...]:

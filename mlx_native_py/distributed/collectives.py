@@ -136,7 +136,7 @@ def _reduce(name: str, op: str, x: ArrayLike, out: ArrayLike | None, group: Grou
         if target is not given:
             target[...] = given
     else:
-        reduced = given.view(kind).copy() if kind.itemsize == given.itemsize else given.astype(kind)
+        reduced = given.astype(kind)
     group.meet(call_on(name, given.dtype, given.shape))
     call(group.comm.Allreduce, mpi().IN_PLACE, reduced, op=getattr(mpi(), op))
     return _delivered(result, target, reduced)
@@ -152,7 +152,7 @@ def _apart(target: Array, given: Array) -> Array:
 def _delivered(result: ArrayLike, target: Array, found: Array) -> ArrayLike:
     if found is not target:
         with np.errstate(all="ignore"):
-            target[...] = found.view(np.bool_) if target.dtype == np.bool_ else found
+            target[...] = found
     return result
 
 

@@ -85,5 +85,6 @@ def _wait(request: Any, group: Group, what: str, other: int, status: Any = None)
             time.sleep(_NAP)
     except BaseException:
         # MPI must not write to memory that nobody keeps.
-        request.Cancel()
+        if request:
+            request.Cancel()
         raise

@@ -1,0 +1,95 @@
+"""`mlx-native launch -n 2 COMMAND ...`: a command of mlx-native, or a Python script, as several ranks."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+from .. import settings
+from ..distributed import is_available
+from ..distributed.mpiexec import command_for
+from ..errors import DistributedError, InvalidArgument
+from .launch_report import Report
+
+__all__ = ["options", "run"]
+
+_INTERRUPTED = 130
+_GRACE = 5.0  # seconds that the launcher has to end its ranks before it is told again
+
+
+def options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("-n", type=int, metavar="RANKS", help="how many ranks (default: one for each host, or 2)")
+    command.add_argument("--hosts", type=_names, default=[], metavar="A,B", help="machines to start them on, by ssh")
+    command.add_argument(
+        "program", nargs=argparse.REMAINDER, help="a command of mlx-native, or: python script.py, with its options"
+    )
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Starts the ranks and stays until all have ended; the exit status is 0 where each one's is."""
+    if not chosen.program:
+        raise InvalidArgument("launch takes a command: mlx-native launch -n 2 generate 'Once upon a time'")
+    ranks = chosen.n if chosen.n is not None else len(chosen.hosts) or 2
+    if ranks < 1:
+        raise InvalidArgument(f"-n is {ranks}, expected at least 1")
+    if not is_available():
+        raise DistributedError("mpi4py is not installed; pip install 'mlx-native-py[distributed]'")
+    _require_hosts(chosen.hosts)
+    program = [sys.executable, "-m", "mlx_native_py.cli.rank", *chosen.program]
+    return _watch(command_for(ranks, chosen.hosts, settings.flags_in_force(), program))
+
+
+def _names(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def _require_hosts(hosts: Sequence[str]) -> None:
+    for host in hosts:
+        try:
+            socket.getaddrinfo(host.partition(":")[0], None)
+        except OSError as reason:
+            raise DistributedError(f"there is no host {host!r}: {reason}") from None
+
+
+def _watch(command: list[str]) -> int:
+    """Passes on what the ranks say; a signal that ends this process ends them first."""
+    report = Report(sys.stderr)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, errors="replace", bufsize=1) as mpiexec:
+        earlier = signal.signal(signal.SIGTERM, _as_interrupt)
+        try:
+            assert mpiexec.stderr is not None
+            for line in mpiexec.stderr:
+                report.take(line)
+            status = mpiexec.wait()
+        except KeyboardInterrupt:
+            _end(mpiexec)
+            print("mlx-native launch: stopped, and all ranks with it", file=sys.stderr)
+            return _INTERRUPTED
+        finally:
+            signal.signal(signal.SIGTERM, earlier)
+    report.close()
+    if status:
+        print(f"mlx-native launch: {report.blame(status)}; all ranks were ended", file=sys.stderr)
+    return 1 if status else 0
+
+
+def _as_interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _end(mpiexec: subprocess.Popen[Any]) -> None:
+    """A terminal has told mpiexec of Ctrl-C too; two signals at once would make it leave without its ranks."""
+    for ask in (None, mpiexec.terminate, mpiexec.kill):
+        if ask is not None:
+            ask()
+        try:
+            mpiexec.communicate(timeout=_GRACE if ask else 0.5)
+            return
+        except subprocess.TimeoutExpired:
+            continue
