@@ -66,6 +66,9 @@ if TYPE_CHECKING:
     from .pipelines.registry import KernelLibrary, KernelRegistry
     from .profiling import kernel_profile
     from .profiling.metal_capture import MetalCapture
+    from .profiling.profile import Profile, load_profile, profile
+    from .profiling.regions import region
+    from .profiling.trace import merge_traces
     from .shared_device import default_device
 
 __version__ = "0.1.0"
@@ -117,6 +120,7 @@ __all__ = [
     "Pipeline",
     "Plan",
     "PoolStatistics",
+    "Profile",
     "RecordedBinding",
     "Recorder",
     "Scalars",
@@ -137,9 +141,13 @@ __all__ = [
     "fn",
     "kernel",
     "kernel_profile",
+    "load_profile",
+    "merge_traces",
     "models",
     "open_metal",
     "ops",
+    "profile",
+    "region",
     "reset_counters",
     "settings",
     "sync_count",
@@ -183,6 +191,9 @@ _NAMES = {
     "pipelines.pipeline": "Binding Pipeline",
     "pipelines.registry": "KernelLibrary KernelRegistry",
     "profiling.metal_capture": "MetalCapture",
+    "profiling.profile": "Profile load_profile profile",
+    "profiling.regions": "region",
+    "profiling.trace": "merge_traces",
     "shared_device": "default_device",
 }
 """The public names by the module that has them."""

@@ -22,6 +22,8 @@ LAYERS = (
     "softmetal",
     "metal",
     "profiling.kernel_profile",
+    "profiling.observer",
+    "profiling.regions",
     "hazards",
     "memory",
     "pipelines",
@@ -38,13 +40,14 @@ LAYERS = (
     "ops",
     "fn",
     "models",
+    "parallel",
     "report",
     "bench",
     "cli",
     "__main__",
 )
 RANK = {name: rank for rank, name in enumerate(LAYERS)}
-WITHOUT_SELECTORS = ("counters", "dtypes", "hazards", "ops", "fn", "weights", "models", "report")
+WITHOUT_SELECTORS = ("counters", "dtypes", "hazards", "ops", "fn", "weights", "models", "parallel", "report")
 SELECTORS = {s.python_name for s in CONTRACT if "_" in s.python_name}
 
 HISTORY = re.compile(

@@ -51,20 +51,27 @@ def metal_kernel(
     array([[1., 1., 1.],
            [1., 1., 1.]], dtype=float16)
     """
-    names = [*input_names, *output_names]
     if not output_names:
         raise InvalidArgument(f"metal_kernel {name!r} needs at least one output name")
-    for each in (name, *names):
+    _check_names(name, [*input_names, *output_names])
+    body = Body(name, tuple(input_names), tuple(output_names), source, header, atomic_outputs)
+    return MetalKernel(body, ensure_row_contiguous, _compile_options(name, compile_options or {}))
+
+
+def _check_names(kernel: str, names: Sequence[str]) -> None:
+    for each in (kernel, *names):
         if not isinstance(each, str) or not f"_{each}".isidentifier():
-            raise InvalidArgument(f"metal_kernel {name!r}: {each!r} cannot be a name in MSL")
+            raise InvalidArgument(f"metal_kernel {kernel!r}: {each!r} cannot be a name in MSL")
     if len(set(names)) < len(names):
-        raise InvalidArgument(f"metal_kernel {name!r}: input and output names must differ, not {names}")
-    options = dict(compile_options or {})
+        raise InvalidArgument(f"metal_kernel {kernel!r}: input and output names must differ, not {names}")
+
+
+def _compile_options(kernel: str, given: Mapping[str, str]) -> CompileOptions:
+    options: dict[str, Any] = dict(given)
     math_mode = options.pop("math_mode", "safe")
     if options:
-        raise InvalidArgument(f"metal_kernel {name!r}: unknown compile option {next(iter(options))!r}")
-    body = Body(name, tuple(input_names), tuple(output_names), source, header, atomic_outputs)
-    return MetalKernel(body, ensure_row_contiguous, CompileOptions(math=math_mode))  # type: ignore[arg-type]
+        raise InvalidArgument(f"metal_kernel {kernel!r}: unknown compile option {next(iter(options))!r}")
+    return CompileOptions(math=math_mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +127,7 @@ class MetalKernel:
         if verbose:
             print(f"Generated source code for `{self._body.name}`:\n```\n{generated.text}\n```")
         pipeline = self._pipeline(device, generated)
-        outputs = [device.empty(shape, kind) for shape, kind in zip(output_shapes, types, strict=True)]
-        if init_value is not None:
-            for each in outputs:
-                each.fill(init_value)
+        outputs = [_output(device, *each, init_value) for each in zip(output_shapes, types, strict=True)]
         arguments = [*self._arguments(brought), *outputs]
         launch = self._launch(pipeline, grid, threadgroup)
         if encoder is not None:
@@ -207,6 +211,11 @@ def _target(stream: Any) -> tuple[DeviceContext, CommandEncoder | None]:
     if stream is None or (_is_mlx(stream) and "gpu" in str(stream)):
         return default_device(), None
     raise InvalidArgument(f"metal_kernel runs on a device or in a CommandEncoder; stream is {stream!r}")
+
+
+def _output(device: DeviceContext, shape: Sequence[int], dtype: DType, value: float | None) -> MlxBuffer:
+    buffer = device.empty(shape, dtype)
+    return buffer if value is None else buffer.fill(value)
 
 
 def _is_mlx(value: Any) -> bool:

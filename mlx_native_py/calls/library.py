@@ -18,7 +18,7 @@ from ..pipelines.pipeline import Binding, Pipeline
 from ..pipelines.registry import KernelLibrary
 from .staging import Staging
 
-__all__ = ["Kernel", "Library", "compiled"]
+__all__ = ["Kernel", "Library", "compiled", "declared"]
 
 _SHOWN = 16  # kernels whose signatures a library's repr compiles to show
 _GRID_POSITION = re.compile(r"\b(u(?:int|short)[23])\s+\w+\s*\[\[\s*thread_position_in_grid\b")
@@ -42,8 +42,10 @@ def compiled(
     return Library(device, device.kernels.library(text, options, name=name), constants or {})
 
 
-class _NoSuchKernel(KernelNotFound, AttributeError):  # type: ignore[misc]
+class _NoSuchKernel(KernelNotFound, AttributeError):
     """An attribute of a library that is no kernel of it."""
+
+    name: str
 
 
 class Library:
@@ -115,6 +117,11 @@ class Kernel:
         self._device = device
         self._library = library
         self._constants = dict(constants)
+
+    @property
+    def source(self) -> str:
+        """The MSL that it is from."""
+        return self._library.source
 
     @property
     def pipeline(self) -> Pipeline:
@@ -196,13 +203,14 @@ class Kernel:
             bindings = self.pipeline.bindings
         except MlxError as problem:
             return f"{self.name}: {problem}"
-        return f"{self.name}({', '.join(map(_declared, bindings))})"
+        return f"{self.name}({', '.join(map(declared, bindings))})"
 
     def __repr__(self) -> str:
         return f"<Kernel {self.signature()}>"
 
 
-def _declared(binding: Binding) -> str:
+def declared(binding: Binding) -> str:
+    """An argument as a signature shows it."""
     if binding.kind == "threadgroup":
         return f"threadgroup {binding.name}"
     kind = binding.scalar.name if binding.scalar else "struct"

@@ -12,6 +12,7 @@ from .. import settings
 from ..errors import BackendError, EncoderStateError
 from ..hazards.ranges import Span
 from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
+from ..profiling.observer import PlannedLaunch
 from .context import DeviceContext
 from .dispatch import Dispatch, Value
 from .parameters import Parameters
@@ -38,6 +39,7 @@ class Replayable(Protocol):
     def send(self, mtl: Any) -> None: ...
     def dispatches(self) -> Iterable[tuple[bool, Dispatch]]: ...
     def bound_after(self, slot: int) -> Value: ...
+    def launches(self) -> Sequence[PlannedLaunch]: ...
 
 
 class ComputePass:

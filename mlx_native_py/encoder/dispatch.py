@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypedDict
 
@@ -121,6 +121,8 @@ class Dispatch(CapturedNode):
     writes: tuple[BufferRange, ...]
     declared: tuple[MlxBuffer, ...] = ()
     """Buffers that were named as read or written, bound or not."""
+    region: tuple[str, ...] = field(default=(), compare=False)
+    """The regions that were open when it was captured."""
 
     @property
     def bindings(self) -> tuple[RecordedBinding, ...]:

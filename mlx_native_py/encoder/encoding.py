@@ -253,6 +253,8 @@ class DispatchEncoder:
                 self.hazard_barrier()
                 self._tally.skip_hazard()
         self._tally.settle()
+        if self.ticket.notes is not None:
+            self.ticket.notes.plans[len(tracker.log)] = plan.launches()
         tracker.log.append((plan.pipelines, plan.reads, plan.writes))
         self._tally.skip()
         self._unexpanded = plan

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, Unpack
 
 from .. import counters
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
+from ..profiling.regions import current_region
 from .bind import bind
 from .context import DeviceContext
 from .dispatch import (
@@ -83,7 +85,9 @@ class Recorder:
     ) -> None:
         """`dispatch` with a launch that is checked already."""
         bound = self._bound.__getitem__
-        self.keep(bind(self.device, pipeline, args, launch, reads=reads, writes=writes, kind=kind, bound=bound))
+        made = bind(self.device, pipeline, args, launch, reads=reads, writes=writes, kind=kind, bound=bound)
+        region = current_region()
+        self.keep(replace(made, region=region) if region else made)
         self._tally.dispatches += 1
 
     def keep(self, dispatch: Dispatch) -> None:

@@ -9,6 +9,7 @@ from ..errors import CommandBufferError, EncoderStateError
 from ..memory.allocation import Allocation
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import Pipeline
+from ..profiling.observer import CommandBufferNotes
 from .dispatch import CapturedOpKind, Dispatched
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Ticket:
         "label",
         "log",
         "mtl",
+        "notes",
         "results",
         "samples",
         "sequence",
@@ -70,6 +72,8 @@ class Ticket:
         self.results: list[MlxBuffer] = []
         """Buffers that the encoder made for results; they are used again when the work is done."""
         self.samples: Any = None
+        self.notes: CommandBufferNotes | None = None
+        """What running profiles are told of it."""
         self.timed = False
         self.fence: tuple[Any, int] | None = None
         """The event and the value that others may be waiting for."""

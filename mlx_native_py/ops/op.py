@@ -5,11 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ..dtypes import FLOATS, DType
+from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer
+from .attributed import attributed
 from .recorded import recorded
 
 __all__ = ["Count", "FLOATS", "Indices", "Op", "Output", "Outputs", "no_such_name", "op", "table"]
@@ -52,22 +55,39 @@ def op(
     *,
     fn: tuple[str, ...] | None = None,
     remembered: bool = True,
+    flops: Callable[..., int] | None = None,
 ) -> Callable[[F], F]:
     """Makes a function an op, with a row in the table.
 
     `remembered=False` is for an op that looks at more than types, shapes and options, such as where its buffers lie.
     `fn` names the functions of `mlx_native_py.fn` that encode it: the one of its own name, unless told otherwise.
+    `flops` tells profiles the floating-point operations of a call, from its result and its arguments by name.
     """
 
     def mark(function: F) -> F:
         name, family = function.__name__, function.__module__.rpartition(".")[2]
         if name in _TABLE:
             raise ValueError(f"there are two ops called {name}: in {_TABLE[name].family} and in {family}")
-        encoded = recorded(function) if remembered else function
+        told = attributed(_naming(function), flops)
+        encoded = recorded(told) if remembered else told
         _TABLE[name] = Op(name, family, formula, tuple(map(str, types)), (name,) if fn is None else fn, encoded)
         return encoded
 
     return mark
+
+
+def _naming(function: F) -> F:
+    """The op, whose name comes first in the message where it refuses an argument."""
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except InvalidArgument as error:
+            error.args = (f"{function.__name__}: {error}",)
+            raise
+
+    return cast("F", call)
 
 
 def table() -> Mapping[str, Op]:

@@ -249,7 +249,9 @@ class TestStages:
         with device.capture(x=x) as g:
             for k in range(6):
                 g.encoder.dispatch(kernel(device, "bump"), x, k, threads=SIZE)
-        plain = [ticket.wait() for ticket in g.commit_chunks(3)]
+        plain = g.commit_chunks(3)
+        for ticket in plain:
+            ticket.wait()
         expected = value(x)
         x.fill(1)
         with settings.override(encoder_session=True):

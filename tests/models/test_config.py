@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from mlx_native_py import MlxDevice, MlxError, ModelFileError
+from mlx_native_py.json_fields import Fields
 from mlx_native_py.models import Config
 from mlx_native_py.models.config import _GGUF as GGUF_KEYS
-from mlx_native_py.models.config import Fields, fields_of_gguf
+from mlx_native_py.models.config import fields_of_gguf
 from mlx_native_py.models.families.gemma2 import Gemma2
 from mlx_native_py.models.families.gemma3 import Gemma3
 from mlx_native_py.models.loading import load

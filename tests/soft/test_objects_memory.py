@@ -66,7 +66,7 @@ def test_an_arena_recycles_when_it_is_full() -> None:
         memory.view(address, 1)[0] = 9
         arena.free(address, PAGE)
     again = arena.allocate(3 * PAGE)
-    assert again == first[0]
+    assert again is not None and again == first[0]
     assert memory.view(again, 1)[0] == 0
 
 

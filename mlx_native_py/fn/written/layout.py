@@ -137,7 +137,7 @@ def take(a: Array, indices: Array, axis: int | None = None, *, stream: MlxDevice
         x, ids = run.put(a, "a"), run.put_integers(indices, "indices")
         if axis is None:
             return ops.gather(run.enc, x.reshape(x.size), ids)
-        at = axis_of("take", x, axis)
+        at = axis_of(x, axis)
         if at == 0:
             return ops.gather(run.enc, x, ids)
         rest = [other for other in range(x.ndim) if other != at]
@@ -149,5 +149,5 @@ def take(a: Array, indices: Array, axis: int | None = None, *, stream: MlxDevice
 def _starts(x: MlxBuffer, start_indices: Any, axes: Sequence[int]) -> list[int]:
     starts = [0] * x.ndim
     for axis, start in zip(axes, np.asarray(start_indices).reshape(-1).tolist(), strict=True):
-        starts[axis_of("start_indices", x, axis)] = start
+        starts[axis_of(x, axis)] = start
     return starts

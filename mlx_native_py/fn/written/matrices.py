@@ -58,15 +58,9 @@ def gather_qmm(
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
     """Products of matrices x[lhs] and packed weights w[rhs], chosen by indices that broadcast against each other."""
-    if not transpose:
-        raise InvalidArgument("gather_qmm: transpose is False; weights chosen by index are taken as w.T only")
     with call(stream) as run:
         rows, words = run.put(x, "x"), run.put(w, "w")
-        if rows.ndim < 2 or words.ndim < 3:
-            raise InvalidArgument(
-                f"gather_qmm: x has shape {list(rows.shape)} and w {list(words.shape)}, expected [..., m, k] and "
-                "[experts, n, packed k]"
-            )
+        _check_gather(rows, words, transpose)
         *batch, m, k = rows.shape
         left, right = np.broadcast_arrays(_indices(lhs_indices, batch), _indices(rhs_indices, words.shape[:-2]))
         matrices = rows.reshape(rows.size // (m * k), m * k)
@@ -83,6 +77,16 @@ def gather_qmm(
             mode=mode,
         )
         return product.reshape(*right.shape, m, product.shape[-1])
+
+
+def _check_gather(rows: MlxBuffer, words: MlxBuffer, transpose: bool) -> None:
+    if not transpose:
+        raise InvalidArgument("gather_qmm: transpose is False; weights chosen by index are taken as w.T only")
+    if rows.ndim < 2 or words.ndim < 3:
+        raise InvalidArgument(
+            f"gather_qmm: x has shape {list(rows.shape)} and w {list(words.shape)}, expected [..., m, k] and "
+            "[experts, n, packed k]"
+        )
 
 
 def _matrices(a: MlxBuffer, b: MlxBuffer) -> tuple[MlxBuffer, MlxBuffer, tuple[int, ...]]:

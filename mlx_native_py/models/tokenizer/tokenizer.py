@@ -45,6 +45,11 @@ class Tokenizer:
     _ids: dict[str, int] = field(init=False, repr=False, default_factory=dict)
 
     @classmethod
+    def of_model(cls, path: Path, metadata: Mapping[str, Any]) -> Tokenizer:
+        """The tokenizer beside a model in a folder, or in the metadata of a GGUF file."""
+        return cls.from_file(path) if path.is_dir() else cls.from_gguf(metadata, path=path)
+
+    @classmethod
     def from_gguf(cls, metadata: Mapping[str, Any], *, path: Path | str = "metadata") -> Tokenizer:
         """The tokenizer that the metadata of a GGUF file describes; `path` is for messages only."""
         vocabulary = GgufVocabulary.read(metadata, path)
