@@ -15,7 +15,7 @@ from .. import settings
 from ..distributed import is_available
 from ..distributed.mpiexec import command_for
 from ..errors import DistributedError, InvalidArgument
-from .launch_report import Report
+from .launch_report import LaunchReport
 
 __all__ = ["options", "run"]
 
@@ -59,7 +59,7 @@ def _require_hosts(hosts: Sequence[str]) -> None:
 
 def _watch(command: list[str]) -> int:
     """Passes on what the ranks say; a signal that ends this process ends them first."""
-    report = Report(sys.stderr)
+    report = LaunchReport(sys.stderr)
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, errors="replace", bufsize=1) as mpiexec:
         earlier = signal.signal(signal.SIGTERM, _as_interrupt)
         try:

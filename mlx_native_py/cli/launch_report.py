@@ -6,7 +6,7 @@ import re
 import signal
 from typing import TextIO
 
-__all__ = ["Report"]
+__all__ = ["LaunchReport"]
 
 _RULE = re.compile(r"-{50,}\s*$")
 _OF_MPIEXEC = ("prterun noticed", "prterun detected", "prterun has exited", "MPI_ABORT was invoked")
@@ -15,7 +15,7 @@ _ABORTED = re.compile(r"MPI_ABORT was invoked on rank (\d+)|process rank (\d+) w
 _EXITED = re.compile(r"Process name: \[\S+,(\d+)\]\s+Exit code:\s+(\d+)")
 
 
-class Report:
+class LaunchReport:
     """Lines in, lines out, except for the framed texts in which mpiexec says which rank ended the others."""
 
     def __init__(self, out: TextIO) -> None:

@@ -49,9 +49,9 @@ def expected(name: str, parts: list[Array], root: int) -> Array:
             case "all_sum":
                 return np.sum(parts, axis=0, dtype=parts[0].dtype)
             case "all_max":
-                return np.max(parts, axis=0)
+                return np.asarray(np.max(parts, axis=0))
             case "all_min":
-                return np.min(parts, axis=0)
+                return np.asarray(np.min(parts, axis=0))
             case "all_gather":
                 return np.concatenate(parts)
             case "sum_scatter":
