@@ -19,6 +19,7 @@ from ..errors import BackendError, InvalidArgument, KernelNotFound, ShaderCompil
 from ..metal import SIMDGROUP_WIDTH, Backend, Capabilities
 from .archive import PipelineArchive
 from .compile_options import CompileOptions
+from .foreign import hint
 from .function_constants import Constants, resolve_constants
 from .pipeline import Limits, Pipeline, reflected_bindings
 from .sources import kernel_families, kernel_source
@@ -66,6 +67,10 @@ class KernelLibrary:
     digest: str
     names: tuple[str, ...]
     options: CompileOptions
+
+    def __repr__(self) -> str:
+        few = ", ".join((*self.names[:4], *("...",) * (len(self.names) > 4)))
+        return f"<KernelLibrary of {len(self.names)} kernels: {few}>"
 
 
 def source_digest(library: KernelLibrary) -> str:
@@ -128,6 +133,13 @@ class KernelRegistry:
         self._found: dict[Hashable, Pipeline] = {}
         """Pipelines by what the caller asked for; emptied when a source is registered."""
         self._edition = 0
+
+    def __repr__(self) -> str:
+        now = self.stats
+        return (
+            f"<KernelRegistry of {len(self._sources)} registered sources, {len(kernel_families())} shipped families, "
+            f"{self.cached_count()} pipelines; {now.hits} hits, {now.misses} misses>"
+        )
 
     def register_source(self, name: str, msl: str, *, options: CompileOptions | None = None) -> None:
         """Makes the kernels of `msl` available; `name` is one of them or, for several, a name for them all.
@@ -297,7 +309,10 @@ class KernelRegistry:
             mtl, error = self._mtl.newLibraryWithSource_options_error_(source, chosen, None)
             if mtl is None:
                 message = _with_carets(str(error.localizedDescription()), source)
-                raise ShaderCompilationError(name or "program_source", message)
+                more = hint(source)
+                raise ShaderCompilationError(
+                    name or "program_source", f"{message.rstrip()}\n{more}" if more else message
+                )
             names = tuple(str(each) for each in mtl.functionNames())
         self._count(time.perf_counter() - begin, libraries=1)
         return KernelLibrary(mtl, source, digest, names, options)
