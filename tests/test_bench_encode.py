@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,16 +13,12 @@ from mlx_native_py.bench.decode_step import DecodeStep
 from mlx_native_py.bench.null import free_device
 from mlx_native_py.cli import main as cli
 
-MOST_MESSAGES = {"eager": 6.0, "replay": 6.0}
-MOST_INDIRECT = 10
-
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, Any]:
+def rows() -> dict[str, encode.EncodeRow]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(peers, "encode_times", lambda: {"MLX lazy build": 1.0, "torch eager": None})
-        patch.setattr(encode, "_model", encode._trace(50))
-        return encode.measure(1, growth=(100, 300))
+        patch.setattr(peers, "rounds", lambda: {encode.OPENCL: lambda: 1e-3})
+        return {row.name: row for row in encode.measure(1, lengths=(50, trace.DISPATCHES))}
 
 
 @pytest.mark.soft
@@ -38,28 +33,53 @@ def test_the_trace_is_that_of_a_decode_token() -> None:
 
 
 @pytest.mark.soft
-def test_messages_meet_their_targets(found: dict[str, Any]) -> None:
-    assert found["trace"] == {"dispatches": 1070, "barriers": 440}
-    for level, most in MOST_MESSAGES.items():
-        assert found["levels"][level]["messages_per_dispatch"] <= most, level
-    assert all(level["barriers"] == 440 for level in found["levels"].values())
-    assert found["levels"]["icb"]["messages_per_token"] <= MOST_INDIRECT
-    assert set(found) >= {"trace", "levels", "floor_us", "peers", "growth", "tracker"}
+def test_messages_meet_their_targets(rows: dict[str, encode.EncodeRow]) -> None:
+    for name in ("dispatch", "replay"):
+        messages = rows[name].messages
+        assert messages is not None and messages <= 6 * rows[name].dispatches == 6 * trace.DISPATCHES
+    messages = rows["indirect replay"].messages
+    assert messages is not None and messages <= 10
 
 
 @pytest.mark.soft
-def test_the_table_says_what_it_is(found: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    encode._print(found)
+def test_ways_take_turns_and_are_held_to_limits(rows: dict[str, encode.EncodeRow]) -> None:
+    assert {"replay of 50", "replay of 50: messages alone", "dispatch, software device"} <= set(rows)
+    assert rows[encode.OPENCL].us == pytest.approx(1000) and rows[encode.OPENCL].ratio == 1.0
+    assert rows["dispatch"].passed and rows["ops of a decode step"].passed
+    assert all(row.us > 0 for row in rows.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "us", "ratio", "messages", "kept"),
+    [
+        ("dispatch", {}, 1.0, 6420, True),
+        ("dispatch", {}, 1.01, 6420, False),
+        ("dispatch", {}, 1.0, 6421, False),
+        ("ops of a decode step", {}, 2.51, 9999, False),
+        ("replay", {"replay": 0.36, "replay: messages alone": 0.31}, 0.2, 6000, True),
+        ("replay", {"replay": 0.38, "replay: messages alone": 0.31}, 0.2, 6000, False),
+        ("indirect replay", {}, 0.1, 11, False),
+        ("three no-op calls", {}, 0.1, None, None),
+    ],
+)
+def test_limits(name: str, us: dict[str, float], ratio: float, messages: int | None, kept: bool | None) -> None:
+    assert encode._bar(name, us, ratio, messages, 1070)[1] is kept
+
+
+@pytest.mark.soft
+def test_table_and_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    row = encode.EncodeRow(
+        name="dispatch", us=2.0, ratio=1.5, messages=100, dispatches=50, bar="at most 1.0", passed=False
+    )
+    monkeypatch.setattr(encode, "measure", lambda rounds: [row])
+    assert cli.main(["bench", "encode", "--rounds", "3"]) == 0
     printed = capsys.readouterr().out
-    assert "says nothing about Apple hardware" in printed and "not installed" in printed
-    assert "1070 dispatches, 440 barriers" in printed
-
-
-@pytest.mark.soft
-def test_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(encode, "measure", lambda rounds: {"rounds": rounds})
-    assert cli.main(["bench", "encode", "--json", "--rounds", "3"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"rounds": 3}
+    assert (
+        "says nothing about Apple hardware" in printed and "medians of 3 rounds" in printed and "at most" not in printed
+    )
+    assert cli.main(["bench", "encode", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"][0]["ratio"] == 1.5
+    assert cli.main(["bench", "encode", "--strict"]) == 1
 
 
 @pytest.mark.soft
@@ -104,5 +124,5 @@ def test_peers_that_are_missing_are_said_to_be(
 
     for name in ("_wgpu", "_pyopencl", "_mlx", "_torch"):
         monkeypatch.setattr(peers, name, missing)
-    assert set(peers.encode_times().values()) == {None}
+    assert peers.rounds() == {}
     assert capsys.readouterr().err.count("not measured: ImportError") == 4

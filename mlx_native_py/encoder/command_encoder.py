@@ -8,7 +8,6 @@ from threading import get_ident
 from types import TracebackType
 from typing import Any, Self
 
-from .. import settings
 from ..errors import EncoderStateError, InvalidArgument
 from ..memory import transfers
 from ..profiling import observer
@@ -38,9 +37,7 @@ class CommandEncoder(DispatchEncoder):
         self, device: DeviceContext, *, auto_barrier: bool | None = None, unretained_refs: bool | None = None
     ) -> None:
         super().__init__(device, auto_barrier)
-        now = settings.current()
-        self._unretained = now.unretained_refs if unretained_refs is None else unretained_refs
-        self._profile_cb, self._profile_dispatch = now.profile_cb, now.profile_dispatch
+        self._unretained = self._settings.unretained_refs if unretained_refs is None else unretained_refs
         self._queue = device.submissions
         self._begin()
 
@@ -49,8 +46,8 @@ class CommandEncoder(DispatchEncoder):
         self.device.require_open()
         ticket = self._queue.begin(unretained=self._unretained)
         try:
-            ticket.timed = self._profile_cb
-            if self._profile_dispatch or observer.wants_dispatches():
+            ticket.timed = self._settings.profile_cb
+            if self._settings.profile_dispatch or observer.wants_dispatches():
                 ticket.samples = self._queue.samples.samples()
             self._pass = ComputePass(self.device, ticket)
             self._end = weakref.finalize(self, _dropped, self._queue, ticket, self._pass)

@@ -34,7 +34,7 @@ class EncoderTally(Tally):
         self.auto_concurrent += fresh - forced
 
     def skip(self) -> None:
-        """The last entry of the log is not to be counted; to be called behind `settle` and that entry."""
+        """One entry of the log is not to be counted."""
         self.counted += 1
 
     def skip_hazard(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from core.encoder_kit import floats, names, pipeline, record, soft_device
 from mlx_native_py import MlxDevice, counters, settings, softmetal
-from mlx_native_py.encoder import CapturedOpKind, CommandEncoder, Out
+from mlx_native_py.encoder import CapturedOpKind, CommandEncoder, Out, Recorder
 from mlx_native_py.errors import EncoderStateError, InvalidArgument
 
 
@@ -386,3 +386,14 @@ def test_repr(device: MlxDevice) -> None:
     assert repr(enc) == "<CommandEncoder, recording, 0 dispatches, 0 barriers>"
     enc.commit_and_wait()
     assert "committed" in repr(enc) and "done" in repr(enc.ticket)
+
+
+@pytest.mark.parametrize("options", [{"thread": 2}, {"threads": 2, "writs": ()}, {"threads": 2, "shared": (), "x": 1}])
+def test_options_that_there_are_not(device: MlxDevice, options: dict[str, Any]) -> None:
+    x, y, axpy = floats(device, 1, 2), floats(device, 0, 0), pipeline(device, "axpy")
+    with device.command_encoder() as enc:
+        enc.dispatch(axpy, x, y, 1.0, threads=2, shared=())
+        for refusing in (enc, Recorder(device)):
+            with pytest.raises(TypeError, match="no option '(thread|writs|x)'; there are threads"):
+                refusing.dispatch(axpy, x, y, 1.0, **options)
+    assert y.numpy().tolist() == [1, 2]
