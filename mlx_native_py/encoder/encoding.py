@@ -205,15 +205,6 @@ class DispatchEncoder:
             self._unexpanded = None
             self.mem_ranges.force_by_hand()
 
-    def force_barrier_and_reset_tracker(self) -> None:
-        """A barrier, after which nothing before it can conflict; `memory_barrier` does the same."""
-        self.memory_barrier()
-        self.mem_ranges.reset()
-
-    def mem_ranges_len(self) -> int:
-        """How many ranges the tracker holds."""
-        return self.mem_ranges.len()
-
     @property
     def barriers(self) -> list[Barrier]:
         """The barriers that were placed here, and why; those inside of a plan are the plan's."""

@@ -1,4 +1,4 @@
-"""What an encoder has done, counted from its log when somebody asks, so that a dispatch does not pay for it."""
+"""Counters of one encoder, worked out from its log when somebody asks, so that a dispatch does not pay for it."""
 
 from __future__ import annotations
 
