@@ -280,7 +280,7 @@ def test_level_cb_does_nothing_for_single_dispatches(device: MlxDevice) -> None:
     encoding(10)()
     more = []
     for count in (10, 1000):
-        without = python_calls(encoding(count))
+        without = min(python_calls(encoding(count)) for _ in range(3))
         with profile("cb"):
-            more.append(python_calls(encoding(count)) - without)
+            more.append(min(python_calls(encoding(count)) for _ in range(3)) - without)
     assert max(more) <= 60, "a call for each dispatch would be a thousand more"
