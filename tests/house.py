@@ -30,6 +30,7 @@ LAYERS = (
     "encoder",
     "profiling",
     "graph",
+    "calls.named",
     "calls.staging",
     "calls.library",
     "device",

@@ -1,4 +1,4 @@
-"""Sums, products, casts and fills, element by element."""
+"""Sums, differences, products, quotients, casts and fills, element by element."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..op import FLOATS, Output, op
 from ..strides import as_bits
 from ..support import check_dtype, kernel, one_dtype, result, shown
 
-__all__ = ["add", "cast", "fill", "mul", "scalar_mul"]
+__all__ = ["add", "cast", "div", "fill", "mul", "scalar_mul", "sub"]
 
 
 @op("a + b")
@@ -28,6 +28,18 @@ def add(enc: Encoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuff
 def mul(enc: Encoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuffer:
     """The product of two buffers, element by element; b may be a row, or a few, as in `add`."""
     return _two(enc, "mul", a, b, out, CapturedOpKind.ElemMul)
+
+
+@op("a - b", fn=("subtract",))
+def sub(enc: Encoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuffer:
+    """The difference of two buffers, element by element; b may be a row, or a few, as in `add`."""
+    return _two(enc, "sub", a, b, out, CapturedOpKind.Other)
+
+
+@op("a / b", fn=("divide",))
+def div(enc: Encoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuffer:
+    """The quotient of two buffers, element by element; b may be a row, or a few, as in `add`."""
+    return _two(enc, "div", a, b, out, CapturedOpKind.Other)
 
 
 @op("x * s", fn=("multiply",))
