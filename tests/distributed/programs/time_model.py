@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def exchange_time() -> float:
         y = x
         for _ in range(SUMS):
             y = add(graph.encoder, y, x)
-            steps.add(graph.encoder, lambda y=y: d.all_sum(y, out=y, group=group), y)  # type: ignore[misc]
+            steps.add(graph.encoder, partial(d.all_sum, y, out=y, group=group), y)
     return least(steps.plan(graph, "exchange").run) / SUMS
 
 
@@ -62,7 +63,7 @@ def link_speed() -> float:
 def flight_time(model: object) -> float:
     """From one token to the next of any of two sequences in flight."""
     decoder = model.make_decoder(model.make_cache(batch=2))  # type: ignore[attr-defined]
-    short, long = (least(lambda count=count: decoder.sequences([PROMPT] * 2, count, ()), 5) for count in (4, 14))
+    short, long = (least(partial(decoder.sequences, [PROMPT] * 2, count, ()), 5) for count in (4, 14))
     return (long - short) / 20
 
 
