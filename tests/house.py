@@ -17,6 +17,7 @@ LAYERS = (
     "errors",
     "json_fields",
     "settings",
+    "compat",
     "counters",
     "dtypes",
     "softmetal",

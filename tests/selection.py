@@ -60,7 +60,14 @@ MACS = [pytest.param(name, marks=pytest.mark.soft) for name in sorted(PROFILES)]
 """Values for a `backend` or `device` parameter: each Mac that the stand-in plays."""
 
 
-_PLAYED = ("test_encoder.py", "test_registry.py", "test_capture.py", "test_plans.py")
+_PLAYED = (
+    "test_encoder.py",
+    "test_encoder_counters.py",
+    "test_barriers.py",
+    "test_registry.py",
+    "test_capture.py",
+    "test_plans.py",
+)
 
 
 def kinds(metafunc: pytest.Metafunc) -> list[Any]:

@@ -32,7 +32,7 @@ def test_nothing_needs_the_software_device(selected: list[str]) -> None:
 
 
 def test_what_runs_on_metal_is_selected(selected: list[str]) -> None:
-    for place in ("core/test_encoder.py", "graph/test_plans.py", "ops/test_conformance.py", "weights/test_files.py"):
+    for place in ("encoder/test_encoder.py", "graph/test_plans.py", "ops/test_conformance.py", "weights/test_files.py"):
         assert any(f"tests/{place}::" in node and "metal" in parameters(node) for node in selected), place
 
 

@@ -1,4 +1,4 @@
-"""The command buffers of one queue from birth to completion, so that no error and no finished work is overlooked."""
+"""Command buffers of one queue: begun, in flight, retired, so that no error and no finished work is overlooked."""
 
 from __future__ import annotations
 
