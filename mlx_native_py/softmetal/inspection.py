@@ -19,6 +19,7 @@ from .engines.lanes.ir.layout import size_of
 from .engines.lanes.ir.model import Declined, Instruction, IrConstant, IrFunction, PointerType, Value
 from .engines.lanes.ir.parse import parse_function, parse_module
 from .msl.build import SOURCE_NAME
+from .msl.lanes import LanesBuilder
 from .program import Diagnostic, Size
 from .toolchain import uses_elements
 
@@ -76,7 +77,7 @@ def inspect_pipeline(state: Any, shape: Size) -> Inspected:
     graph = flow.analyse(function)
     analysis = analyse(function, graph, shape, shared_allocas(function))
     names = {argument.index: argument.name for argument in code.kernel.arguments if argument.kind == "buffer"}
-    found = []
+    found: list[MemoryAccess] = []
     for inst in _accesses_of(function):
         seen = places.get(inst)
         where = code.locate(*seen) if seen and code.locate else None
@@ -89,7 +90,7 @@ def inspect_pipeline(state: Any, shape: Size) -> Inspected:
     return Inspected(ordered, operations, len(ends), len(divergent), code.has_loops)
 
 
-def _with_lines(builder: Any, shape: Size) -> str:
+def _with_lines(builder: LanesBuilder, shape: Size) -> str:
     spec, compiler = replace(builder.spec, checked=False), builder.compiler
     toolchain = compiler.toolchain
     text = f"#define SOFT_SHAPE {shape[0]}, {shape[1]}, {shape[2]}\n#line 1\n{spec.text()}"
@@ -100,9 +101,7 @@ def _with_lines(builder: Any, shape: Size) -> str:
         source, target = folder / SOURCE_NAME, folder / "lines.ll"
         source.write_text(text)
         toolchain.run(toolchain.to_ir(source, target, [*flags, *header]))
-        text = target.read_text()
-    assert isinstance(text, str)
-    return text
+        return target.read_text()
 
 
 def _accesses_of(function: IrFunction) -> list[Instruction]:
@@ -134,7 +133,7 @@ def _own_place(nodes: dict[str, str], number: str) -> tuple[int, int] | None:
 
 
 def _file(nodes: dict[str, str], scope: str) -> str:
-    fields = dict(re.findall(r'(\w+): !?"?([^,"]+)', nodes.get(scope, "")))
+    fields: dict[str, str] = dict(re.findall(r'(\w+): !?"?([^,"]+)', nodes.get(scope, "")))
     if "filename" in fields:
         return fields["filename"]
     return _file(nodes, fields.get("file") or fields.get("scope", "")) if fields else ""
