@@ -29,6 +29,14 @@ PRINTED: dict[str, tuple[list[str], list[str]]] = {
         ["--model", "tiny", "--tokens", "2"],
         [r"decode: 2 command buffers, median [\d.]+ ms", r"replayed: <Plan of \d+", r"us +\d+ x matmul"],
     ),
+    "profile_a_step": (
+        [],
+        [
+            r"layer\.step +3 +[\d.]+ +[\d.]+ +[\d.]+",
+            r" 1 matmul_\w+ +Other +[\d.]+  \w+",
+            r"matmul +6\* .* (measured|simulated)",
+        ],
+    ),
     "write_your_own_model": ([], [r"llama\.Llama: '.+'", r"__main__\.SigmoidLlama: '.+'"]),
     "hello_kernel": ([], [r"result .*\(right\)", r"device ", r"GPU time +\d+ us"]),
     "dispatch_cost_calibration": (
