@@ -32,8 +32,8 @@ def main() -> None:
     print(f"\n{'dispatch':>8} {'kernel':24} {'kind':10} {'GPU us':>8}  how")
     for _, dispatches in kernel_profile.dump_dispatches():
         for each in dispatches[:6]:
-            name = f"{each.dispatch_index:8} {each.kernel:24} {each.op_kind:10}"
-            print(f"{name} {each.gpu_ns / 1e3:8.1f}  {each.provenance}")
+            what = f"{each.dispatch_index:8} {each.kernel:24} {each.op_kind:10}"
+            print(f"{what} {each.gpu_ns / 1e3:8.1f}  {each.provenance}")
     print(f"\n{p.table('op')}")
 
 
