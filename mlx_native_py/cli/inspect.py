@@ -7,7 +7,7 @@ import argparse
 from ..calls.inspection import NOTE, Inspection
 from ..device import MlxDevice
 from .arguments import parse_sizes
-from .launch import chosen_kernel, library_of
+from .kernel_launch import chosen_kernel, library_of
 from .table import print_json, print_table
 
 __all__ = ["options", "run"]
