@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import sys
 from pathlib import Path
 
 from ..distributed import init
@@ -16,7 +17,9 @@ __all__ = ["options", "run"]
 
 
 def options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("text", nargs="+", help="the texts, or one file with a text on each line")
+    command.add_argument(
+        "text", nargs="+", help="the texts, or one file with a text on each line; - reads one from standard input"
+    )
     command.add_argument("--model", default="minilm", help=MODEL)
     command.add_argument("--json", action="store_true", help="print a list of vectors")
 
@@ -25,6 +28,8 @@ def run(chosen: argparse.Namespace) -> int:
     """Prints a vector for each text; ranks share the texts, and rank 0 prints them in their order."""
     group = init()
     texts = _texts(chosen.text)
+    if "-" in chosen.text:  # only the first rank has the standard input
+        texts = group.gather_objects(texts)[0]
     group.agree("what there is to embed", hashlib.sha256("\n".join(texts).encode()).hexdigest())
     mine = range(len(texts) * group.rank // group.size, len(texts) * (group.rank + 1) // group.size)
     vectors = embed(*load(chosen.model), [texts[at] for at in mine]).tolist() if mine else []
@@ -40,7 +45,9 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _texts(given: list[str]) -> list[str]:
-    """What was typed, or the lines of the one file that was named."""
+    """What was typed, with the standard input for a -, or the lines of the one file that was named."""
+    if "-" in given:
+        return [sys.stdin.read() if text == "-" else text for text in given]
     if len(given) > 1 or not Path(given[0]).is_file():
         return given
     lines = Path(given[0]).read_text(encoding="utf-8").splitlines()
