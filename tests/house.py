@@ -38,6 +38,7 @@ LAYERS = (
     "shared_device",
     "calls",
     "distributed",
+    "notebook",
     "weights",
     "ops",
     "fn",
