@@ -38,6 +38,7 @@ PRINTED: dict[str, tuple[list[str], list[str]]] = {
         ],
     ),
     "write_your_own_model": ([], [r"llama\.Llama: '.+'", r"__main__\.SigmoidLlama: '.+'"]),
+    "distributed_sum": ([], [r"rank 0 of 1: squares of 12 numbers, sum of all 650"]),
     "hello_kernel": ([], [r"result .*\(right\)", r"device ", r"GPU time +\d+ us"]),
     "dispatch_cost_calibration": (
         ["--quick"],
