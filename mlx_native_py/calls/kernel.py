@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..encoder import DeviceContext
@@ -19,10 +20,12 @@ def kernel(
     device: DeviceContext | None = None,
     constants: Constants | None = None,
     options: CompileOptions | None = None,
+    include: Sequence[Path] = (),
 ) -> Library:
     """Compiles MSL, as text or as a file's path; each kernel in it is an attribute that can be called.
 
-    `constants` are values for function constants, by name or index. Without `device` it is `default_device()`.
+    `constants` are values for function constants, by name or index. Without `device` it is `default_device()`. A file
+    may include headers of its own folder, and of the folders of `include`.
 
     >>> lib = kernel('''
     ... kernel void axpy(device float *y, device const float *x, constant float &a,
@@ -34,4 +37,4 @@ def kernel(
     >>> y
     array([1., 3., 5., 7.], dtype=float32)
     """
-    return compiled(default_device() if device is None else device, source, constants, options)
+    return compiled(default_device() if device is None else device, source, constants, options, include)

@@ -19,6 +19,7 @@ from ..memory.buffer import MlxBuffer
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.foreign import hint
 from ..pipelines.function_constants import Constants
+from ..pipelines.includes import source_with_headers
 from ..pipelines.pipeline import Binding, Pipeline
 from ..pipelines.registry import KernelLibrary
 from ..pipelines.structs import parameters_of
@@ -39,11 +40,12 @@ def compiled(
     source: str | Path,
     constants: Constants | None = None,
     options: CompileOptions | None = None,
+    include: Sequence[Path] = (),
 ) -> Library:
     """The kernels of an MSL source for a device."""
     device.require_open()
     name = source.name if isinstance(source, Path) else ""
-    text = source.read_text() if isinstance(source, Path) else source
+    text = source_with_headers(source, include) if isinstance(source, Path) else source
     if not isinstance(text, str) or not text.strip():
         raise InvalidArgument(f"a source is MSL text or the Path of a file with some, not {source!r}")
     if text.endswith(".metal") and "\n" not in text:

@@ -65,7 +65,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 def _check_file(chosen: argparse.Namespace, file: str, device: MlxDevice, launched: bool) -> Iterator[Verdict]:
     try:
-        library = library_of(device, file, chosen.constant)
+        library = library_of(device, file, chosen)
         kernels = [chosen_kernel(library, chosen.kernel, file)] if launched else [library[name] for name in library]
     except (MlxError, OSError) as problem:
         yield _found(file, problem)

@@ -26,7 +26,7 @@ def options(command: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     group = parse_sizes(chosen.group, "--group") if chosen.group else None
     with MlxDevice("soft") as device:
-        library = library_of(device, chosen.file, chosen.constant)
+        library = library_of(device, chosen.file, chosen)
         names = [chosen_kernel(library, chosen.kernel, chosen.file).name] if chosen.kernel else list(library)
         found = [library[name].inspect(group) for name in names]
     if chosen.json:

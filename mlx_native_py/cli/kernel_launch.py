@@ -33,6 +33,14 @@ def add_launch_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--constant", action="append", default=[], metavar="NAME=VALUE", help="value of a function constant"
     )
+    command.add_argument(
+        "--include",
+        "-I",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="headers, beside the file's own folder",
+    )
 
 
 @dataclass
@@ -53,10 +61,10 @@ class KernelLaunch:
         return {binding.name: _array(value) for binding, value in pairs if _is_written(binding)}  # type: ignore[union-attr]
 
 
-def library_of(device: MlxDevice, file: str, constants: list[str]) -> Library:
-    """The kernels of a file, with the function constants of the command line."""
-    values = {given.name: given.value(_NO_BINDING, device.empty) for given in map(parse_argument, constants)}
-    return device.compile(Path(file), constants=values)
+def library_of(device: MlxDevice, file: str, chosen: argparse.Namespace) -> Library:
+    """The kernels of a file, with the function constants and folders of headers of the command line."""
+    values = {given.name: given.value(_NO_BINDING, device.empty) for given in map(parse_argument, chosen.constant)}
+    return device.compile(Path(file), constants=values, include=[Path(folder) for folder in chosen.include])
 
 
 def chosen_kernel(library: Library, name: str | None, file: str) -> Kernel:

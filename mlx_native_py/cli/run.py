@@ -28,7 +28,7 @@ def options(command: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     with MlxDevice(chosen.device) as device:
-        kernel = chosen_kernel(library_of(device, chosen.file, chosen.constant), chosen.kernel, chosen.file)
+        kernel = chosen_kernel(library_of(device, chosen.file, chosen), chosen.kernel, chosen.file)
         launch = launch_from(chosen, kernel, device)
         places = _places(chosen.save, launch)
         ticket = launch.run()

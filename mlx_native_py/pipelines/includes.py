@@ -1,0 +1,87 @@
+"""The text of a `.metal` file with its own headers in it: Metal compiles a text, which has no folder to find them in.
+
+Only `#include "..."` is resolved, and only to files inside the folder of the source or the folders that were given, so
+that a source from elsewhere cannot bring in any other file. Lines keep their file and number for messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from zlib import crc32
+
+from ..errors import InvalidArgument
+
+__all__ = ["source_with_headers"]
+
+_INCLUDE = re.compile(r'\s*#\s*(?:include|import)\s*"([^"\n]+)"')
+_ONCE = re.compile(r"\s*#\s*pragma\s+once\b")
+_DEEPEST = 64
+
+
+def source_with_headers(path: Path, include: Sequence[Path] = ()) -> str:
+    """The text of a file, with the headers of its folder, and of the folders of `include`, in place of their includes.
+
+    A header that is found nowhere stays as it was written, for the compiler to refuse at its line.
+    """
+    folders = [folder.resolve() for folder in (path.parent, *include)]
+    text = path.read_text(encoding="utf-8")
+    if not any(map(_INCLUDE.match, text.splitlines())):
+        return text
+    return "\n".join(_Inlining(folders).lines(path, text)) + "\n"
+
+
+class _Inlining:
+    """Puts headers in the place of their includes."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = folders
+        self._open: list[Path] = []
+        """The files between the source and the line that is being read."""
+
+    def lines(self, path: Path, text: str) -> Iterator[str]:
+        self._open.append(path.resolve())
+        for number, line in enumerate(text.splitlines(), 1):
+            header = self._header(path, number, line)
+            if header is None:
+                yield line
+                continue
+            yield from self._inlined(header)
+            yield f'#line {number + 1} "{path.name}"'
+        self._open.pop()
+
+    def _header(self, path: Path, number: int, line: str) -> Path | None:
+        """The file that a line includes; None where it includes none of ours."""
+        match = _INCLUDE.match(line)
+        if match is None:
+            return None
+        for folder in (path.parent.resolve(), *self._folders):
+            found = (folder / match[1]).resolve()
+            if not found.is_file():
+                continue
+            if not any(found.is_relative_to(allowed) for allowed in self._folders):
+                raise InvalidArgument(
+                    f"{path.name}:{number}: {match[1]!r} is outside of {self._folders[0]}; "
+                    "if that is meant, name its folder with include= (--include on the command line)"
+                )
+            return found
+        return None
+
+    def _inlined(self, header: Path) -> Iterator[str]:
+        # A file that includes itself does so behind a guard, so the inner one is empty.
+        if header in self._open:
+            return
+        if len(self._open) >= _DEEPEST:
+            raise InvalidArgument(f"{header.name}: includes go deeper than {_DEEPEST} files")
+        text = header.read_text(encoding="utf-8")
+        guard = f"MLX_NATIVE_ONCE_{crc32(bytes(header)):08X}"
+        lines = text.splitlines()
+        once = any(map(_ONCE.match, lines))
+        if once:
+            yield f"#ifndef {guard}"
+            yield f"#define {guard}"
+        yield f'#line 1 "{header.name}"'
+        yield from self.lines(header, "\n".join("" if _ONCE.match(line) else line for line in lines))
+        if once:
+            yield "#endif"
