@@ -176,6 +176,7 @@ def test_stages_without_a_fence_follow_in_order(device: MlxDevice) -> None:
 
 
 def test_residency_through_a_session(device: MlxDevice) -> None:
+    device.parameters  # noqa: B018  (made with the first encoder, and resident too)
     before = device.residency.count
     session, buffer = device.encoder_session(), device.empty(4)
     if not device.residency_sets_enabled:
@@ -191,6 +192,7 @@ def test_residency_through_a_session(device: MlxDevice) -> None:
 
 
 def test_scratch_may_go_between_fence_and_reset(device: MlxDevice) -> None:
+    device.parameters  # noqa: B018  (made with the first encoder, and resident too)
     before = device.residency.count
     a, out = floats(device, 1, 1, 1, 1), device.empty(4)
     scratch = floats(device, 2, 2, 2, 2)
