@@ -1,4 +1,4 @@
-"""`mlx-native generate`: text behind a prompt."""
+"""`mlx-native generate`: generates text from a prompt."""
 
 from __future__ import annotations
 
