@@ -26,6 +26,7 @@ __all__ = [
     "current",
     "environment",
     "export",
+    "flags_in_force",
     "launched_ranks",
     "misspelt",
     "override",
@@ -183,6 +184,11 @@ def launched_ranks() -> int | None:
         return None
     counts = [os.environ[name] for name in _RANK_COUNTS if name in os.environ]
     return next((int(text) for text in counts if text.isdecimal()), 0)
+
+
+def flags_in_force() -> list[str]:
+    """The flags that the environment sets, and where Python looks for modules: ranks elsewhere must know them."""
+    return [name for name in (*_FLAGS, "PYTHONPATH") if name in os.environ]
 
 
 def _texts() -> tuple[bytes | str | None, ...]:

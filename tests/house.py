@@ -32,6 +32,7 @@ LAYERS = (
     "profiling",
     "graph",
     "calls.named",
+    "calls.inspection",
     "calls.staging",
     "calls.library",
     "device",

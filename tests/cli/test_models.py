@@ -35,14 +35,27 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_generate(llama: str, capsys: Captured) -> None:
-    assert cli.main(["generate", "Hi", "--model", llama, "--max-tokens", "6"]) == 0
+    assert cli.main(["generate", "Hi", "--raw", "--model", llama, "--max-tokens", "6"]) == 0
     out, err = capsys.readouterr()
     assert out == generate(*load(llama), "Hi", max_tokens=6) + "\n"
     assert "generation: 6 tokens" in err and "ended by: length" in err
 
 
 def test_generate_as_json(llama: str, capsys: Captured) -> None:
-    arguments = ["generate", "Hi", "--model", llama, "--max-tokens", "6", "--json", "--temperature", "1", "--seed", "5"]
+    arguments = [
+        "generate",
+        "Hi",
+        "--raw",
+        "--model",
+        llama,
+        "--max-tokens",
+        "6",
+        "--json",
+        "--temp",
+        "1",
+        "--seed",
+        "5",
+    ]
     assert cli.main(arguments) == 0
     found = json.loads(capsys.readouterr().out)
     assert list(found) == ["prompt_ids", "ids", "text", "prompt_tps", "generation_tps"]
@@ -68,6 +81,65 @@ def test_chat_and_standard_input(llama: str, capsys: Captured, monkeypatch: pyte
     assert cli.main(["generate", "-", "--chat", "--model", llama, "--max-tokens", "1", "--json"]) == 0
     expected = prompt_ids(load(llama)[1], [{"role": "user", "content": "Hi"}])
     assert json.loads(capsys.readouterr().out)["prompt_ids"] == expected
+
+
+def chat_ids(model: str, *words: str) -> list[int]:
+    roles = ("user",) if len(words) == 1 else ("system", "user")
+    messages = [{"role": role, "content": text} for role, text in zip(roles, words, strict=True)]
+    return prompt_ids(load(model)[1], messages)
+
+
+def test_a_model_with_a_chat_template_is_asked(llama: str, tmp_path: Path, capsys: Captured) -> None:
+    more = ["--max-tokens", "1", "--json", "--model", llama]
+    for arguments, wanted in (
+        (["Hi"], chat_ids(llama, "Hi")),
+        (["--prompt", "Hi"], chat_ids(llama, "Hi")),
+        (["-p", "Hi", "--system-prompt", "Be brief."], chat_ids(llama, "Be brief.", "Hi")),
+        (["Hi", "--raw"], load(llama)[1].encode("Hi")),
+    ):
+        assert cli.main(["generate", *arguments, *more]) == 0
+        assert json.loads(capsys.readouterr().out)["prompt_ids"] == wanted
+    plain = write_tiny(tmp_path)
+    (plain / "tokenizer_config.json").unlink()
+    assert cli.main(["generate", "Hi", "--max-tokens", "1", "--json", "--model", str(plain)]) == 0
+    assert json.loads(capsys.readouterr().out)["prompt_ids"] == load(plain)[1].encode("Hi")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "give one prompt"),
+        (["Hi", "--prompt", "Hi"], "give one prompt"),
+        (["Hi", "--raw", "--system-prompt", "x"], "leave one of them out"),
+    ],
+)
+def test_prompts_that_contradict(llama: str, capsys: Captured, arguments: list[str], words: str) -> None:
+    assert cli.main(["generate", *arguments, "--model", llama]) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_embed_reads_standard_input(bert: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cli.main(["embed", "a cat", "--model", bert, "--json"]) == 0
+    wanted = json.loads(capsys.readouterr().out)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a cat"))
+    assert cli.main(["embed", "-", "--model", bert, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == wanted
+
+
+def test_files_are_what_their_bytes_say(llama: str, tmp_path: Path, capsys: Captured) -> None:
+    (weights,) = Path(llama).glob("*.safetensors")
+    assert cli.main(["generate", "Hi", "--max-tokens", "1", "--json", "--model", str(weights)]) == 0
+    assert json.loads(capsys.readouterr().out)["prompt_ids"] == chat_ids(llama, "Hi")
+    for data, words in (
+        (weights.read_bytes(), "is safetensors, which needs the config.json"),
+        (b"PK\x03\x04 and so on", "a zip archive, such as PyTorch's"),
+        (b"version https://git-lfs.github.com/spec/v1", "a Git LFS pointer"),
+        (b"what is this", "nothing known: it begins with b'what'"),
+        (b"<!DOCTYPE html>", "a web page"),
+    ):
+        (tmp_path / "model.gguf").write_bytes(data)
+        assert cli.main(["generate", "Hi", "--model", str(tmp_path / "model.gguf")]) == 1
+        assert words in capsys.readouterr().err
 
 
 def test_profile(llama: str, capsys: Captured) -> None:
