@@ -39,6 +39,7 @@ LAYERS = (
     "shared_device",
     "calls",
     "distributed",
+    "notebook",
     "weights",
     "ops",
     "fn",
