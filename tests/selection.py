@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from standin import PROFILES, Bridge, install, modules
@@ -60,20 +60,14 @@ MACS = [pytest.param(name, marks=pytest.mark.soft) for name in sorted(PROFILES)]
 """Values for a `backend` or `device` parameter: each Mac that the stand-in plays."""
 
 
-_PLAYED = (
-    "test_encoder.py",
-    "test_encoder_counters.py",
-    "test_barriers.py",
-    "test_registry.py",
-    "test_capture.py",
-    "test_plans.py",
-)
-
-
 def kinds(metafunc: pytest.Metafunc) -> list[Any]:
-    """The devices of a test: soft and metal, and for some files every played Mac; in the long run for all files."""
-    played = Path(metafunc.module.__file__).name in _PLAYED or metafunc.config.getoption("--full")
-    return ["soft", pytest.param("metal", marks=pytest.mark.metal), *(MACS if played else ())]
+    """The devices of a test: soft, metal, and two of the played Macs, in turn; the long run plays all of them."""
+    turn = crc32(metafunc.definition.nodeid.encode())
+    return [
+        "soft",
+        pytest.param("metal", marks=pytest.mark.metal),
+        *(MACS[(turn + step) % len(MACS)] for step in (0, 3)),
+    ]
 
 
 @cache

@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 from selection import SoftGuard
+from standin import PROFILES
 
 from mlx_native_py import metal
 
 TESTS = Path(__file__).parent
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider")
 
 
 @pytest.fixture(scope="module")
 def selected() -> list[str]:
     """The tests that a Mac would run."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--standin=m1", "-p", "no:cacheprovider", "-n0"]
-    found = subprocess.run([*command, str(TESTS)], capture_output=True, text=True, cwd=TESTS.parent, check=False)
+    command = [*PYTEST, "--collect-only", "--standin=m1", str(TESTS)]
+    found = subprocess.run(command, capture_output=True, text=True, cwd=TESTS.parent, check=False)
     assert found.returncode == 0, found.stdout[-2000:] + found.stderr[-2000:]
     return [line for line in found.stdout.splitlines() if "::" in line]
 
@@ -34,6 +36,17 @@ def test_nothing_needs_the_software_device(selected: list[str]) -> None:
 def test_what_runs_on_metal_is_selected(selected: list[str]) -> None:
     for place in ("encoder/test_encoder.py", "graph/test_plans.py", "ops/test_conformance.py", "weights/test_files.py"):
         assert any(f"tests/{place}::" in node and "metal" in parameters(node) for node in selected), place
+
+
+@pytest.mark.full
+@pytest.mark.soft
+@pytest.mark.parametrize("name", sorted(PROFILES))
+def test_the_core_graphs_and_ops_on_every_mac(name: str) -> None:
+    folders = [
+        str(TESTS / folder) for folder in ("encoder", "graph", "hazards", "memory", "ops", "pipelines", "profiling")
+    ]
+    run = subprocess.run([*PYTEST, f"--standin={name}", *folders], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
 
 
 class Item:

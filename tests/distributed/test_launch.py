@@ -15,8 +15,6 @@ import pytest
 from mlx_native_py.cli.main import main
 from mlx_native_py.distributed import mpiexec
 
-pytest.importorskip("mpi4py", reason="the extra distributed is not installed")
-
 ROOT = Path(__file__).parent.parent.parent
 SCRIPT = Path(__file__).parent / "programs" / "ends_how.py"
 
@@ -26,6 +24,9 @@ def launch(*arguments: str) -> subprocess.Popen[str]:
     told = {"PYTHONPATH": str(ROOT), "MLX_SOFT_THREADS": "1"}
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=os.environ | told, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+
+
+pytest.importorskip("mpi4py", reason="the extra distributed is not installed")
 
 
 @pytest.mark.parametrize(

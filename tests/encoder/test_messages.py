@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -57,7 +57,7 @@ class Recorded:
 
 def record(backend: Backend) -> Iterator[Recorded]:
     recorder = Recorder()
-    with MlxDevice(watched(backend, recorder)) as device:
+    with MlxDevice(watched(replace(backend, parameter_arena=False), recorder)) as device:
         found = Recorded(device, recorder, numbers(device, *range(64)), numbers(device, *range(64)))
         yield found
         assert [fault for message in recorder.log for fault in faults(message)] == []
@@ -279,7 +279,7 @@ def test_refused_dispatches_send_nothing(seen: Recorded) -> None:
 def test_everything_the_programs_send_is_in_the_table(backend: Backend) -> None:
     """From opening the device to closing it, with profiles, sessions, capture, pools and replays."""
     recorder = Recorder()
-    with MlxDevice(watched(backend, recorder)) as device:
+    with MlxDevice(watched(replace(backend, parameter_arena=False), recorder)) as device:
         for profiled in (False, True):
             with settings.override(profile_cb=profiled, profile_dispatch=profiled):
                 for program, expected in PROGRAMS.values():

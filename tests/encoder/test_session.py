@@ -279,6 +279,7 @@ def test_the_error_of_any_stage_comes_out(bad: int, soft: Any) -> None:
 
 
 def test_residency_through_a_session(device: MlxDevice) -> None:
+    device.parameters  # noqa: B018  (made with the first encoder, and resident too)
     before = device.residency.count
     session, buffer = device.encoder_session(), device.empty(4)
     if not device.residency_sets_enabled:
@@ -295,6 +296,7 @@ def test_residency_through_a_session(device: MlxDevice) -> None:
 
 @pytest.mark.parametrize("unretained", [False, True])
 def test_scratch_may_go_between_fence_and_reset(device: MlxDevice, unretained: bool) -> None:
+    device.parameters  # noqa: B018  (made with the first encoder, and resident too)
     before = device.residency.count
     a, out = floats(device, 1, 1, 1, 1), device.empty(4)
     scratch = floats(device, 2, 2, 2, 2)

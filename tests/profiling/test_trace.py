@@ -12,7 +12,7 @@ from typing import Any
 import browser
 import pytest
 
-from mlx_native_py import merge_traces, profile
+from mlx_native_py import MlxDevice, merge_traces, profile
 from mlx_native_py.errors import InvalidArgument
 from mlx_native_py.profiling import observer
 from mlx_native_py.profiling.profile import Profile
@@ -23,7 +23,9 @@ from .trace_format import faults
 
 
 @pytest.fixture
-def profiled(work: Work) -> Profile:
+def profiled(device: MlxDevice, work: Work) -> Profile:
+    if not device.capabilities.timestamp_counters:
+        pytest.skip(f"{device.capabilities.name} has no timestamp counters")
     with profile("dispatch") as p:
         work()
         work()
