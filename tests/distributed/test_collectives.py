@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from distributed.ranks import run_ranks
 
+from distributed.ranks import run_ranks
 from mlx_native_py import DistributedError
 from mlx_native_py import distributed as d
 

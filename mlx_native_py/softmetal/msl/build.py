@@ -19,6 +19,7 @@ from .emit import Piece, Segment, assemble
 from .evaluate import NotConstant
 from .image import check_image
 from .record import Bound, Function, Record
+from .remarks import refuse_remarked
 from .values import condition_value
 from .workshop import Workshop
 
@@ -143,6 +144,7 @@ def compile_order(order: Order, workshop: Workshop) -> bytes:
         if compiled.waits:
             engine, declined["flat"] = "fibers", "threads wait for each other"
             compiled = _compile(order, workshop, source, engine)
+        refuse_remarked(compiled.remarks, source)
         if engine == "flat" and not compiled.parallel and not order.checked:
             declined["flat vectorised"] = "its threads keep arrays of their own"
         linked = folder / "kernel.so"

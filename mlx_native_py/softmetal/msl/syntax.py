@@ -14,6 +14,7 @@ from . import diagnostics
 from .build import SOURCE_NAME, WHOLE, check_defines
 from .emit import Piece, Segment, assemble, locate
 from .record import Record
+from .remarks import refuse_remarked
 from .translate import Translation
 from .workshop import Workshop
 
@@ -77,7 +78,7 @@ def check_part(
         file.write_text(f"{before}\n{assemble(record.pieces, wanted)}\n")
         arguments = [*flags, "-include-pch", str(shop.precompiled(flags)), *WHOLE, "-ferror-limit=20"]
         try:
-            shop.toolchain.run(shop.toolchain.check_syntax(file, arguments))
+            refuse_remarked(shop.toolchain.run(shop.toolchain.check_syntax(file, arguments)).stderr, file)
         except CompilerFailed as failure:
             raise refusal(failure, translation, before.count("\n") + 1, wanted) from None
 
