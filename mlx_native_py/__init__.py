@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         ShaderCompilationError,
         WaitTimeout,
     )
-    from .graph import ComputeGraph, GraphExecutor, GraphSession, GroupStatistics, Outcome, Plan, Scalars
+    from .graph import ComputeGraph, GraphExecutor, GraphSession, Outcome, Plan, Scalars
     from .hazards.ranges import Hazard, HazardKind
     from .hazards.tracker import BufferRange, MemRangeRole, MemRanges
     from .memory.buffer import MlxBuffer
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from .pipelines.registry import KernelLibrary, KernelRegistry
     from .profiling import kernel_profile
     from .profiling.metal_capture import MetalCapture
+    from .profiling.profile import Profile, load_profile, profile
+    from .profiling.regions import region
     from .shared_device import default_device
 
 __version__ = "0.1.0"
@@ -98,7 +100,6 @@ __all__ = [
     "ForkedProcessError",
     "GraphExecutor",
     "GraphSession",
-    "GroupStatistics",
     "Hazard",
     "HazardKind",
     "InvalidArgument",
@@ -118,6 +119,7 @@ __all__ = [
     "Pipeline",
     "Plan",
     "PoolStatistics",
+    "Profile",
     "RecordedBinding",
     "Recorder",
     "Scalars",
@@ -138,9 +140,12 @@ __all__ = [
     "fn",
     "kernel",
     "kernel_profile",
+    "load_profile",
     "models",
     "open_metal",
     "ops",
+    "profile",
+    "region",
     "reset_counters",
     "settings",
     "sync_count",
@@ -174,7 +179,7 @@ _NAMES = {
         "DistributedError EncoderStateError ForkedProcessError InvalidArgument KernelNotFound MlxError ModelFileError "
         "SettingsError ShaderCompilationError WaitTimeout"
     ),
-    "graph": "ComputeGraph GraphExecutor GraphSession GroupStatistics Outcome Plan Scalars",
+    "graph": "ComputeGraph GraphExecutor GraphSession Outcome Plan Scalars",
     "hazards.ranges": "Hazard HazardKind",
     "hazards.tracker": "BufferRange MemRangeRole MemRanges",
     "memory.buffer": "MlxBuffer",
@@ -184,6 +189,8 @@ _NAMES = {
     "pipelines.pipeline": "Binding Pipeline",
     "pipelines.registry": "KernelLibrary KernelRegistry",
     "profiling.metal_capture": "MetalCapture",
+    "profiling.profile": "Profile load_profile profile",
+    "profiling.regions": "region",
     "shared_device": "default_device",
 }
 """The public names by the module that has them."""

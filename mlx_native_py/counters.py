@@ -139,13 +139,7 @@ def open_tally(encoder: Any, tally: Tally) -> None:
 
 
 def add(**amounts: int) -> None:
-    """Counts for the calling thread.
-
-    >>> with scope() as c:
-    ...     add(dispatches=2, barriers=1)
-    >>> c.dispatches, c.barriers
-    (2, 1)
-    """
+    """Counts for the calling thread."""
     tally = mine()
     for name, amount in amounts.items():
         setattr(tally, name, getattr(tally, name) + amount)
@@ -174,13 +168,7 @@ def total() -> Tally:
 
 
 def reset_counters() -> None:
-    """Sets all seven process-wide figures to zero; scopes and encoders keep theirs.
-
-    >>> add(syncs=3)
-    >>> reset_counters()
-    >>> sync_count()
-    0
-    """
+    """Sets all seven process-wide figures to zero; scopes and encoders keep theirs."""
     global _base
     with _lock:
         _base = _sum()

@@ -14,6 +14,7 @@ from .graph import ComputeGraph, capture
 from .memory.buffer import MlxBuffer
 from .memory.pool import MlxBufferPool
 from .metal import Backend, open_metal
+from .profiling.at_exit import follow_environment
 from .settings import BackendName
 
 __all__ = ["MlxDevice"]
@@ -30,6 +31,7 @@ class MlxDevice(DeviceContext):
 
     def __init__(self, backend: Backend | BackendName | None = None) -> None:
         super().__init__(backend if isinstance(backend, Backend) else open_metal(backend))
+        follow_environment()
 
     def buffer_pool(self, **options: Any) -> MlxBufferPool:
         """A pool of buffers of this device; see `MlxBufferPool`."""

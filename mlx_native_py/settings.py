@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from .errors import SettingsError
 
-__all__ = ["BackendName", "EngineChoice", "Settings", "current", "launched_ranks", "override"]
+__all__ = ["BackendName", "EngineChoice", "Settings", "current", "environment", "launched_ranks", "override"]
 
 BackendName = Literal["auto", "metal", "soft"]
 EngineChoice = Literal["auto", "flat", "lanes", "fibers"]
@@ -130,6 +130,11 @@ def current() -> Settings:
     found = _parse(_texts())
     changes = _overrides.get()
     return replace(found, **changes) if changes else found
+
+
+def environment() -> Settings:
+    """What the environment alone says, whatever is overridden here."""
+    return _parse(_texts())
 
 
 _RANK_COUNTS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS")

@@ -31,9 +31,6 @@ def default_device() -> MlxDevice:
     """The device of `kernel(source)` and `fast.metal_kernel(...)`; the same one each time, opened at first use.
 
     Other settings of the device (`MLX_NATIVE_DEVICE`, `MLX_SOFT_CHECKED`, ...) make it another one.
-
-    >>> default_device() is default_device()
-    True
     """
     key = replace(settings.current(), **_PER_ENCODER)
     with _lock:

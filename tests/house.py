@@ -22,6 +22,8 @@ LAYERS = (
     "softmetal",
     "metal",
     "profiling.kernel_profile",
+    "profiling.observer",
+    "profiling.regions",
     "hazards",
     "memory",
     "pipelines",
@@ -166,3 +168,15 @@ def export_faults(tree: ast.Module) -> Iterator[str]:
 def docstring_faults(tree: ast.Module) -> Iterator[str]:
     if not ast.get_docstring(tree):
         yield "no module docstring"
+
+
+def repeated_classes(texts: dict[str, str]) -> Iterator[str]:
+    """Classes of one name in several places: a reader who searches for one would find the other."""
+    places: dict[str, list[str]] = {}
+    for path, text in texts.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{path}:{node.lineno}")
+    for name, where in sorted(places.items()):
+        if len(where) > 1:
+            yield f"{name} is defined at {', '.join(where)}"

@@ -178,7 +178,7 @@ def test_bench_takes_llama_cpp_where_it_is(monkeypatch: pytest.MonkeyPatch) -> N
         def generate(self, prompt: list[int], **_: object) -> Iterator[int]:
             yield from range(prompt[-1] + 1, prompt[-1] + 10)
 
-    monkeypatch.setitem(sys.modules, "llama_cpp", SimpleNamespace(Llama=Llama))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "llama_cpp", SimpleNamespace(Llama=Llama))
     row = decode._peer("llama", decode._llama_cpp("some.gguf", [1, 2]), [3, 4, 9, 9], 1)
     assert (row.same_tokens, row.tokens) == (2, 3) and row.tokens_per_s
     assert decode._llama_cpp("folder", [1]) is None

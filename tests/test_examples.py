@@ -29,7 +29,7 @@ PRINTED: dict[str, tuple[list[str], list[str]]] = {
         ["--model", "tiny", "--tokens", "2"],
         [r"decode: 2 command buffers, median [\d.]+ ms", r"replayed: <Plan of \d+", r"us +\d+ x matmul"],
     ),
-    "write_your_own_model": ([], [r"llama\.Model: '.+'", r"__main__\.Model: '.+'"]),
+    "write_your_own_model": ([], [r"llama\.Llama: '.+'", r"__main__\.SigmoidLlama: '.+'"]),
     "hello_kernel": ([], [r"result .*\(right\)", r"device ", r"GPU time +\d+ us"]),
     "dispatch_cost_calibration": (
         ["--quick"],

@@ -79,6 +79,13 @@ def test_rules_leave_good_code_alone() -> None:
     assert list(faults(PACKAGE / "metal" / "x.py", text)) == []
 
 
+def test_class_names_are_unique() -> None:
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text() for path in SOURCES if path.suffix == ".py"}
+    assert list(house.repeated_classes({p: text for p, text in texts.items() if p.startswith("mlx_native_py/")})) == []
+    twice = {"a.py": "class A: ...", "b.py": "def f():\n    class A: ..."}
+    assert list(house.repeated_classes(twice)) == ["A is defined at a.py:1, b.py:2"]
+
+
 def test_public_names_are_complete_and_sorted() -> None:
     listed = mlx_native_py.__all__
     assert listed == sorted(listed)

@@ -15,6 +15,7 @@ from mlx_native_py.graph.executor import GraphExecutor
 from mlx_native_py.pipelines.compile_options import CompileOptions
 from mlx_native_py.pipelines.registry import KernelRegistry
 from mlx_native_py.profiling.metal_capture import reset_capture_consumed
+from mlx_native_py.softmetal.objects.device import MTLDevice
 
 pytestmark = pytest.mark.soft
 
@@ -163,12 +164,12 @@ def test_no_reflection_from_the_archive(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_no_reflection_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    bridge = install(monkeypatch, PROFILES["m1"])
+    install(monkeypatch, PROFILES["m1"])
     with MlxDevice("metal") as device:
         device.kernels.register_source("twice", BFLOAT)
-        make = type(bridge.device).newComputePipelineStateWithDescriptor_options_reflection_error_
+        make = MTLDevice.newComputePipelineStateWithDescriptor_options_reflection_error_
         monkeypatch.setattr(
-            type(bridge.device),
+            MTLDevice,
             "newComputePipelineStateWithDescriptor_options_reflection_error_",
             lambda *given: (make(*given)[0], None, None),
         )

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..dtypes import DType
 from ..memory.buffer import Array, MlxBuffer
-from ..models.families.llama import Block, Model
+from ..models.families.llama import Llama, LlamaBlock
 from ..models.linear import Linear
 
 __all__ = ["NumpyLlama"]
@@ -15,7 +15,7 @@ __all__ = ["NumpyLlama"]
 class NumpyLlama:
     """What the decode step is compared with; `step` takes a token and gives the likeliest one behind it."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Llama) -> None:
         self.config = model.config
         self._device = model.device
         self.table = self._matrix(model.embed_tokens)
@@ -26,14 +26,14 @@ class NumpyLlama:
         self.values: list[list[Array]] = [[] for _ in self.layers]
 
     @staticmethod
-    def fits(model: Model) -> bool:
+    def fits(model: Llama) -> bool:
         """Whether the model is a plain Llama: whole heads turn by one rope, and there are no windows and no biases."""
         config, attention = model.config, model.layers[0].self_attn
         plain = config.model_type in ("llama", "mistral") and not any(config.sliding)
         whole = config.rope.dims == config.head_dim and attention.rope.options["factors"] is None
         return plain and whole and attention.q_proj.bias is None and model.lm_head.bias is None
 
-    def _layer(self, block: Block) -> dict[str, Array]:
+    def _layer(self, block: LlamaBlock) -> dict[str, Array]:
         attention, mlp = block.self_attn, block.feed_forward
         linears = {name: getattr(attention, f"{name}_proj") for name in "qkvo"}
         linears |= {name: getattr(mlp, f"{name}_proj") for name in ("gate", "up", "down")}

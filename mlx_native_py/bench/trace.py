@@ -12,7 +12,7 @@ from ..graph import ComputeGraph
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import Pipeline
 
-__all__ = ["BARRIERS", "Call", "DISPATCHES", "calls", "captured", "encode"]
+__all__ = ["BARRIERS", "DISPATCHES", "TracedCall", "calls", "captured", "encode"]
 
 DISPATCHES = 1070
 BARRIERS = 440
@@ -24,7 +24,7 @@ KERNELS = 6
 
 
 @dataclass(frozen=True)
-class Call:
+class TracedCall:
     """One dispatch: a kernel, what it reads, what it writes, and its inline number."""
 
     pipeline: Pipeline
@@ -47,7 +47,7 @@ def _source() -> str:
     return "".join(parts)
 
 
-def calls(device: MlxDevice, dispatches: int = DISPATCHES) -> list[Call]:
+def calls(device: MlxDevice, dispatches: int = DISPATCHES) -> list[TracedCall]:
     """The trace, or one of another length with the same proportions; the same one each time."""
     rng = np.random.default_rng(1070)
     library = device.kernels.library(_source())
@@ -56,7 +56,7 @@ def calls(device: MlxDevice, dispatches: int = DISPATCHES) -> list[Call]:
     activations = [device.buffer(np.ones(SIZE, np.float32)) for _ in range(ACTIVATIONS)]
     kinds = _kinds(rng, dispatches)
     starts = _group_starts(rng, dispatches)
-    found: list[Call] = []
+    found: list[TracedCall] = []
     group: set[int] = set()
     previous = last = 0
     for index in range(dispatches):
@@ -64,7 +64,7 @@ def calls(device: MlxDevice, dispatches: int = DISPATCHES) -> list[Call]:
             last, group = previous, set()
         out = int(rng.choice([n for n in range(ACTIVATIONS) if n not in group and n != last]))
         reads = [activations[last], *(weights[int(n)] for n in rng.integers(0, WEIGHTS, 1 + kinds[index] % 2))]
-        found.append(Call(pipelines[kinds[index]], tuple(reads), activations[out], int(rng.integers(1, SIZE))))
+        found.append(TracedCall(pipelines[kinds[index]], tuple(reads), activations[out], int(rng.integers(1, SIZE))))
         group.add(out)
         previous = out
     return found
@@ -95,13 +95,13 @@ def _group_starts(rng: np.random.Generator, dispatches: int) -> set[int]:
     return starts | set(rng.choice(rest, barriers + 1 - len(starts), replace=False).tolist())
 
 
-def encode(enc: Encoder, trace: list[Call]) -> None:
+def encode(enc: Encoder, trace: list[TracedCall]) -> None:
     """The trace by `dispatch`."""
     for call in trace:
         enc.dispatch(call.pipeline, *call.reads, call.out, call.number, threads=SIZE)
 
 
-def captured(device: MlxDevice, trace: list[Call]) -> ComputeGraph:
+def captured(device: MlxDevice, trace: list[TracedCall]) -> ComputeGraph:
     """The trace as a graph."""
     with device.capture() as graph:
         encode(graph.encoder, trace)

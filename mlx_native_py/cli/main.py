@@ -18,6 +18,8 @@ COMMANDS = {
     "embed": "turn texts into vectors of length 1, one line each",
     "info": "print the device, its limits and what it can do, or what is in a model file",
     "doctor": "check PyObjC, the compiler, the cache folder and a kernel's result, and say what to do",
+    "profile": "run a Python script and show where its time on the GPU goes",
+    "compare": "compare two saved profiles: what got slower, beyond noise",
     "bench": "measure the device",
     "ops": "list the ops",
 }

@@ -13,13 +13,7 @@ __all__ = ["plain", "print_json", "print_table"]
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, file: TextIO | None = None) -> None:
-    """With rich where it is installed and somebody looks, else in plain columns.
-
-    >>> print_table(("name", "size"), [("x", "4"), ("weights", "64")])
-    name     size
-    x        4
-    weights  64
-    """
+    """With rich where it is installed and somebody looks, else in plain columns."""
     out = sys.stdout if file is None else file
     lines = [head, *rows]
     if out.isatty():

@@ -11,6 +11,7 @@ works the same.
 array([0., 1., 2.])
 """
 
+from .background import Transfer, begin
 from .collectives import all_gather, all_max, all_min, all_sum, barrier, broadcast, sum_scatter
 from .group import Group
 from .messages import recv, recv_like, send
@@ -18,11 +19,13 @@ from .world import init, is_available
 
 __all__ = [
     "Group",
+    "Transfer",
     "all_gather",
     "all_max",
     "all_min",
     "all_sum",
     "barrier",
+    "begin",
     "broadcast",
     "init",
     "is_available",

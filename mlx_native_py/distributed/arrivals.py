@@ -21,8 +21,8 @@ __all__ = ["Board", "Call"]
 _WORDS = 64  # of 8 bytes each, for a rank: two of arrival, its process, and a text
 _PROCESS, _TEXT, _TEXT_BYTES = 2, 3, (_WORDS - 3) * 8
 _CHECK_BITS = 24
-_SPINS = 2000
-_FIRST_NAP, _LONGEST_NAP = 0.00002, 0.001
+_SPINS = range(300)  # looks without a pause: about as long as a small reduction takes
+_FIRST_NAP, _LONGEST_NAP = 0.0, 0.001
 _LOOK_AT_PROCESSES = 0.1  # seconds between two looks
 
 
@@ -49,11 +49,14 @@ class Board:
         self._base = rank * _WORDS
         self._others = [other * _WORDS for other in range(size) if other != rank]
         self._count = 0
+        self._spins = _SPINS
+        self.timeout = 0.0
+        """Seconds that a rank waits for the others."""
         self._sees_processes = False
 
     @classmethod
-    def shared_by(cls, comm: Any) -> Board | None:
-        """The board of all ranks of `comm`; None where they are on several machines."""
+    def shared_by(cls, comm: Any, *, patient: bool) -> Board | None:
+        """The board of all ranks of `comm`; None where they are on several machines. The patient sleep at once."""
         here = comm.Split_type(mpi().COMM_TYPE_SHARED)
         alone, here_size = here.size != comm.size, here.size
         here.Free()
@@ -67,6 +70,7 @@ class Board:
         path = comm.bcast(path)
         with open(path, "r+b") as file:
             board = cls(mmap.mmap(file.fileno(), 0), comm.rank, comm.size)
+        board._spins = range(0) if patient else _SPINS
         board._words[board._base + _PROCESS] = os.getpid()
         comm.Barrier()
         if comm.rank == 0:
@@ -74,21 +78,26 @@ class Board:
         board._sees_processes = not list(board._ended())
         return board
 
-    def meet(self, call: Call, timeout: float) -> None:
+    def meet(self, call: Call) -> None:
         """Returns when all ranks are here with the same call."""
         self._count = count = self._count + 1
         word = count << _CHECK_BITS | call.check
         words, parity = self._words, count & 1
         words[self._base + parity] = word
         for other in self._others:
-            if words[other + parity] != word:
-                self._wait(call, word, timeout)
-                return
+            at = other + parity
+            if words[at] != word:
+                for _ in self._spins:
+                    if words[at] == word:
+                        break
+                else:
+                    self._wait(call, word)
+                    return
 
-    def _wait(self, call: Call, word: int, timeout: float) -> None:
-        """Looks often at first, and rarely later; a rank that is late may need the processor."""
+    def _wait(self, call: Call, word: int) -> None:
+        """Sleeps between looks, longer and longer: a rank that is late may need the processor."""
         words, parity = self._words, self._count & 1
-        missing, spins, nap = self._others, 0, _FIRST_NAP
+        missing, nap = self._others, _FIRST_NAP
         start = looked = time.monotonic()
         while True:
             for other in missing:
@@ -98,18 +107,14 @@ class Board:
             missing = [other for other in missing if words[other + parity] != word]
             if not missing:
                 return
-            spins += 1
-            if spins > _SPINS:
-                now = time.monotonic()
-                if now - looked > _LOOK_AT_PROCESSES:
-                    looked = now
-                    self.require_alive(call.text)
-                if now - start > timeout:
-                    raise self._timeout(call, timeout, missing)
-                time.sleep(nap)
-                nap = min(nap * 2, _LONGEST_NAP)
-            elif spins & 7 == 0:
-                os.sched_yield() if hasattr(os, "sched_yield") else time.sleep(0)
+            now = time.monotonic()
+            if now - looked > _LOOK_AT_PROCESSES:
+                looked = now
+                self.require_alive(call.text)
+            if now - start > self.timeout:
+                raise self._late(call, missing)
+            time.sleep(nap)
+            nap = min(nap * 1.2 + 1e-6, _LONGEST_NAP)
 
     def _ended(self) -> Iterator[tuple[int, int]]:
         """Rank and process of those that are no more."""
@@ -129,10 +134,10 @@ class Board:
             names = ", ".join(f"rank {rank} (process {process})" for rank, process in ended)
             raise DistributedError(f"{what} cannot be done: {names} has ended")
 
-    def _timeout(self, call: Call, timeout: float, missing: list[int]) -> CollectiveTimeout:
+    def _late(self, call: Call, missing: list[int]) -> CollectiveTimeout:
         ranks = tuple(other // _WORDS for other in missing)
         here = [other // _WORDS for other in (self._base, *self._others) if other not in missing]
-        return CollectiveTimeout(call.text, timeout, ranks, tuple(sorted(here)))
+        return CollectiveTimeout(call.text, self.timeout, ranks, tuple(sorted(here)))
 
     def _disagreement(self, call: Call) -> DistributedError:
         """Each rank finds the same disagreement, and says here what it called."""

@@ -14,6 +14,7 @@ from ..memory.buffer import Array
 from .arrivals import Call
 from .elements import ArrayLike, call_on, made_like, raw, readable, reduced_as, writable
 from .group import Group
+from .in_place import reduce_in_place
 from .mpi import call, mpi
 from .world import init
 
@@ -118,15 +119,19 @@ def barrier(*, group: Group | None = None) -> None:
 
 def _reduce(name: str, op: str, x: ArrayLike, out: ArrayLike | None, group: Group | None) -> ArrayLike:
     group = group or init()
+    if out is x and group.comm is not None and reduce_in_place(name, op, x, group):
+        return x
     given: Array = readable(x)
     _require_numbers(name, given.dtype)
     result = made_like(x, given.shape) if out is None else out
     target = writable(result, given.dtype, given.shape)
+    if out is x and target.flags.c_contiguous:
+        given = target
     if group.comm is None:
         target[...] = given
         return result
     kind = reduced_as(given.dtype)
-    if kind is given.dtype and target.flags.c_contiguous:
+    if kind == given.dtype and target.flags.c_contiguous:
         reduced = target
         if target is not given:
             target[...] = given

@@ -20,14 +20,30 @@ class Group:
     1
     """
 
-    def __init__(self, comm: Any, timeout: float) -> None:
+    def __init__(self, comm: Any, timeout: float, *, is_behind: bool = False) -> None:
         self.comm = comm
         """mpi4py's communicator, which is this group's alone; None without MPI."""
         self.rank: int = 0 if comm is None else comm.rank
         self.size: int = 1 if comm is None else comm.size
+        self.prepared: dict[Any, tuple[Any, ...]] = {}
+        """What MPI is told for reductions that were done before."""
+        self.board = Board.shared_by(comm, patient=is_behind) if self.size > 1 else None
+        self.behind = Group(comm.Dup(), timeout, is_behind=True) if self.size > 1 and not is_behind else None
+        """The same ranks, for collectives in the background, which must not mix with those of the program."""
         self.timeout = timeout
+
+    @property
+    def timeout(self) -> float:
         """Seconds that a collective waits for the other ranks."""
-        self.board = Board.shared_by(comm) if self.size > 1 else None
+        return self._timeout
+
+    @timeout.setter
+    def timeout(self, seconds: float) -> None:
+        self._timeout = seconds
+        if self.board is not None:
+            self.board.timeout = seconds
+        if self.behind is not None:
+            self.behind.timeout = seconds
 
     def split(self, color: int, key: int = -1) -> Group:
         """The ranks that give the same `color`, in the order of `key`; a negative key keeps the order of now."""
@@ -39,7 +55,7 @@ class Group:
     def meet(self, call: Call) -> None:
         """Returns when every rank is here with the same call; raises where one is missing, or comes with another."""
         if self.board is not None:
-            self.board.meet(call, self.timeout)
+            self.board.meet(call)
 
     def require_alive(self, what: str) -> None:
         """Raises where a rank has ended, as far as that can be seen from here."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import DistributedError
 
-__all__ = ["call", "mpi"]
+__all__ = ["call", "mpi", "reported"]
 
 
 @cache
@@ -22,4 +22,9 @@ def call(function: Any, *arguments: Any, **options: Any) -> Any:
     try:
         return function(*arguments, **options)
     except mpi().Exception as error:
-        raise DistributedError(f"MPI says: {error}") from error
+        raise reported(error) from error
+
+
+def reported(error: Exception) -> DistributedError:
+    """What MPI reports, as an error of ours."""
+    return DistributedError(f"MPI says: {error}")

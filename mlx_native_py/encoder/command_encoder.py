@@ -9,6 +9,9 @@ from typing import Any, Self
 
 from .. import settings
 from ..errors import EncoderStateError, InvalidArgument
+from ..memory import transfers
+from ..profiling import observer
+from ..profiling.regions import current_region
 from .compute_pass import ComputePass
 from .context import DeviceContext
 from .encoding import DispatchEncoder
@@ -46,14 +49,17 @@ class CommandEncoder(DispatchEncoder):
         ticket = self._queue.begin(unretained=self._unretained)
         try:
             ticket.timed = self._profile_cb
-            if self._profile_dispatch:
+            if self._profile_dispatch or observer.wants_dispatches():
                 ticket.samples = self._queue.samples.samples()
             self._pass = ComputePass(self.device, ticket)
             self._end = weakref.finalize(self, _give_up, self._queue, ticket, self._pass)
         except BaseException:
             self._queue.abandon(ticket)
             raise
-        ticket.log = self.mem_ranges.log
+        ticket.log, ticket.barriers = self.mem_ranges.log, self.mem_ranges.barriers
+        if observer.watchers:
+            ticket.notes = observer.open_notes(self.device, ticket, current_region())
+        self._tickets = [*(each for each in self._tickets if each.barriers), ticket]
         self.ticket = ticket
         self._recording = True
         self._tally.cmd_bufs += 1
@@ -132,10 +138,17 @@ class CommandEncoder(DispatchEncoder):
 
     def _submit(self) -> None:
         self.device.require_open()
+        if transfers.under_way:
+            transfers.wait_for(self.ticket.keep)
         self._pass.end()
         self._close()
+        notes = self.ticket.notes
+        if notes is not None:
+            notes.end(self.ticket.label)
         self._queue.submit(self.ticket)
         self._end.detach()
+        if notes is not None:
+            notes.commit(self.ticket.sequence)
 
     def _close(self) -> None:
         """Takes no more dispatches."""
@@ -154,7 +167,7 @@ class CommandEncoder(DispatchEncoder):
 
     def __repr__(self) -> str:
         state = "recording" if self._recording else "committed" if self.ticket.is_submitted else "discarded"
-        return f"<CommandEncoder, {state}, {self.ticket.dispatch_count()} dispatches, {len(self._barriers)} barriers>"
+        return f"<CommandEncoder, {state}, {self.ticket.dispatch_count()} dispatches, {len(self.barriers)} barriers>"
 
 
 def _give_up(queue: Submissions, ticket: Ticket, opened: ComputePass) -> None:

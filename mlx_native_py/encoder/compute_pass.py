@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from operator import call
 from typing import Any, Protocol
 
 from .. import settings
-from ..errors import BackendError
+from ..errors import BackendError, EncoderStateError
 from ..hazards.ranges import Span
 from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
+from ..profiling.observer import PlannedLaunch
 from .context import DeviceContext
 from .dispatch import Dispatch, Value
 from .parameters import Parameters
@@ -37,12 +39,24 @@ class Replayable(Protocol):
     def send(self, mtl: Any) -> None: ...
     def dispatches(self) -> Iterable[tuple[bool, Dispatch]]: ...
     def bound_after(self, slot: int) -> Value: ...
+    def launches(self) -> Sequence[PlannedLaunch]: ...
 
 
 class ComputePass:
     """Opens and ends the passes of one command buffer, and sends dispatches to them."""
 
-    __slots__ = ("_backend", "_earlier", "_mtl", "_open_pass", "_own_passes", "_samples", "_scope", "_ticket", "sender")
+    __slots__ = (
+        "_backend",
+        "_earlier",
+        "_mtl",
+        "_open_pass",
+        "_own_passes",
+        "_samples",
+        "_scope",
+        "_ticket",
+        "barrier",
+        "sender",
+    )
 
     def __init__(self, device: DeviceContext, ticket: Ticket) -> None:
         self._backend = device.backend
@@ -56,6 +70,8 @@ class ComputePass:
         self._earlier: _Bound = lambda slot: None
         """What was bound before the sender began to remember."""
         self.sender: Sender | None = None
+        self.barrier: Callable[[], object] = _no_pass
+        """Orders the dispatches before it before those after it, for all buffers."""
 
     @property
     def is_open(self) -> bool:
@@ -101,15 +117,12 @@ class ComputePass:
         self.sender = None
         plan.send(self._mtl)
 
-    def barrier(self) -> None:
-        """Of all buffers."""
-        self._mtl.memoryBarrierWithScope_(self._scope)
-
     def end(self) -> None:
         """Ends the pass if one is open."""
         if self._open_pass:
             # Bound selectors hold the pass, and the pass holds its command buffer.
             self._mtl = self.sender = None
+            self.barrier = _no_pass
             _in_one_go(self._open_pass[0].endEncoding, self._open_pass.clear)
 
     def set_label(self, label: str) -> None:
@@ -141,6 +154,11 @@ class ComputePass:
         if self._own_passes:
             self._samples.begin_dispatch(opened)
         self._mtl = opened
+        self.barrier = partial(opened.memoryBarrierWithScope_, self._scope)
+
+
+def _no_pass() -> None:
+    raise EncoderStateError("there is no open pass for a barrier")
 
 
 def _in_one_go(*calls: Callable[[], object]) -> None:

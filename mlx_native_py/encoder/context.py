@@ -84,12 +84,7 @@ class DeviceContext:
         return self.residency.enabled
 
     def info(self) -> dict[str, Any]:
-        """Every fact and limit by name.
-
-        >>> info = device.info()
-        >>> info["max_threadgroup_memory"], info["max_inline_bytes"]
-        (32768, 4096)
-        """
+        """Every fact and limit by name."""
         return {
             "backend": self.backend.kind,
             **asdict(self.capabilities),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any, TypedDict
 
 from ..errors import InvalidArgument
 from ..hazards.ranges import BufferRange, Span
@@ -17,18 +19,16 @@ __all__ = [
     "CapturedNode",
     "CapturedOpKind",
     "Dispatch",
+    "DispatchOptions",
     "Dispatched",
     "RecordedBinding",
+    "check_options",
     "checked_kind",
 ]
 
 
 class CapturedOpKind(Enum):
-    """What a dispatch computes, as far as reordering and fusing care.
-
-    >>> CapturedOpKind.Sdpa.is_reorderable(), CapturedOpKind.Other.is_reorderable()
-    (False, True)
-    """
+    """What a dispatch computes, as far as reordering and fusing care."""
 
     RmsNorm = "RmsNorm"
     ElemMul = "ElemMul"
@@ -42,11 +42,33 @@ class CapturedOpKind(Enum):
         return self not in (CapturedOpKind.Sdpa, CapturedOpKind.Softmax)
 
 
+def check_options(options: Iterable[str]) -> None:
+    """Refuses what no dispatch can be told."""
+    for name in options:
+        if name not in _OPTIONS:
+            raise TypeError(f"dispatch() has no option {name!r}; there are {', '.join(_OPTIONS)}")
+
+
 def checked_kind(kind: CapturedOpKind) -> CapturedOpKind:
     """`kind` itself, where it is one."""
     if not isinstance(kind, CapturedOpKind):
         raise InvalidArgument(f"kind is {kind!r}, expected a CapturedOpKind")
     return kind
+
+
+class DispatchOptions(TypedDict, total=False):
+    """What a dispatch may be told besides its arguments and its size."""
+
+    shared: Any
+    """The bytes of each threadgroup argument."""
+    reads: Iterable[MlxBuffer] | None
+    """What it reads, where that is not what the kernel's signature says."""
+    writes: Iterable[MlxBuffer] | None
+    kind: CapturedOpKind
+    """What it computes, for graphs."""
+
+
+_OPTIONS = ("threads", "threadgroups", "group", *DispatchOptions.__annotations__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +121,8 @@ class Dispatch(CapturedNode):
     writes: tuple[BufferRange, ...]
     declared: tuple[MlxBuffer, ...] = ()
     """Buffers that were named as read or written, bound or not."""
+    region: tuple[str, ...] = field(default=(), compare=False)
+    """The regions that were open when it was captured."""
 
     @property
     def bindings(self) -> tuple[RecordedBinding, ...]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from threading import get_ident
-from typing import Any
+from typing import Any, Unpack
 
 from .. import counters, settings
 from ..dtypes import DType
@@ -20,7 +20,7 @@ from .barriers import Barrier
 from .bind import bind, require_device, revalidate
 from .compute_pass import ComputePass, Replayable
 from .context import DeviceContext
-from .dispatch import CapturedNode, CapturedOpKind, Dispatch, checked_kind
+from .dispatch import CapturedNode, CapturedOpKind, Dispatch, DispatchOptions, check_options, checked_kind
 from .generate import Aliased, encoder, pattern_of_arguments
 from .launch import Launch, plan_launch
 from .recorder import Recorder
@@ -31,7 +31,8 @@ from .ticket import Ticket
 __all__ = ["DispatchEncoder"]
 
 _OTHER = CapturedOpKind.Other
-_NO_SHARED: tuple[int, ...] = ()
+_NO_OPTIONS: DispatchOptions = {}
+_LAUNCH_OPTIONS = frozenset({"shared"})  # those that are part of the launch
 
 
 class DispatchEncoder:
@@ -60,7 +61,8 @@ class DispatchEncoder:
         self._pending_kind = _OTHER
         self._recorder: Recorder | None = None
         self._unexpanded: Replayable | None = None
-        self._barriers: list[tuple[Ticket, int, int | None]] = []
+        self._tickets: list[Ticket] = []
+        """Those of the command buffers so far that have barriers, and the current one."""
 
     @property
     def tally(self) -> counters.Tally:
@@ -75,10 +77,7 @@ class DispatchEncoder:
         threads: Any = None,
         threadgroups: Any = None,
         group: Any = None,
-        shared: Any = _NO_SHARED,
-        reads: Iterable[MlxBuffer] | None = None,
-        writes: Iterable[MlxBuffer] | None = None,
-        kind: CapturedOpKind = _OTHER,
+        **options: Unpack[DispatchOptions],
     ) -> None:
         """Launches a kernel over a grid of `threads`, or of `threadgroups` of `group` threads each.
 
@@ -87,31 +86,32 @@ class DispatchEncoder:
         argument. What the kernel reads and writes follows from its signature; `Out` and `reads`, `writes` narrow it.
         """
         try:
-            if group is None and threadgroups is None and shared is _NO_SHARED:
+            if group is None and threadgroups is None and not options:
                 launch = pipeline.thread_launches[threads]
             else:
-                launch = pipeline.launches[threads, threadgroups, group, shared]
+                launch = pipeline.launches[threads, threadgroups, group, options.get("shared", ())]
         except (KeyError, TypeError, AttributeError):
             self._require("dispatch")
-            launch = plan_launch(pipeline, threads, threadgroups, group, shared)
+            check_options(options)
+            launch = plan_launch(pipeline, threads, threadgroups, group, options.get("shared", ()))
+        if options:
+            check_options(options)
         encode = pipeline.encode
-        if encode is not None and reads is None and writes is None and kind is _OTHER:
-            encode(self, launch, args)
+        if encode is None or (options and not options.keys() <= _LAUNCH_OPTIONS):
+            self.dispatch_slowly(pipeline, launch, args, options)
         else:
-            self.dispatch_slowly(pipeline, launch, args, reads, writes, kind)
+            encode(self, launch, args)
 
     def dispatch_slowly(
-        self,
-        pipeline: Pipeline,
-        launch: Launch,
-        args: Sequence[Any],
-        reads: Iterable[MlxBuffer] | None = None,
-        writes: Iterable[MlxBuffer] | None = None,
-        kind: CapturedOpKind = _OTHER,
+        self, pipeline: Pipeline, launch: Launch, args: Sequence[Any], options: DispatchOptions = _NO_OPTIONS
     ) -> None:
         """`dispatch` by way of a bound value; the next call of the same pattern takes the generated way."""
         self._require("dispatch")
-        kind, self._pending_kind = checked_kind(self._pending_kind if kind is _OTHER else kind), _OTHER
+        kind = checked_kind(options.get("kind", _OTHER))
+        if kind is _OTHER:
+            kind = self._pending_kind
+        self._pending_kind = _OTHER
+        reads, writes = options.get("reads"), options.get("writes")
         if self._recorder is not None:
             self._recorder.record(pipeline, launch, args, reads, writes, kind)
             return
@@ -156,7 +156,7 @@ class DispatchEncoder:
         self.ticket.hold(allocation)
         use = uses.get(memory)
         if use is None:
-            use = uses[memory] = MemoryUse(self.mem_ranges)
+            use = uses[memory] = self.mem_ranges.take_over(allocation.use)
         allocation.use = use
         return use
 
@@ -166,18 +166,16 @@ class DispatchEncoder:
 
     def hazard_barrier(self) -> object:
         """For generated code: a barrier before a dispatch that must wait; the epoch that begins with it."""
-        self._tally.auto_barriers += 1
-        self._tally.auto_concurrent -= 1
-        self._barrier(self.mem_ranges.since)
+        if self._profile_barriers:
+            self._timed_barrier()
+        else:
+            self._pass.barrier()
         return self.mem_ranges.force()
 
-    def _barrier(self, since: int | None) -> None:
-        begin = time.perf_counter_ns() if self._profile_barriers else 0
+    def _timed_barrier(self) -> None:
+        begin = time.perf_counter_ns()
         self._pass.barrier()
-        if self._profile_barriers:
-            self._tally.barrier_ns += time.perf_counter_ns() - begin
-        self._tally.barriers += 1
-        self._barriers.append((self.ticket, len(self.mem_ranges.log), since))
+        self._tally.barrier_ns += time.perf_counter_ns() - begin
 
     def empty(self, shape: int | Sequence[int], dtype: Any) -> MlxBuffer:
         """A buffer for what is computed here; not cleared, and perhaps the memory of an earlier result."""
@@ -193,7 +191,7 @@ class DispatchEncoder:
             ticket.results.append(buffer)
             ticket.keep.add(allocation)
             allocation.pending = ticket
-            allocation.use = tracker.uses[buffer.span[0]] = MemoryUse(tracker)
+            allocation.use = tracker.uses[buffer.span[0]] = tracker.take_over(allocation.use)
         return buffer
 
     def memory_barrier(self) -> None:
@@ -202,9 +200,9 @@ class DispatchEncoder:
         if self._recorder is not None:
             self._recorder.memory_barrier()
         elif self._pass.is_open:
-            self._barrier(None)
+            self._timed_barrier() if self._profile_barriers else self._pass.barrier()
             self._unexpanded = None
-            self.mem_ranges.reset()
+            self.mem_ranges.force_by_hand()
 
     def force_barrier_and_reset_tracker(self) -> None:
         """A barrier, after which nothing before it can conflict; `memory_barrier` does the same."""
@@ -218,7 +216,7 @@ class DispatchEncoder:
     @property
     def barriers(self) -> list[Barrier]:
         """The barriers that were placed here, and why; those inside of a plan are the plan's."""
-        return [Barrier(*each) for each in self._barriers]
+        return [Barrier(ticket, *each) for ticket in self._tickets for each in ticket.barriers]
 
     def set_op_kind(self, kind: CapturedOpKind) -> None:
         """Tags the next dispatch; the `kind` argument of `dispatch` says it in one go, and goes first."""
@@ -252,9 +250,11 @@ class DispatchEncoder:
         if len(tracker.log) > tracker.since:
             self._expand_plan()
             if tracker.meets(plan.reads, plan.writes):
-                self._barrier(tracker.since)
-                tracker.force()
+                self.hazard_barrier()
+                self._tally.skip_hazard()
         self._tally.settle()
+        if self.ticket.notes is not None:
+            self.ticket.notes.plans[len(tracker.log)] = plan.launches()
         tracker.log.append((plan.pipelines, plan.reads, plan.writes))
         self._tally.skip()
         self._unexpanded = plan

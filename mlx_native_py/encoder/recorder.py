@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any, Protocol, Unpack
 
 from .. import counters
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
+from ..profiling.regions import current_region
 from .bind import bind
 from .context import DeviceContext
-from .dispatch import CapturedBarrier, CapturedNode, CapturedOpKind, Dispatch, Value, checked_kind
+from .dispatch import (
+    CapturedBarrier,
+    CapturedNode,
+    CapturedOpKind,
+    Dispatch,
+    DispatchOptions,
+    Value,
+    check_options,
+    checked_kind,
+)
 from .launch import Launch, plan_launch
 
 __all__ = ["Encoder", "Recorder"]
@@ -29,10 +40,7 @@ class Encoder(Protocol):
         threads: Any = None,
         threadgroups: Any = None,
         group: Any = None,
-        shared: Any = (),
-        reads: Iterable[MlxBuffer] | None = None,
-        writes: Iterable[MlxBuffer] | None = None,
-        kind: CapturedOpKind = CapturedOpKind.Other,
+        **options: Unpack[DispatchOptions],
     ) -> None: ...
 
     def empty(self, shape: int | Sequence[int], dtype: Any) -> MlxBuffer: ...
@@ -41,13 +49,7 @@ class Encoder(Protocol):
 
 
 class Recorder:
-    """Keeps dispatches and barriers as `nodes`; `device.capture()` gives one as the graph's encoder.
-
-    >>> recorder = Recorder(device)
-    >>> recorder.dispatch(axpy, x, y, 2.0, threads=4)
-    >>> [node.pipeline.name for node in recorder.nodes]
-    ['axpy']
-    """
+    """Keeps dispatches and barriers as `nodes`; `device.capture()` gives one as the graph's encoder."""
 
     def __init__(self, device: DeviceContext, tally: counters.Tally | None = None) -> None:
         self.device = device
@@ -64,14 +66,13 @@ class Recorder:
         threads: Any = None,
         threadgroups: Any = None,
         group: Any = None,
-        shared: Any = (),
-        reads: Iterable[MlxBuffer] | None = None,
-        writes: Iterable[MlxBuffer] | None = None,
-        kind: CapturedOpKind = CapturedOpKind.Other,
+        **options: Unpack[DispatchOptions],
     ) -> None:
         """Records a launch; see `CommandEncoder.dispatch`. It is counted now, and not again when it is replayed."""
-        launch = plan_launch(pipeline, threads, threadgroups, group, shared)
-        self.record(pipeline, launch, args, reads, writes, checked_kind(kind))
+        check_options(options)
+        launch = plan_launch(pipeline, threads, threadgroups, group, options.get("shared", ()))
+        kind = checked_kind(options.get("kind", CapturedOpKind.Other))
+        self.record(pipeline, launch, args, options.get("reads"), options.get("writes"), kind)
 
     def record(
         self,
@@ -84,7 +85,9 @@ class Recorder:
     ) -> None:
         """`dispatch` with a launch that is checked already."""
         bound = self._bound.__getitem__
-        self.keep(bind(self.device, pipeline, args, launch, reads=reads, writes=writes, kind=kind, bound=bound))
+        made = bind(self.device, pipeline, args, launch, reads=reads, writes=writes, kind=kind, bound=bound)
+        region = current_region()
+        self.keep(replace(made, region=region) if region else made)
         self._tally.dispatches += 1
 
     def keep(self, dispatch: Dispatch) -> None:

@@ -232,6 +232,8 @@ class Submissions:
         how = None
         if ticket.samples is not None:
             how = ticket.samples.finish(label, ticket, self.provenance, failed)
+        if ticket.notes is not None:
+            ticket.notes.settle(times, self.provenance, how, failed)
         if ticket.timed and not failed:
             ns = max(0, int((times[1] - times[0]) * 1e9))
             kernel_profile.record_command_buffer(

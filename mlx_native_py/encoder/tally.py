@@ -20,18 +20,29 @@ class EncoderTally(Tally):
     tracker: MemRanges = field(default_factory=MemRanges, repr=False, compare=False)
     counted: int = field(default=0, repr=False, compare=False)
     """The entries of the log that are in the figures, or do not belong there."""
+    counted_barriers: int = field(default=0, repr=False, compare=False)
 
     def settle(self) -> None:
         fresh = len(self.tracker.log) - self.counted
         self.counted += fresh
         self.dispatches += fresh
-        self.auto_concurrent += fresh
+        placed = self.tracker.barriers[self.counted_barriers :]
+        forced = sum(since is not None for _, since in placed)
+        self.counted_barriers += len(placed)
+        self.barriers += len(placed)
+        self.auto_barriers += forced
+        self.auto_concurrent += fresh - forced
 
     def skip(self) -> None:
         """The last entry of the log is not to be counted; to be called behind `settle` and that entry."""
         self.counted += 1
 
+    def skip_hazard(self) -> None:
+        """The last barrier stands before a plan, and not before a dispatch of its own."""
+        self.auto_barriers -= 1
+        self.auto_concurrent += 1
+
     def restart(self) -> None:
         """The log begins anew."""
         self.settle()
-        self.counted = 0
+        self.counted = self.counted_barriers = 0

@@ -9,6 +9,7 @@ from ..errors import CommandBufferError, EncoderStateError
 from ..memory.allocation import Allocation
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import Pipeline
+from ..profiling.observer import CommandBufferNotes
 from .dispatch import CapturedOpKind, Dispatched
 
 if TYPE_CHECKING:
@@ -35,12 +36,14 @@ class Ticket:
         "_error",
         "_queue",
         "_state",
+        "barriers",
         "fence",
         "keep",
         "kinds",
         "label",
         "log",
         "mtl",
+        "notes",
         "results",
         "samples",
         "sequence",
@@ -60,6 +63,8 @@ class Ticket:
         self.label = ""
         self.log: list[Any] = []
         """The encoder's log: an entry for each dispatch or plan, which begins with its pipeline, or a list of them."""
+        self.barriers: list[tuple[int, int | None]] = []
+        """The encoder's barriers, as its tracker keeps them."""
         self.kinds: dict[int, CapturedOpKind] = {}
         """What some of them compute, by index in the log."""
         self.keep: set[Any] = set()
@@ -67,6 +72,8 @@ class Ticket:
         self.results: list[MlxBuffer] = []
         """Buffers that the encoder made for results; they are used again when the work is done."""
         self.samples: Any = None
+        self.notes: CommandBufferNotes | None = None
+        """What running profiles are told of it."""
         self.timed = False
         self.fence: tuple[Any, int] | None = None
         """The event and the value that others may be waiting for."""
@@ -80,6 +87,10 @@ class Ticket:
         if self._state == Ticket.SUBMITTED:
             self._queue.poll(self)
         return self._state >= Ticket.DONE
+
+    def in_flight(self) -> tuple[Ticket, ...]:
+        """Itself, while it is not done."""
+        return () if self.done() else (self,)
 
     def wait(self, timeout: float | None = None) -> None:
         """Returns when the GPU is done; `timeout` is in seconds, and running out of it raises `WaitTimeout`.

@@ -26,6 +26,7 @@ __all__ = ["SampleBuffers", "Samples"]
 
 _SAMPLES = 4096  # of one sample buffer; Metal's limit
 _PAIRS = _SAMPLES // 2
+_READINGS, _CLOSE_NS = 8, 5_000
 
 
 class SampleBuffers:
@@ -73,10 +74,20 @@ class SampleBuffers:
             self._free.extend(buffers)
 
     def note_clock(self) -> None:
-        """Notes where both clocks stand; the CPU's is read on both sides of the GPU's."""
-        before = time.monotonic_ns()
-        _, ticks = self._mtl.sampleTimestamps_gpuTimestamp_(None, None)
-        record_clock_pair((before + time.monotonic_ns()) // 2, int(ticks))
+        """Notes where both clocks stand: the CPU's is read on both sides of the GPU's, until they are close together.
+
+        A thread that is interrupted in between would relate the clocks by as much as it was away.
+        """
+        readings = []
+        for _ in range(_READINGS):
+            before = time.monotonic_ns()
+            _, ticks = self._mtl.sampleTimestamps_gpuTimestamp_(None, None)
+            apart = time.monotonic_ns() - before
+            readings.append((apart, before + apart // 2, int(ticks)))
+            if apart < _CLOSE_NS:
+                break
+        _, cpu, gpu = min(readings)
+        record_clock_pair(cpu, gpu)
 
     def new_fence(self) -> Any:
         """Keeps passes from overlapping, so that each one's time is its own."""
@@ -157,7 +168,10 @@ class Samples:
             for place in range(len(ticks) // 2):
                 dispatch = dispatches[chunk * _PAIRS + place]
                 start, end = ticks[2 * place], ticks[2 * place + 1]
-                kernel_profile.record_dispatch(_entry(label, ticket.sequence, dispatch, start, end, source))
+                entry = _entry(label, ticket.sequence, dispatch, start, end, source)
+                kernel_profile.record_dispatch(entry)
+                if ticket.notes is not None:
+                    ticket.notes.dispatches.append(entry)
 
 
 def _entry(label: str, sequence: int, dispatch: Dispatched, start: int, end: int, source: Provenance) -> DispatchEntry:

@@ -58,13 +58,7 @@ class FunctionCall:
 
 @contextmanager
 def call(stream: MlxDevice | None) -> Iterator[FunctionCall]:
-    """Runs what the block encodes when the block ends.
-
-    >>> with call(None) as run:
-    ...     total = ops.add(run.enc, run.put(np.ones(2, "f4"), "a"), run.put(np.ones(2, "f4"), "b"))
-    >>> total.numpy()
-    array([2., 2.], dtype=float32)
-    """
+    """Runs what the block encodes when the block ends."""
     device = default_device() if stream is None else stream
     if not isinstance(device, MlxDevice):
         raise InvalidArgument(f"stream is {device!r}, expected an MlxDevice")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .arena import Scalars
 from .compute_graph import ComputeGraph, capture
-from .executor import GraphExecutor, GraphSession, GroupStatistics, Outcome
+from .executor import GraphExecutor, GraphSession, Outcome
 from .fuse import Arguments, fusion
 from .order import Step
 from .plan import Plan
@@ -14,7 +14,6 @@ __all__ = [
     "ComputeGraph",
     "GraphExecutor",
     "GraphSession",
-    "GroupStatistics",
     "Outcome",
     "Plan",
     "Scalars",

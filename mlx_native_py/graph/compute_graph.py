@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from .. import settings
-from ..encoder import CapturedNode, CommandEncoder, DeviceContext, Dispatch, Recorder, Ticket
+from ..encoder import CapturedNode, CommandEncoder, DeviceContext, Recorder, Ticket
 from ..encoder.session import EncoderSession
 from ..errors import EncoderStateError, InvalidArgument
-from ..memory.allocation import Allocation
 from ..memory.buffer import MlxBuffer
 from .fuse import fused
 from .memory import shared_memory, without_dead_stores
@@ -44,17 +43,7 @@ class ComputeGraph(Recording):
     array([ 1.,  5.,  9., 13.], dtype=float32)
     """
 
-    def __init__(
-        self,
-        device: DeviceContext,
-        nodes: Iterable[CapturedNode] = (),
-        *,
-        names: Mapping[str, MlxBuffer] | None = None,
-        temporaries: Iterable[Allocation] = (),
-        changes: Mapping[str, int] | None = None,
-    ) -> None:
-        super().__init__(device, nodes, names=names, temporaries=temporaries, changes=changes)
-        self._recorder: Recorder | None = None
+    _recorder: Recorder | None = None
 
     @classmethod
     def from_nodes(cls, device: DeviceContext, nodes: Iterable[CapturedNode]) -> ComputeGraph:
@@ -135,17 +124,6 @@ class ComputeGraph(Recording):
             )
 
     # Running
-
-    def encode_sequential(self, enc: CommandEncoder) -> int:
-        """Encodes the nodes as they are, with what barriers the encoder finds; answers how many were placed by hand."""
-        by_hand = 0
-        for node in self._nodes:
-            if isinstance(node, Dispatch):
-                enc.replay_dispatch(node)
-            else:
-                enc.memory_barrier()
-                by_hand += 1
-        return by_hand
 
     def encode_with_barriers(self, enc: CommandEncoder, *, first: int = 0, last: int | None = None) -> int:
         """Encodes dispatches `first` up to `last` with the barriers that they need; answers how many that were."""

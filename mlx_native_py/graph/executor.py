@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -18,21 +17,12 @@ from ..memory.buffer import MlxBuffer
 from ..profiling.metal_capture import MetalCapture
 from .compute_graph import ComputeGraph
 
-__all__ = ["GraphExecutor", "GraphSession", "GroupStatistics", "Outcome"]
-
-_BINS = 8
+__all__ = ["GraphExecutor", "GraphSession", "Outcome"]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a finished session did: passes, command buffers, barriers, and seconds.
-
-    >>> session = GraphExecutor(device).begin_recorded()
-    >>> session.encoder.dispatch(axpy, x, y, 2.0, threads=4)
-    >>> outcome = session.finish(fuse=True, reorder=True)
-    >>> outcome.fused, outcome.barriers, outcome.command_buffers
-    (0, 0, 1)
-    """
+    """What a finished session did: passes, command buffers, barriers, and seconds."""
 
     fused: int = 0
     moved: int = 0
@@ -41,35 +31,6 @@ class Outcome:
     encode_seconds: float = 0.0
     wait_seconds: float = 0.0
     gpu_seconds: float = 0.0
-
-
-@dataclass(slots=True)
-class GroupStatistics:
-    """Dispatches between barriers: how many there were, and how large the groups.
-
-    >>> stats = GroupStatistics()
-    >>> for size in (3, 3, 12):
-    ...     stats.close(size)
-    >>> print(stats)
-    18 dispatches in 3 groups, 6.0 a group; groups of 3: 2, of 8 or more: 1
-    """
-
-    dispatches: int = 0
-    groups: int = 0
-    sizes: list[int] = field(default_factory=lambda: [0] * _BINS)
-    """How many groups had 1, 2, ... 7, and 8 or more dispatches."""
-
-    def close(self, size: int) -> None:
-        """Takes in a group; an empty one is none."""
-        if size:
-            self.dispatches += size
-            self.groups += 1
-            self.sizes[min(size, _BINS) - 1] += 1
-
-    def __str__(self) -> str:
-        found = [f"of {size}{' or more' * (size == _BINS)}: {n}" for size, n in enumerate(self.sizes, 1) if n]
-        mean = self.dispatches / self.groups if self.groups else 0.0
-        return f"{self.dispatches} dispatches in {self.groups} groups, {mean:.1f} a group; groups {', '.join(found)}"
 
 
 class GraphExecutor:
@@ -114,9 +75,6 @@ class GraphSession:
         self.barrier_count = 0
         """Barriers placed by this session's own methods."""
         self._tracker = MemRanges()
-        self._tracker_seconds = 0.0
-        self._in_group = 0
-        self._statistics = GroupStatistics()
         self._finished = False
         self._started = time.perf_counter()
 
@@ -132,45 +90,22 @@ class GraphSession:
         self._require_open("barrier")
         self.encoder.memory_barrier()
         self._tracker.reset()
-        self._statistics.close(self._in_group)
-        self._in_group = 0
         self.barrier_count += 1
 
     def barrier_between(self, reads: Iterable[HasSpan], writes: Iterable[HasSpan]) -> bool:
         """Before a dispatch: a barrier if what it touches conflicts with those since the last one; answers whether."""
         self._require_open("barrier_between")
         read, written = list(reads), list(writes)
-        begin = time.perf_counter()
         conflicts = not self._tracker.check_dispatch(read, written)
-        self._tracker_seconds += time.perf_counter() - begin
         if conflicts:
             self.barrier()
         self._tracker.add_dispatch(read, written)
-        self._in_group += 1
         return conflicts
 
     def track_dispatch(self, reads: Iterable[HasSpan], writes: Iterable[HasSpan]) -> None:
         """After a dispatch that is known to run beside the others: later ones are checked against it."""
         self._require_open("track_dispatch")
         self._tracker.add_dispatch(reads, writes)
-        self._in_group += 1
-
-    @property
-    def group_statistics(self) -> GroupStatistics:
-        """Of what went through `barrier_between` and `track_dispatch`, the open group among it."""
-        now = self._statistics
-        found = GroupStatistics(now.dispatches, now.groups, list(now.sizes))
-        found.close(self._in_group)
-        return found
-
-    def dump_group_stats(self) -> None:
-        """Prints the group statistics to stderr."""
-        print(f"{self.group_statistics}; {self.barrier_count} barriers", file=sys.stderr)
-
-    @property
-    def tracker_overhead_seconds(self) -> float:
-        """What the checks of `barrier_between` took."""
-        return self._tracker_seconds
 
     # The end
 
@@ -218,8 +153,6 @@ class GraphSession:
         if recorded_only and not self.recording:
             raise InvalidArgument("only a recorded session can be optimised; begin it with begin_recorded()")
         self._finished = True
-        self._statistics.close(self._in_group)
-        self._in_group = 0
 
     def _recorded(self, recorder: Recorder, keep: dict[str, MlxBuffer]) -> ComputeGraph:
         memory = dict.fromkeys(buffer.allocation for buffer in recorder.temporaries)

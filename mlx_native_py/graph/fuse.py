@@ -7,7 +7,7 @@ between the two is nobody else's, and nothing in between is in the way.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..counters import Tally
@@ -122,7 +122,7 @@ def _match(nodes: list[CapturedNode], at: int, hidden: Collection[Any], tried: _
         if between is not None and known and (own or rule.writes_between):
             made = tried.apply(rule.rule, _arguments(first), _arguments(other), between)
             if made is not None:
-                return second, made
+                return second, replace(made, region=other.region)
     return None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from weakref import ReferenceType, ref
 
 from ..encoder import Ticket
+from ..memory import transfers
 from ..memory.allocation import Allocation
 
 __all__ = ["Lease"]
@@ -23,10 +24,9 @@ class _Claim:
     def done(self) -> bool:
         return self.lease() is None and all(ticket.done() for ticket in self.tickets)
 
-    def wait(self) -> None:
-        """For the replays so far; the lease itself may live on."""
-        for ticket in self.tickets:
-            ticket.wait()
+    def in_flight(self) -> list[Ticket]:
+        """The replays so far that are not done; the lease itself may live on."""
+        return [ticket for ticket in self.tickets if not ticket.done()]
 
 
 class Lease:
@@ -48,6 +48,8 @@ class Lease:
             for each in self._allocations:
                 each.require_live()
             self._releases = releases
+        if transfers.under_way:
+            transfers.wait_for(self._allocations)
         ticket.keep.add(self)
         claim = self._claim
         claim.tickets = [*(each for each in claim.tickets if not each.is_closed), ticket]

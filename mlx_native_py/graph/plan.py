@@ -10,6 +10,7 @@ from ..encoder.bind import revalidate
 from ..errors import EncoderStateError, InvalidArgument
 from ..hazards.ranges import Span
 from ..memory.buffer import MlxBuffer
+from ..profiling.observer import PlannedLaunch
 from .arena import Arena, Scalars
 from .indirect import Indirect, indirect
 from .lease import Lease
@@ -76,6 +77,7 @@ class Plan:
         """Why it is no indirect command buffer, where it is none."""
         self._numbers: MlxBuffer | None = None
         """The arena's buffer that the replay which is being encoded reads."""
+        self._launches: list[PlannedLaunch] | None = None
         self._replay: Replay | None = None
         self._messages = 0
         if self._indirect is None:
@@ -158,6 +160,12 @@ class Plan:
         for index, each in enumerate(self._planned):
             yield each.step.barrier and index > 0, each.current(self._arena)
 
+    def launches(self) -> Sequence[PlannedLaunch]:
+        """What profiles are told of its dispatches; the same list at every replay."""
+        if self._launches is None:
+            self._launches = [_launch(step) for step in self.steps]
+        return self._launches
+
     def __repr__(self) -> str:
         number = f"{self.message_count} message{'s' * (self.message_count != 1)} a replay"
         way = "indirect" if self.is_indirect else "straight"
@@ -169,3 +177,9 @@ def _touched(steps: Sequence[Step]) -> tuple[list[Span], list[Span]]:
     reads = dict.fromkeys(each.span for step in steps for each in step.node.reads)
     writes = dict.fromkeys(each.span for step in steps for each in step.node.writes)
     return list(reads), list(writes)
+
+
+def _launch(step: Step) -> PlannedLaunch:
+    node = step.node
+    conflict = None if step.conflict is None else step.conflict.look_up()
+    return PlannedLaunch(node.pipeline.label, node.op_kind.value, *node.spans, node.region, step.barrier, conflict)

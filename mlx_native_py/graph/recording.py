@@ -8,7 +8,7 @@ from ..encoder import CapturedNode, DeviceContext, Dispatch
 from ..errors import InvalidArgument
 from ..memory.allocation import Allocation
 from ..memory.buffer import MlxBuffer
-from .order import Step, is_annotated, placed
+from .order import Step, placed
 
 __all__ = ["Recording", "check_binding", "counted"]
 
@@ -58,10 +58,6 @@ class Recording:
     def barrier_count(self) -> int:
         """How many barriers its dispatches need in this order, those placed by hand among them."""
         return sum(step.barrier for step in self.steps[1:])
-
-    def unannotated_dispatch_count(self) -> int:
-        """How many dispatches do not say what they write; nothing moves past them."""
-        return sum(not is_annotated(node) for node in self.dispatches)
 
     @property
     def temporaries(self) -> tuple[Allocation, ...]:

@@ -53,11 +53,7 @@ Span = tuple[Memory, int, int]
 
 
 class MemRangeRole(Enum):
-    """What a dispatch does with a range.
-
-    >>> MemRangeRole.Src.value, MemRangeRole.Dst.value
-    ('read', 'write')
-    """
+    """What a dispatch does with a range."""
 
     Src = "read"
     Dst = "write"
@@ -110,11 +106,7 @@ def shared_bytes(one: Span, two: Span) -> tuple[int, int] | None:
 
 
 class HazardKind(Enum):
-    """What would go wrong without a barrier.
-
-    >>> [f"{kind.name}: {kind.value}" for kind in HazardKind]
-    ['RAW: read after write', 'WAR: write after read', 'WAW: write after write']
-    """
+    """What would go wrong without a barrier."""
 
     RAW = "read after write"
     WAR = "write after read"

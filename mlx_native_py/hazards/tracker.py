@@ -73,7 +73,7 @@ def widened(old: Touched, new: Touched) -> Touched:
 class MemoryUse:
     """What a tracker knows of one memory; a part counts where its epoch is the tracker's own."""
 
-    __slots__ = ("read", "read_epoch", "tracker", "write_epoch", "written")
+    __slots__ = ("free", "read", "read_epoch", "tracker", "write_epoch", "written")
 
     read: Touched
     written: Touched
@@ -82,11 +82,14 @@ class MemoryUse:
         self.tracker = tracker
         self.write_epoch: object = None
         self.read_epoch: object = None
+        self.free: list[None] = []
+        """Has an item while no tracker uses it; whoever takes that out owns it, also among several threads."""
 
     def forget(self) -> None:
         """Lets go of everything; whoever kept this use has to ask its tracker anew."""
         self.tracker = None
         self.written = self.read = _NOTHING
+        self.free.append(None)
 
 
 _NOTHING = Extent(0, 0)
@@ -154,7 +157,7 @@ class MemRanges:
     RAW: sum reads bytes 0..128 of x (128 bytes at 0x10000), which fill writes
     """
 
-    __slots__ = ("_checks", "_conflict", "_forced", "epoch", "log", "since", "uses")
+    __slots__ = ("_checks", "_conflict", "_forced", "barriers", "epoch", "log", "since", "uses")
 
     def __init__(self) -> None:
         self.epoch: object = object()
@@ -163,9 +166,11 @@ class MemRanges:
         """An entry for each dispatch, in order."""
         self.since = 0
         """Where in the log the dispatches since the last barrier begin."""
+        self.barriers: list[tuple[int, int | None]] = []
+        """The entry of the log that each stands before, and the first that it could be about; None if by hand."""
         self._checks = self._forced = 0
-        self._conflict: tuple[int, int, tuple[Spans, Spans] | None, Any] | None = None
-        """The last conflict: entries of the log from and up to, and what the dispatch touches that has to wait."""
+        self._conflict: tuple[int, int, tuple[Spans, Spans], Any] | None = None
+        """The last conflict that `find` or `track` saw: its entries of the log, and what has to wait."""
 
     def __len__(self) -> int:
         return sum(len(reads) + len(writes) for reads, writes in map(touched, self.log[self.since :]))
@@ -184,14 +189,17 @@ class MemRanges:
 
     def barriers_forced(self) -> int:
         """How many of the checks found a conflict; never reset."""
-        return self._forced
+        return self._forced + sum(since is not None for _, since in self.barriers)
 
     def explain(self) -> Hazard | None:
         """Why the last dispatch that failed its check did."""
-        if self._conflict is None:
+        if self._conflict is not None:
+            return Conflict(self.log, *self._conflict).hazard
+        forced = next(((at, since) for at, since in reversed(self.barriers) if since is not None), None)
+        if forced is None or forced[0] >= len(self.log):
             return None
-        first, last, step, by = self._conflict
-        return Conflict(self.log, first, last, touched(self.log[last]) if step is None else step, by).hazard
+        at, since = forced
+        return Conflict(self.log, since, at, touched(self.log[at]), None).hazard
 
     def reset(self) -> None:
         """Forgets all ranges, as a barrier allows."""
@@ -200,16 +208,22 @@ class MemRanges:
 
     def force(self) -> object:
         """Forgets all ranges for a barrier before the dispatch that comes next; the epoch that begins with it."""
-        self._forced += 1
-        self._conflict = self.since, len(self.log), None, None
+        at = len(self.log)
+        self.barriers.append((at, self.since))
+        self.since, self._conflict = at, None
         self.epoch = epoch = object()
-        self.since = len(self.log)
         return epoch
+
+    def force_by_hand(self) -> None:
+        """The same for a barrier that somebody asked for."""
+        self.barriers.append((len(self.log), None))
+        self.reset()
 
     def close(self) -> None:
         """Forgets all ranges and all memory, for a command buffer that is done with."""
         self._checks += len(self.log)
-        self.log, self.since, self.epoch, self._conflict = [], 0, object(), None
+        self._forced = self.barriers_forced()
+        self.log, self.barriers, self.since, self.epoch, self._conflict = [], [], 0, object(), None
         for use in self.uses.values():
             use.forget()
         self.uses.clear()
@@ -298,6 +312,15 @@ class MemRanges:
             use, extent = self.use_of(memory), Extent(start, end)
             use.written = widened(use.written, extent) if use.write_epoch is epoch else extent
             use.write_epoch = epoch
+
+    def take_over(self, use: MemoryUse) -> MemoryUse:
+        """A use of a memory that is new here: the one that another tracker is done with, or a fresh one."""
+        try:
+            use.free.pop()
+        except IndexError:
+            return MemoryUse(self)
+        use.tracker = self
+        return use
 
     def use_of(self, memory: Memory) -> MemoryUse:
         """What is known of a memory here."""

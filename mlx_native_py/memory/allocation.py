@@ -6,6 +6,8 @@ import ctypes
 import mmap
 import threading
 import weakref
+from collections.abc import Sequence
+from threading import get_ident
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -14,12 +16,19 @@ from ..errors import BufferAllocationError, EncoderStateError, InvalidArgument
 from ..hazards.ranges import Memory
 from ..hazards.tracker import UNUSED, MemoryUse
 from ..metal import Backend
+from . import transfers
 from .residency import Residency
 
-__all__ = ["Allocation", "Completion", "adopt", "allocate", "allocation_behind", "over_pages"]
+__all__ = ["Allocation", "Completion", "InFlight", "adopt", "allocate", "allocation_behind", "over_pages"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 PAGE = mmap.PAGESIZE
+
+
+class InFlight(Protocol):
+    """A command buffer or a transfer that is not done."""
+
+    def wait(self) -> object: ...
 
 
 class Completion(Protocol):
@@ -27,7 +36,7 @@ class Completion(Protocol):
 
     def done(self) -> bool: ...
 
-    def wait(self) -> None: ...
+    def in_flight(self) -> Sequence[InFlight]: ...
 
 
 class _All:
@@ -41,9 +50,8 @@ class _All:
     def done(self) -> bool:
         return all(part.done() for part in self.parts)
 
-    def wait(self) -> None:
-        for part in self.parts:
-            part.wait()
+    def in_flight(self) -> list[InFlight]:
+        return [each for part in self.parts for each in part.in_flight()]
 
 
 class _Export:
@@ -148,9 +156,14 @@ class Allocation:
 
     def wait(self) -> None:
         """Returns when no command buffer that was submitted uses the memory; raises where one is still encoded."""
+        if get_ident() != transfers.thread:
+            for each in self.in_flight():
+                each.wait()
+
+    def in_flight(self) -> Sequence[InFlight]:
+        """What uses the memory and is not done, as of now."""
         pending = self.pending
-        if pending is not None and not pending.done():
-            pending.wait()
+        return () if pending is None else pending.in_flight()
 
     def is_exported(self) -> bool:
         """Whether an array over the memory is alive."""
@@ -187,6 +200,8 @@ class Allocation:
             raise InvalidArgument(
                 "the CPU cannot see a buffer of private storage; copy it into a shared one by a kernel"
             )
+        if transfers.under_way:
+            transfers.wait_for((self,))
         with _changing:
             self.require_live()
             export = None if self._export is None else self._export()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class _OutOfRange(InvalidArgument, IndexError):
-    """An index beyond the first axis; also what ends a `for` over a buffer."""
+    """An index beyond the first axis."""
 
 
 class MlxBuffer:
@@ -110,6 +110,10 @@ class MlxBuffer:
         if not self.shape:
             raise TypeError("a buffer of shape () has no length")
         return self.shape[0]
+
+    def __iter__(self) -> Iterator[MlxBuffer]:
+        """A view of each row along the first axis."""
+        return (self[index] for index in range(len(self)))
 
     def __repr__(self) -> str:
         axes = ", ".join(map(str, self.shape))

@@ -17,7 +17,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _UINT, _BFLOAT = 1, 4
 
 
-class _Type(ctypes.Structure):
+class _DataType(ctypes.Structure):
     _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
 
 
@@ -27,7 +27,7 @@ class _Tensor(ctypes.Structure):
         ("device_type", ctypes.c_int32),
         ("device_id", ctypes.c_int32),
         ("ndim", ctypes.c_int32),
-        ("dtype", _Type),
+        ("dtype", _DataType),
     ]
 
 
@@ -47,13 +47,13 @@ _name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
 
 
-def _dtype(capsule: Any) -> _Type:
+def _dtype(capsule: Any) -> _DataType:
     """The element type inside a capsule, to be read and changed in place."""
     name = _name(capsule)
     address = _pointer(capsule, name)
     if name == b"dltensor_versioned":
         address += _Versioned.tensor.offset
-    return _Type.from_address(address + _Tensor.dtype.offset)
+    return _DataType.from_address(address + _Tensor.dtype.offset)
 
 
 def to_capsule(array: Array, **asked: Any) -> Any:

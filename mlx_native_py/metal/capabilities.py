@@ -19,11 +19,7 @@ SIMDGROUP_WIDTH = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """Facts and abilities of one device.
-
-    >>> device.capabilities.max_threadgroup_memory, device.capabilities.stage_boundary_sampling
-    (32768, True)
-    """
+    """Facts and abilities of one device."""
 
     name: str
     architecture: str | None

@@ -47,7 +47,7 @@ def namespace(now: Settings) -> SoftNamespace:
         cpu=now.soft_cpu,
         cache_directory=now.kernel_cache,
         compiler=now.soft_clang,
-        compile_limits=softmetal.Limits(
+        compile_limits=softmetal.CompileLimits(
             seconds=now.soft_compile_timeout, memory_mib=now.soft_compile_memory, output_mib=now.soft_compile_output
         ),
     )

@@ -14,7 +14,7 @@ from ..graph import Plan
 from ..memory.buffer import MlxBuffer
 from ..ops import softmax_sample
 from .cache import KVCache, StepInputs
-from .families.llama import Model
+from .families.llama import Llama
 
 __all__ = ["Decoder", "Sampling"]
 
@@ -39,7 +39,7 @@ class Decoder:
     A prompt is prefilled but for its last token, which the first step takes; `logits` are those of the last step.
     """
 
-    def __init__(self, model: Model, cache: KVCache, sampling: Sampling | None = None) -> None:
+    def __init__(self, model: Llama, cache: KVCache, sampling: Sampling | None = None) -> None:
         self.model = model
         self.cache = cache
         self.sampling = sampling or Sampling()

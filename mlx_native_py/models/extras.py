@@ -11,22 +11,11 @@ __all__ = ["MissingExtra", "extra"]
 
 
 class MissingExtra(MlxError, ImportError):
-    """A package that only models need is not installed.
-
-    >>> issubclass(MissingExtra, ImportError)
-    True
-    """
+    """A package that only models need is not installed."""
 
 
 def extra(name: str) -> Any:
-    """A package of the `models` extra.
-
-    >>> extra("json").dumps([1])
-    '[1]'
-    >>> extra("no_such_package")
-    Traceback (most recent call last):
-    mlx_native_py.models.extras.MissingExtra: no_such_package is not installed: pip install 'mlx-native-py[models]'
-    """
+    """A package of the `models` extra."""
     try:
         return importlib.import_module(name)
     except ImportError as reason:

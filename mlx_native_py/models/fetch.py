@@ -34,11 +34,7 @@ _DAY = 24 * 60 * 60
 
 
 class FetchError(MlxError, OSError):
-    """A model could not be fetched; what stood in the way.
-
-    >>> issubclass(FetchError, OSError)
-    True
-    """
+    """A model could not be fetched; what stood in the way."""
 
 
 @dataclass(frozen=True)
@@ -116,13 +112,7 @@ def _existing(name: str | Path) -> Path | None:
 
 
 def model_cache() -> Path:
-    """The folder of fetched models.
-
-    >>> from mlx_native_py import settings
-    >>> with settings.override(cache_home=folder):
-    ...     model_cache().relative_to(folder).as_posix()
-    'mlx_native_py/models'
-    """
+    """The folder of fetched models."""
     home = settings.current().cache_home or Path.home() / ".cache"
     return home / "mlx_native_py" / "models"
 

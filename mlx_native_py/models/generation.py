@@ -10,7 +10,7 @@ from typing import Any, Literal
 from ..errors import InvalidArgument
 from .cache import KVCache
 from .decoder import Decoder, Sampling
-from .families.llama import Model
+from .families.llama import Llama
 
 __all__ = ["GenerationResponse", "generate_batch_ids", "generate_ids"]
 
@@ -38,7 +38,7 @@ class GenerationResponse:
 
 
 def generate_ids(
-    model: Model,
+    model: Llama,
     prompt_ids: Sequence[int],
     *,
     max_tokens: int = 256,
@@ -91,7 +91,7 @@ def _generated(
 
 
 def generate_batch_ids(
-    model: Model,
+    model: Llama,
     prompts: Sequence[Sequence[int]],
     *,
     max_tokens: int = 256,
@@ -126,7 +126,7 @@ def _sampling(options: dict[str, Any]) -> Sampling:
     return Sampling(**options)
 
 
-def _capacity(length: int, model: Model) -> int:
+def _capacity(length: int, model: Llama) -> int:
     """Room for all of it at once, where it is not more than the model was made for."""
     wanted = min(length, model.config.max_positions)
     return -(-wanted // _ROUND) * _ROUND

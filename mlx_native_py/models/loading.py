@@ -29,7 +29,7 @@ def load(
 ) -> Any:
     """A model out of a GGUF file, or out of a folder with a config.json and safetensors.
 
-    `dtype` is of activations. `family` is a class of your own, built like `llama.Model`, for files of no family here.
+    `dtype` is of activations. `family` is a class of your own, built like `llama.Llama`, for files of no family here.
     """
     place, kind = Path(path), DType.of(dtype)
     if not kind.is_float:

@@ -15,11 +15,7 @@ Report = Callable[[int, int], None]
 
 @contextmanager
 def progress(title: str, *, stream: TextIO | None = None) -> Iterator[Report]:
-    """A bar on standard error while the block runs, by rich where it is installed.
-
-    >>> with progress("loading") as report:
-    ...     report(1, 2)
-    """
+    """A bar on standard error while the block runs, by rich where it is installed."""
     out = sys.stderr if stream is None else stream
     if not out.isatty():
         yield lambda done, total: None

@@ -26,12 +26,7 @@ Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]
 
 
 def load(path_or_name: Path | str, device: MlxDevice | None = None, *, dtype: Any = DType.F32) -> tuple[Any, Tokenizer]:
-    """A model and its tokenizer, out of a path, or by an alias or a name on the hub, which are fetched once.
-
-    >>> load("smolm2")
-    Traceback (most recent call last):
-    mlx_native_py.errors.InvalidArgument: no model 'smolm2': neither a path nor one of minilm, smollm2 nor OWNER/NAME
-    """
+    """A model and its tokenizer, out of a path, or by an alias or a name on the hub, which are fetched once."""
     path = model_path(path_or_name)
     with shown(f"loading {path.name}") as report:
         report(0, 2)
@@ -43,15 +38,7 @@ def load(path_or_name: Path | str, device: MlxDevice | None = None, *, dtype: An
 
 
 def prompt_ids(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
-    """The tokens of a prompt; messages go through the model's chat template.
-
-    >>> from mlx_native_py.models.tiny import write_tiny
-    >>> _, tokenizer = load(write_tiny(folder / "tiny"), device)
-    >>> prompt_ids(tokenizer, "abc"), prompt_ids(tokenizer, [65, 66])
-    ([64, 65, 66], [65, 66])
-    >>> tokenizer.decode(prompt_ids(tokenizer, [{"role": "user", "content": "Hi"}]))
-    '<user>Hi'
-    """
+    """The tokens of a prompt; messages go through the model's chat template."""
     if isinstance(prompt, str):
         tokens = tokenizer.encode(prompt)
         # The prompt goes on: nothing ends here yet.
@@ -111,13 +98,7 @@ def _with_text(
 
 
 def generate(model: Any, tokenizer: Tokenizer, prompt: Prompt, *, verbose: bool = False, **options: Any) -> str:
-    """The text behind a prompt; `options` are those of `stream_generate`. `verbose` also prints it as it comes.
-
-    >>> from mlx_native_py.models.tiny import write_tiny
-    >>> model, tokenizer = load(write_tiny(folder / "tiny"), device)
-    >>> generate(model, tokenizer, "Hi", max_tokens=8) == generate(model, tokenizer, "Hi", max_tokens=8)
-    True
-    """
+    """The text behind a prompt; `options` are those of `stream_generate`. `verbose` also prints it as it comes."""
     parts = []
     for response in stream_generate(model, tokenizer, prompt, **options):
         parts.append(response.text)

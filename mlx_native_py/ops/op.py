@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ..dtypes import FLOATS, DType
 from ..memory.buffer import MlxBuffer
+from .attributed import attributed
 from .recorded import recorded
 
 __all__ = ["Count", "FLOATS", "Indices", "Op", "Output", "Outputs", "no_such_name", "op", "table"]
@@ -29,11 +30,7 @@ _TABLE: dict[str, Op] = {}
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """An op as the table of ops shows it.
-
-    >>> print(ops.table()["add"].family, ops.table()["add"].formula)
-    elementwise a + b
-    """
+    """An op as the table of ops shows it."""
 
     name: str
     family: str
@@ -56,18 +53,21 @@ def op(
     *,
     fn: tuple[str, ...] | None = None,
     remembered: bool = True,
+    flops: Callable[..., int] | None = None,
 ) -> Callable[[F], F]:
     """Makes a function an op, with a row in the table.
 
     `remembered=False` is for an op that looks at more than types, shapes and options, such as where its buffers lie.
     `fn` names the functions of `mlx_native_py.fn` that encode it: the one of its own name, unless told otherwise.
+    `flops` tells profiles the floating-point operations of a call, from its result and its arguments by name.
     """
 
     def mark(function: F) -> F:
         name, family = function.__name__, function.__module__.rpartition(".")[2]
         if name in _TABLE:
             raise ValueError(f"there are two ops called {name}: in {_TABLE[name].family} and in {family}")
-        encoded = recorded(function) if remembered else function
+        told = attributed(function, flops)
+        encoded = recorded(told) if remembered else told
         _TABLE[name] = Op(name, family, formula, tuple(map(str, types)), (name,) if fn is None else fn, encoded)
         return encoded
 
@@ -80,11 +80,7 @@ def table() -> Mapping[str, Op]:
 
 
 def no_such_name(kind: str, name: str, known: Iterable[str]) -> AttributeError:
-    """What a misspelt name is answered with: the names that come close.
-
-    >>> no_such_name("op", "rmsnorm", ["rms_norm", "l2_norm", "add"])
-    AttributeError("there is no op 'rmsnorm'; did you mean rms_norm?")
-    """
+    """What a misspelt name is answered with: the names that come close."""
     close = difflib.get_close_matches(name, known, n=3)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     return AttributeError(f"there is no {kind} {name!r}{hint}")

@@ -14,7 +14,7 @@ from .forms import choose
 from .matmul_shape import Batch, Shape
 from .support import SIMD, check_dtype, kernel, shown
 
-__all__ = ["check_rank", "expert_batch", "expert_rows", "launch"]
+__all__ = ["check_rank", "expert_batch", "expert_rows", "launch", "product_flops"]
 
 
 def check_rank(op: str, name: str, buffer: MlxBuffer, rank: int) -> None:
@@ -82,3 +82,9 @@ def _route(enc: Encoder, ids: MlxBuffer, experts: int) -> tuple[MlxBuffer, MlxBu
     arguments = (ids, Out(starts), Out(order), ids.size, experts)
     enc.dispatch(pipeline, *arguments, threadgroups=experts + 1, group=SIMD)
     return starts, order
+
+
+def product_flops(result: MlxBuffer, /, *, transpose_a: bool = False, **given: Any) -> int:
+    """A multiplication and an addition for each value of the result and each one that is summed over."""
+    rows: MlxBuffer = given["a"] if "a" in given else given["x"]
+    return 2 * result.size * rows.shape[-2 if transpose_a else -1]

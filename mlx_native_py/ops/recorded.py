@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 from ..counters import Tally
 from ..dtypes import DType
 from ..encoder import CapturedOpKind, CommandEncoder, DeviceContext, Dispatch, Recorder
-from ..encoder.generate import encoder
+from ..encoder.dispatch_code import DispatchCode, Slot, indented
+from ..encoder.generate import NAMES
 from ..errors import MlxError
 from ..hazards.ranges import Memory
 from ..memory.allocation import Allocation
@@ -131,14 +132,18 @@ class _Writer:
     def __init__(self, blank: _Blank, stand_ins: dict[str, MlxBuffer], parameters: list[str]) -> None:
         self._blank = blank
         self._parameters = parameters
-        self._names = {each.allocation: (name, each) for name, each in stand_ins.items()}
+        # Arguments go by their number, since an op may name them like something in the code of a dispatch.
+        numbers = {name: f"p{number}" for number, name in enumerate(parameters)}
+        self._names = {each.allocation: (numbers[name], each) for name, each in stand_ins.items()}
+        self._untouched = {each.allocation for each in blank.temporaries}
         for number, each in enumerate(blank.temporaries):
             self._names[each.allocation] = (f"t{number}", each)
-        self._space: dict[str, Any] = {"view": _view}
+        self._space: dict[str, Any] = {**NAMES, "view": _view}
         self._views: dict[tuple[Any, ...], str] = {}
         self._lines: list[str] = []
 
     def function(self, answer: Any) -> Callable[..., Any]:
+        self._lines.append("tracker = enc.mem_ranges")
         for number, each in enumerate(self._blank.temporaries):
             self._lines.append(f"t{number} = enc.result({self._constant(each.signature)})")
         for node in self._blank.nodes:
@@ -146,27 +151,36 @@ class _Writer:
                 raise _Unknown
             self._dispatch(node)
         self._lines.append(f"return {self._answer(answer)}")
-        head = f"def run(enc, {', '.join(self._parameters)}):\n    "
-        exec(compile(head + "\n    ".join(self._lines), "<recorded op>", "exec"), self._space)
+        arguments = ", ".join(f"p{number}" for number in range(len(self._parameters)))
+        source = "\n".join([f"def run(enc, {arguments}):", *indented(self._lines)])
+        exec(compile(source, "<recorded op>", "exec"), self._space)
         run: Callable[..., Any] = self._space.pop("run")
         return run
 
     def _dispatch(self, node: Dispatch) -> None:
-        pattern, words = [], []
-        read = {each.span for each in node.reads}
-        for value, binding in zip(node.values, node.pipeline.buffers, strict=True):
-            if isinstance(value, MlxBuffer):
-                only_written = binding is not None and binding.writes and value.span not in read
-                pattern.append("out" if only_written else "buffer")
-                words.append(self._buffer(value))
-            else:
-                pattern.append("none" if value is None else "bytes")
-                words.append("None" if value is None else self._constant(value))
-        encode = encoder(node.pipeline, tuple(pattern), arena=self._blank.device.parameters is not None)
-        arguments = "".join(f"{word}, " for word in words)
-        self._lines.append(f"{self._constant(encode)}(enc, {self._constant(node.launch)}, ({arguments}))")
+        """What a dispatch asks of its arguments follows from the key of the call, and has been checked."""
+        slots = [self._slot(node, index) for index in range(len(node.values))]
+        self._untouched -= {each.allocation for each in node.buffers}
+        pipeline, launch = self._constant(node.pipeline), self._constant(node.launch)
+        arena = self._blank.device.parameters is not None
+        code = DispatchCode(slots, arena, pipeline, self._constant(node.pipeline.mtl))
+        outs = sum(1 << slot.index for slot in slots if slot.kind == "out")
+        given = "".join(f"Out({slot.value}), " if slot.kind == "out" else f"{slot.value}, " for slot in slots)
+        self._lines += ["try:", *indented(list(code.find_uses()) or ["pass"])]
+        self._lines += [f"except Aliased: enc.dispatch_slowly({pipeline}, {launch}, ({given}))", "else:"]
+        self._lines += indented([*code.track(str(outs)), "sending = enc.sender", *code.send(node.launch)])
         if node.op_kind is not CapturedOpKind.Other:
             self._lines.append(f"enc.tag({self._constant(node.op_kind)})")
+
+    def _slot(self, node: Dispatch, index: int) -> Slot:
+        value, binding = node.values[index], node.pipeline.buffers[index]
+        if isinstance(value, MlxBuffer):
+            only_written = binding is not None and binding.writes and value.span not in {r.span for r in node.reads}
+            kind, fresh = "out" if only_written else "buffer", value.allocation in self._untouched
+            return Slot(index, kind, binding, self._buffer(value), fresh=fresh)
+        if isinstance(value, bytes):
+            return Slot(index, "bytes", binding, self._constant(value), str(len(value)))
+        return Slot(index, "none", binding, "None")
 
     def _buffer(self, value: MlxBuffer) -> str:
         """The name of a buffer in the function; what is no argument and no temporary is the op's own, and stays."""

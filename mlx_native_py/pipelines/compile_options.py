@@ -22,9 +22,6 @@ class CompileOptions:
 
     Without a math mode Metal's own default is taken, which is "fast". Without a language version it is the newest
     that the system's compiler knows up to 3.2, and never what the Python executable was built with.
-
-    >>> CompileOptions(macros={"N": 4}, math="safe").macros
-    {'N': '4'}
     """
 
     macros: Mapping[str, str | int | float] = field(default_factory=dict)

@@ -16,12 +16,7 @@ BUFFER_SLOTS = 31
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One argument of a kernel, as the pipeline's reflection tells it.
-
-    >>> a = axpy.bindings[2]
-    >>> a.name, a.index, a.access, a.scalar.name, a.size
-    ('a', 2, 'read', 'float', 4)
-    """
+    """One argument of a kernel, as the pipeline's reflection tells it."""
 
     index: int
     name: str

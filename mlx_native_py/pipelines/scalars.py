@@ -51,20 +51,12 @@ class ScalarType:
         return packed if len(packed) == size else packed.ljust(size, b"\0")
 
     def unpack(self, data: bytes) -> Any:
-        """The number, or the tuple of numbers, in `data`.
-
-        >>> scalar_type(33).unpack(b"\\7\\0\\0\\0"), scalar_type(4).unpack(b"\\0" * 8)
-        (7, (0.0, 0.0))
-        """
+        """The number, or the tuple of numbers, in `data`."""
         values = tuple(np.frombuffer(data, self.dtype.numpy, self.lanes).tolist())
         return values[0] if self.lanes == 1 else values
 
     def quick(self, size: int) -> Callable[..., bytes] | None:
-        """Packs plain ints and floats (one per lane) in one call, or raises `struct.error`; None where that cannot be.
-
-        >>> scalar_type(33).quick(4)(7).hex()
-        '07000000'
-        """
+        """Packs plain ints and floats, one per lane, or raises `struct.error`; None for types unknown to struct."""
         if self.dtype in (DType.BOOL, DType.BF16):
             return None
         fill = size - self.lanes * self.dtype.size

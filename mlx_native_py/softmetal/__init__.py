@@ -6,7 +6,7 @@ Objects have PyObjC's selectors and manners. What Metal answers with an abort ra
 
 from __future__ import annotations
 
-from .compiler_process import Limits
+from .compiler_process import CompileLimits
 from .constants import *  # noqa: F403
 from .misuse import ForkedProcess, InvalidValue, MetalMisuse, QueueFull
 from .objects.archive import MTLBinaryArchiveDescriptor
@@ -27,10 +27,10 @@ from .options import DeviceProfile, SoftOptions
 from .values import NULL, MTLSize, MTLSizeMake, NSMakeRange, NSRange
 
 __all__ = [
+    "CompileLimits",
     "DeviceProfile",
     "ForkedProcess",
     "InvalidValue",
-    "Limits",
     "MTLBinaryArchiveDescriptor",
     "MTLCaptureDescriptor",
     "MTLCaptureManager",

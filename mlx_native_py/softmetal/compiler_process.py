@@ -20,7 +20,7 @@ _FULL_DISK = "No space left on device"
 
 
 @dataclass(frozen=True)
-class Limits:
+class CompileLimits:
     """What one compiler process may take."""
 
     seconds: float = 300.0
@@ -28,7 +28,7 @@ class Limits:
     output_mib: int = 256  # of each file that it writes, its messages among them
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = CompileLimits()
 
 
 class ToolchainError(RuntimeError):
@@ -47,7 +47,7 @@ class CompilerFailed(ToolchainError):
         self.output = output
 
 
-def run_compiler(command: Sequence[str], stdin: str, limits: Limits) -> subprocess.CompletedProcess[str]:
+def run_compiler(command: Sequence[str], stdin: str, limits: CompileLimits) -> subprocess.CompletedProcess[str]:
     """Runs one step to its end; raises CompilerFailed with the compiler's words, or LimitExceeded."""
     with _memory_file() as given, _memory_file() as out, _memory_file() as err:
         given.write(stdin.encode())
@@ -67,7 +67,7 @@ def _memory_file() -> BinaryIO:
     return open(os.memfd_create("compiler"), "w+b")
 
 
-def _run(command: Sequence[str], stdin: int, stdout: int, stderr: int, limits: Limits) -> int:
+def _run(command: Sequence[str], stdin: int, stdout: int, stderr: int, limits: CompileLimits) -> int:
     """The exit status, or the negative number of the signal that ended it."""
     process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=ENVIRONMENT, process_group=0)
     try:
@@ -84,7 +84,7 @@ def _run(command: Sequence[str], stdin: int, stdout: int, stderr: int, limits: L
     return process.returncode
 
 
-def _limit(pid: int, limits: Limits) -> None:
+def _limit(pid: int, limits: CompileLimits) -> None:
     wanted = {
         resource.RLIMIT_AS: limits.memory_mib * MIB,
         resource.RLIMIT_FSIZE: limits.output_mib * MIB,
@@ -109,7 +109,7 @@ def _ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
         os.close(handle)
 
 
-def _failure(command: Sequence[str], status: int, said: str, limits: Limits) -> ToolchainError:
+def _failure(command: Sequence[str], status: int, said: str, limits: CompileLimits) -> ToolchainError:
     if status == -signal.SIGXFSZ or "File too large" in said:
         return LimitExceeded(
             f"{_name(command)} wrote more than {limits.output_mib} MiB; MLX_SOFT_COMPILE_OUTPUT allows more"

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from .pages import PAGE, addresses_are_limited, close_pages, empty_pages, mappings, open_pages, pages, reserve
 
-__all__ = ["Allocation", "Arena", "PAGE", "Places", "Slab", "allocate", "arena", "pages", "view"]
+__all__ = ["DeviceMemory", "MemoryArena", "PAGE", "Places", "Slab", "allocate", "arena", "pages", "view"]
 
 _BUFFER_WRITABLE = 0x200  # PyBUF_WRITE
 
@@ -99,7 +99,7 @@ class Slab:
         self.free = deque(address + cell * i for i in range(count))
 
 
-class Arena:
+class MemoryArena:
     """All device memory of a process. Its methods may be called from several threads at once."""
 
     SHARED = 1 << 20  # allocations up to this size may share a mapping
@@ -110,7 +110,7 @@ class Arena:
         # Gaps are wide enough that an index gone astray hits no other allocation, where there are addresses for it.
         limited = addresses_are_limited()
         self._gap = PAGE if limited else gap
-        self._places = Places(most, Arena.SLAB if limited else step)
+        self._places = Places(most, MemoryArena.SLAB if limited else step)
         # Each allocation in a place of its own takes two mappings; half of all are left to others.
         self._guarded_left = guarded or mappings() // 4
         self._lock = threading.Lock()
@@ -204,12 +204,12 @@ class Arena:
 
 
 @lru_cache
-def arena() -> Arena:
+def arena() -> MemoryArena:
     """The one range of this process."""
-    return Arena()
+    return MemoryArena()
 
 
-class Allocation:
+class DeviceMemory:
     """Some device memory and whether it is still there; command buffers without references keep only this."""
 
     __slots__ = ("address", "length", "label", "live", "_owned")
@@ -232,7 +232,7 @@ class Allocation:
         return view(self.address, self.length)
 
 
-def allocate(length: int) -> Allocation | None:
+def allocate(length: int) -> DeviceMemory | None:
     """Zeroed device memory of its own, or None when there is no more."""
     address = arena().allocate(length)
-    return None if address is None else Allocation(address, length, owned=True)
+    return None if address is None else DeviceMemory(address, length, owned=True)

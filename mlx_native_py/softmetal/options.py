@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import constants as c
-from .compiler_process import Limits
+from .compiler_process import CompileLimits
 from .program import EngineChoice
 
 _CPU_NAME = r"[a-z0-9][a-z0-9._+-]*"
@@ -40,7 +40,7 @@ class SoftOptions:
     cpu: str = "native"  # the processor that kernels are compiled for, by clang's name
     cache_directory: Path | None = None  # of compiled kernels
     compiler: Path | None = None  # a clang or zig of the caller
-    compile_limits: Limits = Limits()  # of each compiler process
+    compile_limits: CompileLimits = CompileLimits()  # of each compiler process
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"ordered|reversed|shuffled:\d+", self.schedule):

@@ -12,7 +12,7 @@ EngineChoice = Literal["auto", "flat", "lanes", "fibers"]
 
 
 @dataclass(frozen=True)
-class CompileOptions:
+class SourceOptions:
     """What `MTLCompileOptions` says about one source."""
 
     macros: tuple[tuple[str, str], ...] = ()
@@ -46,7 +46,7 @@ class CompileError(Exception):
 
 
 @dataclass(frozen=True)
-class Argument:
+class KernelArgument:
     """One bindable argument of a kernel. Size and alignment are known once it is compiled (else 0)."""
 
     kind: Literal["buffer", "threadgroup"]
@@ -73,11 +73,11 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelSignature:
     """A kernel's signature as its source declares it; `name` is the host name."""
 
     name: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[KernelArgument, ...]
     constants: tuple[Constant, ...] = ()
     max_total_threads: int | None = None
 
@@ -116,7 +116,7 @@ class LanesCode(Protocol):
 class Executable:
     """A kernel compiled for one set of constants, ready to run."""
 
-    kernel: Kernel  # arguments with sizes, without those switched off by a constant
+    kernel: KernelSignature  # arguments with sizes, without those switched off by a constant
     engine: Literal["flat", "fibers"]
     entry: int  # address of its soft_entry
     static_threadgroup_bytes: int
@@ -130,11 +130,11 @@ class Executable:
     has_loops: bool = True  # without them, how long it runs depends on the number of threads alone
 
 
-class Library(Protocol):
+class LibraryProgram(Protocol):
     """A source that passed the compiler's checks."""
 
     @property
-    def kernels(self) -> Mapping[str, Kernel]: ...
+    def kernels(self) -> Mapping[str, KernelSignature]: ...
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]: ...

@@ -17,20 +17,20 @@ from typing import Literal
 from .compiler_process import (
     DEFAULT_LIMITS,
     ENVIRONMENT,
+    CompileLimits,
     CompilerFailed,
     LimitExceeded,
-    Limits,
     ToolchainError,
     run_compiler,
 )
 
 __all__ = [
+    "CompileLimits",
     "CompiledKernel",
     "CompilerFailed",
     "DEFAULT_LIMITS",
     "Engine",
     "LimitExceeded",
-    "Limits",
     "MathMode",
     "Toolchain",
     "ToolchainError",
@@ -118,7 +118,7 @@ class Toolchain:
     version: str
     headers: tuple[Path, ...] = ()  # of libc, where the compiler has none of its own
     cpu: str = "native"  # what kernels are compiled for
-    limits: Limits = DEFAULT_LIMITS  # of each step
+    limits: CompileLimits = DEFAULT_LIMITS  # of each step
 
     @property
     def target(self) -> tuple[str, ...]:
@@ -234,7 +234,7 @@ class Toolchain:
 
 
 @cache
-def find_toolchain(clang: str | None = None, cpu: str = "native", limits: Limits = DEFAULT_LIMITS) -> Toolchain:
+def find_toolchain(clang: str | None = None, cpu: str = "native", limits: CompileLimits = DEFAULT_LIMITS) -> Toolchain:
     """The compiler asked for, else ziglang's, else a recent clang of the system."""
     return replace(_find_toolchain(clang), cpu=cpu, limits=limits)
 

@@ -9,11 +9,7 @@ __all__ = ["GGML_TYPES", "GgmlType"]
 
 @dataclass(frozen=True, slots=True)
 class GgmlType:
-    """A block format; `code` is its number in GGUF files.
-
-    >>> GGML_TYPES["Q4_K"].row_bytes(512)
-    288
-    """
+    """A block format; `code` is its number in GGUF files."""
 
     name: str
     code: int

@@ -26,19 +26,7 @@ _SPLIT = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$
 
 
 class GgufFile(TensorFile):
-    """A model in GGUF: its tensors by name, and its metadata.
-
-    >>> import gguf
-    >>> writer = gguf.GGUFWriter(folder / "tiny.gguf", "llama")
-    >>> writer.add_uint32("llama.block_count", 2)
-    >>> writer.add_tensor("output_norm.weight", np.ones(4, np.float32))
-    >>> for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
-    ...     write()
-    >>> writer.close()
-    >>> file = open_gguf(folder / "tiny.gguf")
-    >>> file, file.metadata["llama.block_count"], file["output_norm.weight"].numpy()
-    (<GgufFile tiny.gguf, 1 tensors, 16 bytes>, 2, array([1., 1., 1., 1.], dtype=float32))
-    """
+    """A model in GGUF: its tensors by name, and its metadata."""
 
 
 def open_gguf(path: Path | str) -> GgufFile:

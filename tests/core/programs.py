@@ -174,7 +174,7 @@ def session(run: Run) -> Result:
 
 def expected_session() -> Result:
     i = np.arange(16)
-    return [(i + 2).tolist(), sum((1 + stage) * (i + stage) for stage in range(3)).tolist()]
+    return [(i + 2).tolist(), np.sum([(1 + stage) * (i + stage) for stage in range(3)], axis=0).tolist()]
 
 
 def replay(run: Run) -> Result:
@@ -224,7 +224,7 @@ def pool(run: Run) -> Result:
 
 def expected_pool() -> Result:
     i = np.arange(32)
-    return [sum(step * (i + step) for step in range(6)).tolist()]
+    return [np.sum([step * (i + step) for step in range(6)], axis=0).tolist()]
 
 
 PROGRAMS: dict[str, tuple[Callable[[Run], Result], Callable[[], Result]]] = {

@@ -47,9 +47,9 @@ def test_over_a_part_of_a_mapped_file(device: MlxDevice, tmp_path: Path) -> None
     assert x.readonly and x.offset == 28 and "read-only" in repr(x)
     assert np.array_equal(x.numpy(), tensor) and np.shares_memory(x.numpy(), tensor)
     assert not x.numpy().flags.writeable
-    for change in (lambda: x.fill(0), lambda: x.copy_from(tensor)):
+    for change, value in ((x.fill, 0), (x.copy_from, tensor)):
         with pytest.raises(InvalidArgument, match="read-only"):
-            change()
+            change(value)
 
 
 def test_over_numpy_memory_where_it_is_aligned(device: MlxDevice, tmp_path: Path) -> None:

@@ -26,6 +26,9 @@ class Completion:
     def done(self) -> bool:
         return self.is_done
 
+    def in_flight(self) -> tuple[()]:
+        return ()
+
 
 @pytest.fixture
 def pool(device: MlxDevice) -> MlxBufferPool:

@@ -30,7 +30,7 @@ def test_members(member: DType, name: str, size: int, mtl: str) -> None:
     assert (str(member), f"{member}", member.name_, member.size, member.mtl) == (name, name, name, size, mtl)
     assert member.numpy.itemsize == size
     assert DType.of(member) is DType.of(name) is DType.of(member.numpy) is DType.of(member.numpy.type) is member
-    assert DType(name) is member
+    assert DType(name) is member  # type: ignore[call-arg]
     assert {member: 1}[DType.of(name)] == 1
 
 

@@ -142,7 +142,12 @@ def test_attributes(device: MlxDevice) -> None:
             }
         """,
     )
-    launch = {"threadgroup": (64, 1, 1), "output_shapes": [(3,)], "output_dtypes": [np.uint32], "stream": device}
+    launch: dict[str, Any] = {
+        "threadgroup": (64, 1, 1),
+        "output_shapes": [(3,)],
+        "output_dtypes": [np.uint32],
+        "stream": device,
+    }
     [out] = kernel(inputs=[0], grid=(192, 1, 1), **launch)
     assert out.tolist() == [64, 192, 32]
     [out] = kernel(inputs=[0], grid=(2, 1, 1), **launch)  # a group is no larger than the grid
@@ -209,7 +214,12 @@ def grid_sample(x: Any, grid: Any) -> Any:
 def test_grid_sample_and_its_gradient(device: MlxDevice) -> None:
     x, grid = normal(2, 5, 6, 3), np.clip(normal(2, 4, 7, 2), -1, 1)
     out_shape = (2, 4, 7, 3)
-    launch = {"template": [("T", x.dtype)], "grid": (2 * 4 * 7 * 3, 1, 1), "threadgroup": (64, 1, 1), "stream": device}
+    launch: dict[str, Any] = {
+        "template": [("T", x.dtype)],
+        "grid": (2 * 4 * 7 * 3, 1, 1),
+        "threadgroup": (64, 1, 1),
+        "stream": device,
+    }
     forward = metal_kernel(
         name="grid_sample",
         input_names=["x", "grid"],
@@ -253,8 +263,8 @@ def test_what_the_prelude_offers(device: MlxDevice) -> None:
         output_dtypes=[np.float32, np.float16],
         stream=device,
     )
-    largest = np.finfo(np.float32)
-    assert np.allclose(out, [np.inf, largest.min, 1e-10, 4, -128, 3.3895314e38, 1]) and extra == -np.inf
+    lowest = float(np.finfo(np.float32).min)
+    assert np.allclose(out, [np.inf, lowest, 1e-10, 4, -128, 3.3895314e38, 1]) and extra == -np.inf
 
 
 def test_buffers_encoders_and_other_libraries(device: MlxDevice) -> None:
@@ -264,7 +274,12 @@ def test_buffers_encoders_and_other_libraries(device: MlxDevice) -> None:
         output_names=["out"],
         source="uint i = thread_position_in_grid.x; out[i] = 2 * x[i];",
     )
-    launch = {"grid": (9, 1, 1), "threadgroup": (32, 1, 1), "output_shapes": [(9,)], "output_dtypes": [np.float32]}
+    launch: dict[str, Any] = {
+        "grid": (9, 1, 1),
+        "threadgroup": (32, 1, 1),
+        "output_shapes": [(9,)],
+        "output_dtypes": [np.float32],
+    }
     x = np.arange(9, dtype=np.float32)
     with counters.scope() as counted:
         [once] = kernel(inputs=[device.buffer(x)], stream=device, **launch)
@@ -295,8 +310,13 @@ def test_python_values_have_mlx_types(device: MlxDevice, capsys: pytest.CaptureF
 
 
 def test_errors_have_the_users_lines(device: MlxDevice) -> None:
-    launch = {"grid": (1, 1, 1), "threadgroup": (1, 1, 1), "output_shapes": [(1,)], "output_dtypes": [np.float32]}
-    names = {"input_names": ["x"], "output_names": ["out"]}
+    launch: dict[str, Any] = {
+        "grid": (1, 1, 1),
+        "threadgroup": (1, 1, 1),
+        "output_shapes": [(1,)],
+        "output_dtypes": [np.float32],
+    }
+    names: dict[str, Any] = {"input_names": ["x"], "output_names": ["out"]}
     with pytest.raises(ShaderCompilationError, match=r"bad source:2:12: error: .*missing.*\n  out\[0\] = missing;\n"):
         metal_kernel(name="bad", source="\n  out[0] = missing;\n", **names)(inputs=[1.0], stream=device, **launch)
     header = "inline int f() {\n  return missing;\n}\n"

@@ -69,8 +69,8 @@ def test_generates_what_mlx_generates(
         "output_dtypes": [np.float32, np.int32][: len(made["output_names"])],
     }
     theirs = mlx_source({"name": "case", **made}, called, tmp_path, capfd)
-    options = {"header": "", "atomic_outputs": False, **made}
-    names = {key: tuple(options.pop(key)) for key in ("input_names", "output_names")}
+    options: dict[str, Any] = {"header": "", "atomic_outputs": False, **made}
+    names: dict[str, Any] = {key: tuple(options.pop(key)) for key in ("input_names", "output_names")}
     types = [InputType(DType.of(each.dtype), each.ndim, each.size) for each in inputs]
     values = [(name, v if isinstance(v, (bool, int)) else DType.of(v)) for name, v in template]
     ours = generate(Body("case", **names, **options), types, [DType.of(d) for d in called["output_dtypes"]], values)

@@ -30,7 +30,7 @@ def test_is_documented(name: str) -> None:
 
 
 @pytest.mark.soft
-@pytest.mark.parametrize("name", ["Capabilities", "Backend", "open_metal"])  # whose modules no other test looks through
+@pytest.mark.parametrize("name", ["Backend"])  # whose module no other test looks through
 def test_example_runs(name: str, tmp_path: Path) -> None:
     found, text = example(name)
     with MlxDevice("soft") as device:

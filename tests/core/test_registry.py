@@ -12,12 +12,13 @@ from core.encoder_kit import SOURCE, pipeline, soft_device
 from mlx_native_py import MlxDevice, settings
 from mlx_native_py.errors import InvalidArgument, KernelNotFound, ShaderCompilationError
 from mlx_native_py.pipelines.compile_options import CompileOptions
+from mlx_native_py.pipelines.pipeline import Pipeline
 from mlx_native_py.pipelines.registry import KernelRegistry
 
 ONE = "#include <metal_stdlib>\nkernel void one(device uint *out [[buffer(0)]]) { out[0] = VALUE; }\n"
 
 
-def run(device: MlxDevice, made: object) -> int:
+def run(device: MlxDevice, made: Pipeline) -> int:
     out = device.alloc_buffer(4, "u32", 1)
     with device.command_encoder() as enc:
         enc.dispatch(made, out, threads=1)

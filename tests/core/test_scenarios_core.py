@@ -13,6 +13,7 @@ from core.encoder_kit import soft_device
 from core.programs import SOURCE, numbers, pipelines
 from mlx_native_py import (
     BufferRange,
+    Dispatch,
     DType,
     InvalidArgument,
     KernelNotFound,
@@ -152,6 +153,7 @@ def test_every_counter_by_its_definition(device: MlxDevice) -> None:
     second.dispatch(twist, x, threads=1)
     [node] = second.take_capture() or []
     before = figures()
+    assert isinstance(node, Dispatch)
     second.replay_dispatch(node)
     assert figures()["dispatch"] == before["dispatch"] == 4, "counted when it was captured"
     second.commit_and_wait()
@@ -197,7 +199,8 @@ def test_the_label_is_on_the_command_buffer(device: MlxDevice, waits: bool) -> N
 
 @pytest.mark.parametrize("unretained", [True, False])
 def test_buffers_may_go_before_the_work_is_done(device: MlxDevice, unretained: bool) -> None:
-    add, slow, out = *pipelines(device, "add", "slow"), numbers(device, 0, 0)
+    add, slow = pipelines(device, "add", "slow")
+    out = numbers(device, 0, 0)
     with settings.override(unretained_refs=unretained):
         enc = device.command_encoder()
     enc.dispatch(slow, numbers(device, 0), 100_000, threads=1, group=1)

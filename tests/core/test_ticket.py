@@ -71,7 +71,7 @@ def test_an_interrupt_ends_a_wait_within_a_tenth_of_a_second() -> None:
         ticket, stop = endless(device)
         late = []
         for _ in range(3):
-            sent = []
+            sent: list[float] = []
 
             def interrupt(sent: list[float] = sent) -> None:
                 time.sleep(0.1)

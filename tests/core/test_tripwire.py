@@ -217,7 +217,7 @@ def samples(rig: Rig) -> Any:
 
 
 def bare(rig: Rig) -> Rig:
-    rig.bound = lambda _: rig.encoder()  # type: ignore[method-assign]
+    rig.bound = lambda pipeline: rig.encoder()  # type: ignore[method-assign]
     return rig
 
 

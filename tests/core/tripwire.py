@@ -135,7 +135,7 @@ class Tripwire(Watcher):
             return
         if commands.committed:
             self.trip("committed twice" if message.name == "commit" else "after commit", message.name)
-        opened = commands.encoder and commands.encoder()
+        opened = None if commands.encoder is None else commands.encoder()
         if opened is not None and not opened.state.ended:
             rules = {"commit": "commit with an open encoder"}
             rules |= dict.fromkeys(("encodeSignalEvent_value_", "encodeWaitForEvent_value_"), "event while encoding")

@@ -12,9 +12,10 @@ from mlx_native_py import distributed as d
 pytest.importorskip("mpi4py", reason="the extra distributed is not installed")
 
 
+@pytest.mark.parametrize("program", ["first_steps.py", "behind.py"])
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_each_collective(count: int) -> None:
-    done = run_ranks(count, "first_steps.py")
+def test_programs(count: int, program: str) -> None:
+    done = run_ranks(count, program)
     assert (done.returncode, done.stdout) == (0, f"{count} ranks agree\n"), done.stderr
 
 

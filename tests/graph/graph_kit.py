@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from mlx_native_py import ComputeGraph, MlxBuffer, MlxDevice, Out
+from mlx_native_py.encoder.context import DeviceContext
 
 from .random_graphs import SIZE, SOURCE
 
 
-def kernel(device: MlxDevice, name: str) -> Any:
+def kernel(device: DeviceContext, name: str) -> Any:
     return device.kernels.get_pipeline(name, library=device.kernels.library(SOURCE))
 
 

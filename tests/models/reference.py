@@ -17,7 +17,7 @@ class Reference:
         self.config, self.weights, self.traditional = config, weights, traditional
         self.n_heads = config["num_attention_heads"]
         self.n_kv_heads = config.get("num_key_value_heads", self.n_heads)
-        self.head_dim = config.get("head_dim") or config["hidden_size"] // self.n_heads
+        self.head_dim: int = config.get("head_dim") or config["hidden_size"] // self.n_heads
         self.is_gemma = config["model_type"].startswith("gemma")
         self.factors: Any = 1.0
 
@@ -57,7 +57,7 @@ class Reference:
             q, k = self.norm(q, f"{at}q_norm"), self.norm(k, f"{at}k_norm")
         q, k = self.rope(q, layer), self.rope(k, layer)
         k, v = (np.repeat(each, self.n_heads // self.n_kv_heads, axis=1) for each in (k, v))
-        scale = self.config.get("query_pre_attn_scalar", self.head_dim) ** -0.5
+        scale: float = self.config.get("query_pre_attn_scalar", self.head_dim) ** -0.5
         scores = self.capped(np.einsum("qhd,khd->hqk", q, k) * np.float32(scale), "attn_logit_softcapping")
         rows, columns = np.arange(tokens)[:, None], np.arange(tokens)
         seen = columns <= rows

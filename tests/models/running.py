@@ -18,7 +18,7 @@ def all_logits(model: Any, tokens: list[int]) -> Array:
     inputs.set_positions([0])
     with model.device.command_encoder() as enc:
         logits = model.logits(enc, model(enc, inputs, cache.row(0)))
-    return logits.numpy().astype(np.float32)
+    return np.asarray(logits.numpy(), np.float32)
 
 
 def decoded(model: Any, tokens: list[int], new: int, **options: Any) -> tuple[list[int], Array]:

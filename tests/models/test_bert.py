@@ -34,7 +34,7 @@ def erf(x: Array) -> Array:
     """Abramowitz and Stegun's series would not do; Python's is exact, and slow does not matter here."""
     from math import erf as exact
 
-    return np.vectorize(exact, otypes=[np.float32])(x)
+    return np.asarray(np.vectorize(exact, otypes=[np.float32])(x))
 
 
 def reference(config: Table, weights: dict[str, Array], tokens: list[int]) -> Array:
@@ -62,7 +62,7 @@ def reference(config: Table, weights: dict[str, Array], tokens: list[int]) -> Ar
         out = (scores / scores.sum(-1, keepdims=True) @ v).swapaxes(0, 1).reshape(length, -1)
         x = norm(x + linear(out, f"{at}attention.output.dense"), f"{at}attention.output.LayerNorm")
         h = linear(x, f"{at}intermediate.dense")
-        h = h * (1 + erf(h / np.float32(2**0.5))) / 2
+        h = np.multiply(h, (1 + erf(h / np.float32(2**0.5))) / 2, dtype=np.float32)
         x = norm(x + linear(h, f"{at}output.dense"), f"{at}output.LayerNorm")
     return x
 

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from mlx_native_py import MlxDevice, MlxError, ModelFileError
+from mlx_native_py.json_fields import Fields
 from mlx_native_py.models import Config
 from mlx_native_py.models.config import _GGUF as GGUF_KEYS
-from mlx_native_py.models.config import Fields, fields_of_gguf
-from mlx_native_py.models.families.gemma2 import Model as Gemma2
-from mlx_native_py.models.families.gemma3 import Model as Gemma3
+from mlx_native_py.models.config import fields_of_gguf
+from mlx_native_py.models.families.gemma2 import Gemma2
+from mlx_native_py.models.families.gemma3 import Gemma3
 from mlx_native_py.models.loading import load
 from models.tiny import BASE, random_weights, write_plain
 

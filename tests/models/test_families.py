@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import Any
 
 import mlx.core as mx
-import mlx.nn as nn
 import numpy as np
 import pytest
+from mlx.nn.layers.quantized import quantize
 
 from mlx_native_py import MlxDevice, ops
 from mlx_native_py.models import architectures
@@ -66,7 +66,7 @@ def test_gguf(device: MlxDevice, tmp_path: Path, name: str) -> None:
     assert np.abs(all_logits(load(tmp_path / "m.gguf", device), PROMPT) - reference.logits(PROMPT)).max() < 3e-4
 
 
-class ParallelBlock(llama.Block):
+class ParallelBlock(llama.LlamaBlock):
     """Attention and feed-forward side by side, as in GPT-J."""
 
     def __call__(self, enc: Any, x: Any, inputs: Any, cache: Any) -> Any:
@@ -75,7 +75,7 @@ class ParallelBlock(llama.Block):
         return ops.add(enc, x, both)
 
 
-class ParallelModel(llama.Model):
+class ParallelModel(llama.Llama):
     block = ParallelBlock
 
 
@@ -120,9 +120,9 @@ def test_as_mlx_lm(mlx_lm: ModuleType, device: MlxDevice, tmp_path: Path, name: 
     write_mlx(tmp_path, config, weights)
     module = importlib.import_module(f"mlx_lm.models.{'llama' if name == 'mistral' else name}")
     theirs = module.Model(module.ModelArgs.from_dict(config))
-    tensors = mx.load(str(tmp_path / "model.safetensors"))
+    tensors: Any = mx.load(str(tmp_path / "model.safetensors"))
     tensors = theirs.sanitize(tensors) if hasattr(theirs, "sanitize") else tensors
-    nn.quantize(theirs, 32, 4, class_predicate=lambda path, _: f"{path}.scales" in tensors)
+    quantize(theirs, 32, 4, class_predicate=lambda path, _: f"{path}.scales" in tensors)
     theirs.load_weights(list(tensors.items()))
     expected = np.array(theirs(mx.array([PROMPT]))[0].astype(mx.float32))
     assert np.abs(all_logits(load(tmp_path, device), PROMPT) - expected).max() < 1e-3

@@ -161,7 +161,7 @@ def test_peak_memory_is_the_most_that_was_in_use(device: MlxDevice, llama: Any) 
     def hold_during_the_second_chunk(done: int, total: int) -> None:
         held[:] = [device.empty(1 << 24, "u8")] if done == 5 else []
 
-    options = {"max_tokens": 3, "prefill_step_size": 5, "progress": hold_during_the_second_chunk}
+    options: Table = {"max_tokens": 3, "prefill_step_size": 5, "progress": hold_during_the_second_chunk}
     peaks = [each.peak_memory for each in generate_ids(llama, PROMPT, **options)]
     assert peaks == sorted(peaks)
     assert peaks[-1] * 1e9 >= device.info()["currently_allocated"] + (1 << 24)

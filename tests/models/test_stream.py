@@ -31,7 +31,7 @@ def test_all_bytes_come_out(parts: list[bytes]) -> None:
 @given(st.text(), st.data())
 def test_characters_are_whole(text: str, data: st.DataObject) -> None:
     raw = text.encode(errors="replace")
-    parts = []
+    parts: list[bytes] = []
     while raw:
         size = data.draw(st.integers(1, 3))
         parts, raw = [*parts, raw[:size]], raw[size:]

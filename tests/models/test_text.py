@@ -55,7 +55,7 @@ def test_prompts_of_every_kind(llama: tuple[Any, Any]) -> None:
     ids = np.array(tokenizer.encode("Hi"))
     assert prompt_ids(tokenizer, ids) == ids.tolist()  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="a text, tokens, or messages"):
-        prompt_ids(tokenizer, [message, 5])  # type: ignore[list-item]
+        prompt_ids(tokenizer, [message, 5])  # type: ignore[arg-type]
 
 
 def test_sampling_is_repeated_by_its_seed(llama: tuple[Any, Any]) -> None:
@@ -67,7 +67,7 @@ def test_sampling_is_repeated_by_its_seed(llama: tuple[Any, Any]) -> None:
 
 def test_a_stop_string_ends_and_is_not_shown(llama: tuple[Any, Any]) -> None:
     model, tokenizer = llama
-    options = {"max_tokens": 40, "temperature": 1.0, "seed": 3}
+    options: dict[str, Any] = {"max_tokens": 40, "temperature": 1.0, "seed": 3}
     whole = list(stream_generate(model, tokenizer, "Hi", **options))
     text = "".join(each.text for each in whole)
     stop = text[6:8]

@@ -82,7 +82,7 @@ class TestByteLevel:
         tokenizer = gguf_tokenizer("smollm", "<|im_start|>", "<|im_end|>", eos_token_id=len(VOCAB) + 1)
         text, (start, end) = "<|im_start|>hi<|im_end|>", tokenizer.ids_of("<|im_start|>", "<|im_end|>")
         tokens = tokenizer.encode(text)
-        assert (tokens[0], tokens[-1], tokenizer.eos_token_ids) == (start, end, {end})
+        assert (tokens[0], tokens[-1], tokenizer.eos_token_ids) == (start, end, frozenset({end}))
         assert (tokenizer.decode(tokens), tokenizer.decode(tokens, special=True)) == ("hi", text)
         literal = tokenizer.encode(text, special=False)
         assert not {start, end} & set(literal) and tokenizer.decode(literal) == text
@@ -206,7 +206,7 @@ class TestFromFile:
         for line in LINES:
             assert tokenizer.encode(line) == twin.encode(line)
             assert tokenizer.decode(twin.encode(line)) == line
-        assert (tokenizer.bos_token_id, tokenizer.eos_token_ids) == (len(VOCAB), {len(VOCAB) + 1})
+        assert (tokenizer.bos_token_id, tokenizer.eos_token_ids) == (len(VOCAB), frozenset({len(VOCAB) + 1}))
         assert tokenizer.apply_chat_template([], tokenize=False) == "<s>x"
         assert tokenizer.vocab_size == len(VOCAB) + 2
 
@@ -216,7 +216,7 @@ class TestFromFile:
         (tmp_path / "chat_template.jinja").write_text("two")
         (tmp_path / "generation_config.json").write_text('{"eos_token_id": [3, 4]}')
         tokenizer = Tokenizer.from_file(tmp_path)
-        assert (tokenizer.chat_template, tokenizer.eos_token_ids) == ("two", {3, 4})
+        assert (tokenizer.chat_template, tokenizer.eos_token_ids) == ("two", frozenset({3, 4}))
 
     def test_sentence_pieces(self, tmp_path: Path) -> None:
         core = tokenizers.Tokenizer(tokenizers.models.BPE({"▁a": 0, "b": 1, "<0xC3>": 2, "<0xA9>": 3}, []))
@@ -336,7 +336,7 @@ class TestRealModels:
         tokenizer = Tokenizer.from_gguf(open_gguf(fetch(MODELS["smollm2"])).metadata)
         assert tokenizer.encode("The capital of France is") == [504, 3575, 282, 4649, 314]
         assert tokenizer.encode("<|im_start|>user\nhi<|im_end|>") == [1, 4093, 198, 6004, 2]
-        assert (tokenizer.vocab_size, tokenizer.eos_token_ids) == (49152, {0, 2})
+        assert (tokenizer.vocab_size, tokenizer.eos_token_ids) == (49152, frozenset({0, 2}))
         core = tokenizers.Tokenizer(tokenizer.encoder._core.model)  # type: ignore[attr-defined]
         core.pre_tokenizer = SMOLLM
         for page in sorted((Path(__file__).parents[2] / "docs").glob("*.md")):

@@ -40,7 +40,7 @@ def random_weights(config: Table, seed: int = 0, *, biases: bool = False, head_n
     gemma = config["model_type"].startswith("gemma")
 
     def matrix(rows: int, columns: int) -> Array:
-        return (rng.normal(size=(rows, columns)) * columns**-0.5 * 1.5).astype(np.float32)
+        return np.asarray(rng.normal(size=(rows, columns)) * columns**-0.5 * 1.5, np.float32)
 
     def vector(length: int) -> Array:
         return (rng.normal(size=length) * 0.2 + (not gemma)).astype(np.float32)
@@ -68,7 +68,8 @@ def random_weights(config: Table, seed: int = 0, *, biases: bool = False, head_n
 
 def write_gguf(path: Path, config: Table, weights: dict[str, Array], kind: str = "Q4_1") -> dict[str, Array]:
     """Writes a GGUF file as llama.cpp's converter does; answers the values that are in it, as it orders them."""
-    arch = {"gemma3_text": "gemma3", "mistral": "llama"}.get(config["model_type"], config["model_type"])
+    family: str = config["model_type"]
+    arch = {"gemma3_text": "gemma3", "mistral": "llama"}.get(family, family)
     writer = gguf.GGUFWriter(path, arch)
     _metadata(writer, config)
     number = next(each for each, name in gguf.MODEL_ARCH_NAMES.items() if name == arch)
@@ -86,7 +87,8 @@ def write_gguf(path: Path, config: Table, weights: dict[str, Array], kind: str =
         else:
             writer.add_tensor(target, array)
         # The reference adds Gemma's 1 itself.
-        stored[name] = array - np.float32(arch.startswith("gemma") and name.endswith("norm.weight"))
+        own_one = arch.startswith("gemma") and name.endswith("norm.weight")
+        stored[name] = np.subtract(array, own_one, dtype=np.float32)
     for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
         write()
     writer.close()
@@ -134,7 +136,8 @@ def write_mlx(
 ) -> dict[str, Array]:
     """Writes what mlx_lm.convert writes with -q; answers the values that are in it."""
     table: Table = {"bits": bits, "group_size": group_size, **(overrides or {})}
-    tensors, stored = {}, {}
+    tensors: dict[str, mx.array] = {}
+    stored: dict[str, Array] = {}
     for name, array in weights.items():
         module, _, part = name.rpartition(".")
         given = mx.array(array).astype(dtype)
@@ -142,7 +145,8 @@ def write_mlx(
             how = {key: {**table, **table.get(module, {})}[key] for key in ("bits", "group_size")}
             parts = mx.quantize(given, **how)
             tensors |= {f"{module}.{each}": value for each, value in zip(PARTS, parts, strict=True)}
-            given = mx.dequantize(*(each.astype(mx.float32) if i else each for i, each in enumerate(parts)), **how)
+            codes, scales, biases = parts
+            given = mx.dequantize(codes, scales.astype(mx.float32), biases.astype(mx.float32), **how)
         else:
             tensors[name] = given
         stored[name] = np.array(given.astype(mx.float32))

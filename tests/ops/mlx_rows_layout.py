@@ -28,7 +28,9 @@ def packed(bits: int, group_size: int) -> MlxRow:
         return mx.dequantize(w[ids], scales[ids], biases[ids], group_size, bits)
 
     name = "quantized_embedding"
-    return MlxRow(name, (normal(6, 256), np.uint32([5, 0, 3])), ours=ours, mlx=theirs, note=f"{bits}-{group_size}")
+    return MlxRow(
+        name, (normal(6, 256), np.array([5, 0, 3], np.uint32)), ours=ours, mlx=theirs, note=f"{bits}-{group_size}"
+    )
 
 
 ROWS = [
@@ -44,12 +46,12 @@ ROWS = [
     MlxRow("tile", (X, (2, 3, 1, 2)), exact=True, note="new-axis"),
     MlxRow("concatenate", ([X, normal(3, 2, 5), X],), {"axis": 1}, exact=True),
     MlxRow("concatenate", ([X, normal(6, 4, 5)],), exact=True, note="first"),
-    MlxRow("slice", (X, np.int32([1, 2]), (0, 2), (2, 4, 3)), exact=True),
-    MlxRow("slice_update", (X, normal(1, 4, 2, seed=5), np.int32([2, 3]), (0, 2)), exact=True),
+    MlxRow("slice", (X, np.array([1, 2], np.int32), (0, 2), (2, 4, 3)), exact=True),
+    MlxRow("slice_update", (X, normal(1, 4, 2, seed=5), np.array([2, 3], np.int32), (0, 2)), exact=True),
     MlxRow("take", (X, IDS), exact=True, note="flat"),
     MlxRow("take", (X, IDS), {"axis": 0}, exact=True),
     MlxRow("take", (X, IDS), {"axis": 1}, exact=True, note="inner"),
     MlxRow("take", (X, IDS), {"axis": -1}, exact=True, note="last"),
-    MlxRow("embedding", (np.uint32([3, 1]), normal(4, 9)), mlx=lambda mx, ids, table: table[ids], exact=True),
+    MlxRow("embedding", (np.array([3, 1], np.uint32), normal(4, 9)), mlx=lambda mx, ids, table: table[ids], exact=True),
     *(packed(bits, group_size) for bits in (2, 3, 4, 5, 6, 8) for group_size in (32, 64, 128)),
 ]

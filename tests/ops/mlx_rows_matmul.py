@@ -28,7 +28,8 @@ def packs(packing: dict[str, Any], dtype: DType) -> MlxRow:
 
 def unpacks(packing: dict[str, Any], dtype: DType) -> MlxRow:
     def ours(w: Any, stream: MlxDevice) -> Any:
-        return fn.dequantize(*fn.quantize(w, **packing, stream=stream), **packing, stream=stream)
+        parts: list[Any] = [*fn.quantize(w, **packing, stream=stream), None]
+        return fn.dequantize(parts[0], parts[1], parts[2], **packing, stream=stream)
 
     def theirs(mx: Any, w: Any) -> Any:
         return mx.dequantize(*mx.quantize(w, **packing), **packing)
@@ -39,8 +40,8 @@ def unpacks(packing: dict[str, Any], dtype: DType) -> MlxRow:
 
 def multiplies(packing: dict[str, Any], rows: int, transpose: bool) -> MlxRow:
     def ours(x: Any, w: Any, stream: MlxDevice) -> Any:
-        parts = [*fn.quantize(w, **packing, stream=stream), None][:3]
-        return fn.quantized_matmul(x, *parts, transpose, **packing, stream=stream)
+        parts: list[Any] = [*fn.quantize(w, **packing, stream=stream), None]
+        return fn.quantized_matmul(x, parts[0], parts[1], parts[2], transpose, **packing, stream=stream)
 
     def theirs(mx: Any, x: Any, w: Any) -> Any:
         return mx.quantized_matmul(x, *[*mx.quantize(w, **packing), None][:3], transpose, **packing)
@@ -52,8 +53,8 @@ def multiplies(packing: dict[str, Any], rows: int, transpose: bool) -> MlxRow:
 
 def gathers(packing: dict[str, Any], x: Any, **indices: Any) -> MlxRow:
     def ours(x: Any, w: Any, stream: MlxDevice, **given: Any) -> Any:
-        parts = [*fn.quantize(w, **packing, stream=stream), None][:3]
-        return fn.gather_qmm(x, *parts, **given, **packing, stream=stream)
+        parts: list[Any] = [*fn.quantize(w, **packing, stream=stream), None]
+        return fn.gather_qmm(x, parts[0], parts[1], parts[2], **given, **packing, stream=stream)
 
     def theirs(mx: Any, x: Any, w: Any, **given: Any) -> Any:
         return mx.gather_qmm(x, *[*mx.quantize(w, **packing), None][:3], **given, **packing)

@@ -16,13 +16,13 @@ MORE_SIZES = [4, 16, 128, 256, 2048, 4096, 8192]
 def fast_walsh(x: Array) -> Array:
     """The normalised transform of rows of 2^k values."""
     n = x.shape[-1]
-    y = x.astype(np.float64)
+    y: Array = x.astype(np.float64)
     h = 1
     while h < n:
         y = y.reshape(*x.shape[:-1], n // (2 * h), 2, h)
         y = np.concatenate([y[..., :1, :] + y[..., 1:, :], y[..., :1, :] - y[..., 1:, :]], axis=-2)
         h *= 2
-    return y.reshape(x.shape) / np.sqrt(n)
+    return np.asarray(y.reshape(x.shape) / np.sqrt(n))
 
 
 def signs_of(bench: Bench, n: int) -> tuple[Array, Array]:

@@ -22,7 +22,7 @@ def chosen(logits: Array, top_k: int) -> Array:
 def softmax(x: Array) -> Array:
     with np.errstate(invalid="ignore"):
         e = np.exp(x - np.nanmax(x, axis=-1, keepdims=True))
-        return e / e.sum(axis=-1, keepdims=True)
+        return np.asarray(e / e.sum(axis=-1, keepdims=True))
 
 
 def grid_logits(bench: Bench, tokens: int, experts: int, dtype: DType) -> Array:

@@ -11,7 +11,7 @@ from .table import FLOATS, row
 
 
 def silu(x: Array) -> Array:
-    return x / (1 + np.exp(-x))
+    return np.asarray(x / (1 + np.exp(-x)))
 
 
 def convolved(x: Array, weight: Array, state: Array) -> tuple[Array, Array]:

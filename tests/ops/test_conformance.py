@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from mlx_native_py import MlxDevice, ops
 
 from .bench import Bench
-from .table import CASES, COUNT, Case
-
-for _module in pkgutil.iter_modules([str(Path(__file__).parent)]):
-    if _module.name.startswith("rows_"):
-        importlib.import_module(f"ops.{_module.name}")
+from .cases import CASES
+from .table import COUNT, Case
 
 LEAST = 1500
 """Cases of the normal run; fewer fail it."""

@@ -68,7 +68,7 @@ CASES: dict[str, tuple[Callable[[CommandEncoder, Make], Any], str]] = {
         r"rope_multi: sections is \(\), expected one to four",
     ),
     "mode": (
-        lambda enc, b: ops.rope_multi(enc, b(2, 1, 8), b(4, 2, dtype="i32"), sections=[4], mode="x"),
+        lambda enc, b: ops.rope_multi(enc, b(2, 1, 8), b(4, 2, dtype="i32"), sections=[4], mode="x"),  # type: ignore[arg-type]
         r"rope_multi: mode is 'x', expected 'mrope', 'imrope' or 'vision'",
     ),
     "vision": (

@@ -33,7 +33,7 @@ def delta(enc: CommandEncoder, b: Make, op: Any = ops.gated_delta_net, **changed
 
 def attend(enc: CommandEncoder, b: Make, **changed: Any) -> Any:
     """Attention on codes with one argument changed."""
-    given = {
+    given: dict[str, Any] = {
         "q": b(2, 4, 1, 64),
         "k": (b(2, 2, 9, 32, dtype="u8"), b(2, 2, 9, 1)),
         "v": (b(2, 2, 9, 32, dtype="u8"), b(2, 2, 9, 1)),

@@ -14,8 +14,8 @@ from mlx_native_py.ops.matmul_shape import Shape
 from mlx_native_py.softmetal import DeviceProfile
 
 from .bench import Bench
+from .cases import CASES
 from .table import Case
-from .test_conformance import CASES
 
 pytestmark = pytest.mark.soft
 CHOSEN = {name for name in ops.table() if "matmul" in name or name in ("addmm", "sdpa")}

@@ -10,8 +10,8 @@ from selection import MACS, opened
 from mlx_native_py import MlxDevice
 
 from .bench import Bench
+from .cases import CASES
 from .table import Case
-from .test_conformance import CASES
 
 ONE_OF_EACH = {case.op: case for case in CASES if not case.long}
 

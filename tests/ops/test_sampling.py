@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def test_random_numbers_are_those_of_philox() -> None:
     [{}, {"temperature": 0.6}, {"top_k": 5}, {"top_p": 0.7}, {"min_p": 0.1}, {"top_k": 8, "top_p": 0.9}],
     ids=str,
 )
-def test_draws_have_the_distribution(device: MlxDevice, options: dict[str, float]) -> None:
+def test_draws_have_the_distribution(device: MlxDevice, options: dict[str, Any]) -> None:
     logits = np.random.default_rng(1).normal(size=24).astype(np.float32) * 1.5
     tokens, _ = fn.softmax_sample(np.tile(logits, (ROWS, 1)), seed=42, stream=device, **options)
     counts = np.bincount(tokens.numpy(), minlength=24)

@@ -55,9 +55,9 @@ def test_attention_on_codes_goes_on(device: MlxDevice) -> None:
             buffer.copy_from(rng.normal(size=buffer.shape).astype(np.float32))
         position.copy_from([token, token + 1]), length.copy_from([token + 1, token + 2])
         replay(device, nodes)
-        kept = [np.asarray(each, np.float64) for each in rows]
-        np.testing.assert_allclose(kept[0][0, :, token % CAPACITY], k.numpy()[0, :, 0], atol=0.12)
-        expected = attention(q.numpy(), *kept, [token + 1, token + 2], 1 / 8, WINDOW, 0.0)
+        keys, values = (np.asarray(each, np.float64) for each in rows)
+        np.testing.assert_allclose(keys[0, :, token % CAPACITY], k.numpy()[0, :, 0], atol=0.12)
+        expected = attention(q.numpy(), keys, values, [token + 1, token + 2], 1 / 8, WINDOW, 0.0)
         np.testing.assert_allclose(out.numpy(), expected, rtol=2e-5, atol=2e-6)
 
 

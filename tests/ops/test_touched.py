@@ -14,8 +14,8 @@ from mlx_native_py.softmetal.checked import DispatchCheck, Footprint
 from mlx_native_py.softmetal.checked.intervals import Intervals
 
 from .bench import Bench
+from .cases import CASES
 from .table import Case
-from .test_conformance import CASES
 
 pytestmark = pytest.mark.soft
 EACH, EACH_FULL = 2, 10

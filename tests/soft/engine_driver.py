@@ -68,9 +68,9 @@ def _three(shape: Shape) -> tuple[int, int, int]:
 
 def launch(
     built: Built, buffers: Sequence[Any], threads: Shape, group: Shape, shared: Sequence[int] = ()
-) -> abi.Launch:
+) -> abi.SoftLaunch:
     """One dispatch of `threads` threads; `shared` are the bytes of threadgroup arguments."""
-    made = abi.Launch()
+    made = abi.SoftLaunch()
     made.buffers[:] = [ZEROS.ctypes.data] * abi.SLOTS
     for i, array in enumerate(buffers):
         made.buffers[i], made.lengths[i] = array.ctypes.data, array.nbytes

@@ -10,10 +10,10 @@ from mlx_native_py.pipelines.sources import kernel_source
 from mlx_native_py.softmetal.engines.lanes.ir.model import IrFunction, Module
 from mlx_native_py.softmetal.engines.lanes.ir.parse import parse_function, parse_module
 from mlx_native_py.softmetal.engines.lanes.ir.text import render_function
-from mlx_native_py.softmetal.msl import open_library, workshop
-from mlx_native_py.softmetal.msl.build import Order
+from mlx_native_py.softmetal.msl import open_compiler, open_library
+from mlx_native_py.softmetal.msl.build import BuildSpec
 from mlx_native_py.softmetal.msl.lanes import LanesBuilder
-from mlx_native_py.softmetal.program import CompileOptions
+from mlx_native_py.softmetal.program import SourceOptions
 from mlx_native_py.softmetal.toolchain import find_toolchain
 
 ROOT = Path(__file__).parents[2]
@@ -24,11 +24,11 @@ SCALAR = ("-O2", "-fno-vectorize", "-fno-slp-vectorize", "-S", "-emit-llvm")
 def kernel_texts(path: Path, folder: Path, shape: tuple[int, int, int] = (64, 1, 1)) -> Iterator[str]:
     """Kernels of a file for one thread, as the pass gets them; of the shipped ones the first and the last."""
     shipped = path.parent.name == "kernels"
-    library = open_library(kernel_source(path.stem) if shipped else path.read_text(), CompileOptions())
+    library = open_library(kernel_source(path.stem) if shipped else path.read_text(), SourceOptions())
     names = [name for name, kernel in library.kernels.items() if not kernel.constants]
     for name in names if not shipped else dict.fromkeys(names[at] for at in (0, -1) if names):
-        order = Order(library._record, name, {}, False, "fast")
-        yield LanesBuilder(order, workshop(), "", 0)._scalar(shape, folder)
+        spec = BuildSpec(library._manifest, name, {}, False, "fast")
+        yield LanesBuilder(spec, open_compiler(), "", 0)._scalar(shape, folder)
 
 
 def function_text(source: str, folder: Path) -> str:

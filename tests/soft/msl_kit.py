@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from mlx_native_py.softmetal import msl
+from mlx_native_py.softmetal.msl.manifest import LibraryManifest, make_manifest
 from mlx_native_py.softmetal.msl.positions import Positions
-from mlx_native_py.softmetal.msl.record import Record, make_record
 from mlx_native_py.softmetal.msl.translate import Translation, translate
-from mlx_native_py.softmetal.program import CompileError, CompileOptions, Diagnostic
+from mlx_native_py.softmetal.program import CompileError, Diagnostic, SourceOptions
 
 HEADER = "#include <metal_stdlib>\nusing namespace metal;\n"
 
@@ -18,25 +18,25 @@ def translated(source: str) -> Translation:
     return translate(source, Positions(source, "program_source"))
 
 
-def record(source: str) -> Record:
+def manifest(source: str) -> LibraryManifest:
     """What is kept of a translated source."""
-    return make_record(translated(source), {}, ())
+    return make_manifest(translated(source), {}, ())
 
 
 def text(source: str) -> str:
     """The translated text, without line breaks and with single spaces."""
-    return " ".join(" ".join(piece.text for piece in record(source).pieces).split())
+    return " ".join(" ".join(piece.text for piece in manifest(source).pieces).split())
 
 
 def opened(source: str, **options: object) -> msl.SourceLibrary:
     """A library of `source` under the usual two lines."""
-    return msl.open_library(HEADER + source, CompileOptions(**options))  # type: ignore[arg-type]
+    return msl.open_library(HEADER + source, SourceOptions(**options))  # type: ignore[arg-type]
 
 
 def refusals(source: str, include_paths: tuple[Path, ...] = ()) -> tuple[Diagnostic, ...]:
     """The errors of a source, its own first line being line 1."""
     try:
-        msl.open_library(source, CompileOptions(include_paths=include_paths))
+        msl.open_library(source, SourceOptions(include_paths=include_paths))
     except CompileError as refused:
         return refused.diagnostics
     return ()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from typing import Any, get_args
 
 import numpy as np
 
 from mlx_native_py import softmetal as Metal
+from mlx_native_py.softmetal.program import EngineChoice
 
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
 ARGS = "device int* out [[buffer(0)]], device const int* k [[buffer(1)]], uint i [[thread_position_in_grid]]"
@@ -53,12 +55,12 @@ COUNT = 256
 class Engine:
     """One device and the kernels that it has compiled."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: EngineChoice) -> None:
         self.device = Metal.open_device(Metal.SoftOptions(engine=name, watchdog_seconds=5.0))
         self.queue = self.device.newCommandQueue()
         self.pipelines = {name: self._pipeline(text) for name, text in {**STRAY, **INNOCENT}.items()}
 
-    def _pipeline(self, text: str) -> object:
+    def _pipeline(self, text: str) -> Any:
         library, error = self.device.newLibraryWithSource_options_error_(HEAD + text, None, None)
         assert library is not None, error
         made, error = self.device.newComputePipelineStateWithFunction_error_(library.newFunctionWithName_("k"), None)
@@ -69,6 +71,7 @@ class Engine:
         """What the kernel wrote, and the error of its command buffer."""
         out = self.device.newBufferWithLength_options_(4 * COUNT, 0)
         given = self.device.newBufferWithBytes_length_options_(values, values.nbytes, 0)
+        assert out is not None
         commands = self.queue.commandBuffer()
         encoder = commands.computeCommandEncoder()
         encoder.setComputePipelineState_(self.pipelines[name])
@@ -94,7 +97,7 @@ class Engine:
         return found
 
 
-def main(engine: str) -> None:
+def main(engine: EngineChoice) -> None:
     on = Engine(engine)
     for name in STRAY:
         for distance in (sign * reach for reach in DISTANCES for sign in (1, -1)):
@@ -107,4 +110,6 @@ def main(engine: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    for choice in get_args(EngineChoice):
+        if choice in sys.argv[1:]:
+            main(choice)

@@ -13,8 +13,8 @@ import pytest
 
 from mlx_native_py.softmetal import cache, msl
 from mlx_native_py.softmetal.cache import CacheError, Store, default_directory, digest
-from mlx_native_py.softmetal.msl.workshop import Workshop
-from mlx_native_py.softmetal.program import CompileOptions
+from mlx_native_py.softmetal.msl.compiler import Compiler
+from mlx_native_py.softmetal.program import SourceOptions
 from mlx_native_py.softmetal.toolchain import ToolchainError, find_toolchain
 
 SOURCE = "kernel void f(device float* a, uint i [[thread_position_in_grid]]) { a[i] = 3; }\n// cache "
@@ -158,9 +158,9 @@ def test_an_entry_that_is_a_directory_is_replaced(tmp_path: Path, kind: str) -> 
     assert found is not None and found.read_bytes() == b"kernel"
 
 
-def second_shop() -> Workshop:
-    """A workshop with nothing in memory, on the cache that the other tests use."""
-    return Workshop(Store(default_directory()), find_toolchain(None))
+def second_compiler() -> Compiler:
+    """A compiler with nothing in memory, on the cache that the other tests use."""
+    return Compiler(Store(default_directory()), find_toolchain(None))
 
 
 def forbid(message: str) -> Any:
@@ -175,30 +175,30 @@ def forbid_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_hits_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    msl.open_library(SOURCE + "hit", CompileOptions()).build("f", {})
-    shop = second_shop()
+    msl.open_library(SOURCE + "hit", SourceOptions()).build("f", {})
+    compiler = second_compiler()
     forbid_processes(monkeypatch)
-    built = msl.open_library(SOURCE + "hit", CompileOptions(), shop=shop).build("f", {})
+    built = msl.open_library(SOURCE + "hit", SourceOptions(), compiler=compiler).build("f", {})
     assert built.engine == "flat"
 
 
 @pytest.mark.parametrize("change", [{"macros": (("X", "1"),)}, {"math_mode": "safe"}, {"language_version": (3, 1)}])
 def test_options_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch, change: dict[str, object]) -> None:
-    msl.open_library(SOURCE + "options", CompileOptions())
+    msl.open_library(SOURCE + "options", SourceOptions())
     forbid_processes(monkeypatch)
     with pytest.raises(AssertionError, match="a process"):
-        msl.open_library(SOURCE + "options", CompileOptions(**change))  # type: ignore[arg-type]
+        msl.open_library(SOURCE + "options", SourceOptions(**change))  # type: ignore[arg-type]
 
 
 def test_a_damaged_kernel_is_built_again() -> None:
-    shop = second_shop()
-    library = msl.open_library(SOURCE + "damaged", CompileOptions(), shop=shop)
+    compiler = second_compiler()
+    library = msl.open_library(SOURCE + "damaged", SourceOptions(), compiler=compiler)
     image: Any = library.build("f", {}).image
     path = Path(image._name)
     # A new file: the old one is mapped into this process.
     path.rename(path.with_suffix(".gone"))
     path.with_suffix(".so").write_bytes(b"not an object")
-    again = msl.open_library(SOURCE + "damaged", CompileOptions(), shop=second_shop()).build("f", {})
+    again = msl.open_library(SOURCE + "damaged", SourceOptions(), compiler=second_compiler()).build("f", {})
     assert again.entry
     path.with_suffix(".gone").unlink()
 
@@ -206,10 +206,10 @@ def test_a_damaged_kernel_is_built_again() -> None:
 WORKER = """
 import pathlib, sys
 from mlx_native_py.softmetal import cache, msl
-from mlx_native_py.softmetal.program import CompileOptions
-shop = msl.workshop(pathlib.Path(sys.argv[1]))
+from mlx_native_py.softmetal.program import SourceOptions
+compiler = msl.open_compiler(pathlib.Path(sys.argv[1]))
 for number in range(3):
-    library = msl.open_library(sys.argv[2] + str(number), CompileOptions(), shop=shop)
+    library = msl.open_library(sys.argv[2] + str(number), SourceOptions(), compiler=compiler)
     assert library.build("f", {}).entry
 print("done")
 """
@@ -225,8 +225,8 @@ def test_eight_processes_at_once() -> None:
 
 
 def test_a_broken_compiler_is_no_fault_of_the_source(tmp_path: Path) -> None:
-    msl.open_library(f"{SOURCE}whole {os.getpid()}", CompileOptions())  # not a hit, so the headers are ready
-    shop = Workshop(Store(tmp_path / "c"), replace(find_toolchain(None), linker=("/bin/false",)))
-    shop._headers.update(msl.workshop()._headers)
+    msl.open_library(f"{SOURCE}whole {os.getpid()}", SourceOptions())  # not a hit, so the headers are ready
+    compiler = Compiler(Store(tmp_path / "c"), replace(find_toolchain(None), linker=("/bin/false",)))
+    compiler._headers.update(msl.open_compiler()._headers)
     with pytest.raises(ToolchainError, match="said nothing"):
-        msl.open_library(SOURCE + "broken", CompileOptions(), shop=shop).build("f", {})
+        msl.open_library(SOURCE + "broken", SourceOptions(), compiler=compiler).build("f", {})

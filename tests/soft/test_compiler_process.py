@@ -12,10 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from mlx_native_py.softmetal.compiler_process import CompilerFailed, LimitExceeded, Limits, ToolchainError, run_compiler
+from mlx_native_py.softmetal.compiler_process import (
+    CompileLimits,
+    CompilerFailed,
+    LimitExceeded,
+    ToolchainError,
+    run_compiler,
+)
 from mlx_native_py.softmetal.msl.image import ImageRefused, check_image, is_allowed, source_name
 
-SMALL = Limits(seconds=1.0, memory_mib=512, output_mib=1)
+SMALL = CompileLimits(seconds=1.0, memory_mib=512, output_mib=1)
 
 
 def script(folder: Path, text: str) -> list[str]:
@@ -65,7 +71,7 @@ def test_an_interrupt_ends_it(tmp_path: Path) -> None:
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        run_compiler(script(tmp_path, f"echo $$ > {note}; sleep 60"), "", Limits(seconds=30))
+        run_compiler(script(tmp_path, f"echo $$ > {note}; sleep 60"), "", CompileLimits(seconds=30))
     timer.join()
     assert not Path(f"/proc/{note.read_text().strip()}").exists()
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mlx_native_py.softmetal.msl import open_library
-from mlx_native_py.softmetal.program import CompileError, CompileOptions
+from mlx_native_py.softmetal.program import CompileError, SourceOptions
 
 from .harness import Rejected, buffer_of, library, pipeline, run
 
@@ -50,7 +50,7 @@ def test_own_headers(tmp_path: Path) -> None:
     twice = '#include "inner/scale.h"\n#include "inner/scale.h"\n#define TWICE(v) (scaled(v) * 2)\n'
     (tmp_path / "outer.h").write_text(twice)
     source = f'{HEAD}#include "outer.h"\nkernel void k(device float* out) {{ out[0] = TWICE(out[0]); }}'
-    options = CompileOptions(include_paths=(tmp_path,), macros=(("FACTOR", "3"),))
+    options = SourceOptions(include_paths=(tmp_path,), macros=(("FACTOR", "3"),))
     assert set(open_library(source, options).kernels) == {"k"}
 
 
@@ -58,7 +58,7 @@ def test_error_inside_a_header(tmp_path: Path) -> None:
     (tmp_path / "broken.h").write_text("inline float f(float v) {\n  return w;\n}\n")
     source = f'{HEAD}#include "broken.h"\nkernel void k(device float* out) {{}}'
     with pytest.raises(CompileError) as refusal:
-        open_library(source, CompileOptions(include_paths=(tmp_path,)))
+        open_library(source, SourceOptions(include_paths=(tmp_path,)))
     first = refusal.value.diagnostics[0]
     assert (Path(first.file).name, first.line) == ("broken.h", 2)
 

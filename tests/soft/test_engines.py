@@ -116,7 +116,7 @@ def test_atomics_from_many_threads(engine: str) -> None:
 
 def test_arguments_are_described() -> None:
     image = build(REVERSE).image
-    image.soft_arguments.restype = ctypes.POINTER(abi.Argument * image.soft_arguments_count())
+    image.soft_arguments.restype = ctypes.POINTER(abi.SoftArgument * image.soft_arguments_count())
     described = [
         (a.index, a.kind, a.data_type, a.size, a.alignment, a.is_pointer) for a in image.soft_arguments().contents
     ]
@@ -192,7 +192,11 @@ def test_a_forked_child_runs_kernels() -> None:
 
 def test_the_abi_is_the_header_s(tmp_path: Path) -> None:
     lines = ['#include "soft_abi.h"']
-    for name, structure in (("soft_launch", abi.Launch), ("soft_fault", abi.Fault), ("soft_argument", abi.Argument)):
+    for name, structure in (
+        ("soft_launch", abi.SoftLaunch),
+        ("soft_fault", abi.Fault),
+        ("soft_argument", abi.SoftArgument),
+    ):
         lines.append(f"static_assert(sizeof({name}) == {ctypes.sizeof(structure)});")
         for field, *_ in structure._fields_:
             offset = getattr(structure, field).offset

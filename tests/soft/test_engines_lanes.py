@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from .engine_driver import run
 LANE = np.arange(32)
 
 
-def _lanes(code: str, threads: int = 32, group: int = 32, kind: type = np.int32) -> np.ndarray:
+def _lanes(code: str, threads: int = 32, group: int = 32, kind: Any = np.int32) -> np.ndarray:
     name = {np.int32: "int", np.float32: "float"}[kind]
     source = f"""
 struct four {{ int a; short b; float c[3]; }};
@@ -19,7 +21,7 @@ static void k(device {name}* out, uint i, uint t, uint lane) {{ {code} }}
 SOFT_ENTRY((k), SOFT_BUFFER(0), SOFT_IN(thread_position_in_grid), SOFT_IN(thread_index_in_threadgroup),
   SOFT_IN(thread_index_in_simdgroup))
 """
-    out = np.full(threads, -77, kind)
+    out: np.ndarray = np.full(threads, -77, kind)
     run(source, [out], threads, group)
     return out
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from mlx_native_py import softmetal as Metal
-from mlx_native_py.softmetal.compiler_process import Limits
+from mlx_native_py.softmetal.compiler_process import CompileLimits
 
 from .hostile_table import BOMBS, HEAD, KERNEL, ROWS, Hostile
 
 WORD = "HOSTILE_SOURCES_READ_THIS"
-LIMITS = Limits(seconds=8, memory_mib=2048, output_mib=16)
+LIMITS = CompileLimits(seconds=8, memory_mib=2048, output_mib=16)
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,6 @@ def test_there_are_enough() -> None:
 
 @pytest.mark.parametrize("row", BOMBS[:1], ids=lambda row: row.name)
 def test_limits_are_named(row: Hostile) -> None:
-    small = Metal.open_device(Metal.SoftOptions(compile_limits=Limits(seconds=8, memory_mib=2048, output_mib=1)))
+    small = Metal.open_device(Metal.SoftOptions(compile_limits=CompileLimits(seconds=8, memory_mib=2048, output_mib=1)))
     message, _ = outcome(small, row.source)
     assert "MLX_SOFT_COMPILE_" in message

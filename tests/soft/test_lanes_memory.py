@@ -117,8 +117,9 @@ def test_the_highest_lane_has_the_last_word_at_any_stride(stride: int) -> None:
       out[i / 4 * n + i % 4] = i; out[64 + (31 - i) / 4 * n + i % 4] = i; out[128 + i % 4 * n + i / 4] = i;
       simdgroup_barrier(mem_flags::mem_device); }"""
     out = kit.run(source, [np.zeros(192, np.uint32), np.array([stride], np.uint32)], (32, 1, 1), (32, 1, 1))[0]
-    for first, place in ((0, lambda i: i // 4 * stride + i % 4), (64, lambda i: (31 - i) // 4 * stride + i % 4)):
-        assert all(out[first + place(i)] == max(j for j in range(32) if place(j) == place(i)) for i in range(32))
+    for first, rows in ((0, range(32)), (64, range(31, -1, -1))):
+        places = [row // 4 * stride + i % 4 for i, row in enumerate(rows)]
+        assert all(out[first + place] == max(j for j in range(32) if places[j] == place) for place in places)
 
 
 def test_the_highest_lane_has_the_last_word() -> None:

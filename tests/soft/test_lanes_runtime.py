@@ -56,8 +56,8 @@ def lanes(body: str) -> ctypes.CDLL:
         return ctypes.CDLL(str(image))
 
 
-def launch(body: str, out: np.ndarray, threads: int, group: int) -> abi.Launch:
-    made = abi.Launch()
+def launch(body: str, out: np.ndarray, threads: int, group: int) -> abi.SoftLaunch:
+    made = abi.SoftLaunch()
     made.buffers[:] = [ZEROS.ctypes.data] * abi.SLOTS
     made.buffers[0], made.lengths[0] = out.ctypes.data, out.nbytes
     made.tg_bytes = 128
@@ -86,7 +86,7 @@ def test_a_simdgroup_that_ended_is_not_waited_for() -> None:
 @pytest.mark.parametrize("engine", ["flat", "fibers"])
 def test_groups_that_the_edge_cuts_run_on_another_engine(engine: str) -> None:
     out = np.zeros(160, np.uint32)
-    edge = build(EDGE, engine)  # type: ignore[arg-type]
+    edge = build(EDGE, engine)
     made = launch("for (soft_u32 i = 0; i < 32; i++) out[first + i] = 1 + simdgroup;", out, 150, 64)
     made.edge_entry = ctypes.cast(edge.image.soft_entry_point, ctypes.c_void_p).value
     made.edge_engine = abi.FLAT if engine == "flat" else abi.FIBERS

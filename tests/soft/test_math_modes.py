@@ -32,7 +32,7 @@ def test_modes(mode: int, rounds: bool) -> None:
     state, error = device.newComputePipelineStateWithFunction_error_(library.newFunctionWithName_("k"), None)
     assert state is not None, error
     x = np.float32(1.0001)
-    values = buffer(np.float32([x, x * x, 3, np.nan, 0]))
+    values = buffer(np.array([x, x * x, 3, np.nan, 0], np.float32))
     command_buffer = device.newCommandQueue().commandBuffer()
     encoder = command_buffer.computeCommandEncoder()
     encoder.setComputePipelineState_(state)
@@ -93,7 +93,7 @@ def test_products_are_made_in_the_order_written(engine: str, safe: bool) -> None
       x[i] = i & 1 ? x[i] * 0x1p127f * 2.0f : (x[i] + 0x1p30f) - 0x1p30f; }"""
     given = np.full(64, 2.0**-10, np.float32)
     found = kit.run(source, [given], (64, 1, 1), (32, 1, 1), engine, safe=safe)[0]
-    np.testing.assert_array_equal(found, np.tile(np.float32([0, 2.0**118]), 32))
+    np.testing.assert_array_equal(found, np.tile(np.array([0, 2.0**118], np.float32), 32))
 
 
 def test_a_method_can_begin_with_a_pragma() -> None:

@@ -21,7 +21,7 @@ def _child(script: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_reserved_addresses_grow_in_steps() -> None:
-    arena = memory.Arena(most=1 << 30, step=16 * PAGE, gap=PAGE)
+    arena = memory.MemoryArena(most=1 << 30, step=16 * PAGE, gap=PAGE)
     found = [arena.allocate(PAGE) for _ in range(1000)]
     assert None not in found and len(set(found)) == 1000
     assert all(address in arena for address in found if address is not None)
@@ -29,7 +29,7 @@ def test_reserved_addresses_grow_in_steps() -> None:
 
 
 def test_small_allocations_share_mappings_where_those_are_few() -> None:
-    arena = memory.Arena(guarded=4)
+    arena = memory.MemoryArena(guarded=4)
     sizes = [1 + 997 * i % (3 * PAGE) for i in range(1000)]
     made = [(arena.allocate(size) or 0, size) for size in sizes]
     spans = sorted((address, address + memory.pages(size)) for address, size in made)
@@ -45,7 +45,7 @@ def test_small_allocations_share_mappings_where_those_are_few() -> None:
 
 
 def test_what_cannot_be_closed_is_not_used_before_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    arena = memory.Arena(most=4 * PAGE, step=4 * PAGE, gap=PAGE)
+    arena = memory.MemoryArena(most=4 * PAGE, step=4 * PAGE, gap=PAGE)
     first = arena.allocate(PAGE)
     assert first is not None and arena.allocate(PAGE) is not None
     memory.view(first, 1)[0] = 9
@@ -65,7 +65,7 @@ shared = [memory.allocate(100) for _ in range(70_000)]
 assert None not in shared
 for each in shared: each.release()
 assert maps() < before + 100, maps()
-arena = memory.Arena(guarded=1 << 40)
+arena = memory.MemoryArena(guarded=1 << 40)
 alone = []
 while (address := arena.allocate(2 << 20)) is not None:
     memory.view(address, 1)[0] = 1

@@ -9,7 +9,7 @@ import pytest
 
 from mlx_native_py.softmetal import msl
 from mlx_native_py.softmetal.msl.lexer import lex
-from mlx_native_py.softmetal.program import CompileError, CompileOptions
+from mlx_native_py.softmetal.program import CompileError, SourceOptions
 
 from .msl_kit import translated
 from .objects_kit import SOURCE
@@ -52,7 +52,7 @@ def test_wild_shifts_are_refused(amount: str) -> None:
 def test_a_circle_of_conditions_is_refused() -> None:
     source = "constant bool a = b; constant bool b = a; kernel void f(device int* x [[function_constant(a)]]) {}"
     with pytest.raises(CompileError):
-        msl.open_library(source, CompileOptions()).build("f", {})
+        msl.open_library(source, SourceOptions()).build("f", {})
 
 
 @pytest.mark.parametrize("text", ["a[0] = " + "b + " * 20000 + "1; goto x;", "goto x; " * 500])
@@ -67,7 +67,7 @@ def test_messages_on_long_lines_come_soon(text: str) -> None:
 def test_a_macro_of_many_tokens_is_named() -> None:
     many = "#define MANY " + "x + " * 2000 + "goto\n"
     with pytest.raises(CompileError) as refused:
-        msl.open_library(many + "kernel void f(device int* x) { x[0] = MANY y; }\n", CompileOptions())
+        msl.open_library(many + "kernel void f(device int* x) { x[0] = MANY y; }\n", SourceOptions())
     first = refused.value.diagnostics[0]
     assert (first.line, first.column) == (2, 39)
 

@@ -7,12 +7,12 @@ import struct
 import pytest
 
 from mlx_native_py.softmetal.data_types import data_type
-from mlx_native_py.softmetal.msl.build import MissingConstant, Order
+from mlx_native_py.softmetal.msl.build import BuildSpec, MissingConstant
 from mlx_native_py.softmetal.msl.evaluate import NotConstant, Value, evaluate
 from mlx_native_py.softmetal.msl.lexer import lex
 from mlx_native_py.softmetal.program import CompileError
 
-from .msl_kit import record, text, translated
+from .msl_kit import manifest, text, translated
 
 BODY = "(device T* a [[buffer(0)]], uint i [[thread_position_in_grid]]) { a[i] = 1; }\n"
 
@@ -42,7 +42,7 @@ BODY = "(device T* a [[buffer(0)]], uint i [[thread_position_in_grid]]) { a[i] =
     ],
 )
 def test_forms(source: str, expressions: dict[str, str]) -> None:
-    assert {name: entry.expression for name, entry in record(source).entries.items()} == expressions
+    assert {name: entry.expression for name, entry in manifest(source).entries.items()} == expressions
 
 
 def test_instantiation_with_parameters_chooses_the_overload() -> None:
@@ -52,13 +52,13 @@ def test_instantiation_with_parameters_chooses_the_overload() -> None:
     template [[host_name("one")]] kernel void f(device float*);
     template [[host_name("two")]] [[kernel]] void f<half>(device half* a [[buffer(2)]], device half* b [[buffer(3)]]);
     """
-    found = record(source)
+    found = manifest(source)
     assert [found.entries[name].function for name in ("one", "two")] == [0, 1]
     assert "static_cast<void (&)" in found.entries["one"].expression
 
 
 def arguments(parameters: str) -> list[tuple[str, int, str, str]]:
-    (function,) = record(f"kernel void f({parameters}) {{}}").functions
+    (function,) = manifest(f"kernel void f({parameters}) {{}}").functions
     return [(a.kind, a.index, a.name, a.access) for item in function.items if (a := item.argument)]
 
 
@@ -95,7 +95,7 @@ def test_arguments(parameters: str, expected: list[tuple[str, int, str, str]]) -
 
 
 def test_type_and_pointer_of_an_argument() -> None:
-    (function,) = record("kernel void f(device const uchar4* a, constant Args& b) {}").functions
+    (function,) = manifest("kernel void f(device const uchar4* a, constant Args& b) {}").functions
     first, second = (item.argument for item in function.items)
     assert first and second
     assert (first.type_name, first.data_type, first.is_pointer) == ("uchar4", 52, True)
@@ -115,7 +115,7 @@ def test_type_and_pointer_of_an_argument() -> None:
     ],
 )
 def test_builtins(builtin: str) -> None:
-    (function,) = record(f"kernel void f({builtin}) {{}}").functions
+    (function,) = manifest(f"kernel void f({builtin}) {{}}").functions
     assert function.items[0].macro == f"SOFT_IN({builtin.split('[[')[1][:-2]})"
 
 
@@ -220,13 +220,13 @@ kernel void g(device float* a) { a[0] = scale; }
 """
 
 
-def order(entry: str, given: dict[int, bytes]) -> Order:
-    return Order(record(CONSTANTS), entry, given, checked=False, math="fast")
+def spec(entry: str, given: dict[int, bytes]) -> BuildSpec:
+    return BuildSpec(manifest(CONSTANTS), entry, given, checked=False, math="fast")
 
 
 def test_constants_of_a_kernel_are_those_it_reaches() -> None:
-    assert [bound.constant.name for bound in order("g", {}).used] == ["scale"]
-    assert [(b.constant.name, b.constant.index, b.constant.required) for b in order("f", {}).used] == [
+    assert [bound.constant.name for bound in spec("g", {}).used] == ["scale"]
+    assert [(b.constant.name, b.constant.index, b.constant.required) for b in spec("f", {}).used] == [
         ("base", 3, True),
         ("wanted", 4, False),
     ]
@@ -239,12 +239,12 @@ def test_derived_constant_switches_an_argument(base: int, wanted: bool | None, o
     given = {3: struct.pack("i", base)}
     if wanted is not None:
         given[4] = bytes([wanted])
-    assert order("f", given).switched_on() == [True, on]
-    assert ("SOFT_NOTHING" in order("f", given).text()) is not on
+    assert spec("f", given).switched_on() == [True, on]
+    assert ("SOFT_NOTHING" in spec("f", given).text()) is not on
 
 
 def test_constants_become_macros() -> None:
-    defines = order("f", {3: struct.pack("i", -5)}).defines().splitlines()
+    defines = spec("f", {3: struct.pack("i", -5)}).defines().splitlines()
     assert "#define SOFT_FC_0 (int)(-4l - 1)" in defines
     assert "#define SOFT_FC_DEFINED_1 false" in defines
 
@@ -252,7 +252,7 @@ def test_constants_become_macros() -> None:
 @pytest.mark.parametrize(("given", "message"), [({}, "'base'.*has no value"), ({3: b"\0"}, "1 bytes, expected 4")])
 def test_missing_constants(given: dict[int, bytes], message: str) -> None:
     with pytest.raises(MissingConstant, match=message):
-        order("f", given).defines()
+        spec("f", given).defines()
 
 
 def test_index_may_come_from_an_enumerator_or_a_constant() -> None:
@@ -260,7 +260,7 @@ def test_index_may_come_from_an_enumerator_or_a_constant() -> None:
         "enum Slot { A, B = 4, C };\nconstexpr constant int D = C + 1;\nkernel void f(device "
         "float* a [[buffer(C)]], device float* b [[buffer(D)]]) {}"
     )
-    (function,) = record(source).functions
+    (function,) = manifest(source).functions
     assert [item.argument.index for item in function.items if item.argument] == [5, 6]
 
 

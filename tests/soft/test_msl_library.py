@@ -12,7 +12,7 @@ import pytest
 
 from mlx_native_py.softmetal import msl
 from mlx_native_py.softmetal.msl.syntax import MOST_INSTANTIATIONS, MOST_KERNELS
-from mlx_native_py.softmetal.program import CompileError, CompileOptions
+from mlx_native_py.softmetal.program import CompileError, SourceOptions
 
 from .harness import run
 from .msl_kit import HEADER, opened, refusals
@@ -111,7 +111,7 @@ def test_function_constants_may_be_written_constexpr() -> None:
 
 
 def test_arguments_switched_off_are_not_reflected() -> None:
-    library = msl.open_library(CONSTANTS, CompileOptions())
+    library = msl.open_library(CONSTANTS, SourceOptions())
     given = {0: struct.pack("f", 1), 1: bytes(8)}
     assert [a.name for a in library.build("f", given).kernel.arguments] == ["out"]
     assert [a.name for a in library.build("f", given | {2: struct.pack("q", -1)}).kernel.arguments] == ["out", "extra"]
@@ -119,7 +119,7 @@ def test_arguments_switched_off_are_not_reflected() -> None:
 
 def test_missing_constant_is_an_error_at_its_declaration() -> None:
     with pytest.raises(CompileError, match=r"program_source:4:16: error: function constant 'scale' \(index 0\)"):
-        msl.open_library(CONSTANTS, CompileOptions()).build("f", {1: bytes(8)})
+        msl.open_library(CONSTANTS, SourceOptions()).build("f", {1: bytes(8)})
 
 
 def test_macros_and_language_version() -> None:
@@ -162,9 +162,9 @@ def test_includes_come_from_the_given_paths(tmp_path: Path) -> None:
     )
     (tmp_path / "ops" / "more.h").write_text("#define MORE 1\n")
     source = HEADER + '#include "ops/add.h"\nkernel void f(device float* a) { a[0] = add(a[0], a[1]); }'
-    options = CompileOptions(include_paths=(tmp_path,))
+    options = SourceOptions(include_paths=(tmp_path,))
     first = msl.open_library(source, options)
-    assert first._record.closure.keys() >= {str(tmp_path / "ops" / "add.h"), str(tmp_path / "ops" / "more.h")}
+    assert first._manifest.closure.keys() >= {str(tmp_path / "ops" / "add.h"), str(tmp_path / "ops" / "more.h")}
     (tmp_path / "ops" / "more.h").write_text("#error changed\n")
     with pytest.raises(CompileError, match=r"ops/more.h:1:2: error: changed"):
         msl.open_library(source, options)
@@ -275,7 +275,7 @@ def test_of_many_instantiations_each_is_checked_when_it_is_asked_for() -> None:
             f'template [[host_name("{name}")]] kernel void f<{n}>(device float*);' for n, name in enumerate(names)
         )
     )
-    made = msl.open_library(source, CompileOptions())
+    made = msl.open_library(source, SourceOptions())
     assert list(made.kernels) == names
     assert made.build("f3", {}).kernel.name == "f3"
     with pytest.raises(CompileError) as refused:

@@ -7,7 +7,7 @@ import pytest
 from mlx_native_py.softmetal.msl.spaces import restore
 from mlx_native_py.softmetal.program import CompileError
 
-from .msl_kit import record, text, translated
+from .msl_kit import manifest, text, translated
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_bodies_can_be_left_out() -> None:
         "f(device float* a) { a[0] = used(1); }\nkernel void g(device float* a) { a[0] = "
         "other(1); }"
     )
-    found = record(source)
+    found = manifest(source)
     assert found.reached("f") == {"f", "used"}
     bodies = [piece.owner for piece in found.pieces if piece.kind == "body"]
     assert bodies == ["used", "other", "f", "g"]
@@ -170,12 +170,12 @@ def test_bodies_can_be_left_out() -> None:
     ],
 )
 def test_who_waits(source: str, waits: bool) -> None:
-    found = record(source)
+    found = manifest(source)
     assert bool(found.reached("f") & found.waiting) is waits
 
 
 def test_record_survives_storage() -> None:
-    found = record(
+    found = manifest(
         MEMBERS + "constant int n [[function_constant(1)]];\nkernel void f(device float* a [[buffer(2)]]) { a[0] = n; }"
     )
     again = type(found).from_json(found.to_json())

@@ -12,6 +12,7 @@ import pytest
 
 from mlx_native_py import softmetal as Metal
 from mlx_native_py.softmetal.execution import queue as execution
+from mlx_native_py.softmetal.execution.execute import execute
 
 from .objects_kit import array, buffer, default_device, encode_add, endless, pipeline
 
@@ -30,11 +31,10 @@ def queue(device: Any) -> Any:
 def performed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The threads that ran command buffers the long way."""
     found: list[int] = []
-    true = execution.execute
 
     def noting(*arguments: Any) -> Any:
         found.append(threading.get_ident())
-        return true(*arguments)
+        return execute(*arguments)
 
     monkeypatch.setattr(execution, "execute", noting)
     return found

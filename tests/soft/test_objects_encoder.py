@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from array import array as packed
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def test_dispatch_threads_covers_exactly_the_grid(queue: Any, group: tuple[int, 
 
 
 @pytest.mark.parametrize(
-    "k", [struct.pack("<f", 2), bytearray(struct.pack("<f", 2)), ctypes.c_float(2), np.float32([2])]
+    "k", [struct.pack("<f", 2), bytearray(struct.pack("<f", 2)), ctypes.c_float(2), np.array([2], np.float32)]
 )
 def test_inline_bytes_are_copied_at_the_call(queue: Any, k: Any) -> None:
     source, target = buffer(np.zeros(4, np.float32)), buffer(np.zeros(4, np.float32))
@@ -160,11 +161,12 @@ def test_barriers_with_resources_open_an_epoch(queue: Any) -> None:
         assert encoder._pass.only == {1: (log.allocation,)}
 
 
-def prepared(encoder: Any, name: str = "add") -> None:
+def prepared(encoder: Any, name: str = "add") -> Any:
     encoder.setComputePipelineState_(pipeline(name))
     encoder.setBuffer_offset_atIndex_(buffer(np.zeros(64, np.float32)), 0, 0)
     encoder.setBuffer_offset_atIndex_(buffer(np.zeros(64, np.float32)), 0, 1)
     encoder.setBytes_length_atIndex_(bytes(4), 4, 2)
+    return encoder
 
 
 ONE = (1, 1, 1)
@@ -289,7 +291,7 @@ def test_misuse_is_refused(queue: Any, name: str) -> None:
         call(encoder)
 
 
-ENDED = {
+ENDED: dict[str, Callable[[], tuple[Any, ...]]] = {
     "setComputePipelineState_": lambda: (pipeline("add"),),
     "setBuffer_offset_atIndex_": lambda: (None, 0, 0),
     "setBytes_length_atIndex_": lambda: (b"abcd", 4, 0),

@@ -58,7 +58,7 @@ def test_a_faulty_kernel_is_an_error_of_its_command_buffer(
     command_buffer.encodeSignalEvent_value_(event, 1)
     finish(command_buffer)
     error = command_buffer.error()
-    assert command_buffer.status() == Metal.MTLCommandBufferStatusError
+    assert error is not None and command_buffer.status() == Metal.MTLCommandBufferStatusError
     assert (error.domain(), error.code()) == (Metal.MTLCommandBufferErrorDomain, code)
     assert f"kernel layer/{kernel}: {text}" in error.localizedDescription()
     assert "threadgroup (0, 0, 0)" in error.localizedDescription()
@@ -255,7 +255,8 @@ def test_a_broken_device_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -
     encoder.setBuffer_offset_atIndex_(log, 0, 0)
     encoder.dispatchThreads_threadsPerThreadgroup_((1, 1, 1), (1, 1, 1))
     encoder.endEncoding()
-    device.state.runtime = Broken()
+    monkeypatch.setattr(device.state, "runtime", Broken())
     finish(command_buffer)
-    assert command_buffer.error().code() == Metal.MTLCommandBufferErrorInternal
+    error = command_buffer.error()
+    assert error is not None and error.code() == Metal.MTLCommandBufferErrorInternal
     assert found == ["no such luck"]

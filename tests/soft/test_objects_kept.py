@@ -11,7 +11,7 @@ import pytest
 
 from mlx_native_py import softmetal as Metal
 from mlx_native_py.softmetal.execution.bindings import Bindings
-from mlx_native_py.softmetal.execution.launches import Batch
+from mlx_native_py.softmetal.execution.launches import LaunchBatch
 
 from .objects_kit import array, buffer, default_device, finish, pipeline
 
@@ -82,7 +82,7 @@ def test_a_second_replay_builds_nothing(monkeypatch: pytest.MonkeyPatch) -> None
         return call
 
     monkeypatch.setattr(Bindings, "dispatch", noting(Bindings, "dispatch"))
-    monkeypatch.setattr(Batch, "__init__", noting(Batch, "__init__"))
+    monkeypatch.setattr(LaunchBatch, "__init__", noting(LaunchBatch, "__init__"))
     assert recorded.replay() is None
     assert built == []
     more = [COUNT // 100 + (index < COUNT % 100) for index in range(100)]

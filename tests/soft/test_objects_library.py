@@ -121,7 +121,7 @@ def scaled(device: Any, given: Any) -> Any:
 
 
 def run_scaled(device: Any, state: Any, *extra: Any) -> list[float]:
-    data = buffer(np.float32([1, 2, 3]))
+    data = buffer(np.array([1, 2, 3], np.float32))
     queue = device.newCommandQueue()
     command_buffer = queue.commandBuffer()
     encoder = command_buffer.computeCommandEncoder()
@@ -141,7 +141,7 @@ def test_constants_by_name_index_and_address(device: Any) -> None:
     given.setConstantValue_type_atIndex_(ctypes.addressof(scale), Metal.MTLDataTypeFloat, 0)
     scale.value = 9.0  # it was copied
     given.setConstantValues_type_withRange_(b"\0\1", Metal.MTLDataTypeBool, (1, 2))
-    extra = buffer(np.float32([10, 20, 30]))
+    extra = buffer(np.array([10, 20, 30], np.float32))
     state = scaled(device, given)
     assert run_scaled(device, state, extra) == [10.5, 21, 31.5]
     assert [binding.name() for binding in state.reflection().bindings()] == ["b", "extra"]
@@ -162,7 +162,7 @@ def test_a_reference_that_is_switched_off_reads_zeros(device: Any) -> None:
     state, error = device.newComputePipelineStateWithFunction_error_(function, None)
     assert state is not None, error
     unused = [None] * 29
-    assert run_scaled(device, state, *unused, buffer(np.float32([4, 5, 6, 7]))) == [4, 5, 6]
+    assert run_scaled(device, state, *unused, buffer(np.array([4, 5, 6, 7], np.float32))) == [4, 5, 6]
 
 
 def test_missing_and_mistyped_constants(device: Any) -> None:

@@ -57,7 +57,7 @@ def test_freed_addresses_are_not_used_again_soon(device: Any) -> None:
 
 
 def test_an_arena_recycles_when_it_is_full() -> None:
-    arena = memory.Arena(most=16 * PAGE, step=16 * PAGE, gap=PAGE)
+    arena = memory.MemoryArena(most=16 * PAGE, step=16 * PAGE, gap=PAGE)
     first = [arena.allocate(PAGE) for _ in range(8)]
     assert None not in first
     assert arena.allocate(PAGE) is None
@@ -66,7 +66,7 @@ def test_an_arena_recycles_when_it_is_full() -> None:
         memory.view(address, 1)[0] = 9
         arena.free(address, PAGE)
     again = arena.allocate(3 * PAGE)
-    assert again == first[0]
+    assert again is not None and again == first[0]
     assert memory.view(again, 1)[0] == 0
 
 

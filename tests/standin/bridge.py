@@ -54,9 +54,8 @@ class Bridge:
 
     def __init__(self, profile: Profile = PLAIN, *, has_device: bool = True) -> None:
         self.profile = profile
-        self.device = softmetal.open_device(softmetal.SoftOptions(capture_enabled=True), profile.device)
-        if not has_device:
-            self.device = None
+        options = softmetal.SoftOptions(capture_enabled=True)
+        self.device = softmetal.open_device(options, profile.device) if has_device else None
         self.leaked: list[Any] = []
         """What nobody can give back any more: new objects whose owner PyObjC was not told of."""
         self.registered: dict[bytes, dict[str, Any]] = {}

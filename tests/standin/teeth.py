@@ -33,8 +33,8 @@ def answer(profile: Profile, soft: Any, selector: str, arguments: Sequence[Any])
     if selector in profile.answers:
         return profile.answers[selector]
     if selector in profile.nil:
-        problem = NSError("StandIn", 1, "this Mac has none")
-        return (None, problem) if selector.endswith("error:") else None
+        missing = NSError("StandIn", 1, "this Mac has none")
+        return (None, missing) if selector.endswith("error:") else None
     if selector == _COMPILE and (problem := _refused_source(profile, *arguments[:2])):
         return None, problem
     if profile.debug_layer:

@@ -219,7 +219,7 @@ def refused(path: Path, data: bytes, opened: Callable[[Path], Any], *, always: b
             if not tensor.problem:
                 tensor.numpy()
     except ModelFileError as error:
-        assert error.field and error.offset >= 0
+        assert error.field and error.offset is not None and error.offset >= 0
     else:
         assert not always, "was taken"
     taken = time.process_time() - begin

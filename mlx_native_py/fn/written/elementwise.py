@@ -19,11 +19,7 @@ __all__ = ["add", "astype", "broadcast_to", "full", "multiply"]
 
 
 def add(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The sum of two arrays, or of an array and a number; shapes broadcast.
-
-    >>> fn.add(np.float32([1, 2]), np.float32([10, 20])).numpy()
-    array([11., 22.], dtype=float32)
-    """
+    """The sum of two arrays, or of an array and a number; shapes broadcast."""
     with call(stream) as run:
         return _two(run, ops.add, a, b)
 
@@ -43,11 +39,7 @@ def multiply(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffe
 
 
 def astype(a: Array, dtype: DTypeLike, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The elements in another type: f32, f16 or bf16.
-
-    >>> fn.astype(np.float32([1.0, 1 / 3]), "float16").numpy()
-    array([1.    , 0.3333], dtype=float16)
-    """
+    """The elements in another type: f32, f16 or bf16."""
     with call(stream) as run:
         x = run.put(a, "a")
         return x if x.dtype is DType.of(dtype) else ops.cast(run.enc, x, dtype)
@@ -56,23 +48,13 @@ def astype(a: Array, dtype: DTypeLike, *, stream: MlxDevice | None = None) -> Ml
 def full(
     shape: int | Sequence[int], vals: float, dtype: DTypeLike | None = None, *, stream: MlxDevice | None = None
 ) -> MlxBuffer:
-    """An array of one value; f32 where no type is given.
-
-    >>> fn.full((2, 3), 7, "float16").numpy()
-    array([[7., 7., 7.],
-           [7., 7., 7.]], dtype=float16)
-    """
+    """An array of one value; f32 where no type is given."""
     with call(stream) as run:
         return ops.fill(run.enc, run.enc.device.empty(shape, DType.of(dtype or "f32")), vals)
 
 
 def broadcast_to(a: Array, shape: Sequence[int], *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """A copy whose axes of one element are repeated, and new ones put in front, so that it has `shape`.
-
-    >>> fn.broadcast_to(np.float32([[1], [2]]), (2, 3)).numpy()
-    array([[1., 1., 1.],
-           [2., 2., 2.]], dtype=float32)
-    """
+    """A copy whose axes of one element are repeated, and new ones put in front, so that it has `shape`."""
     with call(stream) as run:
         return _broadcast(run, run.put(a, "a"), tuple(shape))
 

@@ -96,12 +96,7 @@ def residual_rms_norm(
     scale: float = 1.0,
     stream: MlxDevice | None = None,
 ) -> tuple[MlxBuffer, MlxBuffer]:
-    """rms_norm(residual + x) * weight * scale, and residual + x.
-
-    >>> normed, total = fn.residual_rms_norm(np.float32([1, 2]), np.float32([2, 2]))
-    >>> total.numpy()
-    array([3., 4.], dtype=float32)
-    """
+    """rms_norm(residual + x) * weight * scale, and residual + x."""
     with call(stream) as run:
         given = run.put(x, "x")
         total = run.enc.device.empty(given.shape, given.dtype)
@@ -113,12 +108,7 @@ def residual_rms_norm(
 def ssm_conv(
     x: Array, weight: Array, state: Array | None = None, *, stream: MlxDevice | None = None
 ) -> tuple[MlxBuffer, MlxBuffer]:
-    """silu of the causal convolution of x [sequences, tokens, channels] by weight [channels, K], and its last inputs.
-
-    >>> y, state = fn.ssm_conv(np.float32([[[1], [2]]]), np.float32([[0.5, 1]]))
-    >>> y.numpy().ravel().round(3), state.numpy().ravel()
-    (array([0.731, 2.31 ], dtype=float32), array([2.], dtype=float32))
-    """
+    """silu of the causal convolution of x [sequences, tokens, channels] by weight [channels, K], and its state."""
     with call(stream) as run:
         inputs, taps = run.put(x, "x"), run.put(weight, "weight")
         shape = (inputs.shape[0], inputs.shape[-1], max(1, taps.shape[-1] - 1))
@@ -138,13 +128,7 @@ def gated_delta_net(
     norm_eps: float | None = None,
     stream: MlxDevice | None = None,
 ) -> tuple[MlxBuffer, MlxBuffer]:
-    """The gated delta rule over tokens, and the state after it; shapes as in `ops.gated_delta_net`.
-
-    >>> one = np.ones((1, 1, 1, 1), np.float32)
-    >>> out, state = fn.gated_delta_net(one, one, 3 * one, 0 * one[0], 0.5 * one[0])
-    >>> out.numpy().ravel(), state.numpy().ravel()
-    (array([1.5], dtype=float32), array([1.5], dtype=float32))
-    """
+    """The gated delta rule over tokens, and the state after it; shapes as in `ops.gated_delta_net`."""
     with call(stream) as run:
         keys, values = run.put(k, "k"), run.put(v, "v")
         kept = _own(run, state, (values.shape[0], *values.shape[-2:], keys.shape[-1]), DType.F32)

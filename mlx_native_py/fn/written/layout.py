@@ -28,11 +28,7 @@ __all__ = [
 
 
 def swapaxes(a: Array, axis1: int, axis2: int, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """Two axes in each other's place.
-
-    >>> fn.swapaxes(np.zeros((2, 3, 4), np.float32), 0, 2).shape
-    (4, 3, 2)
-    """
+    """Two axes in each other's place."""
     with call(stream) as run:
         x = run.put(a, "a")
         axes = list(range(x.ndim))
@@ -41,12 +37,7 @@ def swapaxes(a: Array, axis1: int, axis2: int, *, stream: MlxDevice | None = Non
 
 
 def contiguous(a: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """A copy in memory of its own.
-
-    >>> fn.contiguous(np.float32([[1, 2], [3, 4]]).T).numpy()
-    array([[1., 3.],
-           [2., 4.]], dtype=float32)
-    """
+    """A copy in memory of its own."""
     with call(stream) as run:
         return ops.copy(run.enc, run.put(a, "a"))
 
@@ -82,11 +73,7 @@ def repeat(array: Array, repeats: int, axis: int | None = None, *, stream: MlxDe
 
 
 def tile(a: Array, reps: int | Sequence[int], *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The array several times along each axis.
-
-    >>> fn.tile(np.float32([1, 2]), 3).numpy()
-    array([1., 2., 1., 2., 1., 2.], dtype=float32)
-    """
+    """The array several times along each axis."""
     with call(stream) as run:
         x = run.put(a, "a")
         counts = [reps] if isinstance(reps, int) else list(reps)
@@ -99,11 +86,7 @@ def tile(a: Array, reps: int | Sequence[int], *, stream: MlxDevice | None = None
 
 
 def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """Arrays one after the other along an axis; without an axis all of their elements, in one row.
-
-    >>> fn.concatenate([np.float32([[1, 2]]), np.float32([[3, 4]])], axis=1).numpy()
-    array([[1., 2., 3., 4.]], dtype=float32)
-    """
+    """Arrays one after the other along an axis; without an axis all of their elements, in one row."""
     with call(stream) as run:
         parts = [run.put(each, f"arrays[{index}]") for index, each in enumerate(arrays)]
         if axis is None:

@@ -32,12 +32,7 @@ def matmul(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
 def addmm(
     c: Array, a: Array, b: Array, alpha: float = 1.0, beta: float = 1.0, *, stream: MlxDevice | None = None
 ) -> MlxBuffer:
-    """alpha * (a @ b) + beta * c; c has any shape that broadcasts to the product's.
-
-    >>> fn.addmm(np.float32([1, 2]), np.eye(2, dtype="f4"), np.eye(2, dtype="f4"), beta=10.0).numpy()
-    array([[11., 20.],
-           [10., 21.]], dtype=float32)
-    """
+    """alpha * (a @ b) + beta * c; c has any shape that broadcasts to the product's."""
     with call(stream) as run:
         left, right, axes = _matrices(run.put(a, "a"), run.put(b, "b"))
         added = run.put(c, "c")
@@ -62,16 +57,7 @@ def gather_qmm(
     sorted_indices: bool = False,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """Products of matrices x[lhs] and packed weights w[rhs], chosen by indices that broadcast against each other.
-
-    >>> packed = fn.quantize(np.tile(np.arange(16, dtype=np.float32), (2, 1, 4)))
-    >>> fn.gather_qmm(np.ones((1, 1, 64), np.float32), *packed, rhs_indices=np.uint32([1, 0, 1])).numpy()
-    array([[[480.]],
-    <BLANKLINE>
-           [[480.]],
-    <BLANKLINE>
-           [[480.]]], dtype=float32)
-    """
+    """Products of matrices x[lhs] and packed weights w[rhs], chosen by indices that broadcast against each other."""
     if not transpose:
         raise InvalidArgument("gather_qmm: transpose is False; weights chosen by index are taken as w.T only")
     with call(stream) as run:

@@ -12,34 +12,21 @@ __all__ = ["argmax", "argmin", "argsort", "cumsum", "logsumexp", "softmax", "sor
 
 
 def softmax(a: Array, axis: Axis = None, *, precise: bool = False, stream: MlxDevice | None = None) -> MlxBuffer:
-    """exp(a) / sum(exp(a)) along axes, or over all; sums are in float32 whether `precise` or not.
-
-    >>> fn.softmax(np.log(np.float32([[1, 3], [2, 2]])), axis=-1).numpy().round(4)
-    array([[0.25, 0.75],
-           [0.5 , 0.5 ]], dtype=float32)
-    """
+    """exp(a) / sum(exp(a)) along axes, or over all; sums are in float32 whether `precise` or not."""
     with call(stream) as run:
         rows = AxisRows(run, "softmax", run.put(a, "a"), axis)
         return rows.back(ops.softmax(run.enc, rows.buffer))
 
 
 def logsumexp(a: Array, axis: Axis = None, keepdims: bool = False, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """log(sum(exp(a))) along axes, or over all.
-
-    >>> fn.logsumexp(np.log(np.float32([[1, 3], [2, 6]])), axis=1).numpy().round(4)
-    array([1.3863, 2.0794], dtype=float32)
-    """
+    """log(sum(exp(a))) along axes, or over all."""
     with call(stream) as run:
         rows = AxisRows(run, "logsumexp", run.put(a, "a"), axis)
         return rows.reduced(ops.logsumexp(run.enc, rows.buffer), keepdims)
 
 
 def sum(a: Array, axis: Axis = None, keepdims: bool = False, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The sum along axes, or of all.
-
-    >>> fn.sum(np.float32([[1, 2], [3, 4]]), axis=0).numpy()
-    array([4., 6.], dtype=float32)
-    """
+    """The sum along axes, or of all."""
     with call(stream) as run:
         rows = AxisRows(run, "sum", run.put(a, "a"), axis)
         return rows.reduced(ops.row_sum(run.enc, rows.buffer), keepdims)
@@ -65,55 +52,35 @@ def cumsum(
 
 
 def argmax(a: Array, axis: int | None = None, keepdims: bool = False, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """Where the largest value is along an axis, or in the flattened array; the first of equals, or the first NaN.
-
-    >>> fn.argmax(np.float32([[1, 5, 5], [7, 0, 1]]), axis=1).numpy()
-    array([1, 0], dtype=uint32)
-    """
+    """Where the largest value is along an axis, or in the flattened array; the first of equals, or the first NaN."""
     with call(stream) as run:
         rows = AxisRows(run, "argmax", run.put(a, "a"), axis)
         return rows.reduced(ops.argmax(run.enc, rows.buffer)[0], keepdims)
 
 
 def argmin(a: Array, axis: int | None = None, keepdims: bool = False, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """Where the smallest value is along an axis, or in the flattened array; the first of equals, or the first NaN.
-
-    >>> fn.argmin(np.float32([[1, 5, 5], [7, 0, 1]])).numpy()
-    array(4, dtype=uint32)
-    """
+    """Where the smallest value is along an axis, or in the flattened array; the first of equals, or the first NaN."""
     with call(stream) as run:
         rows = AxisRows(run, "argmin", run.put(a, "a"), axis)
         return rows.reduced(ops.argmin(run.enc, rows.buffer)[0], keepdims)
 
 
 def sort(a: Array, axis: int | None = -1, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The values along an axis, or of the flattened array, from the smallest to the largest, NaN last.
-
-    >>> fn.sort(np.float32([3, 1, 2])).numpy()
-    array([1., 2., 3.], dtype=float32)
-    """
+    """The values along an axis, or of the flattened array, from the smallest to the largest, NaN last."""
     with call(stream) as run:
         rows = _rows(run, "sort", a, axis)
         return rows.back(ops.sort(run.enc, rows.buffer))
 
 
 def argsort(a: Array, axis: int | None = -1, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The indices that sort along an axis, or the flattened array; equals keep their order, NaN goes last.
-
-    >>> fn.argsort(np.float32([3, 1, 2])).numpy()
-    array([1, 2, 0], dtype=uint32)
-    """
+    """The indices that sort along an axis, or the flattened array; equals keep their order, NaN goes last."""
     with call(stream) as run:
         rows = _rows(run, "argsort", a, axis)
         return rows.back(ops.argsort(run.enc, rows.buffer))
 
 
 def topk(a: Array, k: int, axis: int | None = -1, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The k largest values along an axis, or of the flattened array, the largest first.
-
-    >>> fn.topk(np.float32([3, 9, 2, 7]), 2).numpy()
-    array([9., 7.], dtype=float32)
-    """
+    """The k largest values along an axis, or of the flattened array, the largest first."""
     return top_k(a, k, axis, stream=stream)[0]
 
 

@@ -1,1 +1,1 @@
-"""The families of models: a module for each, named as its architecture, with a class `Model`."""
+"""Families of models: one module per architecture; its `Model` is the class that `load` takes."""

@@ -15,7 +15,7 @@ from ...memory.buffer import Array, MlxBuffer
 from ...ops import add, gelu, l2_norm, layer_norm, matmul, sdpa
 from ..checkpoint import Checkpoint, Layer
 
-__all__ = ["Attention", "Block", "LayerNorm", "Model"]
+__all__ = ["Bert", "BertAttention", "BertBlock", "LayerNorm", "Model"]
 
 _POOLINGS = {1: "mean", 2: "cls"}
 """How GGUF counts them."""
@@ -32,7 +32,7 @@ class LayerNorm:
         return layer_norm(enc, x, self.weight, self.bias, eps=self.eps)
 
 
-class Attention:
+class BertAttention:
     """Attention in both directions, over the tokens that a sentence has."""
 
     def __init__(self, w: Layer) -> None:
@@ -52,12 +52,12 @@ class Attention:
         return self.dense(enc, out.reshape(B, L, hidden))
 
 
-class Block:
+class BertBlock:
     """One layer: norms come after the sums."""
 
     def __init__(self, w: Layer) -> None:
         hidden, wide = w.config.hidden_size, w.config.intermediate_size
-        self.attention = Attention(w)
+        self.attention = BertAttention(w)
         self.attention_norm = LayerNorm(w, "attention.output.LayerNorm")
         self.intermediate = w.linear("intermediate.dense", wide, hidden)
         self.output = w.linear("output.dense", hidden, wide)
@@ -69,7 +69,7 @@ class Block:
         return self.output_norm(enc, add(enc, x, h))
 
 
-class Model:
+class Bert:
     """An encoder of text: `embed_ids` gives a vector for each sequence of tokens."""
 
     activations: ClassVar[tuple[str, ...]] = ("gelu",)
@@ -100,7 +100,7 @@ class Model:
         self.position_embeddings = checkpoint.linear("embeddings.position_embeddings", config.max_positions, hidden)
         self.token_type_embeddings = checkpoint.linear("embeddings.token_type_embeddings", types, hidden)
         self.norm = LayerNorm(checkpoint, "embeddings.LayerNorm")
-        self.layers = [Block(Layer(checkpoint, f"encoder.layer.{index}.")) for index in range(config.n_layers)]
+        self.layers = [BertBlock(Layer(checkpoint, f"encoder.layer.{index}.")) for index in range(config.n_layers)]
         self.pooling = config.pooling or _pooling(self.path)
 
     @classmethod
@@ -170,3 +170,7 @@ def _pooling(folder: Path) -> str:
     if not path.is_file():
         return "mean"
     return "cls" if read_table(path).get("pooling_mode_cls_token") is True else "mean"
+
+
+Model = Bert
+"""What `load` makes of a file of this architecture."""

@@ -13,7 +13,7 @@ from ..checkpoint import Checkpoint, Layer
 from ..rope import RotaryEmbedding
 from . import llama
 
-__all__ = ["Block", "MLP", "Model", "norm_plus"]
+__all__ = ["Gemma2", "Gemma2Block", "Gemma2MLP", "Model", "norm_plus"]
 
 POST_NORMS = {
     "post_attention_layernorm": "post_attention_norm",
@@ -28,17 +28,17 @@ def norm_plus(is_gguf: bool) -> float:
     return 0.0 if is_gguf else 1.0
 
 
-class MLP(llama.MLP):
+class Gemma2MLP(llama.LlamaMLP):
     """The gated feed-forward network, with GELU."""
 
     def gated(self, enc: Encoder, gate: MlxBuffer, up: MlxBuffer) -> MlxBuffer:
         return gelu_mul(enc, gate, up)
 
 
-class Block(llama.Block):
+class Gemma2Block(llama.LlamaBlock):
     """One layer, with a norm before and after attention and feed-forward."""
 
-    mlp = MLP
+    mlp = Gemma2MLP
 
     def __init__(self, w: Layer, rope: RotaryEmbedding) -> None:
         hidden, plus, self.eps = w.config.hidden_size, norm_plus(w.config.is_gguf), w.config.norm_eps
@@ -57,10 +57,10 @@ class Block(llama.Block):
         return rms_norm_add(enc, h, x, self.post_feedforward_layernorm, eps=self.eps)
 
 
-class Model(llama.Model):
+class Gemma2(llama.Llama):
     """Gemma 2, whose embeddings are scaled and serve as the head too."""
 
-    block: ClassVar[type[llama.Block]] = Block
+    block: ClassVar[type[llama.LlamaBlock]] = Gemma2Block
     activations = ()
     defaults: ClassVar[Mapping[str, Any]] = {
         "head_dim": 256,
@@ -89,3 +89,7 @@ class Model(llama.Model):
 
     def final_norm(self, checkpoint: Checkpoint) -> MlxBuffer:
         return checkpoint.vector("norm", self.config.hidden_size, plus=norm_plus(self.config.is_gguf))
+
+
+Model = Gemma2
+"""What `load` makes of a file of this architecture."""

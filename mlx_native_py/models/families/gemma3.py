@@ -9,26 +9,26 @@ from ..checkpoint import Layer
 from ..rope import RotaryEmbedding
 from . import gemma2, qwen3
 
-__all__ = ["Attention", "Block", "Model"]
+__all__ = ["Gemma3", "Gemma3Attention", "Gemma3Block", "Model"]
 
 
-class Attention(qwen3.Attention):
+class Gemma3Attention(qwen3.Qwen3Attention):
     """Norms of heads come before the rope, and their weights without their 1."""
 
     def __init__(self, w: Layer, rope: RotaryEmbedding) -> None:
         super().__init__(w, rope, norm_plus=gemma2.norm_plus(w.config.is_gguf))
 
 
-class Block(gemma2.Block):
+class Gemma3Block(gemma2.Gemma2Block):
     """One layer."""
 
-    attention = Attention
+    attention = Gemma3Attention
 
 
-class Model(gemma2.Model):
+class Gemma3(gemma2.Gemma2):
     """The text part of Gemma 3: of six layers, five see a window and one sees everything."""
 
-    block = Block
+    block = Gemma3Block
     layers_of_27b = 62
     defaults: ClassVar[Mapping[str, Any]] = {
         "head_dim": 256,
@@ -43,3 +43,7 @@ class Model(gemma2.Model):
         "query_pre_attn_scalar": 256,
         "tie_word_embeddings": True,
     }
+
+
+Model = Gemma3
+"""What `load` makes of a file of this architecture."""

@@ -10,14 +10,15 @@ from ...dtypes import DType
 from ...encoder import Encoder
 from ...memory.buffer import MlxBuffer
 from ...ops import add, rms_norm, silu_mul, softcap
+from ...profiling.regions import region
 from ..cache import KVCache, LayerCache, StepInputs
 from ..checkpoint import Checkpoint, Layer
 from ..rope import RotaryEmbedding
 
-__all__ = ["Attention", "Block", "MLP", "Model"]
+__all__ = ["Llama", "LlamaAttention", "LlamaBlock", "LlamaMLP", "Model"]
 
 
-class Attention:
+class LlamaAttention:
     """Grouped-query attention with rotary positions."""
 
     def __init__(self, w: Layer, rope: RotaryEmbedding) -> None:
@@ -47,7 +48,7 @@ class Attention:
         return self.rope(enc, q, positions), self.rope(enc, k, positions)
 
 
-class MLP:
+class LlamaMLP:
     """The gated feed-forward network."""
 
     def __init__(self, w: Layer) -> None:
@@ -63,11 +64,11 @@ class MLP:
         return silu_mul(enc, gate, up)
 
 
-class Block:
+class LlamaBlock:
     """One layer."""
 
-    attention: ClassVar[type[Attention]] = Attention
-    mlp: ClassVar[type[MLP]] = MLP
+    attention: ClassVar[type[LlamaAttention]] = LlamaAttention
+    mlp: ClassVar[type[LlamaMLP]] = LlamaMLP
 
     def __init__(self, w: Layer, rope: RotaryEmbedding) -> None:
         hidden, self.eps = w.config.hidden_size, w.config.norm_eps
@@ -83,10 +84,10 @@ class Block:
         return add(enc, x, self.feed_forward(enc, h))
 
 
-class Model:
+class Llama:
     """A decoder of text: tokens to hidden states, hidden states to logits."""
 
-    block: ClassVar[type[Block]] = Block
+    block: ClassVar[type[LlamaBlock]] = LlamaBlock
     activations: ClassVar[tuple[str, ...]] = ("silu", "swish")
     """What config.json may call the one that is used; empty where it is not asked."""
     defaults: ClassVar[Mapping[str, Any]] = {}
@@ -126,8 +127,9 @@ class Model:
     def __call__(self, enc: Encoder, inputs: StepInputs, layers: Sequence[LayerCache]) -> MlxBuffer:
         """The hidden states [batch * queries, hidden_size] of a step's tokens."""
         x = self.embedded(enc, inputs.tokens)
-        for layer, cache in zip(self.layers, layers, strict=True):
-            x = layer(enc, x, inputs, cache)
+        for index, (layer, cache) in enumerate(zip(self.layers, layers, strict=True)):
+            with region(f"layer {index}"):
+                x = layer(enc, x, inputs, cache)
         return x
 
     def embedded(self, enc: Encoder, tokens: MlxBuffer) -> MlxBuffer:
@@ -155,3 +157,7 @@ class Model:
 
     def __repr__(self) -> str:
         return f"<{self.config.model_type} of {self.config.n_layers} layers, {self.path.name}>"
+
+
+Model = Llama
+"""What `load` makes of a file of this architecture."""

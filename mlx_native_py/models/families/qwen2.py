@@ -7,11 +7,15 @@ from typing import Any, ClassVar
 
 from . import llama
 
-__all__ = ["Model"]
+__all__ = ["Model", "Qwen2"]
 
 
-class Model(llama.Model):
+class Qwen2(llama.Llama):
     """Qwen2; biases are taken up wherever a file has them."""
 
     defaults: ClassVar[Mapping[str, Any]] = {"rope_theta": 1_000_000.0, "use_sliding_window": False}
     gguf_defaults: ClassVar[Mapping[str, Any]] = {}
+
+
+Model = Qwen2
+"""What `load` makes of a file of this architecture."""

@@ -12,10 +12,10 @@ from ..checkpoint import Layer
 from ..rope import RotaryEmbedding
 from . import llama
 
-__all__ = ["Attention", "Block", "Model"]
+__all__ = ["Model", "Qwen3", "Qwen3Attention", "Qwen3Block"]
 
 
-class Attention(llama.Attention):
+class Qwen3Attention(llama.LlamaAttention):
     """Norms of heads come before the rope."""
 
     def __init__(self, w: Layer, rope: RotaryEmbedding, norm_plus: float = 0.0) -> None:
@@ -32,15 +32,19 @@ class Attention(llama.Attention):
         )
 
 
-class Block(llama.Block):
+class Qwen3Block(llama.LlamaBlock):
     """One layer."""
 
-    attention = Attention
+    attention = Qwen3Attention
 
 
-class Model(llama.Model):
+class Qwen3(llama.Llama):
     """Qwen3."""
 
-    block = Block
+    block = Qwen3Block
     defaults: ClassVar[Mapping[str, Any]] = {"rope_theta": 1_000_000.0, "use_sliding_window": False}
     gguf_defaults: ClassVar[Mapping[str, Any]] = {}
+
+
+Model = Qwen3
+"""What `load` makes of a file of this architecture."""

@@ -18,10 +18,6 @@ def byte_alphabet() -> dict[str, int]:
     """The characters that stand for bytes in byte-level vocabularies.
 
     Printable bytes stand for themselves; the others are moved up, in order, behind the first 256 characters.
-
-    >>> alphabet = byte_alphabet()
-    >>> len(alphabet), alphabet["A"], alphabet["Ġ"]
-    (256, 65, 32)
     """
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     moved = [byte for byte in range(256) if byte not in printable]

@@ -17,17 +17,7 @@ _ACROSS = re.compile(f"[^{SPACE}]{SPACE}")
 
 
 class SentencePieces:
-    """Text to tokens with the vocabulary of a file that says `llama`.
-
-    >>> metadata = {
-    ...     "tokenizer.ggml.model": "llama",
-    ...     "tokenizer.ggml.tokens": ["<unk>", "▁", "h", "i", "hi", "▁hi"],
-    ...     "tokenizer.ggml.token_type": [2, 1, 1, 1, 1, 1],
-    ...     "tokenizer.ggml.scores": [0.0, -4.0, -5.0, -6.0, -1.0, -2.0],
-    ... }
-    >>> SentencePieces(GgufVocabulary.read(metadata, "tiny.gguf")).encode("hi h!", special=False)
-    [5, 1, 2, 0]
-    """
+    """Text to tokens with the vocabulary of a file that says `llama`."""
 
     def __init__(self, vocabulary: GgufVocabulary) -> None:
         scores = vocabulary.scores()

@@ -17,10 +17,10 @@ from .spm import SentencePieces
 from .stream import TextStream
 from .vocabulary import GgufVocabulary, Kind
 
-__all__ = ["Encoder", "Tokenizer"]
+__all__ = ["TextEncoder", "Tokenizer"]
 
 
-class Encoder(Protocol):
+class TextEncoder(Protocol):
     """What turns text into tokens, without those that come before and behind every text."""
 
     def encode(self, text: str, special: bool) -> list[int]: ...
@@ -28,22 +28,9 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """The tokenizer of a model; names are those that users of mlx-lm know.
+    """The tokenizer of a model; names are those that users of mlx-lm know."""
 
-    >>> metadata = {
-    ...     "tokenizer.ggml.model": "llama",
-    ...     "tokenizer.ggml.tokens": ["<unk>", "<s>", "</s>", "▁", "h", "i", "hi", "▁hi"],
-    ...     "tokenizer.ggml.token_type": [2, 3, 3, 1, 1, 1, 1, 1],
-    ...     "tokenizer.ggml.scores": [0.0, 0.0, 0.0, -4.0, -5.0, -6.0, -1.0, -2.0],
-    ...     "tokenizer.ggml.bos_token_id": 1,
-    ...     "tokenizer.ggml.eos_token_id": 2,
-    ... }
-    >>> tokenizer = Tokenizer.from_gguf(metadata)
-    >>> tokenizer.encode("hi hi"), tokenizer.decode([1, 7, 7]), tokenizer.ids_of("</s>")
-    ([1, 7, 7], 'hi hi', [2])
-    """
-
-    encoder: Encoder
+    encoder: TextEncoder
     pieces: Pieces
     before: tuple[int, ...] = ()
     """The tokens before every text."""
@@ -169,7 +156,7 @@ class Tokenizer:
         return self.encode(text, add_special_tokens=False) if tokenize else text
 
 
-_Parts = tuple[Encoder, Pieces, bool, bool]
+_Parts = tuple[TextEncoder, Pieces, bool, bool]
 
 
 def _byte_level(vocabulary: GgufVocabulary) -> _Parts:

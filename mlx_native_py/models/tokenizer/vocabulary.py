@@ -28,13 +28,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class GgufVocabulary:
-    """What `tokenizer.ggml.*` says.
-
-    >>> metadata = {"tokenizer.ggml.tokens": ["<s>", "a"], "tokenizer.ggml.eos_token_id": 0}
-    >>> vocabulary = GgufVocabulary.read(metadata, "tiny.gguf")
-    >>> vocabulary.names, vocabulary.of_kind(Kind.NORMAL), vocabulary.id("eos")
-    (['<s>', 'a'], [0, 1], 0)
-    """
+    """What `tokenizer.ggml.*` says."""
 
     path: Path
     metadata: Mapping[str, Any]

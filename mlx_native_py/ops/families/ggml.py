@@ -9,7 +9,7 @@ from ...memory.buffer import MlxBuffer
 from ...weights.ggml_types import GGML_TYPES, GgmlType
 from ..matmul_shape import Shape
 from ..op import Indices, Output, op
-from ..product import check_rank, expert_batch, expert_rows, launch
+from ..product import check_rank, expert_batch, expert_rows, launch, product_flops
 from ..support import check_dtype, check_shape, kernel, result, rows_of, shown
 
 __all__ = ["ggml_dequantize", "ggml_embedding", "ggml_matmul", "ggml_matmul_id"]
@@ -17,7 +17,7 @@ __all__ = ["ggml_dequantize", "ggml_embedding", "ggml_matmul", "ggml_matmul_id"]
 _FORMATS = tuple(GGML_TYPES)
 
 
-@op("x @ values(w)^T", _FORMATS)
+@op("x @ values(w)^T", _FORMATS, flops=product_flops)
 def ggml_matmul(enc: Encoder, x: MlxBuffer, w: MlxBuffer, format: str | GgmlType, *, out: Output = None) -> MlxBuffer:
     """Rows x [..., k] by weights w: u8 [n, bytes of a row]; the result [..., n] has x's type, and sums are float."""
     kind, depth = _block_rows("ggml_matmul", w, format)
@@ -32,7 +32,7 @@ def ggml_matmul(enc: Encoder, x: MlxBuffer, w: MlxBuffer, format: str | GgmlType
     return out
 
 
-@op("x @ values(w[id])^T for each id", _FORMATS)
+@op("x @ values(w[id])^T for each id", _FORMATS, flops=product_flops)
 def ggml_matmul_id(
     enc: Encoder,
     x: MlxBuffer,

@@ -10,13 +10,13 @@ from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..matmul_shape import Shape, broadcast
 from ..op import FLOATS, Indices, Output, op
-from ..product import check_rank, expert_batch, expert_rows, launch
+from ..product import check_rank, expert_batch, expert_rows, launch, product_flops
 from ..support import check_dtype, result, shown
 
 __all__ = ["addmm", "matmul", "matmul_id"]
 
 
-@op("a @ b + bias")
+@op("a @ b + bias", flops=product_flops)
 def matmul(
     enc: Encoder,
     a: MlxBuffer,
@@ -35,7 +35,7 @@ def matmul(
     return _product(enc, "matmul", a, b, bias, (transpose_a, transpose_b), 1.0, 1.0, out)
 
 
-@op("alpha * (a @ b) + beta * c")
+@op("alpha * (a @ b) + beta * c", flops=product_flops)
 def addmm(
     enc: Encoder,
     c: MlxBuffer,
@@ -52,7 +52,7 @@ def addmm(
     return _product(enc, "addmm", a, b, c, (transpose_a, transpose_b), alpha, beta, out)
 
 
-@op("x @ w[id]^T for each id")
+@op("x @ w[id]^T for each id", flops=product_flops)
 def matmul_id(enc: Encoder, x: MlxBuffer, w: MlxBuffer, ids: Indices, *, out: Output = None) -> MlxBuffer:
     """Each row by the weights of its experts: w is [experts, n, k], typed as b of matmul, ids is u32 [..., top_k].
 

@@ -13,7 +13,7 @@ from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..matmul_shape import Batch, Shape, broadcast
 from ..op import FLOATS, Indices, Output, Outputs, op
-from ..product import check_rank, expert_batch, expert_rows, launch
+from ..product import check_rank, expert_batch, expert_rows, launch, product_flops
 from ..support import check_dtype, check_shape, kernel, result, rows_of, shown
 
 __all__ = ["dequantize", "quantize", "quantized_matmul", "quantized_matmul_id"]
@@ -79,7 +79,7 @@ def _length(op: str, packing: _Packing, w: MlxBuffer, scales: MlxBuffer, biases:
     return length
 
 
-@op("x @ (scales * w + biases)^T", _FORMATS)
+@op("x @ (scales * w + biases)^T", _FORMATS, flops=product_flops)
 def quantized_matmul(
     enc: Encoder,
     x: MlxBuffer,
@@ -111,7 +111,7 @@ def quantized_matmul(
     return out
 
 
-@op("x @ (scales[id] * w[id] + biases[id])^T for each id", _FORMATS, fn=("gather_qmm",))
+@op("x @ (scales[id] * w[id] + biases[id])^T for each id", _FORMATS, fn=("gather_qmm",), flops=product_flops)
 def quantized_matmul_id(
     enc: Encoder,
     x: MlxBuffer,

@@ -12,7 +12,7 @@ OUT_OF_BOUNDS, RACE_IN_GROUP, RACE_BETWEEN_GROUPS, OUTSIDE_ARRAY = 1, 2, 3, 4
 BLOCK = 1024
 
 
-class Segment(ctypes.Structure):
+class SoftSegment(ctypes.Structure):
     _fields_ = [("start", u64), ("end", u64), ("access", u32), ("area", u32)]
 
 
@@ -50,7 +50,7 @@ class Report(ctypes.Structure):
 
 class Check(ctypes.Structure):
     _fields_ = [
-        ("segments", ctypes.POINTER(Segment)),
+        ("segments", ctypes.POINTER(SoftSegment)),
         ("areas", ctypes.POINTER(Area)),
         ("reports", ctypes.POINTER(Report)),
         ("segment_count", u32),
@@ -63,4 +63,4 @@ class Check(ctypes.Structure):
     ]
 
 
-STRUCTURES = {"soft_segment": Segment, "soft_area": Area, "soft_report": Report, "soft_check": Check}
+STRUCTURES = {"soft_segment": SoftSegment, "soft_area": Area, "soft_report": Report, "soft_check": Check}

@@ -17,11 +17,11 @@ _VARIABLE = re.compile(r"'(?:__local )?(\w+)_soft_type'")
 _KERNEL = "kernel.clcpp"  # the one file whose lines are the user's
 
 
-class _Type(ctypes.Structure):
+class _ArrayType(ctypes.Structure):
     _fields_ = [("kind", ctypes.c_uint16), ("info", ctypes.c_uint16)]  # its name follows
 
 
-class _Array(ctypes.Structure):
+class _ArrayAccess(ctypes.Structure):
     _fields_ = [
         ("file", ctypes.c_char_p),
         ("line", ctypes.c_uint32),
@@ -47,9 +47,9 @@ class OutsideArray:
 
 def outside_array(address: int, index: int, locate: Locate | None) -> OutsideArray:
     """Reads the description at an address inside a kernel that is still loaded."""
-    found = _Array.from_address(address)
-    named = ctypes.string_at(found.array + ctypes.sizeof(_Type)).decode(errors="replace")
-    kind = _Type.from_address(found.index)
+    found = _ArrayAccess.from_address(address)
+    named = ctypes.string_at(found.array + ctypes.sizeof(_ArrayType)).decode(errors="replace")
+    kind = _ArrayType.from_address(found.index)
     signed = kind.kind == 0 and kind.info & 1
     spelled = _SPACES.sub("", named.split("'")[-2])
     variable = _VARIABLE.match(named)

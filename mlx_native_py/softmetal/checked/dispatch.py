@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..program import Kernel
+from ..program import KernelSignature
 from . import abi, intervals
 from .arrays import Locate
 from .errors import CheckedError
@@ -84,7 +84,9 @@ def _cut(windows: Sequence[Window]) -> list[tuple[int, int, int]]:
 class DispatchCheck:
     """Fills `launch.check`; lives until the launch has run, and then answers `findings()` and `footprint()`."""
 
-    def __init__(self, kernel: Kernel, launch: Any, windows: Sequence[Window], locate: Locate | None = None) -> None:
+    def __init__(
+        self, kernel: KernelSignature, launch: Any, windows: Sequence[Window], locate: Locate | None = None
+    ) -> None:
         self._kernel = kernel
         self._locate = locate
         self._launch = launch
@@ -133,7 +135,7 @@ class DispatchCheck:
 
     def _make_segments(self) -> Any:
         found = _cut(self._windows)
-        segments = (abi.Segment * len(found))()
+        segments = (abi.SoftSegment * len(found))()
         area = 0
         for segment, (start, end, access) in zip(segments, found, strict=True):
             while self._areas[area].end < end:

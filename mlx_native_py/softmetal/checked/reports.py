@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..program import Kernel
+from ..program import KernelSignature
 from . import abi
 from .arrays import Locate, OutsideArray, outside_array
 from .errors import Access, CheckedError, DataRace, OutOfBounds, Place, Position
@@ -47,7 +47,7 @@ class Explainer:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: KernelSignature,
         windows: Sequence[Window],
         launch: Any,
         trapped_slot: Callable[[int], int | None],

@@ -23,7 +23,7 @@ FAULTS = {
 }
 
 
-class Launch(ctypes.Structure):
+class SoftLaunch(ctypes.Structure):
     """struct soft_launch: one dispatch."""
 
     _fields_ = [
@@ -43,7 +43,7 @@ class Launch(ctypes.Structure):
     ]
 
 
-class Argument(ctypes.Structure):
+class SoftArgument(ctypes.Structure):
     """struct soft_argument: one bindable argument as the compiler saw it."""
 
     _fields_ = [

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from ..program import EngineChoice, Executable, Size, Specialised
 from ..toolchain import ENGINE_NUMBERS, Engine
-from .abi import Launch
+from .abi import SoftLaunch
 from .background import later
 from .lanes.ir.model import Declined
 
@@ -42,7 +42,7 @@ def lanes_refused(asked: EngineChoice, *, checked: bool) -> str:
     return ""
 
 
-def aim(launch: Launch, code: Executable, shape: Size) -> Engine:
+def aim(launch: SoftLaunch, code: Executable, shape: Size) -> Engine:
     """Puts the code that runs into a launch; threadgroups at the grid's edge keep that for every shape."""
     lanes = code.lanes.choose(shape) if code.lanes is not None else None
     if lanes is None:

@@ -81,13 +81,13 @@ class Runtime:
     def library(self) -> ctypes.CDLL:
         return self._library
 
-    def run(self, launches: Sequence[abi.Launch], deadline_s: float = 0.0, threads: int = 0) -> RunResult:
+    def run(self, launches: Sequence[abi.SoftLaunch], deadline_s: float = 0.0, threads: int = 0) -> RunResult:
         """Runs launches in order, each on `threads` cores, and waits; raises KernelFault.
 
         The deadline holds for each launch; 0 means none. 0 threads are all cores.
         """
         count = len(launches)
-        prepared = self.prepare((abi.Launch * count)(*launches), count, deadline_s, threads)
+        prepared = self.prepare((abi.SoftLaunch * count)(*launches), count, deadline_s, threads)
         function, *arguments = prepared.call
         prepared.check(function(*arguments))
         times = prepared.times

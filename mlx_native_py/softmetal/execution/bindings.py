@@ -6,12 +6,12 @@ import ctypes
 import struct
 from typing import Any
 
-from ..engines.abi import SLOTS, Launch
-from ..memory import Allocation
+from ..engines.abi import SLOTS, SoftLaunch
+from ..memory import DeviceMemory
 from ..misuse import InvalidValue, MetalMisuse
 from ..values import natural
 from .device import DeviceState
-from .passes import Dispatch
+from .passes import EncodedDispatch
 from .pipeline import SIMD_WIDTH, PipelineState
 from .residency import Resident
 
@@ -20,7 +20,7 @@ _UNALIGNED = 63  # every argument's alignment divides 64, so only addresses with
 _UINT32_END = 1 << 32
 _UINT64_END = 1 << 64
 _THREADGROUP_STEP = 16
-_copy = Launch.from_buffer_copy
+_copy = SoftLaunch.from_buffer_copy
 _pack_dimensions = struct.Struct("9I").pack_into
 
 
@@ -40,11 +40,11 @@ class Bindings:
         "unaligned",
     )
 
-    def __init__(self, device: DeviceState, launch: Launch | None = None) -> None:
+    def __init__(self, device: DeviceState, launch: SoftLaunch | None = None) -> None:
         self._device = device
         self._launch = copied = _copy(launch or device.blank_launch)
-        self._words = _Words.from_buffer(copied, Launch.buffers.offset)
-        self.allocations: list[Allocation | None] = [None] * SLOTS
+        self._words = _Words.from_buffer(copied, SoftLaunch.buffers.offset)
+        self.allocations: list[DeviceMemory | None] = [None] * SLOTS
         self.threadgroup: dict[int, int] = {}
         self.pipeline: PipelineState | None = None
         self.bound = self.inline = self.unaligned = 0
@@ -59,7 +59,7 @@ class Bindings:
         twin.threadgroup = dict(self.threadgroup)
         return twin
 
-    def bind(self, allocation: Allocation, offset: int, index: int) -> None:
+    def bind(self, allocation: DeviceMemory, offset: int, index: int) -> None:
         if type(index) is not int or not 0 <= index < SLOTS:
             index = self.slot(index)
         if type(offset) is not int or not 0 <= offset < allocation.length:
@@ -126,8 +126,8 @@ class Bindings:
         group: tuple[int, int, int],
         resident: Resident,
         label: str,
-        indirect: tuple[Allocation, int] | None = None,
-    ) -> Dispatch:
+        indirect: tuple[DeviceMemory, int] | None = None,
+    ) -> EncodedDispatch:
         """Freezes the state into a dispatch, after all checks."""
         pipeline = self.pipeline
         if pipeline is None:
@@ -148,9 +148,11 @@ class Bindings:
                 f"kernel {pipeline.name}: a grid of {threads} threads; each dimension must be "
                 f"from 1 to {_UINT32_END - 1}, and all of them together fewer than 2**64 threads"
             )
-        _pack_dimensions(self._launch, Launch.threads.offset, a, b, c, *groups, x, y, z)
+        _pack_dimensions(self._launch, SoftLaunch.threads.offset, a, b, c, *groups, x, y, z)
         launch = _copy(self._launch)
-        return Dispatch(pipeline, launch, (x, y, z), a * b * c, tuple(self.allocations), resident, label, indirect)
+        return EncodedDispatch(
+            pipeline, launch, (x, y, z), a * b * c, tuple(self.allocations), resident, label, indirect
+        )
 
     def _put(self, address: int, length: int, index: int) -> None:
         self._words[index] = address
@@ -169,7 +171,7 @@ class Bindings:
             raise InvalidValue(f"{what} index {slot}{self._kernel()}: expected 0 to {SLOTS - 1}")
         return slot
 
-    def _offset(self, offset: Any, allocation: Allocation, index: int) -> int:
+    def _offset(self, offset: Any, allocation: DeviceMemory, index: int) -> int:
         start = natural(offset, "offset")
         if start >= allocation.length:
             raise InvalidValue(

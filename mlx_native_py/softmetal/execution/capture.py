@@ -12,7 +12,7 @@ from ..memory import view
 from .command_buffer import CommandBufferState
 from .commands import BlitPass, Command, Signal
 from .indirect import Replay
-from .passes import Dispatch, Item, Pass, Sample
+from .passes import EncodedDispatch, Pass, PassItem, Sample
 from .queue import QueueState
 
 
@@ -70,14 +70,14 @@ class Capture:
         kind = "signal" if isinstance(command, Signal) else "wait"
         return {"kind": kind, "event": command.event.label, "value": command.value}
 
-    def _item(self, item: Item) -> dict[str, Any]:
-        if isinstance(item, Dispatch):
+    def _item(self, item: PassItem) -> dict[str, Any]:
+        if isinstance(item, EncodedDispatch):
             return self._dispatch(item)
         if isinstance(item, Replay):
             return {"replay": item.commands.label, "first": item.first, "count": item.count}
         return {"sample": item.index if isinstance(item, Sample) else None}
 
-    def _dispatch(self, dispatch: Dispatch) -> dict[str, Any]:
+    def _dispatch(self, dispatch: EncodedDispatch) -> dict[str, Any]:
         launch, pipeline = dispatch.launch, dispatch.pipeline
         source = self._folder / "sources" / f"{pipeline.source.digest}.metal"
         if not source.exists():
@@ -104,7 +104,7 @@ class Capture:
             if isinstance(command, Pass)
             for epoch in command.epochs
             for item in epoch
-            if isinstance(item, Dispatch)
+            if isinstance(item, EncodedDispatch)
         ]
         found = {allocation for item in dispatches for allocation in item.allocations if allocation and allocation.live}
         folder = self._folder / "buffers"
@@ -125,7 +125,7 @@ def _identity(queue: QueueState, work: CommandBufferState) -> dict[str, Any]:
     return {"queue": queue.label or queue.name, "number": work.serial, "label": work.label}
 
 
-def _binding(dispatch: Dispatch, argument: Any) -> dict[str, Any]:
+def _binding(dispatch: EncodedDispatch, argument: Any) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "kind": argument.kind,
         "index": argument.index,

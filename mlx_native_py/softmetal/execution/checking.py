@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ..memory import Allocation
-from .passes import Dispatch, Epoch, Pass
+from ..memory import DeviceMemory
+from .passes import EncodedDispatch, Epoch, Pass
 
 _READ_WRITE = 3
 
@@ -15,12 +15,12 @@ _READ_WRITE = 3
 class Checker:
     """Follows one command buffer, dispatch by dispatch."""
 
-    def __init__(self, standing: Mapping[Allocation, int]) -> None:
+    def __init__(self, standing: Mapping[DeviceMemory, int]) -> None:
         self._standing = standing
         self._hazards: Any = None
         self._counter = itertools.count()
         self._numbers: dict[int, int] = {}
-        self._allocations: dict[int, Allocation] = {}
+        self._allocations: dict[int, DeviceMemory] = {}
         self._findings: list[Any] = []
 
     def begin(self, work: Pass) -> None:
@@ -39,14 +39,14 @@ class Checker:
             spans = epoch.only and [(each.address, each.address + each.length) for each in epoch.only]
             self._hazards.barrier(spans)
 
-    def prepare(self, dispatch: Dispatch) -> Any:
+    def prepare(self, dispatch: EncodedDispatch) -> Any:
         """Sets the launch up for checking; the result must live until it has run."""
         from ..checked import DispatchCheck
 
         code = dispatch.pipeline.code
         return DispatchCheck(code.kernel, dispatch.launch, self._windows(dispatch), code.locate)
 
-    def collect(self, dispatch: Dispatch, check: Any) -> None:
+    def collect(self, dispatch: EncodedDispatch, check: Any) -> None:
         """Takes the findings of a dispatch that has run, also of one that was stopped."""
         from ..checked import DispatchName
 
@@ -61,7 +61,7 @@ class Checker:
 
         return combined(self._findings)
 
-    def _windows(self, dispatch: Dispatch) -> list[Any]:
+    def _windows(self, dispatch: EncodedDispatch) -> list[Any]:
         from ..checked import Window
 
         launch, windows = dispatch.launch, []

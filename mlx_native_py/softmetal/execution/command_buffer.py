@@ -31,7 +31,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CommandOutcome:
     """When the device began and ended, in seconds of the monotonic clock, and what went wrong."""
 
     start: float
@@ -94,7 +94,7 @@ class CommandBufferState:
         self.claim = [True]
         self.progress: list[Any] = []
         self.started = self.scheduled = self.finished = False
-        self.outcome: Outcome | None = None
+        self.outcome: CommandOutcome | None = None
         self.kernel_start = self.kernel_end = 0.0
         self.waiters = Waiters()
 

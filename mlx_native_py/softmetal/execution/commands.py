@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..memory import Allocation
+from ..memory import DeviceMemory
 from .events import EventState
 from .passes import LostResource, Pass
 
@@ -16,7 +16,7 @@ class Blit:
 
     name: str
     detail: str
-    allocations: tuple[Allocation, ...]
+    allocations: tuple[DeviceMemory, ...]
     perform: Callable[[], object]
 
     def run(self) -> None:

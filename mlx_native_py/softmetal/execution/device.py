@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from .. import memory
-from ..engines.abi import SLOTS, Launch
+from ..engines.abi import SLOTS, SoftLaunch
 from ..engines.runtime import Runtime
 from ..options import DeviceProfile, SoftOptions
 from ..process import refuse_after_fork
@@ -27,7 +27,7 @@ class DeviceState:
         self._sample_buffers = 0
         self._lock = threading.RLock()  # reentrant, because the garbage collector may free memory anywhere
 
-    def allocate(self, length: int) -> memory.Allocation | None:
+    def allocate(self, length: int) -> memory.DeviceMemory | None:
         """Charged pages, or None."""
         refuse_after_fork()
         pages = memory.pages(length)
@@ -69,14 +69,14 @@ class DeviceState:
 
     @cached_property
     def compiler(self) -> Any:
-        from ..msl import workshop  # slow to import, and not needed before the first kernel
+        from ..msl import open_compiler  # slow to import, and not needed before the first kernel
 
         options = self.options
         clang = None if options.compiler is None else str(options.compiler)
-        return workshop(options.cache_directory, clang, options.engine, options.cpu, options.compile_limits)
+        return open_compiler(options.cache_directory, clang, options.engine, options.cpu, options.compile_limits)
 
     @cached_property
-    def zero_page(self) -> memory.Allocation:
+    def zero_page(self) -> memory.DeviceMemory:
         """What an argument sees that nothing is bound to."""
         page = memory.allocate(memory.PAGE)
         if page is None:
@@ -84,8 +84,8 @@ class DeviceState:
         return page
 
     @cached_property
-    def blank_launch(self) -> Launch:
-        blank = Launch()
+    def blank_launch(self) -> SoftLaunch:
+        blank = SoftLaunch()
         blank.buffers[:] = [self.zero_page.address] * SLOTS
         return blank
 

@@ -13,11 +13,11 @@ from ..engines.runtime import KernelFault
 from ..misuse import MetalMisuse
 from ..process import report
 from .checking import Checker
-from .command_buffer import CommandBufferState, Failure, Outcome
+from .command_buffer import CommandBufferState, CommandOutcome, Failure
 from .commands import BlitPass, Command, Signal, WaitFor
 from .indirect import Replay
-from .launches import Batch
-from .passes import Attachment, Dispatch, Epoch, LostResource, Pass, Sample
+from .launches import LaunchBatch
+from .passes import Attachment, EncodedDispatch, Epoch, LostResource, Pass, Sample
 from .residency import Resident, joined
 
 FAULT_CODES = {
@@ -54,7 +54,7 @@ class Execution:
         self._work = work
         self._options = work.device.options
         self._wait_for = wait_for
-        self._pending: list[Dispatch] = []
+        self._pending: list[EncodedDispatch] = []
         self._place = -1  # of the command that runs
         self._places: list[int] = []  # of the pending dispatches
         self._times: list[tuple[int, int]] = []  # of what ran so far, one entry for each unit
@@ -105,7 +105,7 @@ class Execution:
     def _as_encoded(self, work: Pass) -> None:
         """In the order of encoding, which no barrier changes."""
         for item in (item for epoch in work.epochs for item in epoch):
-            if isinstance(item, Dispatch):
+            if isinstance(item, EncodedDispatch):
                 self._dispatch(item)
             elif isinstance(item, Replay):
                 self._replay(item)
@@ -128,7 +128,7 @@ class Execution:
             if self._checker is not None:
                 self._checker.barrier(epoch)
             for item in self._ordered(epoch, work.concurrent):
-                if isinstance(item, Dispatch):
+                if isinstance(item, EncodedDispatch):
                     self._dispatch(item)
                 else:
                     self._sample(item)
@@ -150,7 +150,7 @@ class Execution:
             if current:
                 yield Epoch(tuple(current), only)
 
-    def _ordered(self, epoch: Epoch, concurrent: bool) -> Sequence[Dispatch | Sample]:
+    def _ordered(self, epoch: Epoch, concurrent: bool) -> Sequence[EncodedDispatch | Sample]:
         schedule = self._options.schedule
         if not concurrent or len(epoch.items) < 2 or schedule == "ordered":
             return epoch.items
@@ -164,7 +164,7 @@ class Execution:
         self.flush()
         item.samples[item.index] = time.monotonic_ns()
 
-    def _dispatch(self, dispatch: Dispatch) -> None:
+    def _dispatch(self, dispatch: EncodedDispatch) -> None:
         if not self._work.retained:
             check_memory(dispatch)
         if dispatch.indirect is not None:
@@ -183,15 +183,15 @@ class Execution:
         pending, self._pending = self._pending, []
         places, self._places = self._places, []
         if self._checker is None:
-            self._run(Batch(pending), places)
+            self._run(LaunchBatch(pending), places)
             return
         check = self._checker.prepare(pending[0])
         try:
-            self._run(Batch(pending), places)
+            self._run(LaunchBatch(pending), places)
         finally:
             self._checker.collect(pending[0], check)
 
-    def _run(self, batch: Batch, places: Sequence[int]) -> None:
+    def _run(self, batch: LaunchBatch, places: Sequence[int]) -> None:
         prepared = batch.prepare(self._work.device.runtime, self._options)
         function, *arguments = prepared.call
         try:
@@ -228,7 +228,7 @@ class Execution:
         return self._checker.finding() if self._checker is not None else None
 
 
-def check_memory(dispatch: Dispatch) -> None:
+def check_memory(dispatch: EncodedDispatch) -> None:
     """Memory may be gone where the command buffer does not hold on to it."""
     for slot, allocation in enumerate(dispatch.allocations):
         if allocation is not None and not allocation.live:
@@ -243,13 +243,13 @@ def fault_code(fault: KernelFault) -> int:
     return FAULT_CODES.get(fault.kind, c.MTLCommandBufferErrorInternal)
 
 
-def fault_text(fault: KernelFault, dispatch: Dispatch, limit_s: float) -> str:
+def fault_text(fault: KernelFault, dispatch: EncodedDispatch, limit_s: float) -> str:
     where = f"thread {fault.thread} of threadgroup {fault.group}" if fault.thread else f"threadgroup {fault.group}"
     limit = f" after {limit_s:g} s" if fault.kind == "timeout" else ""
     return f"kernel {dispatch.label}: {fault.kind}{fault.detail}{limit}, {where}"
 
 
-def _read_counts(dispatch: Dispatch, source: tuple[memory.Allocation, int]) -> bool:
+def _read_counts(dispatch: EncodedDispatch, source: tuple[memory.DeviceMemory, int]) -> bool:
     """Takes the threadgroup counts from memory; a zero means that nothing runs."""
     allocation, offset = source
     if not allocation.live:
@@ -270,7 +270,7 @@ def _read_counts(dispatch: Dispatch, source: tuple[memory.Allocation, int]) -> b
 
 def execute(
     work: CommandBufferState, standing: Resident, wait_for: Callable[[WaitFor], bool], closed: Callable[[], bool]
-) -> Outcome:
+) -> CommandOutcome:
     """Runs everything; never raises an error, because nobody could catch it."""
     begin = time.monotonic_ns()
     try:
@@ -279,10 +279,10 @@ def execute(
         if not closed():  # a process that ends may take the compiler away
             report(broken)
         failure = failed(work, Stopped(c.MTLCommandBufferErrorInternal, repr(broken), -1))
-        return Outcome(begin / 1e9, time.monotonic_ns() / 1e9, failure)
+        return CommandOutcome(begin / 1e9, time.monotonic_ns() / 1e9, failure)
 
 
-def _outcome(work: CommandBufferState, run: Execution, begin: int) -> Outcome:
+def _outcome(work: CommandBufferState, run: Execution, begin: int) -> CommandOutcome:
     stopped: Stopped | None = None
     try:
         run.perform()
@@ -294,7 +294,7 @@ def _outcome(work: CommandBufferState, run: Execution, begin: int) -> Outcome:
         stopped = Stopped(code, str(finding), place, finding)
     failure = failed(work, stopped) if stopped else None
     end = time.monotonic_ns()
-    return Outcome((run.start_ns or begin) / 1e9, (run.end_ns or end) / 1e9, failure)
+    return CommandOutcome((run.start_ns or begin) / 1e9, (run.end_ns or end) / 1e9, failure)
 
 
 def failed(work: CommandBufferState, stopped: Stopped) -> Failure:

@@ -7,14 +7,14 @@ from itertools import starmap
 from operator import attrgetter
 
 from .. import memory
-from ..memory import Allocation
+from ..memory import DeviceMemory
 from ..misuse import MetalMisuse
 from ..program import Size
 from ..values import within
 from .bindings import Bindings
 from .device import DeviceState
-from .launches import Batch, is_settled
-from .passes import Dispatch, Item, LostResource
+from .launches import LaunchBatch, is_settled
+from .passes import EncodedDispatch, LostResource, PassItem
 from .pipeline import PipelineState
 from .residency import Resident
 
@@ -47,7 +47,7 @@ class IndirectCommand:
 
     def clear(self) -> None:
         self.pipeline: PipelineState | None = None
-        self.buffers: dict[int, tuple[Allocation, int]] = {}
+        self.buffers: dict[int, tuple[DeviceMemory, int]] = {}
         self.threadgroup: dict[int, int] = {}
         self.barrier = False
         self.by_threads = False
@@ -60,7 +60,7 @@ class IndirectCommand:
         self.by_threads, self.count, self.group = other.by_threads, other.count, other.group
         self.buffers, self.threadgroup = dict(other.buffers), dict(other.threadgroup)
 
-    def dispatch(self, bindings: Bindings, resident: Resident, path: str) -> Dispatch | None:
+    def dispatch(self, bindings: Bindings, resident: Resident, path: str) -> EncodedDispatch | None:
         """What this command does now, on top of what it inherits; None where nothing was encoded."""
         if self.count is None:
             return None
@@ -77,7 +77,7 @@ class IndirectCommand:
             return bindings.dispatch(self.count, groups, self.group, resident, path)
         return bindings.dispatch((a * x, b * y, d * z), self.count, self.group, resident, path)
 
-    def _check_memory(self, allocation: Allocation, slot: int, resident: Resident) -> None:
+    def _check_memory(self, allocation: DeviceMemory, slot: int, resident: Resident) -> None:
         name = f"indirect command {self.index}: buffer {allocation.label or ''!r} at index {slot}"
         if not allocation.live:
             raise LostResource(f"{name} was released before the command ran")
@@ -115,7 +115,7 @@ class IndirectState:
 
 
 @dataclass(frozen=True)
-class Replay(Item):
+class Replay(PassItem):
     """The execution of a range of an indirect command buffer."""
 
     commands: IndirectState
@@ -124,19 +124,19 @@ class Replay(Item):
     inherited: Bindings  # the encoder's of that moment
     resident: Resident
     path: str = ""
-    span: tuple[Allocation, int] | None = None  # where (location, length) will be read instead
+    span: tuple[DeviceMemory, int] | None = None  # where (location, length) will be read instead
 
-    def expand(self, resident: Resident) -> list[list[Dispatch]]:
+    def expand(self, resident: Resident) -> list[list[EncodedDispatch]]:
         """The dispatches of the range, split where a command has a barrier before it."""
         known = self._known(resident)
         return known if isinstance(known, list) else known.again(resident)
 
-    def kept(self, resident: Resident) -> Batch | None:
+    def kept(self, resident: Resident) -> LaunchBatch | None:
         """The same as one batch that was made before; None while the commands, or their engines, may change."""
         known = self._known(resident)
         return None if isinstance(known, list) else known.batch()
 
-    def _known(self, resident: Resident) -> Expanded | list[list[Dispatch]]:
+    def _known(self, resident: Resident) -> Expanded | list[list[EncodedDispatch]]:
         first, count = self._range()
         rules, table = self.commands.rules, self.commands.expanded
         if rules.inherit_buffers or rules.inherit_pipeline:
@@ -154,8 +154,8 @@ class Replay(Item):
         within((first, count), len(self.commands.commands), "range read from the indirect buffer")
         return first, count
 
-    def _run_through(self, first: int, count: int, resident: Resident) -> list[list[Dispatch]]:
-        epochs: list[list[Dispatch]] = [[]]
+    def _run_through(self, first: int, count: int, resident: Resident) -> list[list[EncodedDispatch]]:
+        epochs: list[list[EncodedDispatch]] = [[]]
         for command in self.commands.commands[first : first + count]:
             if command.barrier and epochs[-1]:
                 epochs.append([])
@@ -178,10 +178,10 @@ class Replay(Item):
 class Expanded:
     """The dispatches of commands that inherit nothing; they stay the same until a command is edited."""
 
-    def __init__(self, epochs: list[list[Dispatch]], resident: Resident) -> None:
+    def __init__(self, epochs: list[list[EncodedDispatch]], resident: Resident) -> None:
         self._epochs = epochs
         self._resident = resident  # where all the memory was found last
-        self._batch: Batch | None = None
+        self._batch: LaunchBatch | None = None
         dispatches = [dispatch for epoch in epochs for dispatch in epoch]
         self._needed = {each for dispatch in dispatches for each in dispatch.allocations if each is not None}
 
@@ -193,14 +193,14 @@ class Expanded:
             self._resident = resident
         return all(map(_is_live, self._needed))
 
-    def again(self, resident: Resident) -> list[list[Dispatch]]:
+    def again(self, resident: Resident) -> list[list[EncodedDispatch]]:
         """Dispatches with launches of their own."""
         return [[dispatch.again(resident) for dispatch in epoch] for epoch in self._epochs]
 
-    def batch(self) -> Batch | None:
+    def batch(self) -> LaunchBatch | None:
         """All of them as one batch, once the engine of each is settled."""
         if self._batch is None:
             dispatches = [dispatch for epoch in self._epochs for dispatch in epoch]
             if dispatches and all(starmap(is_settled, {(each.pipeline, each.shape) for each in dispatches})):
-                self._batch = Batch([dispatch.again(self._resident) for dispatch in dispatches])
+                self._batch = LaunchBatch([dispatch.again(self._resident) for dispatch in dispatches])
         return self._batch

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..engines.abi import Launch
+from ..engines.abi import SoftLaunch
 from ..engines.runtime import Runtime, RuntimeCall
 from ..options import SoftOptions
 from ..program import Size
-from .passes import Dispatch
+from .passes import EncodedDispatch
 from .pipeline import PipelineState
 
 MOST_TIMED = 16  # dispatches of a batch whose times are noted
 
 
-class Batch:
+class LaunchBatch:
     """Dispatches that run one after the other in one call of the runtime."""
 
     __slots__ = ("_launches", "dispatches")
 
-    def __init__(self, dispatches: Sequence[Dispatch]) -> None:
+    def __init__(self, dispatches: Sequence[EncodedDispatch]) -> None:
         self.dispatches = dispatches
         for dispatch in dispatches:
             dispatch.pipeline.aim(dispatch.launch, dispatch.shape)
         launches = [dispatch.launch for dispatch in dispatches]
-        self._launches: Any = launches[0] if len(launches) == 1 else (Launch * len(launches))(*launches)
+        self._launches: Any = launches[0] if len(launches) == 1 else (SoftLaunch * len(launches))(*launches)
 
     def prepare(self, runtime: Runtime, options: SoftOptions) -> RuntimeCall:
         return runtime.prepare(self._launches, len(self.dispatches), options.watchdog_seconds, options.threads or 0)

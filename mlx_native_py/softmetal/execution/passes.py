@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..engines.abi import Launch
-from ..memory import Allocation
+from ..engines.abi import SoftLaunch
+from ..memory import DeviceMemory
 from ..misuse import MetalMisuse
 from ..program import Size
 from .pipeline import PipelineState
 from .residency import Resident
 
 
-class Item:
+class PassItem:
     """What a pass holds: a dispatch, a counter sample, or the replay of an indirect command buffer."""
 
     __slots__ = ()
 
 
-class Dispatch(Item):
+class EncodedDispatch(PassItem):
     """One dispatch with everything it was bound to, as of the moment it was encoded."""
 
     __slots__ = ("allocations", "group", "indirect", "launch", "pipeline", "resident", "shape", "threads")
@@ -26,13 +26,13 @@ class Dispatch(Item):
     def __init__(
         self,
         pipeline: PipelineState,
-        launch: Launch,
+        launch: SoftLaunch,
         shape: Size,
         threads: int,
-        allocations: tuple[Allocation | None, ...],
+        allocations: tuple[DeviceMemory | None, ...],
         resident: Resident,
         group: str,
-        indirect: tuple[Allocation, int] | None = None,
+        indirect: tuple[DeviceMemory, int] | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.launch = launch
@@ -52,14 +52,14 @@ class Dispatch(Item):
         """How reports name this dispatch."""
         return f"{self.group}/{self.kernel}" if self.group else self.kernel
 
-    def again(self, resident: Resident) -> Dispatch:
+    def again(self, resident: Resident) -> EncodedDispatch:
         """The same with a launch of its own, since running one may change it."""
-        launch = Launch.from_buffer_copy(self.launch)
-        return Dispatch(self.pipeline, launch, self.shape, self.threads, self.allocations, resident, self.group)
+        launch = SoftLaunch.from_buffer_copy(self.launch)
+        return EncodedDispatch(self.pipeline, launch, self.shape, self.threads, self.allocations, resident, self.group)
 
 
 @dataclass(frozen=True)
-class Sample(Item):
+class Sample(PassItem):
     """A counter sample between dispatches."""
 
     samples: list[int]
@@ -85,8 +85,8 @@ class Attachment:
 class Epoch:
     """What runs between two barriers, in the order of encoding."""
 
-    items: tuple[Dispatch | Sample, ...]
-    only: tuple[Allocation, ...] | None = None  # the barrier before it orders only accesses to these
+    items: tuple[EncodedDispatch | Sample, ...]
+    only: tuple[DeviceMemory, ...] | None = None  # the barrier before it orders only accesses to these
 
 
 class Pass:
@@ -99,11 +99,11 @@ class Pass:
         self.attachments = attachments
         self.label: str | None = None
         self.signposts: list[str] = []
-        self.epochs: list[list[Item]] = [[]]
+        self.epochs: list[list[PassItem]] = [[]]
         # An epoch opened by memoryBarrierWithResources orders only accesses to these allocations.
-        self.only: dict[int, tuple[Allocation, ...]] = {}
+        self.only: dict[int, tuple[DeviceMemory, ...]] = {}
 
-    def add(self, item: Item) -> None:
+    def add(self, item: PassItem) -> None:
         if self.concurrent and not isinstance(item, Sample):
             self.epochs[-1].append(item)
         elif self.epochs[-1]:
@@ -113,7 +113,7 @@ class Pass:
         if isinstance(item, Sample) and self.concurrent:
             self.epochs.append([])
 
-    def barrier(self, only: tuple[Allocation, ...] | None = None) -> None:
+    def barrier(self, only: tuple[DeviceMemory, ...] | None = None) -> None:
         """Starts a new epoch; a serial pass has one before each dispatch anyway."""
         if self.concurrent and self.epochs[-1]:
             self.epochs.append([])

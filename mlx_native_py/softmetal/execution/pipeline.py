@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..engines.abi import Launch
+from ..engines.abi import SoftLaunch
 from ..engines.choice import aim
 from ..program import Executable, Size
 
@@ -61,7 +61,7 @@ class PipelineState:
         if self.code.lanes is not None:
             self.code.lanes.prepare(shape)
 
-    def aim(self, launch: Launch, shape: Size) -> None:
+    def aim(self, launch: SoftLaunch, shape: Size) -> None:
         """Puts the code that runs threadgroups of this shape into a launch."""
         self.last_engine = self.engines[shape] = aim(launch, self.code, shape)
 

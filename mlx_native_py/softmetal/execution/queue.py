@@ -15,7 +15,7 @@ from .. import constants as c
 from ..misuse import QueueFull
 from ..process import is_forked, report
 from .atomic import first, in_order, one_step, results
-from .command_buffer import CommandBufferState, Failure, Outcome
+from .command_buffer import CommandBufferState, CommandOutcome, Failure
 from .commands import WaitFor
 from .device import DeviceState
 from .direct import direct_run
@@ -214,7 +214,7 @@ class QueueState:
     def _fail(self, work: CommandBufferState, error: BaseException) -> None:
         """Something that nobody foresaw ends the command buffer."""
         now = time.monotonic()
-        work.outcome = Outcome(now, now, Failure(c.MTLCommandBufferErrorInternal, repr(error)))
+        work.outcome = CommandOutcome(now, now, Failure(c.MTLCommandBufferErrorInternal, repr(error)))
         work.handler_error = work.handler_error or error
         self._retire(work)
 

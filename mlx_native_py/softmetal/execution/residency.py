@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import constants as c
-from ..memory import Allocation
+from ..memory import DeviceMemory
 
 # Memory that kernels may reach through pointers, with its MTLResourceUsage; never changed once handed out.
-Resident = Mapping[Allocation, int]
+Resident = Mapping[DeviceMemory, int]
 _ANY = c.MTLResourceUsageRead | c.MTLResourceUsageWrite
 NOTHING: Resident = {}
 
@@ -36,7 +36,7 @@ def joined(*parts: Resident) -> Resident:
     filled = [part for part in parts if part]
     if len(filled) < 2:
         return filled[0] if filled else NOTHING
-    together: dict[Allocation, int] = {}
+    together: dict[DeviceMemory, int] = {}
     for part in filled:
         together.update(part)
     return together

@@ -1,6 +1,6 @@
 """The front end: MSL source in, compiled kernels out."""
 
+from .compiler import Compiler, open_compiler
 from .library import SourceLibrary, open_library
-from .workshop import Workshop, workshop
 
-__all__ = ["SourceLibrary", "Workshop", "open_library", "workshop"]
+__all__ = ["Compiler", "SourceLibrary", "open_compiler", "open_library"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..data_types import data_type
-from ..program import Argument
+from ..program import KernelArgument
 from .aliases import input_type
 from .attributes import Attribute, attributes, is_attribute
 from .evaluate import NotConstant
@@ -56,7 +56,7 @@ class Parameter:
     end: int
     name: int
     kind: Literal["buffer", "threadgroup", "in"]
-    argument: Argument | None = None
+    argument: KernelArgument | None = None
     builtin: str = ""
     condition: int = -1  # token that names the function constant
 
@@ -215,7 +215,7 @@ class ParameterReader:
             return None
         return Parameter(start, end, name, "in", None, attribute.name, condition)
 
-    def _argument(self, made: Parameter, space: str, place: Attribute | None, anchor: int) -> Argument | None:
+    def _argument(self, made: Parameter, space: str, place: Attribute | None, anchor: int) -> KernelArgument | None:
         unit = self.unit
         index = -1
         if place is not None:
@@ -234,7 +234,7 @@ class ParameterReader:
         words = [text[i] for i in range(made.start, stop) if text[i] not in ("const", "volatile", "restrict", *_SPACES)]
         type_name = unit.join(words)
         kind = data_type(type_name)
-        return Argument(
+        return KernelArgument(
             kind="threadgroup" if space == "threadgroup" else "buffer",
             index=index,
             name=text[made.name] if made.name >= 0 else "",
@@ -307,8 +307,8 @@ def _pointee(unit: Unit, start: int, end: int, anchor: int) -> tuple[int, int]:
     return (stops[-2] + 1 if len(stops) > 1 else start), stops[-1]
 
 
-def _with_index(argument: Argument, index: int) -> Argument:
-    return Argument(**{**vars(argument), "index": index})
+def _with_index(argument: KernelArgument, index: int) -> KernelArgument:
+    return KernelArgument(**{**vars(argument), "index": index})
 
 
 def _outside_angles(unit: Unit, start: int, end: int) -> list[int]:

@@ -13,15 +13,15 @@ from typing import Any
 from ..cache import digest
 from ..engines import abi
 from ..engines.choice import scalar_engine
-from ..program import Argument, Executable, Kernel
+from ..program import Executable, KernelArgument, KernelSignature
 from ..toolchain import CompilerFailed, Engine, MathMode
+from .compiler import Compiler
 from .emit import Piece, Segment, assemble
 from .evaluate import NotConstant
 from .image import check_image
-from .record import Bound, Function, Record
+from .manifest import Bound, Function, LibraryManifest
 from .remarks import refuse_remarked
 from .values import condition_value
-from .workshop import Workshop
 
 MAX_THREADS = 1024
 SOURCE_NAME = "kernel.clcpp"
@@ -41,10 +41,10 @@ class MissingConstant(Exception):
 
 
 @dataclass(frozen=True)
-class Order:
-    """What is to be built: an entry of a record, with constants."""
+class BuildSpec:
+    """What is to be built: an entry of a manifest, with constants."""
 
-    record: Record
+    manifest: LibraryManifest
     entry: str
     constants: Mapping[int, bytes]
     checked: bool
@@ -53,17 +53,17 @@ class Order:
 
     @property
     def function(self) -> Function:
-        return self.record.functions[self.record.entries[self.entry].function]
+        return self.manifest.functions[self.manifest.entries[self.entry].function]
 
     @property
     def used(self) -> list[Bound]:
         """The function constants that the kernel can come by."""
-        reached = self.record.reached(self.entry)
-        return [bound for name, bound in self.record.constants.items() if name in reached]
+        reached = self.manifest.reached(self.entry)
+        return [bound for name, bound in self.manifest.constants.items() if name in reached]
 
     def waits(self) -> list[str]:
         """The names through which the kernel's threads wait for each other."""
-        return sorted(self.record.reached(self.entry) & self.record.waiting)
+        return sorted(self.manifest.reached(self.entry) & self.manifest.waiting)
 
     def key(self, library: str, engine: str) -> str:
         """Names the build: the library, the kernel, the constants it uses, and the way it is compiled."""
@@ -73,13 +73,13 @@ class Order:
 
     def switched_on(self) -> list[bool]:
         """For each parameter, whether its function constant keeps it."""
-        constants = {name: bound.constant for name, bound in self.record.constants.items()}
-        types = {name: bound.type for name, bound in self.record.constants.items()}
+        constants = {name: bound.constant for name, bound in self.manifest.constants.items()}
+        types = {name: bound.type for name, bound in self.manifest.constants.items()}
         found = []
         for item in self.function.items:
             try:
                 on = item.condition is None or condition_value(
-                    item.condition, self.record.initialisers, constants, types, self.constants
+                    item.condition, self.manifest.initialisers, constants, types, self.constants
                 )
             except NotConstant as reason:
                 raise MissingConstant(str(item.condition), f"function constant '{reason}' has no value") from None
@@ -90,7 +90,7 @@ class Order:
         """The macros that stand for function constants."""
         lines = ["#define SOFT_FC constexpr"]
         used = {bound.number for bound in self.used}
-        for name, bound in self.record.constants.items():
+        for name, bound in self.manifest.constants.items():
             given = self.constants.get(bound.constant.index)
             if given is None and bound.number in used and bound.constant.required:
                 raise MissingConstant(name, f"function constant '{name}' (index {bound.constant.index}) has no value")
@@ -106,11 +106,11 @@ class Order:
         """Whether the kernel's text holds this part."""
         if part.kind != "body" or self.whole:
             return part.kind != "instantiation"
-        return part.owner in self.record.reached(self.entry) or part.owner in self.record.always
+        return part.owner in self.manifest.reached(self.entry) or part.owner in self.manifest.always
 
     def text(self) -> str:
         """The whole text for clang; its body begins after as many lines as `defines` has, plus one."""
-        called = self.record.entries[self.entry]
+        called = self.manifest.entries[self.entry]
         on = self.switched_on()
         items = [item.macro if kept else "SOFT_NOTHING" for item, kept in zip(self.function.items, on, strict=True)]
         entry = f"SOFT_ENTRY(({called.expression}){''.join(', ' + item for item in items)})"
@@ -121,67 +121,67 @@ class Order:
             entry += (
                 f'\nextern "C" unsigned int soft_max_total_threads() {{ return {limit}{called.template_arguments}; }}'
             )
-        return f"{self.defines()}\n{assemble(self.record.pieces, self.wanted)}\n{entry}\n"
+        return f"{self.defines()}\n{assemble(self.manifest.pieces, self.wanted)}\n{entry}\n"
 
 
-def check_defines(record: Record) -> str:
+def check_defines(manifest: LibraryManifest) -> str:
     """Macros for a check of the whole source, where function constants are no constant expressions, as on Metal."""
     lines = ["#define SOFT_FC"]
-    for bound in record.constants.values():
+    for bound in manifest.constants.values():
         lines.append(f"#define SOFT_FC_{bound.number} soft::not_yet_known<{bound.type.spelling}>()")
         lines.append(f"#define SOFT_FC_DEFINED_{bound.number} true")
     return "\n".join(lines)
 
 
-def compile_order(order: Order, workshop: Workshop) -> bytes:
+def compile_spec(spec: BuildSpec, compiler: Compiler) -> bytes:
     """Compiles and links for flat or fibers; the answer is the record of the build, which names the artefact."""
-    text = order.text()
-    engine, declined = scalar_engine(workshop.engine, checked=order.checked, waits=order.waits())
-    with workshop.store.scratch() as folder:
+    text = spec.text()
+    engine, declined = scalar_engine(compiler.engine, checked=spec.checked, waits=spec.waits())
+    with compiler.store.scratch() as folder:
         source = folder / SOURCE_NAME
         source.write_text(text)
-        compiled = _compile(order, workshop, source, engine)
+        compiled = _compile(spec, compiler, source, engine)
         if compiled.waits:
             engine, declined["flat"] = "fibers", "threads wait for each other"
-            compiled = _compile(order, workshop, source, engine)
+            compiled = _compile(spec, compiler, source, engine)
         refuse_remarked(compiled.remarks, source)
-        if engine == "flat" and not compiled.parallel and not order.checked:
+        if engine == "flat" and not compiled.parallel and not spec.checked:
             declined["flat vectorised"] = "its threads keep arrays of their own"
         linked = folder / "kernel.so"
-        workshop.toolchain.run(workshop.toolchain.link([compiled.path], linked, checked=order.checked))
+        compiler.toolchain.run(compiler.toolchain.link([compiled.path], linked, checked=spec.checked))
         image = linked.read_bytes()
         check_image(image)
-        artefact = workshop.store.put_artefact(image, ".so")
+        artefact = compiler.store.put_artefact(image, ".so")
     found = {"artefact": artefact, "engine": engine, "stack": compiled.stack_bytes, "declined": declined}
-    found["whole"] = order.whole
+    found["whole"] = spec.whole
     return json.dumps(found).encode()
 
 
-def _compile(order: Order, workshop: Workshop, source: Path, engine: Engine) -> Any:
-    return workshop.toolchain.compile_kernel(
+def _compile(spec: BuildSpec, compiler: Compiler, source: Path, engine: Engine) -> Any:
+    return compiler.toolchain.compile_kernel(
         source,
         source.with_suffix(".o"),
         engine,
-        math=order.math,
-        checked=order.checked,
-        options=["-fno-color-diagnostics", NO_CONSTRUCTORS, *(WHOLE if order.whole else ())],
-        precompiled=workshop.precompiled,
+        math=spec.math,
+        checked=spec.checked,
+        options=["-fno-color-diagnostics", NO_CONSTRUCTORS, *(WHOLE if spec.whole else ())],
+        precompiled=compiler.precompiled,
     )
 
 
-def load(order: Order, workshop: Workshop, body: bytes) -> Executable | None:
+def load(spec: BuildSpec, compiler: Compiler, body: bytes) -> Executable | None:
     """Loads a build; None if its artefact is gone or damaged."""
     found = json.loads(body)
-    path = workshop.store.artefact(found["artefact"])
+    path = compiler.store.artefact(found["artefact"])
     if path is None:
         return None
-    workshop.runtime()
+    compiler.runtime()
     image = ctypes.CDLL(str(path))
-    limit = order.function.max_threads or MAX_THREADS
-    if order.function.max_threads_name:
+    limit = spec.function.max_threads or MAX_THREADS
+    if spec.function.max_threads_name:
         limit = min(limit, int(image.soft_max_total_threads()))
     return Executable(
-        kernel=_kernel(order, image),
+        kernel=_kernel(spec, image),
         engine=found["engine"],
         entry=ctypes.cast(image.soft_entry_point, ctypes.c_void_p).value or 0,
         static_threadgroup_bytes=int(image.soft_tg_size()),
@@ -190,25 +190,25 @@ def load(order: Order, workshop: Workshop, body: bytes) -> Executable | None:
         declined=found["declined"],
         image=image,
         whole=found["whole"],
-        has_loops=_LOOP.search(order.text()) is not None,
+        has_loops=_LOOP.search(spec.text()) is not None,
     )
 
 
-def _kernel(order: Order, image: ctypes.CDLL) -> Kernel:
+def _kernel(spec: BuildSpec, image: ctypes.CDLL) -> KernelSignature:
     """The signature with what the compiler knows about each argument."""
-    on = order.switched_on()
-    kept = [item.argument for item, keep in zip(order.function.items, on, strict=True) if keep and item.argument]
+    on = spec.switched_on()
+    kept = [item.argument for item, keep in zip(spec.function.items, on, strict=True) if keep and item.argument]
     count = int(image.soft_arguments_count())
-    image.soft_arguments.restype = ctypes.POINTER(abi.Argument * max(count, 1))
+    image.soft_arguments.restype = ctypes.POINTER(abi.SoftArgument * max(count, 1))
     known = image.soft_arguments().contents
     if count != len(kept):
-        raise RuntimeError(f"{order.entry} was compiled with {count} arguments, expected {len(kept)}")
+        raise RuntimeError(f"{spec.entry} was compiled with {count} arguments, expected {len(kept)}")
     arguments = [_sized(argument, known[index]) for index, argument in enumerate(kept)]
-    constants = tuple(bound.constant for bound in order.used)
-    return Kernel(order.entry, tuple(arguments), constants, order.function.max_threads)
+    constants = tuple(bound.constant for bound in spec.used)
+    return KernelSignature(spec.entry, tuple(arguments), constants, spec.function.max_threads)
 
 
-def _sized(argument: Argument, known: Any) -> Argument:
+def _sized(argument: KernelArgument, known: Any) -> KernelArgument:
     return replace(
         argument,
         data_type=known.data_type,
@@ -218,4 +218,4 @@ def _sized(argument: Argument, known: Any) -> Argument:
     )
 
 
-__all__ = ["CompilerFailed", "MissingConstant", "Order", "check_defines", "compile_order", "load"]
+__all__ = ["BuildSpec", "CompilerFailed", "MissingConstant", "check_defines", "compile_spec", "load"]

@@ -40,7 +40,7 @@ class Conditional:
 
 def unify_operands(unit: Unit) -> None:
     """Lets objects on both sides of a colon become values, except where the result is used as a place."""
-    writer = _Writer(unit)
+    writer = _ConditionalWriter(unit)
     done = -1
     for index, token in enumerate(unit.tokens.text):
         if token == "?" and index > done:
@@ -57,7 +57,7 @@ def _questions(tree: Conditional) -> Iterator[int]:
             yield from _questions(operand.inner)
 
 
-class _Writer:
+class _ConditionalWriter:
     def __init__(self, unit: Unit) -> None:
         self.unit = unit
         self.before = list(unit.out)

@@ -14,9 +14,9 @@ from ..engines.choice import BUDGET_S, LanesChoice, lanes_refused
 from ..engines.lanes.ir.model import Declined
 from ..program import Executable, Size, Specialised
 from ..toolchain import CompilerFailed, stack_bytes, uses_elements
-from .build import SOURCE_NAME, Order
+from .build import SOURCE_NAME, BuildSpec
+from .compiler import Compiler
 from .image import ImageRefused, check_image
-from .workshop import Workshop
 
 ENTRY = "soft_lanes_entry"
 ALONE = "soft_lanes_alone"
@@ -48,14 +48,14 @@ def _pass_identity() -> str:
 class LanesBuilder:
     """Finds and makes the builds of one kernel, shape by shape; may be used from several threads."""
 
-    order: Order
-    shop: Workshop
+    spec: BuildSpec
+    compiler: Compiler
     key: str  # of the kernel's build for the other engines
     threadgroup_bytes: int  # of that build, after which threadgroup arguments are placed
 
     def stored(self, shape: Size) -> Specialised | None:
         """The build in the disk cache, if there is one; raises Declined where the kernel was declined before."""
-        body = self.shop.store.record(self._key(shape))
+        body = self.compiler.store.record(self._key(shape))
         return self._load(json.loads(body)) if body else None
 
     def make(self, shape: Size) -> Specialised:
@@ -64,7 +64,7 @@ class LanesBuilder:
             found = self._compile(shape)
         except Declined as declined:
             found = {"declined": str(declined)}
-        self.shop.store.put_record(self._key(shape), json.dumps(found).encode())
+        self.compiler.store.put_record(self._key(shape), json.dumps(found).encode())
         made = self._load(found)
         if made is None:
             raise Declined("the build vanished from the cache")
@@ -76,61 +76,61 @@ class LanesBuilder:
     def _compile(self, shape: Size) -> dict[str, Any]:
         from ..engines.lanes.vectorise import vectorise  # most programs never come here
 
-        with self.shop.store.scratch() as folder:
+        with self.compiler.store.scratch() as folder:
             vectors = vectorise(self._scalar(shape, folder), "soft_entry_point", shape)
-            alone = not self.order.checked and "@soft_lanes_barrier" not in vectors
+            alone = not self.spec.checked and "@soft_lanes_barrier" not in vectors
             count = -(-shape[0] * shape[1] * shape[2] // 32)
             turns = _TURNS.format(alone=ALONE, entry=ENTRY, count=count) if alone else ""
             source, target, linked = folder / "lanes.ll", folder / "lanes.o", folder / "lanes.so"
             source.write_text(vectors + turns)
-            self._run(self.shop.toolchain.assemble(source, target))
-            self._run(self.shop.toolchain.link([target], linked, checked=self.order.checked))
+            self._run(self.compiler.toolchain.assemble(source, target))
+            self._run(self.compiler.toolchain.link([target], linked, checked=self.spec.checked))
             image = linked.read_bytes()
             try:
                 check_image(image)
             except ImageRefused as refused:
                 raise Declined(f"not loaded: {refused}") from None
-            artefact = self.shop.store.put_artefact(image, ".so")
+            artefact = self.compiler.store.put_artefact(image, ".so")
             stack = stack_bytes(target.with_suffix(".su"))
             return {"artefact": artefact, "alone": alone and stack <= LARGE_STACK, "stack": stack}
 
     def _scalar(self, shape: Size, folder: Path) -> str:
         """The kernel as LLVM's text, one thread of it."""
         try:
-            return self._to_ir(self.order, shape, folder)
+            return self._to_ir(self.spec, shape, folder)
         except CompilerFailed:
             # Names may have misled about what the kernel needs.
             try:
-                return self._to_ir(replace(self.order, whole=True), shape, folder)
+                return self._to_ir(replace(self.spec, whole=True), shape, folder)
             except CompilerFailed as failure:
                 raise Declined(f"not compiled: {_first_error(failure.output)}") from None
 
-    def _to_ir(self, order: Order, shape: Size, folder: Path) -> str:
-        source, target, toolchain = folder / SOURCE_NAME, folder / "scalar.ll", self.shop.toolchain
-        text = f"#define SOFT_SHAPE {shape[0]}, {shape[1]}, {shape[2]}\n#line 1\n{order.text()}"
+    def _to_ir(self, spec: BuildSpec, shape: Size, folder: Path) -> str:
+        source, target, toolchain = folder / SOURCE_NAME, folder / "scalar.ll", self.compiler.toolchain
+        text = f"#define SOFT_SHAPE {shape[0]}, {shape[1]}, {shape[2]}\n#line 1\n{spec.text()}"
         source.write_text(text)
         elements = uses_elements(text.encode())
         flags = [
-            *toolchain.dialect(order.math),
-            *toolchain.engine_flags("lanes", checked=order.checked, elements=elements),
+            *toolchain.dialect(spec.math),
+            *toolchain.engine_flags("lanes", checked=spec.checked, elements=elements),
         ]
-        header = ["-include-pch", str(self.shop.precompiled(flags)), "-w", "-fno-color-diagnostics"]
+        header = ["-include-pch", str(self.compiler.precompiled(flags)), "-w", "-fno-color-diagnostics"]
         toolchain.run(toolchain.to_ir(source, target, [*flags, *header]))
         return target.read_text()
 
     def _run(self, command: list[str]) -> None:
         try:
-            self.shop.toolchain.run(command)
+            self.compiler.toolchain.run(command)
         except CompilerFailed as failure:
             raise Declined(f"not assembled: {_first_error(failure.output)}") from None
 
     def _load(self, found: dict[str, Any]) -> Specialised | None:
         if "declined" in found:
             raise Declined(found["declined"])
-        path = self.shop.store.artefact(found["artefact"])
+        path = self.compiler.store.artefact(found["artefact"])
         if path is None:
             return None
-        self.shop.runtime()
+        self.compiler.runtime()
         image = ctypes.CDLL(str(path))
         if int(image.soft_tg_size()) > self.threadgroup_bytes:
             raise Declined("its threadgroup variables take more room than on fibers")
@@ -143,11 +143,11 @@ def _first_error(output: str) -> str:
     return output.partition("error: ")[2].partition("\n")[0] or output[:200]
 
 
-def with_lanes(code: Executable, order: Order, shop: Workshop, key: str) -> Executable:
+def with_lanes(code: Executable, spec: BuildSpec, compiler: Compiler, key: str) -> Executable:
     """The executable with its lanes code, or with the reason why it has none."""
-    reason = lanes_refused(shop.engine, checked=order.checked)
+    reason = lanes_refused(compiler.engine, checked=spec.checked)
     if reason:
         return replace(code, declined={**code.declined, "lanes": reason})
-    builder = LanesBuilder(order, shop, key, code.static_threadgroup_bytes)
-    budget = None if shop.engine == "lanes" else BUDGET_S
+    builder = LanesBuilder(spec, compiler, key, code.static_threadgroup_bytes)
+    budget = None if compiler.engine == "lanes" else BUDGET_S
     return replace(code, lanes=LanesChoice(builder, budget=budget))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..program import CompileError, CompileOptions, Diagnostic
+from ..program import CompileError, Diagnostic, SourceOptions
 from ..toolchain import CompilerFailed, Toolchain
 from .diagnostics import parse
 from .includes import HEADERS, absolute, is_inside, is_plain_file, visible_files
@@ -31,7 +31,7 @@ class Preprocessed:
     warnings: tuple[Diagnostic, ...]
 
 
-def preprocess(source: str, options: CompileOptions, path: str, toolchain: Toolchain) -> Preprocessed:
+def preprocess(source: str, options: SourceOptions, path: str, toolchain: Toolchain) -> Preprocessed:
     """Runs the preprocessor; raises CompileError at the user's own line."""
     positions = Positions(source, path, options.include_paths)
     folders = absolute(options.include_paths)
@@ -52,7 +52,7 @@ def preprocess(source: str, options: CompileOptions, path: str, toolchain: Toolc
     return Preprocessed(done.stdout, tuple(own), tuple(_placed(done.stderr, positions)))
 
 
-def check_characters(source: str, options: CompileOptions, path: str) -> None:
+def check_characters(source: str, options: SourceOptions, path: str) -> None:
     """Refuses what no file of text can hold, in the source and in its macros."""
     found = [(column, line) for line, text in enumerate(source.split("\n"), 1) for column in _foreign(text)]
     if found:
@@ -81,7 +81,7 @@ def _placed(output: str, positions: Positions) -> Iterable[Diagnostic]:
             yield positions.at(file, message.line, message.column, text, message.severity)
 
 
-def closure_state(source: str, options: CompileOptions, files: Iterable[Path]) -> dict[str, str]:
+def closure_state(source: str, options: SourceOptions, files: Iterable[Path]) -> dict[str, str]:
     """The include closure: each file's digest, and the places that hold no file but could hide another."""
     state = {str(path): file_digest(path) for path in files}
     texts = [source, *(Path(name).read_text(errors="replace") for name in state if is_plain_file(Path(name)))]

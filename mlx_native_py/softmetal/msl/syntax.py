@@ -8,15 +8,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from ..program import CompileError, CompileOptions, Diagnostic
+from ..program import CompileError, Diagnostic, SourceOptions
 from ..toolchain import CompilerFailed
 from . import diagnostics
 from .build import SOURCE_NAME, WHOLE, check_defines
+from .compiler import Compiler
 from .emit import Piece, Segment, assemble, locate
-from .record import Record
+from .manifest import LibraryManifest
 from .remarks import refuse_remarked
 from .translate import Translation
-from .workshop import Workshop
 
 MOST_INSTANTIATIONS = 32  # that are checked when the library is made; of more, each when its kernel is asked for
 MOST_KERNELS = 32  # whose bodies one process checks
@@ -24,16 +24,18 @@ MOST_KERNELS = 32  # whose bodies one process checks
 Wanted = Callable[[Piece | Segment], bool]
 
 
-def check_whole(record: Record, translation: Translation, options: CompileOptions, shop: Workshop) -> None:
+def check_whole(
+    manifest: LibraryManifest, translation: Translation, options: SourceOptions, compiler: Compiler
+) -> None:
     """Checks a source with its instantiations if those are few, and on several cores if its kernels are many."""
-    instantiations = sum(piece.kind == "instantiation" for piece in record.pieces)
+    instantiations = sum(piece.kind == "instantiation" for piece in manifest.pieces)
     if 0 < instantiations <= MOST_INSTANTIATIONS:
-        check_part(record, translation, options, shop, everything)
+        check_part(manifest, translation, options, compiler, everything)
         return
-    shares = _shares(record)
-    shop.precompiled(shop.flags(options.math_mode))
+    shares = _shares(manifest)
+    compiler.precompiled(compiler.flags(options.math_mode))
     with ThreadPoolExecutor(len(shares)) as pool:
-        found = pool.map(lambda share: _errors(record, translation, options, shop, share), shares)
+        found = pool.map(lambda share: _errors(manifest, translation, options, compiler, share), shares)
         errors = dict.fromkeys(error for share in found for error in share)
     if errors:
         raise CompileError(tuple(sorted(errors, key=lambda error: (error.file, error.line, error.column))))
@@ -49,36 +51,36 @@ class _Share:
         return part.kind != "instantiation" and part.owner not in self.others
 
 
-def _shares(record: Record) -> list[_Share]:
-    named = Counter(function.name.rpartition("::")[2] for function in record.functions)
-    bodies = Counter(piece.owner for piece in record.pieces if piece.kind == "body")
+def _shares(manifest: LibraryManifest) -> list[_Share]:
+    named = Counter(function.name.rpartition("::")[2] for function in manifest.functions)
+    bodies = Counter(piece.owner for piece in manifest.pieces if piece.kind == "body")
     kernels = sorted(name for name in named if bodies[name] == named[name])  # no plain function has the name too
     count = max(1, min(os.cpu_count() or 1, -(-len(kernels) // MOST_KERNELS)))
     return [_Share(frozenset(kernels) - frozenset(kernels[number::count])) for number in range(count)]
 
 
 def _errors(
-    record: Record, translation: Translation, options: CompileOptions, shop: Workshop, wanted: Wanted
+    manifest: LibraryManifest, translation: Translation, options: SourceOptions, compiler: Compiler, wanted: Wanted
 ) -> tuple[Diagnostic, ...]:
     try:
-        check_part(record, translation, options, shop, wanted)
+        check_part(manifest, translation, options, compiler, wanted)
     except CompileError as refused:
         return refused.diagnostics
     return ()
 
 
 def check_part(
-    record: Record, translation: Translation, options: CompileOptions, shop: Workshop, wanted: Wanted
+    manifest: LibraryManifest, translation: Translation, options: SourceOptions, compiler: Compiler, wanted: Wanted
 ) -> None:
     """Checks the wanted pieces; raises CompileError."""
-    before = check_defines(record)
-    flags = shop.flags(options.math_mode)
-    with shop.store.scratch() as folder:
+    before = check_defines(manifest)
+    flags = compiler.flags(options.math_mode)
+    with compiler.store.scratch() as folder:
         file = folder / SOURCE_NAME
-        file.write_text(f"{before}\n{assemble(record.pieces, wanted)}\n")
-        arguments = [*flags, "-include-pch", str(shop.precompiled(flags)), *WHOLE, "-ferror-limit=20"]
+        file.write_text(f"{before}\n{assemble(manifest.pieces, wanted)}\n")
+        arguments = [*flags, "-include-pch", str(compiler.precompiled(flags)), *WHOLE, "-ferror-limit=20"]
         try:
-            refuse_remarked(shop.toolchain.run(shop.toolchain.check_syntax(file, arguments)).stderr, file)
+            refuse_remarked(compiler.toolchain.run(compiler.toolchain.check_syntax(file, arguments)).stderr, file)
         except CompilerFailed as failure:
             raise refusal(failure, translation, before.count("\n") + 1, wanted) from None
 

@@ -49,7 +49,7 @@ class Resource(Owned, Labelled):
 
     _heap: Any = None
 
-    def __init__(self, device: DeviceObject, allocation: memory.Allocation, options: int) -> None:
+    def __init__(self, device: DeviceObject, allocation: memory.DeviceMemory, options: int) -> None:
         super().__init__(device)
         self.allocation = allocation
         self._options = options
@@ -103,7 +103,7 @@ class MTLBuffer(Resource):
     def __init__(
         self,
         device: DeviceObject,
-        allocation: memory.Allocation,
+        allocation: memory.DeviceMemory,
         options: int,
         *,
         charged: int,
@@ -176,6 +176,6 @@ def over_caller_memory(
             f"of {memory.PAGE} bytes (allocate it with mmap.mmap)"
         )
     release = None if deallocator is None else lambda: deallocator(address, length)
-    allocation = memory.Allocation(address, length, owned=False)
+    allocation = memory.DeviceMemory(address, length, owned=False)
     device.state.charge_caller(length)
     return MTLBuffer(device, allocation, options, charged=length, release=release, backing=view)

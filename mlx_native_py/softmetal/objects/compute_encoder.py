@@ -10,7 +10,7 @@ from ..execution.bindings import Bindings
 from ..execution.command_buffer import CommandBufferState
 from ..execution.indirect import Replay
 from ..execution.passes import Pass, Sample
-from ..memory import Allocation
+from ..memory import DeviceMemory
 from ..misuse import InvalidValue, MetalMisuse
 from ..values import counted, flat_bytes, instance, natural, size, span, truth, within
 from .buffer import MTLBuffer, Resource
@@ -40,7 +40,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         self._store = state.inline.store
         self._add = work.add
         self._retain = state.retain
-        self._resident: dict[Allocation, int] = {}
+        self._resident: dict[DeviceMemory, int] = {}
         self._resident_shared = False  # with dispatches, for which it must not change any more
 
     def setLabel_(self, label: str | None) -> None:
@@ -197,7 +197,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         self._add(Sample(target.samples, target.place(index, "sampleIndex")))
 
     def _replay(
-        self, commands: MTLIndirectCommandBuffer, first: int, count: int, source: tuple[Allocation, int] | None
+        self, commands: MTLIndirectCommandBuffer, first: int, count: int, source: tuple[DeviceMemory, int] | None
     ) -> None:
         self._retain(commands)
         self._resident_shared = True
@@ -210,7 +210,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         self._resident[allocation] = usage | self._resident.get(allocation, 0)
         self._retain(resource)
 
-    def _words(self, buffer: MTLBuffer, offset: int, count: int, what: str) -> tuple[Allocation, int]:
+    def _words(self, buffer: MTLBuffer, offset: int, count: int, what: str) -> tuple[DeviceMemory, int]:
         source, start = instance(buffer, MTLBuffer, what), natural(offset, f"{what} offset")
         if start % 4 or start + 4 * count > source.length():
             raise InvalidValue(

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..data_types import BY_CODE
 from ..misuse import InvalidValue
-from ..program import Constant, Kernel
+from ..program import Constant, KernelSignature
 from ..values import flat_bytes, natural, span, text
 from .base import Descriptor
 
@@ -57,7 +57,7 @@ class MTLFunctionConstantValues(Descriptor):
             raise InvalidValue(f"type {kind} is not a scalar or vector MTLDataType")
         return kind
 
-    def resolve(self, kernel: Kernel) -> dict[int, bytes] | str:
+    def resolve(self, kernel: KernelSignature) -> dict[int, bytes] | str:
         """The values by index for one kernel, or what is wrong with them."""
         found: dict[int, bytes] = {}
         for constant in kernel.constants:
@@ -73,7 +73,7 @@ class MTLFunctionConstantValues(Descriptor):
         return found
 
 
-def _mismatch(kernel: Kernel, constant: Constant, given: int) -> str:
+def _mismatch(kernel: KernelSignature, constant: Constant, given: int) -> str:
     return (
         f"Function {kernel.name}: function constant '{constant.name}' (index {constant.index}) is declared "
         f"as {constant.type_name}, but its value was set as {BY_CODE[given].name}"

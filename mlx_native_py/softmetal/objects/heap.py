@@ -45,7 +45,7 @@ class MTLHeapDescriptor(Descriptor):
 class MTLHeap(Resource):
     """Memory out of which buffers are cut; they keep it alive."""
 
-    def __init__(self, device: DeviceObject, descriptor: MTLHeapDescriptor, allocation: memory.Allocation) -> None:
+    def __init__(self, device: DeviceObject, descriptor: MTLHeapDescriptor, allocation: memory.DeviceMemory) -> None:
         super().__init__(device, allocation, descriptor.resourceOptions())
         self._type = descriptor.type()
         self._lock = threading.RLock()
@@ -107,7 +107,7 @@ class MTLHeap(Resource):
 
     def _cut(self, place: int, wanted: int, length: int, options: int) -> MTLBuffer:
         self._used.append((place, wanted))
-        part = memory.Allocation(self.allocation.address + place, length, owned=False)
+        part = memory.DeviceMemory(self.allocation.address + place, length, owned=False)
         return MTLBuffer(
             self._device, part, options, charged=0, heap=self, release=lambda: self._give_back(place, wanted)
         )

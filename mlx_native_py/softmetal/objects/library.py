@@ -13,7 +13,7 @@ from .. import constants as c
 from ..cache import CacheError
 from ..compiler_process import ToolchainError
 from ..misuse import InvalidValue
-from ..program import CompileError, CompileOptions, Constant, Diagnostic, Kernel, Library
+from ..program import CompileError, Constant, Diagnostic, KernelSignature, LibraryProgram, SourceOptions
 from ..values import answer, instance, maybe, natural, optional_text, text, truth, unwanted, whole
 from .base import Descriptor, Labelled, NSObject, attribute
 from .foundation import NSArray, NSError
@@ -72,10 +72,10 @@ class MTLCompileOptions(Descriptor):
     def setFastMathEnabled_(self, enabled: bool) -> None:
         self.setMathMode_(c.MTLMathModeFast if truth(enabled, "fastMathEnabled") else c.MTLMathModeSafe)
 
-    def soft_values(self) -> CompileOptions:
+    def soft_values(self) -> SourceOptions:
         """The same as a value for the compiler."""
         version = self.languageVersion()
-        return CompileOptions(
+        return SourceOptions(
             macros=tuple(sorted(self.preprocessorMacros().items())),
             math_mode=MATH_MODES[self.mathMode()],  # type: ignore[arg-type]
             language_version=(version >> 16, version & 0xFFFF),
@@ -118,10 +118,10 @@ class MTLFunctionConstant(NSObject):
 class FunctionState:
     """A kernel with the values of its constants, and the program it is part of."""
 
-    program: Library
+    program: LibraryProgram
     source: str
     digest: str  # of the source and its options
-    kernel: Kernel
+    kernel: KernelSignature
     constants: Mapping[int, bytes]
     name: str
 
@@ -159,7 +159,7 @@ class FunctionArchive(Owned, Labelled):
 class MTLLibrary(Owned, Labelled):
     """What one source compiled to."""
 
-    def __init__(self, device: DeviceObject, program: Library, source: str, digest: str) -> None:
+    def __init__(self, device: DeviceObject, program: LibraryProgram, source: str, digest: str) -> None:
         super().__init__(device)
         self._program = program
         self._source = source
@@ -203,7 +203,7 @@ class MTLLibrary(Owned, Labelled):
             return None, library_error(c.MTLLibraryErrorCompileFailure, resolved)
         return self._function(kernel, resolved, new_name or name), None
 
-    def _function(self, kernel: Kernel, constants: Mapping[int, bytes], name: str) -> MTLFunction:
+    def _function(self, kernel: KernelSignature, constants: Mapping[int, bytes], name: str) -> MTLFunction:
         state = FunctionState(self._program, self._source, self._digest, kernel, constants, name)
         return MTLFunction(self._device, state)
 
@@ -244,7 +244,7 @@ def compile_source(
     values = (options or MTLCompileOptions()).soft_values()
     digest = hashlib.sha256(repr((source, values)).encode(errors="surrogatepass")).hexdigest()
     try:
-        program = open_library(source, values, shop=device.state.compiler)
+        program = open_library(source, values, compiler=device.state.compiler)
     except CompileError as refused:
         return None, library_error(c.MTLLibraryErrorCompileFailure, _report(refused.diagnostics))
     except HOST_FAILURES as problem:

@@ -8,7 +8,7 @@ from .. import constants as c
 from ..engines.abi import SLOTS
 from ..execution.pipeline import SIMD_WIDTH, KernelSource, PipelineRules, PipelineState
 from ..misuse import InvalidValue
-from ..program import Argument, CompileError, Size
+from ..program import CompileError, KernelArgument, Size
 from ..values import MTLResourceID, MTLSize, instance, maybe, natural, optional_text, size, truth
 from .base import Descriptor, NSObject, attribute
 from .foundation import NSArray, NSError
@@ -81,7 +81,7 @@ class MTLComputePipelineDescriptor(Descriptor):
 class MTLBinding(NSObject):
     """One argument that the kernel uses."""
 
-    def __init__(self, argument: Argument) -> None:
+    def __init__(self, argument: KernelArgument) -> None:
         self._argument = argument
 
     def name(self) -> str:
@@ -130,7 +130,7 @@ class MTLThreadgroupBinding(MTLBinding):
 class MTLComputePipelineReflection(NSObject):
     """What a kernel binds."""
 
-    def __init__(self, arguments: tuple[Argument, ...]) -> None:
+    def __init__(self, arguments: tuple[KernelArgument, ...]) -> None:
         self._bindings: NSArray[MTLBinding] = NSArray(
             MTLBufferBinding(argument) if argument.kind == "buffer" else MTLThreadgroupBinding(argument)
             for argument in arguments

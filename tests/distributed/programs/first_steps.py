@@ -1,5 +1,7 @@
 """Each collective once, on arrays and on buffers."""
 
+from typing import Any
+
 import numpy as np
 
 from mlx_native_py import MlxDevice
@@ -8,7 +10,8 @@ from mlx_native_py import distributed as d
 group = d.init(strict=True)
 device = MlxDevice()
 parts = [np.arange(12, dtype=np.float32).reshape(3, 4) + rank for rank in range(group.size)]
-for make in (np.copy, device.buffer):
+kinds: tuple[Any, ...] = (np.copy, device.buffer)
+for make in kinds:
     x = make(parts[group.rank])
     total = sum(parts)
     assert np.array_equal(d.all_sum(x), total) and np.array_equal(x, parts[group.rank])

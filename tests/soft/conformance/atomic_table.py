@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .program import Program, zeros
@@ -118,7 +120,7 @@ kernel void k(device atomic_float* f, device atomic<float>* g, device atomic_boo
   }}
 }}"""
     args = [zeros(3), zeros(1), np.zeros(1, np.bool_), zeros(2)]
-    results = {
+    results: dict[str, tuple[int, Any] | tuple[int, Any, int]] = {
         "add": (0, np.array([THREADS / 2])),
         "sub": (0, np.array([-THREADS / 4]), 1),
         "atomic<float>": (1, np.array([THREADS * 1.5])),

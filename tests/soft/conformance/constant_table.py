@@ -97,7 +97,7 @@ def all_programs() -> list[Program]:
         ("ushort", 65535),
     ]
     scalars += [("char", -7), ("uchar", 255), ("long", -(2**40)), ("ulong", 2**63)]
-    vectors = [
+    vectors: list[tuple[str, list[float]]] = [
         ("int2", [1, -2]),
         ("uint3", [1, 2, 3]),
         ("float4", [1.5, 2, -3, 4]),

@@ -81,7 +81,8 @@ def statements(draw: Any, depth: int, in_loop: bool) -> Statement:
     )
     kind = draw(st.sampled_from(kinds))
     if kind in ("step", "simd"):
-        return draw(st.sampled_from(_STEPS if kind == "step" else _SIMD))
+        chosen: Statement = draw(st.sampled_from(_STEPS if kind == "step" else _SIMD))
+        return chosen
     condition = draw(st.sampled_from(_CONDITIONS))
     if kind in ("continue", "break"):
         return Statement(kind, condition=condition)

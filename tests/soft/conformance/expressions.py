@@ -198,7 +198,6 @@ def _from_loop(draw: Any, program: Program, parts: Sequence[Expression]) -> Expr
 def expression(draw: Any, program: Program, kind: str, depth: int) -> Expression:
     """An expression of the type, at most `depth` deep."""
     form = draw(st.integers(0, 9)) if depth else draw(st.integers(0, 1))
-    deeper = lambda: expression(draw, program, kind, depth - 1)  # noqa: E731
     if form == 0:
         return _literal(draw, kind)
     if form == 1:
@@ -209,7 +208,7 @@ def expression(draw: Any, program: Program, kind: str, depth: int) -> Expression
     if form in (3, 4, 5) and depth > 1:
         shape = {3: _from_vector, 4: _from_array, 5: _from_loop}[form]
         return shape(draw, program, [expression(draw, program, kind, depth - 2) for _ in range(5)])
-    a, b = deeper(), deeper()
+    a, b = (expression(draw, program, kind, depth - 1) for _ in range(2))
     return _float_binary(draw, kind, a, b) if kind == "float" else _integer_binary(draw, kind, a, b)
 
 

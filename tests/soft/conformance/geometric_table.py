@@ -30,7 +30,7 @@ def _face(v: Any) -> Array:
 
 
 def _reflect(v: Any) -> Array:
-    return _wide(v.x) - 2 * _dot(v.y, v.x)[:, None] * _wide(v.y)
+    return np.asarray(_wide(v.x) - 2 * _dot(v.y, v.x)[:, None] * _wide(v.y))
 
 
 def _refract(v: Any) -> Array:
@@ -100,7 +100,7 @@ def namespaced() -> Batch:
 
 def _times(a: Array, b: Array) -> Array:
     """Product of matrices stored column by column."""
-    return np.einsum("nki,njk->nji", _wide(a), _wide(b))
+    return np.asarray(np.einsum("nki,njk->nji", _wide(a), _wide(b)))
 
 
 def matrices(scalar: str, columns: int, rows: int) -> Batch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -158,7 +159,10 @@ _CASES: tuple[tuple[str, str, Any, str], ...] = (
 
 
 def habits() -> Batch:
-    checks = [Check(n, e, "int", lambda v, f=f: np.asarray(f(v.x)).astype(np.int32), before=b) for n, e, f, b in _CASES]
+    checks = [
+        Check(n, e, "int", partial(lambda f, v: np.asarray(f(v.x)).astype(np.int32), f), before=b)
+        for n, e, f, b in _CASES
+    ]
     shared = "  threadgroup int shared[4]; threadgroup float4 tile[2];"
     return Batch("habits", checks, {"x": ("int", _VALUES)}, prelude=_FUNCTIONS, before=shared, group=1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -228,7 +229,7 @@ _CASES: tuple[tuple[str, str, Any, str], ...] = (
 
 def language() -> Batch:
     checks = [
-        Check(n, e, "int", lambda v, f=f: np.asarray(f(v.x)).astype(np.int64).astype(np.int32), before=b)
+        Check(n, e, "int", partial(lambda f, v: np.asarray(f(v.x)).astype(np.int64).astype(np.int32), f), before=b)
         for n, e, f, b in _CASES
     ]
     return Batch("language", checks, {"x": ("int", _VALUES)}, prelude=_FUNCTIONS, before="  threadgroup int shared[4];")

@@ -150,6 +150,10 @@ def literals() -> Batch:
     return Batch("special", [_literal_check(*row) for row in LITERALS], {"x": ("float", ones)}, math_mode=0)
 
 
+def _wide(v: Any) -> Array:
+    return np.asarray(v.x.astype(np.float64))
+
+
 def _frexp(part: int) -> Callable[[Any], Array]:
     return lambda v: np.asarray(np.frexp(v.x.astype(np.float32))[part])
 
@@ -158,16 +162,15 @@ def several_results(scalar: str) -> Batch:
     """frexp, modf, sincos, ilogb, ldexp: results through references."""
     values = np.random.default_rng(3).uniform(-40, 40, 64).astype(SCALARS[scalar])
     powers = np.random.default_rng(4).integers(-6, 7, 64).astype(np.int32)
-    wide = lambda v: v.x.astype(np.float64)  # noqa: E731
     checks = [
         Check("frexp", "frexp(x, e)", scalar, _frexp(0), before="int e;"),
         Check("frexp-exponent", "e", "int", _frexp(1), before="int e; frexp(x, e);"),
-        Check("modf", "modf(x, w)", scalar, lambda v: np.modf(wide(v))[0], before=f"{scalar} w;"),
-        Check("modf-whole", "w", scalar, lambda v: np.modf(wide(v))[1], before=f"{scalar} w; modf(x, w);"),
-        Check("sincos", "sincos(x, c)", scalar, lambda v: np.sin(wide(v)), 4, before=f"{scalar} c;"),
-        Check("sincos-cosine", "c", scalar, lambda v: np.cos(wide(v)), 4, before=f"{scalar} c; sincos(x, c);"),
-        Check("ilogb", "ilogb(x)", "int", lambda v: np.floor(np.log2(np.abs(wide(v))))),
-        Check("ldexp", "ldexp(x, p)", scalar, lambda v: np.ldexp(wide(v), v.p)),
+        Check("modf", "modf(x, w)", scalar, lambda v: np.modf(_wide(v))[0], before=f"{scalar} w;"),
+        Check("modf-whole", "w", scalar, lambda v: np.modf(_wide(v))[1], before=f"{scalar} w; modf(x, w);"),
+        Check("sincos", "sincos(x, c)", scalar, lambda v: np.sin(_wide(v)), 4, before=f"{scalar} c;"),
+        Check("sincos-cosine", "c", scalar, lambda v: np.cos(_wide(v)), 4, before=f"{scalar} c; sincos(x, c);"),
+        Check("ilogb", "ilogb(x)", "int", lambda v: np.floor(np.log2(np.abs(_wide(v))))),
+        Check("ldexp", "ldexp(x, p)", scalar, lambda v: np.ldexp(_wide(v), v.p)),
     ]
     return Batch(f"references-{scalar}", checks, {"x": (scalar, values), "p": ("int", powers)})
 
@@ -176,22 +179,21 @@ def vector_references() -> Batch:
     """The same with vectors, and scalars mixed into vector calls."""
     x = np.random.default_rng(5).uniform(-9, 9, (32, 3)).astype(np.float32)
     s = np.random.default_rng(6).uniform(-9, 9, 32).astype(np.float32)
-    wide = lambda v: v.x.astype(np.float64)  # noqa: E731
     checks = [
         Check("frexp", "frexp(x, e)", "float3", lambda v: np.frexp(v.x)[0], before="int3 e;"),
         Check("frexp-exponent", "e", "int3", lambda v: np.frexp(v.x)[1], before="int3 e; frexp(x, e);"),
         Check("modf", "modf(x, w)", "float3", lambda v: np.modf(v.x)[0], before="float3 w;"),
-        Check("sincos", "sincos(x, c)", "float3", lambda v: np.sin(wide(v)), 4, before="float3 c;"),
-        Check("sincos-cosine", "c", "float3", lambda v: np.cos(wide(v)), 4, before="float3 c; sincos(x, c);"),
-        Check("ilogb", "ilogb(x)", "int3", lambda v: np.floor(np.log2(np.abs(wide(v))))),
+        Check("sincos", "sincos(x, c)", "float3", lambda v: np.sin(_wide(v)), 4, before="float3 c;"),
+        Check("sincos-cosine", "c", "float3", lambda v: np.cos(_wide(v)), 4, before="float3 c; sincos(x, c);"),
+        Check("ilogb", "ilogb(x)", "int3", lambda v: np.floor(np.log2(np.abs(_wide(v))))),
         Check("ldexp", "ldexp(x, int3(1, 2, 3))", "float3", lambda v: np.ldexp(v.x, [1, 2, 3])),
         Check("max-scalar", "max(x, s)", "float3", lambda v: np.maximum(v.x, v.s[:, None])),
         Check("min-scalar", "min(x, s)", "float3", lambda v: np.minimum(v.x, v.s[:, None])),
         Check("fmax-scalar", "fmax(x, s)", "float3", lambda v: np.maximum(v.x, v.s[:, None])),
         Check("clamp-scalar", "clamp(x, -1.0f, 1.0f)", "float3", lambda v: np.clip(v.x, -1, 1)),
-        Check("mix-scalar", "mix(x, x + 1.0f, 0.5f)", "float3", lambda v: wide(v) + 0.5, 8),
+        Check("mix-scalar", "mix(x, x + 1.0f, 0.5f)", "float3", lambda v: _wide(v) + 0.5, 8),
         Check("step-scalar", "step(0.0f, x)", "float3", lambda v: (v.x >= 0).astype(np.float32)),
-        Check("pow-vector", "pow(abs(x), float3(2))", "float3", lambda v: wide(v) ** 2, 16),
+        Check("pow-vector", "pow(abs(x), float3(2))", "float3", lambda v: _wide(v) ** 2, 16),
     ]
     return Batch("references-float3", checks, {"x": ("float3", x), "s": ("float", s)})
 

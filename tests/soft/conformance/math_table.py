@@ -40,7 +40,7 @@ POSITIVE = (0.01, 60.0)
 
 
 def _fract(x: Array) -> Array:
-    return np.minimum(x - np.floor(x), 1 - 2.0**-24)
+    return np.asarray(np.minimum(x - np.floor(x), 1 - 2.0**-24))
 
 
 def _round(x: Array) -> Array:
@@ -49,11 +49,11 @@ def _round(x: Array) -> Array:
 
 def _smoothstep(a: Array, b: Array, x: Array) -> Array:
     t = np.clip((x - a) / (b - a), 0, 1)
-    return t * t * (3 - 2 * t)
+    return np.asarray(t * t * (3 - 2 * t))
 
 
 def _median(a: Array, b: Array, c: Array) -> Array:
-    return np.median(np.stack([a, b, c]), axis=0)
+    return np.asarray(np.median(np.stack([a, b, c]), axis=0))
 
 
 UNARY = (

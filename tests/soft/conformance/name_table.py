@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from .program import Program, zeros
@@ -43,7 +46,7 @@ template [[host_name("op_negated")]] [[kernel]] decltype(generic_op<int, inside:
     inside::Op, float, true>;
 """
 
-_KERNELS = (
+_KERNELS: tuple[tuple[str, Any, Any, Callable[[Any], Any]], ...] = (
     ("by_typedef", np.float32, np.float32, lambda a: a * 2),
     ("by_decltype", np.int32, np.int32, lambda a: a * 3),
     ("scaled_half_4", np.float16, np.float16, lambda a: a * 4),

@@ -13,6 +13,10 @@ from .layout import SCALARS
 Array = NDArray[Any]
 
 
+def _view(values: Array, dtype: Any) -> Array:
+    return np.asarray(np.ascontiguousarray(values).view(dtype))
+
+
 def bit_casts() -> Batch:
     """as_type between types of one size."""
     rng = np.random.default_rng(1)
@@ -20,31 +24,30 @@ def bit_casts() -> Batch:
     u = rng.integers(0, 2**32, (16, 4)).astype(np.uint32)
     b = rng.integers(0, 256, (16, 4)).astype(np.uint8)
     h = rng.integers(0, 0x7B00, 16).astype(np.uint16)
-    view = lambda a, t: np.ascontiguousarray(a).view(t)  # noqa: E731
     checks = [
-        Check("float-uint", "as_type<uint>(f)", "uint", lambda v: view(v.f, np.uint32)),
-        Check("float-int", "as_type<int>(f)", "int", lambda v: view(v.f, np.int32)),
+        Check("float-uint", "as_type<uint>(f)", "uint", lambda v: _view(v.f, np.uint32)),
+        Check("float-int", "as_type<int>(f)", "int", lambda v: _view(v.f, np.int32)),
         Check("uint-float", "as_type<float>(as_type<uint>(f) ^ 0x80000000u)", "float", lambda v: -v.f),
         Check(
             "float-half2",
             "as_type<ushort2>(as_type<half2>(f))",
             "ushort2",
-            lambda v: view(v.f, np.uint16).reshape(16, 2),
+            lambda v: _view(v.f, np.uint16).reshape(16, 2),
         ),
-        Check("float-uchar4", "as_type<uchar4>(f)", "uchar4", lambda v: view(v.f, np.uint8).reshape(16, 4)),
-        Check("uchar4-uint", "as_type<uint>(b)", "uint", lambda v: view(v.b, np.uint32).reshape(16)),
-        Check("char4-int", "as_type<int>(as_type<char4>(b))", "int", lambda v: view(v.b, np.int32).reshape(16)),
-        Check("ushort-half", "as_type<half>(h)", "half", lambda v: view(v.h, np.float16)),
-        Check("ushort-bfloat", "as_type<bfloat>(h)", "bfloat", lambda v: view(v.h, SCALARS["bfloat"])),
+        Check("float-uchar4", "as_type<uchar4>(f)", "uchar4", lambda v: _view(v.f, np.uint8).reshape(16, 4)),
+        Check("uchar4-uint", "as_type<uint>(b)", "uint", lambda v: _view(v.b, np.uint32).reshape(16)),
+        Check("char4-int", "as_type<int>(as_type<char4>(b))", "int", lambda v: _view(v.b, np.int32).reshape(16)),
+        Check("ushort-half", "as_type<half>(h)", "half", lambda v: _view(v.h, np.float16)),
+        Check("ushort-bfloat", "as_type<bfloat>(h)", "bfloat", lambda v: _view(v.h, SCALARS["bfloat"])),
         Check("bfloat-ushort", "as_type<ushort>(as_type<bfloat>(h))", "ushort", lambda v: v.h),
-        Check("half-short", "as_type<short>(as_type<half>(h))", "short", lambda v: view(v.h, np.int16)),
+        Check("half-short", "as_type<short>(as_type<half>(h))", "short", lambda v: _view(v.h, np.int16)),
         Check("uint4-float4", "as_type<uint4>(as_type<float4>(u))", "uint4", lambda v: v.u),
-        Check("uint2-ulong", "as_type<ulong>(u.xy)", "ulong", lambda v: view(v.u[:, :2], np.uint64).reshape(16)),
+        Check("uint2-ulong", "as_type<ulong>(u.xy)", "ulong", lambda v: _view(v.u[:, :2], np.uint64).reshape(16)),
         Check("ulong-uint2", "as_type<uint2>(as_type<ulong>(u.zw))", "uint2", lambda v: v.u[:, 2:]),
-        Check("uint-ushort2", "as_type<ushort2>(u.x)", "ushort2", lambda v: view(v.u[:, :1], np.uint16)),
+        Check("uint-ushort2", "as_type<ushort2>(u.x)", "ushort2", lambda v: _view(v.u[:, :1], np.uint16)),
         Check("uint-bfloat2", "as_type<uint>(as_type<bfloat2>(u.y))", "uint", lambda v: v.u[:, 1]),
         Check(
-            "float3-int3", "as_type<int3>(float3(f))", "int3", lambda v: np.repeat(view(v.f, np.int32)[:, None], 3, 1)
+            "float3-int3", "as_type<int3>(float3(f))", "int3", lambda v: np.repeat(_view(v.f, np.int32)[:, None], 3, 1)
         ),
     ]
     return Batch("as_type", checks, {"f": ("float", f), "u": ("uint4", u), "b": ("uchar4", b), "h": ("ushort", h)})
@@ -56,7 +59,7 @@ def _round(values: Array) -> Array:
 
 def _packed(values: Array, scale: float, low: float, dtype: Any, word: Any) -> Array:
     stepped = _round(np.clip(values.astype(np.float32), low, 1) * np.float32(scale)).astype(dtype)
-    return np.ascontiguousarray(stepped).view(word).reshape(len(values))
+    return _view(stepped, word).reshape(len(values))
 
 
 def packs() -> Batch:
@@ -128,17 +131,17 @@ def _srgb(values: Array) -> Array:
 
 
 def _bytes(v: Any, dtype: Any) -> Array:
-    return np.ascontiguousarray(v.p).view(dtype).reshape(len(v.p), -1).astype(np.float64)
+    return _view(v.p, dtype).reshape(len(v.p), -1).astype(np.float64)
 
 
 def _unpacked_ten(v: Any) -> Array:
     fields = np.stack([v.p & 1023, v.p >> 10 & 1023, v.p >> 20 & 1023, v.p >> 30], 1)
-    return fields / np.array([1023.0, 1023.0, 1023.0, 3.0])
+    return np.asarray(fields / np.array([1023.0, 1023.0, 1023.0, 3.0]))
 
 
 def _unpacked_565(v: Any) -> Array:
     low = v.p & 0xFFFF
-    return np.stack([low & 31, low >> 5 & 63, low >> 11], 1) / np.array([31.0, 63.0, 31.0])
+    return np.asarray(np.stack([low & 31, low >> 5 & 63, low >> 11], 1) / np.array([31.0, 63.0, 31.0]))
 
 
 def unpacks() -> Batch:

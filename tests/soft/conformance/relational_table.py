@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,15 @@ def _subnormal(values: Array) -> Array:
 
 
 def _finite(v: Any) -> Array:
-    return np.isfinite(v.x.astype(np.float64))
+    return np.asarray(np.isfinite(v.x.astype(np.float64)))
+
+
+def _zero(v: Any) -> Array:
+    return np.asarray(v.x.astype(np.float64) == 0)
 
 
 def _nan(v: Any) -> Array:
-    return np.isnan(v.x.astype(np.float64))
+    return np.asarray(np.isnan(v.x.astype(np.float64)))
 
 
 def _wide(v: Any) -> tuple[Array, Array]:
@@ -49,18 +54,17 @@ def classification(scalar: str, width: int) -> Batch:
     rng = np.random.default_rng(11)
     shape = (count, width) if width else (count,)
     x, y = pool[rng.integers(0, len(pool), shape)], pool[rng.integers(0, len(pool), shape)]
-    zero = lambda v: v.x.astype(np.float64) == 0  # noqa: E731
     checks = [
         Check("isnan", "isnan(x)", flag, _nan),
         Check("isinf", "isinf(x)", flag, lambda v: np.isinf(v.x.astype(np.float64))),
         Check("isfinite", "isfinite(x)", flag, _finite),
-        Check("isnormal", "isnormal(x)", flag, lambda v: _finite(v) & ~zero(v) & ~_subnormal(v.x)),
+        Check("isnormal", "isnormal(x)", flag, lambda v: _finite(v) & ~_zero(v) & ~_subnormal(v.x)),
         Check("signbit", "signbit(x)", flag, lambda v: np.signbit(v.x.astype(np.float64))),
         Check("isordered", "isordered(x, y)", flag, lambda v: ~np.isnan(_wide(v)[0]) & ~np.isnan(_wide(v)[1])),
         Check("isunordered", "isunordered(x, y)", flag, lambda v: np.isnan(_wide(v)[0]) | np.isnan(_wide(v)[1])),
     ]
     for sign, operation in _COMPARISONS.items():
-        checks.append(Check(f"x{sign}y", f"x {sign} y", flag, lambda v, op=operation: op(*_wide(v))))
+        checks.append(Check(f"x{sign}y", f"x {sign} y", flag, partial(lambda op, v: op(*_wide(v)), operation)))
     return Batch(f"relational-{kind}", checks, {"x": (kind, x), "y": (kind, y)}, math_mode=0)
 
 
@@ -104,16 +108,16 @@ def integer_comparisons() -> Batch:
     checks = []
     for sign, operation in _COMPARISONS.items():
         checks += [
-            Check(f"v{sign}v", f"x {sign} y", "bool4", lambda v, op=operation: op(v.x, v.y)),
-            Check(f"v{sign}s", f"x {sign} 1", "bool4", lambda v, op=operation: op(v.x, 1)),
-            Check(f"s{sign}v", f"1 {sign} x", "bool4", lambda v, op=operation: op(1, v.x)),
+            Check(f"v{sign}v", f"x {sign} y", "bool4", partial(lambda op, v: op(v.x, v.y), operation)),
+            Check(f"v{sign}s", f"x {sign} 1", "bool4", partial(lambda op, v: op(v.x, 1), operation)),
+            Check(f"s{sign}v", f"1 {sign} x", "bool4", partial(lambda op, v: op(1, v.x), operation)),
         ]
     checks.append(Check("scalar-select", "select(x.x, y.x, x.y > y.y)", "int", _scalar_select))
     return Batch("compare-int4", checks, {"x": ("int4", x), "y": ("int4", y)})
 
 
 def _scalar_select(v: Any) -> Array:
-    return np.where(v.x[:, 1] > v.y[:, 1], v.y[:, 0], v.x[:, 0])
+    return np.asarray(np.where(v.x[:, 1] > v.y[:, 1], v.y[:, 0], v.x[:, 0]))
 
 
 def all_batches() -> list[Batch]:

@@ -88,7 +88,7 @@ def conversions() -> list[Batch]:
         dtype = SCALARS[source]
         drawn = np.random.default_rng(len(source)).uniform(0, 100, 40) if dtype.kind != "b" else np.arange(40) % 2
         values = drawn.astype(dtype)
-        checks = []
+        checks: list[Check] = []
         for target in SCALARS:
             forms = (f"{target}(x)", f"static_cast<{target}>(x)", f"({target})x")
             want = values.astype(np.float64) != 0 if target == "bool" else _saturating(values, target)
@@ -141,7 +141,7 @@ def rounding() -> Batch:
 def _limits(scalar: str) -> list[tuple[str, float]]:
     import ml_dtypes
 
-    info = ml_dtypes.finfo(SCALARS[scalar])
+    info = ml_dtypes.finfo(SCALARS[scalar])  # type: ignore[no-untyped-call]
     return [
         ("max()", float(info.max)),
         ("lowest()", -float(info.max)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ def swizzles(scalar: str) -> Batch:
         index = _indices(swizzle)
         result = scalar + (str(len(index)) if len(index) > 1 else "")
         take = index if len(index) > 1 else index[0]
-        checks.append(Check(f"read-{swizzle}", f"v.{swizzle}", result, lambda i, t=take: i.v[:, t]))
+        checks.append(Check(f"read-{swizzle}", f"v.{swizzle}", result, partial(lambda t, i: i.v[:, t], take)))
     for swizzle in _WRITE:
         index = _indices(swizzle)
         source = "u." + "xyzw"[: len(index)]
@@ -61,7 +62,7 @@ def swizzles(scalar: str) -> Batch:
                 f"write-{swizzle}",
                 "t",
                 kind,
-                lambda i, ix=index: _assigned(i, ix),
+                partial(lambda ix, i: _assigned(i, ix), index),
                 before=f"{kind} t = v; t.{swizzle} = {source};",
             )
         )
@@ -132,7 +133,7 @@ def constructors(scalar: str) -> Batch:
         ("braces", f"{four}{{v.x, v.y, v.w, v.z}}", [0, 1, 3, 2]),
         ("vec-template", f"vec<{scalar}, 3>(v.x, v.y, v.z)", [0, 1, 2]),
     )
-    checks = [Check(n, e, f"{scalar}{len(ix)}", lambda i, t=ix: i.v[:, t]) for n, e, ix in rows]
+    checks = [Check(n, e, f"{scalar}{len(ix)}", partial(lambda t, i: i.v[:, t], ix)) for n, e, ix in rows]
     checks.append(Check("zero", f"{four}()", four, np.zeros(4)))
     checks.append(
         Check(
@@ -155,11 +156,17 @@ def operators(scalar: str, width: int) -> Batch:
     checks = []
     for sign, op in _ARITHMETIC.items():
         checks += [
-            Check(f"v{sign}v", f"v {sign} u", kind, lambda i, f=op: f(i.v, i.u)),
-            Check(f"v{sign}s", f"v {sign} s", kind, lambda i, f=op: f(i.v, i.s[:, None])),
-            Check(f"s{sign}v", f"s {sign} v", kind, lambda i, f=op: f(i.s[:, None], i.v)),
-            Check(f"v{sign}=u", "t", kind, lambda i, f=op: f(i.v, i.u), before=f"{kind} t = v; t {sign}= u;"),
-            Check(f"v{sign}=s", "t", kind, lambda i, f=op: f(i.v, i.s[:, None]), before=f"{kind} t = v; t {sign}= s;"),
+            Check(f"v{sign}v", f"v {sign} u", kind, partial(lambda f, i: f(i.v, i.u), op)),
+            Check(f"v{sign}s", f"v {sign} s", kind, partial(lambda f, i: f(i.v, i.s[:, None]), op)),
+            Check(f"s{sign}v", f"s {sign} v", kind, partial(lambda f, i: f(i.s[:, None], i.v), op)),
+            Check(f"v{sign}=u", "t", kind, partial(lambda f, i: f(i.v, i.u), op), before=f"{kind} t = v; t {sign}= u;"),
+            Check(
+                f"v{sign}=s",
+                "t",
+                kind,
+                partial(lambda f, i: f(i.v, i.s[:, None]), op),
+                before=f"{kind} t = v; t {sign}= s;",
+            ),
         ]
     if dtype.kind in "iu":
         checks += _integer_operators(kind)

@@ -16,7 +16,7 @@ _SILENT = frozenset(("load", "store", "call", "atomicrmw", "cmpxchg", "fence", "
 
 
 @dataclass(eq=False)
-class Group:
+class AccessGroup:
     """Loads, or stores, of neighbouring elements of one type, in the order of their addresses."""
 
     members: list[Instruction]
@@ -40,9 +40,9 @@ def pointer_of(inst: Instruction) -> Value:
     return inst.operands[0 if inst.opcode == "load" else 1]
 
 
-def find_groups(function: IrFunction, shape_of: Callable[[Value], LaneShape]) -> dict[Instruction, Group]:
+def find_groups(function: IrFunction, shape_of: Callable[[Value], LaneShape]) -> dict[Instruction, AccessGroup]:
     """The group of each access that is in one."""
-    found: dict[Instruction, Group] = {}
+    found: dict[Instruction, AccessGroup] = {}
     for block in function.blocks:
         for run in _runs(block.instructions, shape_of):
             for group in _groups(run):
@@ -118,7 +118,7 @@ def _fits(inst: Instruction, shape_of: Callable[[Value], LaneShape]) -> bool:
     return not few_runs(shape, size)
 
 
-def _groups(run: list[Placed]) -> list[Group]:
+def _groups(run: list[Placed]) -> list[AccessGroup]:
     """Cuts a run into rows of 2, 4, 8 or 16 bytes without gaps."""
     order = {inst: i for i, (_, inst) in enumerate(run)}
     unique = dict(run)
@@ -128,7 +128,7 @@ def _groups(run: list[Placed]) -> list[Group]:
         run = [(place, inst) for place, inst in run if unique[place] is inst]
     run.sort(key=lambda placed: placed[0])
     size = stored_bytes(accessed(run[0][1]).type)
-    found: list[Group] = []
+    found: list[AccessGroup] = []
     start = 0
     while start < len(run):
         length = 1
@@ -137,7 +137,7 @@ def _groups(run: list[Placed]) -> list[Group]:
         count = min(1 << length.bit_length() - 1, _ROW // size)
         if count > 1:
             members = [inst for _, inst in run[start : start + count]]
-            found.append(Group(members, max(members, key=order.__getitem__)))
+            found.append(AccessGroup(members, max(members, key=order.__getitem__)))
         start += count
     return found
 

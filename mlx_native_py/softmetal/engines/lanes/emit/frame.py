@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..analysis.groups import Group
+from ..analysis.groups import AccessGroup
 from ..analysis.rules import bits_of
 from ..analysis.shape import WIDTH, LaneShape
 from ..analysis.uniformity import Analysis
@@ -57,7 +57,7 @@ class Writer:
     helpers: dict[str, str] = field(default_factory=dict)  # functions that the code calls, by name
     attributes: str = ""  # of every function, which say what the processor can do
     places: dict[Value, str] = field(default_factory=dict)  # of private memory
-    groups: dict[Instruction, Group] = field(default_factory=dict)  # accesses that are made together
+    groups: dict[Instruction, AccessGroup] = field(default_factory=dict)  # accesses that are made together
     native_masks: bool = False  # whether gathering the lanes of a mask is one instruction
     taken: int = 0
 
@@ -96,7 +96,7 @@ class Frame:
         return self.mask == ALL
 
     @property
-    def groups(self) -> dict[Instruction, Group]:
+    def groups(self) -> dict[Instruction, AccessGroup]:
         return self.writer.groups
 
     @property

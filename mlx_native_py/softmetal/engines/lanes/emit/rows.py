@@ -6,7 +6,7 @@ words in each lane; those of eight lanes are transposed in registers.
 
 from __future__ import annotations
 
-from ..analysis.groups import Group, accessed, pointer_of
+from ..analysis.groups import AccessGroup, accessed, pointer_of
 from ..analysis.shape import WIDTH
 from ..ir.maker import scalar_of
 from ..ir.model import I32, Instruction, IntType, Scalar
@@ -23,7 +23,7 @@ _HIGH = "<8 x i32> <i32 2, i32 10, i32 3, i32 11, i32 6, i32 14, i32 7, i32 15>"
 _BOTH = "<8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>"
 
 
-def load_group(frame: Frame, inst: Instruction, group: Group) -> None:
+def load_group(frame: Frame, inst: Instruction, group: AccessGroup) -> None:
     """The first load of a group that is met makes all of them."""
     if inst not in frame.memo:
         address, kind = _start(frame, inst, group), scalar_of(inst.type)
@@ -38,7 +38,7 @@ def load_group(frame: Frame, inst: Instruction, group: Group) -> None:
     frame.define(inst, frame.memo[inst])
 
 
-def store_group(frame: Frame, inst: Instruction, group: Group) -> None:
+def store_group(frame: Frame, inst: Instruction, group: AccessGroup) -> None:
     """Made at the last store of a group, when all its values are there."""
     address, unit = _start(frame, inst, group), _unit(group)
     count = unit.bits // (group.size * 8)
@@ -52,13 +52,13 @@ def store_group(frame: Frame, inst: Instruction, group: Group) -> None:
         write(frame, unit, columns[0], address, align)
 
 
-def _unit(group: Group) -> IntType:
+def _unit(group: AccessGroup) -> IntType:
     """The integer that a row, or a quarter of a long one, is."""
     size = len(group.members) * group.size
     return I32 if size == 16 else IntType(size * 8)
 
 
-def _start(frame: Frame, inst: Instruction, group: Group) -> Address:
+def _start(frame: Frame, inst: Instruction, group: AccessGroup) -> Address:
     return address_of(frame, pointer_of(inst)).moved(frame, -group.distance(inst))
 
 

@@ -14,7 +14,7 @@ from .. import engines
 from ..cache import Store, default_directory, digest
 from ..engines.runtime import build_runtime
 from ..program import EngineChoice
-from ..toolchain import DEFAULT_LIMITS, INCLUDE, MATH, Engine, Limits, MathMode, Toolchain, find_toolchain
+from ..toolchain import DEFAULT_LIMITS, INCLUDE, MATH, CompileLimits, Engine, MathMode, Toolchain, find_toolchain
 from .identity import identity
 
 _RUNTIME = ("the runtime",)
@@ -27,7 +27,7 @@ def _announce(message: str) -> None:
 
 
 @dataclass
-class Workshop:
+class Compiler:
     """A compiler with a cache. `announce` hears of the set-up, which is the one step that takes long."""
 
     store: Store
@@ -124,13 +124,13 @@ class Workshop:
 
 
 @cache
-def workshop(
+def open_compiler(
     directory: Path | None = None,
     clang: str | None = None,
     engine: EngineChoice = "auto",
     cpu: str = "native",
-    limits: Limits = DEFAULT_LIMITS,
-) -> Workshop:
-    """The process's workshop for a cache directory and a compiler."""
+    limits: CompileLimits = DEFAULT_LIMITS,
+) -> Compiler:
+    """The process's compiler for a cache directory and a compiler."""
     toolchain = find_toolchain(clang, cpu, limits)
-    return Workshop(Store(directory or default_directory()), toolchain, engine=engine, clang=clang)
+    return Compiler(Store(directory or default_directory()), toolchain, engine=engine, clang=clang)

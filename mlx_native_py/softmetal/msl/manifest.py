@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ..data_types import DataType
-from ..program import Argument, Constant, Diagnostic
+from ..program import Constant, Diagnostic, KernelArgument
 from .closure import reach
 from .emit import Piece, pieces
 from .kernels import Entry
@@ -16,11 +16,11 @@ from .translate import Translation
 
 
 @dataclass(frozen=True)
-class Item:
+class ParameterItem:
     """One parameter: a bindable argument, or a built-in value; perhaps switched by a function constant."""
 
     macro: str
-    argument: Argument | None
+    argument: KernelArgument | None
     condition: str | None
 
 
@@ -29,7 +29,7 @@ class Function:
     """A kernel function as all its entries share it."""
 
     name: str
-    items: tuple[Item, ...]
+    items: tuple[ParameterItem, ...]
     max_threads: int | None
     max_threads_name: str | None
 
@@ -44,7 +44,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Record:
+class LibraryManifest:
     """A library on paper."""
 
     pieces: tuple[Piece, ...]
@@ -90,7 +90,7 @@ class Record:
         return json.dumps(data, separators=(",", ":")).encode()
 
     @classmethod
-    def from_json(cls, body: bytes) -> Record:
+    def from_json(cls, body: bytes) -> LibraryManifest:
         """The inverse of `to_json`."""
         data = json.loads(body)
         bounds = [Bound(number, Constant(**constant), DataType(*kind)) for number, constant, kind in data["constants"]]
@@ -114,26 +114,30 @@ def _entry(data: dict[str, Any]) -> Entry:
 
 def _function(data: dict[str, Any]) -> Function:
     items = tuple(
-        Item(item["macro"], Argument(**item["argument"]) if item["argument"] else None, item["condition"])
+        ParameterItem(
+            item["macro"], KernelArgument(**item["argument"]) if item["argument"] else None, item["condition"]
+        )
         for item in data["items"]
     )
     return Function(data["name"], items, data["max_threads"], data["max_threads_name"])
 
 
-def make_record(translation: Translation, closure: dict[str, str], warnings: tuple[Diagnostic, ...]) -> Record:
-    """The record of a translated source."""
+def make_manifest(
+    translation: Translation, closure: dict[str, str], warnings: tuple[Diagnostic, ...]
+) -> LibraryManifest:
+    """The manifest of a translated source."""
     text = translation.unit.tokens.text
     functions = []
     for function in translation.functions:
         items = tuple(
-            Item(p.item(on=True), p.argument, text[p.condition] if p.condition >= 0 else None)
+            ParameterItem(p.item(on=True), p.argument, text[p.condition] if p.condition >= 0 else None)
             for p in function.parameters
         )
         functions.append(Function(function.name, items, function.max_threads, function.max_threads_name))
     values = translation.values
     bounds = {name: Bound(c.number, c.constant, c.type) for name, c in values.function_constants.items()}
     conditions = {item.condition for function in functions for item in function.items if item.condition}
-    return Record(
+    return LibraryManifest(
         pieces=tuple(pieces(translation.unit, list(translation.segments))),
         uses=translation.graph.uses,
         waiting=frozenset(translation.graph.waiting),

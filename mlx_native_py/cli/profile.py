@@ -1,0 +1,68 @@
+"""`mlx-native profile`: a script run under a profile."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import shlex
+import sys
+import traceback
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import get_args
+
+from ..errors import InvalidArgument
+from ..profiling.profile import Level, Profile, profile
+from ..profiling.summary import SORTS, By
+from .table import print_json
+
+__all__ = ["options", "run"]
+
+_ROWS = 30
+
+
+def options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("script", help="a Python file")
+    command.add_argument("--args", default="", metavar="TEXT", help="the script's own arguments, in one pair of quotes")
+    command.add_argument("--level", choices=get_args(Level), default="dispatch", help="what to time (%(default)s)")
+    command.add_argument("--by", choices=get_args(By), default="kernel", help="rows of the table (%(default)s)")
+    command.add_argument("--sort", choices=list(SORTS), default="gpu", help="order of the rows (%(default)s)")
+    command.add_argument("--save", metavar="FILE", help="write the profile, for `mlx-native compare`")
+    command.add_argument("--json", action="store_true", help="print the profile as JSON; the script prints to stderr")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    script = Path(chosen.script)
+    if not script.is_file():
+        raise InvalidArgument(f"{script} is not a file; expected a Python script")
+    with profile(chosen.level) as profiled, redirect_stdout(sys.stderr if chosen.json else sys.stdout):
+        status = _run_script(script, shlex.split(chosen.args))
+    _hand_out(profiled, chosen)
+    return status
+
+
+def _run_script(script: Path, arguments: list[str]) -> int:
+    """As `python script` would; its exit status."""
+    kept = sys.argv, sys.path[:]
+    sys.argv, sys.path[:] = [str(script), *arguments], [str(script.parent), *sys.path]
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as exit:
+        return exit.code if isinstance(exit.code, int) else int(exit.code is not None)
+    except Exception:
+        traceback.print_exc()
+        return 1
+    finally:
+        sys.argv, sys.path[:] = kept
+    return 0
+
+
+def _hand_out(profiled: Profile, chosen: argparse.Namespace) -> None:
+    if chosen.save:
+        profiled.save(chosen.save)
+    if chosen.json:
+        print_json(profiled.as_dict())
+    elif profiled.records:
+        print(f"\n{profiled.table(chosen.by, chosen.sort, limit=_ROWS)}")
+    else:
+        print("nothing was committed to a device, so there is nothing to show")

@@ -1,0 +1,134 @@
+"""The lines of generated code that track and send one dispatch.
+
+They stand in functions that have `enc` (a `CommandEncoder`), `tracker` (its `mem_ranges`) and `sending` (its
+`Sender`), and a variable for the value of each slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..pipelines.pipeline import Binding
+from .launch import Launch
+
+__all__ = ["DispatchCode", "Slot", "indented"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A slot of a kernel, and what stands for its value in the code."""
+
+    index: int
+    kind: str
+    """ "buffer", "out" for one that is only written, "number", "bytes", or "none" without an argument."""
+    binding: Binding | None
+    value: str
+    length: str = ""
+    """Of bytes and numbers, where it is known beforehand."""
+    fresh: bool = False
+    """Whether no earlier dispatch of the command buffer can have touched its memory."""
+
+    @property
+    def is_buffer(self) -> bool:
+        return self.kind in ("buffer", "out")
+
+    @property
+    def use(self) -> str:
+        """The variable with what the tracker knows of its memory."""
+        return f"u{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchCode:
+    """Writes the lines; `arena` says that bytes and numbers are sent as buffers that hold them."""
+
+    slots: Sequence[Slot]
+    arena: bool
+    pipeline: str = "PIPELINE"
+    state: str = "STATE"
+
+    @property
+    def _tracked(self) -> list[tuple[Slot, bool]]:
+        """The slots with a buffer, and whether the kernel writes it."""
+        return [(slot, slot.binding.writes) for slot in self.slots if slot.is_buffer and slot.binding is not None]
+
+    def find_uses(self) -> Iterator[str]:
+        """Each buffer's use in this encoder's tracker; may raise `Aliased`."""
+        for slot, _ in self._tracked:
+            yield f"{slot.use} = {slot.value}.allocation.use"
+            if not slot.fresh:
+                yield f"if {slot.use}.tracker is not tracker: {slot.use} = enc.touch({self.pipeline}, {slot.value})"
+
+    def track(self, outs: str) -> Iterator[str]:
+        """The tracker's check and record; what a kernel writes need not be recorded as read as well.
+
+        `outs` has the bits of slots that are only written. The encoder's tally is counted from the log.
+        """
+        yield "epoch = tracker.epoch"
+        tests = [_meets(slot, "written", "write_epoch") for slot, _ in self._tracked if not slot.fresh]
+        tests += [_meets(slot, "read", "read_epoch") for slot, writes in self._tracked if writes and not slot.fresh]
+        if tests:
+            yield f"if {' or '.join(tests)}: epoch = enc.hazard_barrier()"
+        for slot, writes in self._tracked:
+            part, mark = ("written", "write_epoch") if writes else ("read", "read_epoch")
+            use, value = slot.use, slot.value
+            yield f"if {use}.{mark} is not epoch: {use}.{mark} = epoch; {use}.{part} = {value}"
+            yield f"elif {use}.{part} is not {value}: {use}.{part} = widened({use}.{part}, {value})"
+        spans = "".join(f", {slot.value}.span" if slot.is_buffer else ", None" for slot in self.slots)
+        yield f"tracker.log.append(({self.pipeline}, {outs}{spans}))"
+
+    def send(self, launch: Launch | None = None) -> Iterator[str]:
+        """The messages; state that is already set is not sent. Without `launch`, a variable of that name has it."""
+        yield "buffers, numbers, set_pipeline, set_buffer, set_offset, set_bytes, threads, threadgroups = sending.calls"
+        yield (
+            f"if sending.pipeline is not {self.pipeline}: "
+            f"set_pipeline({self.state}); sending.pipeline = {self.pipeline}"
+        )
+        for slot in self.slots:
+            if slot.is_buffer:
+                yield from _set_buffer(slot.index, slot.value)
+            elif slot.kind != "none" and self.arena:
+                yield f"cell = sending.cells.get({slot.value}) or sending.new_cell({slot.value})"
+                yield from _set_buffer(slot.index, "cell")
+            elif slot.kind != "none":
+                yield from _set_bytes(slot.index, slot.value, slot.length or f"len({slot.value})")
+        yield from _launch(launch)
+
+
+def _meets(slot: Slot, part: str, mark: str) -> str:
+    """Whether a buffer overlaps what was read or written since the last barrier."""
+    use, value = slot.use, slot.value
+    return (
+        f"({use}.{mark} is epoch and {value}.start < (earlier := {use}.{part}).end and earlier.start < {value}.end"
+        f" and (earlier.intervals is None or earlier.intervals.meets({value}.start, {value}.end)))"
+    )
+
+
+def _set_buffer(index: int, value: str) -> Iterator[str]:
+    yield f"if (bound := buffers[{index}]) is not {value}:"
+    yield f"    if bound.mtl is not {value}.mtl: set_buffer({value}.mtl, {value}.offset, {index})"
+    yield f"    elif bound.offset != {value}.offset: set_offset({value}.offset, {index})"
+    yield f"    buffers[{index}] = {value}"
+
+
+def _set_bytes(index: int, value: str, length: str) -> Iterator[str]:
+    yield f"if numbers[{index}] != {value} or buffers[{index}] is not NOTHING:"
+    yield f"    set_bytes({value}, {length}, {index}); numbers[{index}] = {value}; buffers[{index}] = NOTHING"
+
+
+def _launch(launch: Launch | None) -> Iterator[str]:
+    if launch is None:
+        yield "grid, group, by_threads, shared = launch.sizes"
+        yield "if shared: sending.set_shared(shared)"
+        yield "if by_threads: threads(grid, group)"
+        yield "else: threadgroups(grid, group)"
+        return
+    if launch.shared:
+        yield f"sending.set_shared({launch.shared!r})"
+    yield f"{'threads' if launch.by_threads else 'threadgroups'}({launch.grid!r}, {launch.group!r})"
+
+
+def indented(lines: Iterator[str] | list[str]) -> list[str]:
+    """One level deeper."""
+    return [f"    {line}" for line in lines]

@@ -1,0 +1,46 @@
+"""Ops that say which launches are theirs, so that profiles can tell dispatches by op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any, TypeVar
+
+from ..encoder import Dispatch
+from ..hazards.tracker import touched
+from ..profiling import op_calls
+
+__all__ = ["attributed"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def attributed(function: F, flops: Callable[..., int] | None) -> F:
+    """The op with a note of what it launches; calls that were worked out before pass it by."""
+
+    @wraps(function)
+    def run(enc: Any, *args: Any, **options: Any) -> Any:
+        log = _log(enc)
+        before = len(log)
+        answer = function(enc, *args, **options)
+        if log is _log(enc) and len(log) > before:
+            count = 0 if flops is None or args else flops(answer, **options)
+            op_calls.note(function.__name__, list(_keys(log[before:])), count)
+        return answer
+
+    return run  # type: ignore[return-value]
+
+
+def _log(enc: Any) -> list[Any]:
+    """What an encoder or a recorder has taken so far."""
+    recorder = getattr(enc, "nodes", None)
+    log: list[Any] = enc.mem_ranges.log if recorder is None else recorder
+    return log
+
+
+def _keys(entries: list[Any]) -> Iterator[op_calls.Key]:
+    for entry in entries:
+        if isinstance(entry, Dispatch):
+            yield op_calls.key_of(entry.pipeline.label, *entry.spans)
+        elif isinstance(entry, tuple) and not isinstance(entry[0], list):
+            yield op_calls.key_of(entry[0].label, *touched(entry))

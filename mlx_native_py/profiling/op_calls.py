@@ -1,0 +1,48 @@
+"""Which op launches a kernel over which sizes, and its arithmetic, so that profiles can tell dispatches by op."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Key", "OpCall", "key_of", "look_up", "note"]
+
+Key = tuple[str, tuple[int, ...], tuple[int, ...]]
+"""A kernel, and the bytes of each range that it reads and writes."""
+
+_MOST = 1 << 16  # calls that are remembered; with ever new shapes it begins anew
+_known: dict[Key, OpCall] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class OpCall:
+    """An op's name, and the floating-point operations of one launch; 0 where the op does not say."""
+
+    op: str = ""
+    flops: int = 0
+
+
+UNKNOWN = OpCall()
+
+
+def key_of(kernel: str, reads: Iterable[Any], writes: Iterable[Any]) -> Key:
+    """Of spans `(memory, start, end)`."""
+    return kernel, tuple(sorted(r[2] - r[1] for r in reads)), tuple(sorted(w[2] - w[1] for w in writes))
+
+
+def note(op: str, keys: Sequence[Key], flops: int) -> None:
+    """An op made these launches; its arithmetic is put down to the one that touches most bytes.
+
+    A launch that is known already keeps its op: of ops that call others, the innermost.
+    """
+    if len(_known) >= _MOST:
+        _known.clear()
+    largest = max(keys, key=lambda key: sum(key[1]) + sum(key[2]), default=None)
+    for key in keys:
+        _known.setdefault(key, OpCall(op, flops if key is largest else 0))
+
+
+def look_up(key: Key) -> OpCall:
+    """What is known of a launch."""
+    return _known.get(key, UNKNOWN)

@@ -1,0 +1,124 @@
+"""What a profile holds: command buffers, their dispatches and their barriers, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeVar
+
+__all__ = ["BarrierRecord", "CommandBufferRecord", "DispatchRecord", "from_fields"]
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class DispatchRecord:
+    """One dispatch; times are in nanoseconds, on the CPU's monotonic clock."""
+
+    index: int
+    """Its place in the command buffer."""
+    kernel: str
+    op: str
+    """The op that launched it; empty for kernels that were called directly."""
+    kind: str
+    region: tuple[str, ...]
+    bytes_read: int
+    bytes_written: int
+    """Of the ranges that are tracked: what it may touch."""
+    flops: int
+    """Floating-point operations, where the op says them; else 0."""
+    start_ns: int = 0
+    end_ns: int = 0
+    """Both 0 where it was not timed by itself."""
+    gpu_ns: float = 0.0
+    gap_ns: int = 0
+    """How long nothing ran before it."""
+    how: str = ""
+    """The provenance of its time."""
+    warm_up: bool = False
+    """The first time that its kernel was timed."""
+
+    @property
+    def nbytes(self) -> int:
+        return self.bytes_read + self.bytes_written
+
+
+@dataclass(slots=True)
+class BarrierRecord:
+    """A memory barrier before dispatch `before`; `hazard` is RAW, WAR or WAW, or empty where it was placed by hand."""
+
+    before: int
+    earlier: int = -1
+    """The dispatch that is waited for; -1 where that is not known."""
+    hazard: str = ""
+    memory: str = ""
+    offset: int = 0
+    nbytes: int = 0
+
+    @property
+    def reason(self) -> str:
+        """In words.
+
+        >>> BarrierRecord(3, 1, "RAW", "x", 0, 64).reason
+        'RAW on bytes 0..64 of x'
+        """
+        if not self.hazard:
+            return "placed by hand"
+        return f"{self.hazard} on bytes {self.offset}..{self.offset + self.nbytes} of {self.memory}"
+
+
+@dataclass(slots=True)
+class CommandBufferRecord:
+    """One command buffer from its opening to its completion; times as those of dispatches."""
+
+    sequence: int
+    label: str
+    device: str
+    thread: int
+    opened_ns: int
+    ended_ns: int
+    """When encoding was over, and the commit began."""
+    committed_ns: int
+    start_ns: int
+    end_ns: int
+    """When the GPU began and ended."""
+    how: str
+    dispatch_timing: str = ""
+    """How its dispatches were timed one by one; empty where nobody asked for that."""
+    failed: bool = False
+    warm_up: bool = False
+    """The first one of its label."""
+    gap_ns: int = 0
+    dispatches: list[DispatchRecord] = field(default_factory=list)
+    barriers: list[BarrierRecord] = field(default_factory=list)
+    memory: list[tuple[int, int]] = field(default_factory=list)
+    """Moments, and the bytes that the device had allocated then."""
+
+    @property
+    def gpu_ns(self) -> int:
+        return max(0, self.end_ns - self.start_ns)
+
+    @property
+    def encode_ns(self) -> int:
+        """From opening to commit."""
+        return self.ended_ns - self.opened_ns
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> CommandBufferRecord:
+        """What `as_dict` made, perhaps by way of JSON."""
+        made = from_fields(cls, given)
+        made.dispatches = [from_fields(DispatchRecord, each) for each in given["dispatches"]]
+        for dispatch in made.dispatches:
+            dispatch.region = tuple(dispatch.region)
+        made.barriers = [from_fields(BarrierRecord, each) for each in given["barriers"]]
+        made.memory = [(int(when), int(nbytes)) for when, nbytes in given["memory"]]
+        return made
+
+
+def from_fields(kind: type[T], given: Mapping[str, Any]) -> T:
+    """A record from a mapping; what a later version may add is left out."""
+    known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in given.items() if name in known})

@@ -1,0 +1,1 @@
+"""Tests of profiles, traces and reports, on every device there is."""
