@@ -1,4 +1,4 @@
-// out = a + b, out = a * b, out = x * s, casts and fills, element by element, in float; f32, f16 and bf16.
+// out = a + b, a - b, a * b, a / b, out = x * s, casts and fills, element by element, in float; f32, f16 and bf16.
 #include <metal_stdlib>
 using namespace metal;
 // Every operation rounds by itself, so that a fused kernel leaves the bits of the two that it stands for.
@@ -7,6 +7,12 @@ using namespace metal;
 
 struct Sum {
   float operator()(float a, float b) const thread { return a + b; }
+};
+struct Difference {
+  float operator()(float a, float b) const thread { return a - b; }
+};
+struct Quotient {
+  float operator()(float a, float b) const thread { return a / b; }
 };
 struct Product {
   float operator()(float a, float b) const thread { return a * b; }
@@ -64,8 +70,12 @@ kernel void fill(device T *out [[buffer(0)]],
 #define FOR_TYPE(name, T) \
   KERNEL("elementwise_add_" #name, elementwise<T, Sum>) \
   KERNEL("elementwise_mul_" #name, elementwise<T, Product>) \
+  KERNEL("elementwise_sub_" #name, elementwise<T, Difference>) \
+  KERNEL("elementwise_div_" #name, elementwise<T, Quotient>) \
   KERNEL("elementwise_add_row_" #name, elementwise_row<T, Sum>) \
   KERNEL("elementwise_mul_row_" #name, elementwise_row<T, Product>) \
+  KERNEL("elementwise_sub_row_" #name, elementwise_row<T, Difference>) \
+  KERNEL("elementwise_div_row_" #name, elementwise_row<T, Quotient>) \
   KERNEL("scalar_mul_" #name, scalar_mul<T>)
 FOR_TYPE(f32, float)
 FOR_TYPE(f16, half)

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from .profiling.metal_capture import MetalCapture
     from .profiling.profile import Profile, load_profile, profile
     from .profiling.regions import region
+    from .profiling.trace import merge_traces
     from .shared_device import default_device
 
 __version__ = "0.1.0"
@@ -141,6 +142,7 @@ __all__ = [
     "kernel",
     "kernel_profile",
     "load_profile",
+    "merge_traces",
     "models",
     "open_metal",
     "ops",
@@ -191,6 +193,7 @@ _NAMES = {
     "profiling.metal_capture": "MetalCapture",
     "profiling.profile": "Profile load_profile profile",
     "profiling.regions": "region",
+    "profiling.trace": "merge_traces",
     "shared_device": "default_device",
 }
 """The public names by the module that has them."""

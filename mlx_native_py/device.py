@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .calls.library import Library, compiled
+from .dtypes import DType
 from .encoder import CommandEncoder
 from .encoder.context import DeviceContext
 from .encoder.session import EncoderSession
@@ -26,12 +30,37 @@ class MlxDevice(DeviceContext):
     >>> with MlxDevice("soft") as device:
     ...     x = device.buffer([1.0, 2.0])
     ...     print(x, x.numpy().sum())
-    MlxBuffer(f32[2], 8 bytes) 3.0
+    MlxBuffer(f32[2], 8 bytes: 1, 2) 3.0
     """
 
     def __init__(self, backend: Backend | BackendName | None = None) -> None:
         super().__init__(backend if isinstance(backend, Backend) else open_metal(backend))
         follow_environment()
+
+    def zeros(self, shape: int | Sequence[int], dtype: Any = DType.F32, *, label: str = "") -> MlxBuffer:
+        """A buffer of zeros."""
+        return self.full(shape, 0, dtype, label=label)
+
+    def ones(self, shape: int | Sequence[int], dtype: Any = DType.F32, *, label: str = "") -> MlxBuffer:
+        """A buffer of ones."""
+        return self.full(shape, 1, dtype, label=label)
+
+    def full(self, shape: int | Sequence[int], value: Any, dtype: Any = DType.F32, *, label: str = "") -> MlxBuffer:
+        """A buffer of one value.
+
+        >>> device.full((2, 2), 0.5)
+        MlxBuffer(f32[2, 2], 16 bytes: 0.5, 0.5, 0.5, 0.5)
+        """
+        return self.empty(shape, dtype, label=label).fill(value)
+
+    def arange(self, start: float, stop: float | None = None, step: float = 1, dtype: Any = None) -> MlxBuffer:
+        """Numbers from `start` (0, where one number is given) up to `stop`: i32, or f32 where one of them is a float.
+
+        >>> device.arange(4), device.arange(0, 1, 0.25)
+        (MlxBuffer(i32[4], 16 bytes: 0, 1, 2, 3), MlxBuffer(f32[4], 16 bytes: 0, 0.25, 0.5, 0.75))
+        """
+        numbers = np.arange(start, step=step) if stop is None else np.arange(start, stop, step)
+        return self.buffer(numbers.tolist(), dtype)
 
     def buffer_pool(self, **options: Any) -> MlxBufferPool:
         """A pool of buffers of this device; see `MlxBufferPool`."""

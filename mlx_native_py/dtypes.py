@@ -85,12 +85,18 @@ class DType(Enum):
         return f"DType.{self.name}"
 
 
-def narrowed(array: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
+def narrowed(array: np.ndarray[Any, np.dtype[Any]], python: bool = False) -> np.ndarray[Any, np.dtype[Any]]:
     """An array that Metal has a type for: float64, which it lacks, becomes float32, as in MLX; all else stays.
 
     This is the one rule for float64. It holds wherever an array is read: `device.buffer`, `fn`, a kernel's inputs,
     `fast.metal_kernel`. An array that a kernel writes to is never converted; it has to have the kernel's own type.
+    `python` says that the numbers are Python's own, which have no size: whole ones become int32 where that holds them.
+
+    >>> narrowed(np.asarray([1, 2]), python=True).dtype, narrowed(np.asarray([1, 2**40]), python=True).dtype
+    (dtype('int32'), dtype('int64'))
     """
+    if python and array.dtype == np.int64 and bool(((array >= -(2**31)) & (array < 2**31)).all()):
+        return array.astype(np.int32)
     if array.dtype != np.float64:
         return array
     with np.errstate(all="ignore"):

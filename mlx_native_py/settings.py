@@ -19,7 +19,18 @@ from typing import Any, Literal
 
 from .errors import SettingsError
 
-__all__ = ["BackendName", "EngineChoice", "Settings", "current", "environment", "launched_ranks", "override"]
+__all__ = [
+    "BackendName",
+    "EngineChoice",
+    "Settings",
+    "current",
+    "environment",
+    "export",
+    "launched_ranks",
+    "misspelt",
+    "override",
+    "strange",
+]
 
 BackendName = Literal["auto", "metal", "soft"]
 EngineChoice = Literal["auto", "flat", "lanes", "fibers"]
@@ -105,6 +116,7 @@ class Settings:
     soft_threads: int | None = _flag("MLX_SOFT_THREADS", None, _count)
     soft_timeout: float = _flag("MLX_SOFT_TIMEOUT", 10.0, _seconds)
     soft_cache_dir: Path | None = _flag("MLX_SOFT_CACHE_DIR", None, _path)
+    soft_cache_limit: int = _flag("MLX_SOFT_CACHE_LIMIT", 1024, _count)
     cache_home: Path | None = _flag("XDG_CACHE_HOME", None, _path)
     soft_clang: Path | None = _flag("MLX_SOFT_CLANG", None, _path)
     soft_compile_timeout: float = _flag("MLX_SOFT_COMPILE_TIMEOUT", 300.0, _seconds)
@@ -122,6 +134,7 @@ class Settings:
 _FIELDS = {f.name: f for f in fields(Settings)}
 _FLAGS = {f.metadata["flag"]: f for f in fields(Settings)}
 _ENCODED = tuple(os.fsencode(flag) for flag in _FLAGS)
+_OWN_PREFIXES = ("MLX_SOFT_", "MLX_NATIVE_", "MLX_PROFILE_", "MLX_KERNEL_", "HF2Q_")
 _overrides: ContextVar[dict[str, Any] | None] = ContextVar("mlx_native_py_settings", default=None)
 
 
@@ -130,6 +143,29 @@ def current() -> Settings:
     found = _parse(_texts())
     changes = _overrides.get()
     return replace(found, **changes) if changes else found
+
+
+def strange() -> list[str]:
+    """Variables in the environment that begin as our flags do and are none; MLX itself has some of its own."""
+    return sorted(name for name in os.environ if name.startswith(("MLX_", "HF2Q_")) and name not in _FLAGS)
+
+
+def misspelt() -> dict[str, str]:
+    """Those of them that look like a flag of ours, each with the flag that it is nearest to.
+
+    >>> os.environ["MLX_SOFT_CHEKED"] = "1"
+    >>> misspelt()
+    {'MLX_SOFT_CHEKED': 'MLX_SOFT_CHECKED'}
+    >>> del os.environ["MLX_SOFT_CHEKED"]
+    """
+    found = {}
+    for name in strange():
+        import difflib  # slow to import, and hardly ever needed
+
+        cutoff = 0.4 if name.startswith(_OWN_PREFIXES) else 0.85
+        if close := difflib.get_close_matches(name, _FLAGS, n=1, cutoff=cutoff):
+            found[name] = close[0]
+    return found
 
 
 def environment() -> Settings:
@@ -157,6 +193,14 @@ def _texts() -> tuple[str | None, ...]:
         return tuple(map(os.environ.get, _FLAGS))
     found = map(store.get, _ENCODED)
     return tuple(None if text is None else os.fsdecode(text) for text in found)
+
+
+def export(**changes: Any) -> None:
+    """Changes fields for the whole process and those that it starts, by setting their flags in the environment."""
+    for name, value in changes.items():
+        text = str(int(value)) if isinstance(value, bool) else str(value)
+        _checked(name, value)
+        os.environ[_FIELDS[name].metadata["flag"]] = text
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import browser
 import hypothesis
 import pytest
 from lanes_report import LanesReport
@@ -70,6 +71,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         "metal": absence("metal") if choice == "auto" else "--metal=skip" if choice == "skip" else "",
         "soft": absence("soft"),
         "full": "" if config.getoption("--full") else "only with --full",
+        "browser": browser.absence(),
+        "speedscope": browser.absence() or browser.absence_of_speedscope(),
     }
     for mark, reason in reasons.items():
         left_out = {item for item in items if reason and item.get_closest_marker(mark)}

@@ -30,6 +30,7 @@ LAYERS = (
     "encoder",
     "profiling",
     "graph",
+    "calls.named",
     "calls.staging",
     "calls.library",
     "device",
@@ -40,13 +41,14 @@ LAYERS = (
     "ops",
     "fn",
     "models",
+    "parallel",
     "report",
     "bench",
     "cli",
     "__main__",
 )
 RANK = {name: rank for rank, name in enumerate(LAYERS)}
-WITHOUT_SELECTORS = ("counters", "dtypes", "hazards", "ops", "fn", "weights", "models", "report")
+WITHOUT_SELECTORS = ("counters", "dtypes", "hazards", "ops", "fn", "weights", "models", "parallel", "report")
 SELECTORS = {s.python_name for s in CONTRACT if "_" in s.python_name}
 
 HISTORY = re.compile(

@@ -51,20 +51,27 @@ def metal_kernel(
     array([[1., 1., 1.],
            [1., 1., 1.]], dtype=float16)
     """
-    names = [*input_names, *output_names]
     if not output_names:
         raise InvalidArgument(f"metal_kernel {name!r} needs at least one output name")
-    for each in (name, *names):
+    _check_names(name, [*input_names, *output_names])
+    body = Body(name, tuple(input_names), tuple(output_names), source, header, atomic_outputs)
+    return MetalKernel(body, ensure_row_contiguous, _compile_options(name, compile_options or {}))
+
+
+def _check_names(kernel: str, names: Sequence[str]) -> None:
+    for each in (kernel, *names):
         if not isinstance(each, str) or not f"_{each}".isidentifier():
-            raise InvalidArgument(f"metal_kernel {name!r}: {each!r} cannot be a name in MSL")
+            raise InvalidArgument(f"metal_kernel {kernel!r}: {each!r} cannot be a name in MSL")
     if len(set(names)) < len(names):
-        raise InvalidArgument(f"metal_kernel {name!r}: input and output names must differ, not {names}")
-    options = dict(compile_options or {})
+        raise InvalidArgument(f"metal_kernel {kernel!r}: input and output names must differ, not {names}")
+
+
+def _compile_options(kernel: str, given: Mapping[str, str]) -> CompileOptions:
+    options: dict[str, Any] = dict(given)
     math_mode = options.pop("math_mode", "safe")
     if options:
-        raise InvalidArgument(f"metal_kernel {name!r}: unknown compile option {next(iter(options))!r}")
-    body = Body(name, tuple(input_names), tuple(output_names), source, header, atomic_outputs)
-    return MetalKernel(body, ensure_row_contiguous, CompileOptions(math=math_mode))  # type: ignore[arg-type]
+        raise InvalidArgument(f"metal_kernel {kernel!r}: unknown compile option {next(iter(options))!r}")
+    return CompileOptions(math=math_mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,22 +115,23 @@ class MetalKernel:
         """Runs the kernel over `grid` threads in groups of `threadgroup`, and gives the outputs as arrays.
 
         Inputs are arrays of any library, buffers or numbers; types are numpy's, this package's or MLX's. `stream` is a
-        device, or a `CommandEncoder`, into which the kernel is only encoded; the outputs are buffers then.
+        device (else that of the buffers among the inputs), or a `CommandEncoder`, into which the kernel is only
+        encoded; the outputs are buffers then. A grid without threads runs nothing, and leaves zeros or `init_value`.
         """
         self._check_count("inputs", inputs, self._body.input_names)
         self._check_count("output_shapes", output_shapes, self._body.output_names)
         self._check_count("output_dtypes", output_dtypes, self._body.output_names)
-        device, encoder = _target(stream)
+        if 0 in self._three("grid", grid):
+            pairs = zip(output_shapes, output_dtypes, strict=True)
+            return [np.full(tuple(shape), init_value or 0, _dtype(dtype).numpy) for shape, dtype in pairs]
+        device, encoder = _target(stream, inputs)
         brought = [self._bring(device, each) for each in inputs]
         types = [_dtype(each) for each in output_dtypes]
         generated = generate(self._body, [each.type for each in brought], types, self._template(template or ()))
         if verbose:
             print(f"Generated source code for `{self._body.name}`:\n```\n{generated.text}\n```")
         pipeline = self._pipeline(device, generated)
-        outputs = [device.empty(shape, kind) for shape, kind in zip(output_shapes, types, strict=True)]
-        if init_value is not None:
-            for each in outputs:
-                each.fill(init_value)
+        outputs = [_output(device, *each, init_value) for each in zip(output_shapes, types, strict=True)]
         arguments = [*self._arguments(brought), *outputs]
         launch = self._launch(pipeline, grid, threadgroup)
         if encoder is not None:
@@ -185,28 +193,38 @@ class MetalKernel:
         return arguments
 
     def _launch(self, pipeline: Pipeline, grid: Grid, threadgroup: Grid) -> dict[str, Any]:
-        threads, group = self._three("grid", grid), self._three("threadgroup", threadgroup)
+        threads, group = self._three("grid", grid), self._three("threadgroup", threadgroup, 1)
         if math.prod(group) > pipeline.max_threads:
             raise self._refusal(
                 f"threadgroup {group} has {math.prod(group)} threads; this kernel allows at most {pipeline.max_threads}"
             )
         return {"threads": threads, "group": tuple(map(min, group, threads))}
 
-    def _three(self, what: str, given: Grid) -> tuple[int, ...]:
-        if len(given) != 3:
-            raise self._refusal(f"{what} is {given!r}, expected three numbers")
-        return tuple(whole(each, f"metal_kernel {self._body.name!r}: {what}", 1) for each in given)
+    def _three(self, what: str, given: Grid, least: int = 0) -> tuple[int, ...]:
+        if not isinstance(given, Sequence) or len(given) != 3:
+            raise self._refusal(f"{what} is {given!r}, expected three numbers, such as ({_first(given)}, 1, 1)")
+        return tuple(whole(each, f"metal_kernel {self._body.name!r}: {what}", least) for each in given)
 
 
-def _target(stream: Any) -> tuple[DeviceContext, CommandEncoder | None]:
+def _first(given: Any) -> Any:
+    return given if isinstance(given, int) else 256
+
+
+def _target(stream: Any, inputs: Sequence[Any]) -> tuple[DeviceContext, CommandEncoder | None]:
     """The device to run on, and the encoder where one is given; MLX's own gpu stands for the default device."""
     if isinstance(stream, CommandEncoder):
         return stream.device, stream
     if isinstance(stream, DeviceContext):
         return stream, None
     if stream is None or (_is_mlx(stream) and "gpu" in str(stream)):
-        return default_device(), None
+        first = next((each for each in inputs if isinstance(each, MlxBuffer)), None)
+        return default_device() if first is None else first.device, None
     raise InvalidArgument(f"metal_kernel runs on a device or in a CommandEncoder; stream is {stream!r}")
+
+
+def _output(device: DeviceContext, shape: Sequence[int], dtype: DType, value: float | None) -> MlxBuffer:
+    buffer = device.empty(shape, dtype)
+    return buffer if value is None else buffer.fill(value)
 
 
 def _is_mlx(value: Any) -> bool:
@@ -220,10 +238,7 @@ def _dtype(given: Any) -> DType:
 
 def _array(given: Any) -> Array:
     """An input as an array, with MLX's types for what Python does not say: 32 bits."""
-    array = as_array(given)
-    if array.dtype == np.int64 and isinstance(given, (int, list, tuple)) and np.all(abs(array) < 2**31):
-        return array.astype(np.int32)
-    return narrowed(array)
+    return narrowed(as_array(given), python=isinstance(given, (int, list, tuple)))
 
 
 def _can_be_strided(array: Array) -> bool:

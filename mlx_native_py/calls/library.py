@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from ..encoder import CommandEncoder, DeviceContext, Out, Ticket
 from ..encoder.arguments import refuse_count
-from ..errors import InvalidArgument, KernelNotFound, MlxError
+from ..encoder.launch import is_nothing
+from ..errors import InvalidArgument, KernelNotFound, MlxError, ShaderCompilationError
 from ..memory.buffer import MlxBuffer
 from ..pipelines.compile_options import CompileOptions
+from ..pipelines.foreign import hint
 from ..pipelines.function_constants import Constants
 from ..pipelines.pipeline import Binding, Pipeline
 from ..pipelines.registry import KernelLibrary
+from ..pipelines.structs import parameters_of
+from .named import by_slot
 from .staging import Staging
 
-__all__ = ["Kernel", "Library", "compiled"]
+__all__ = ["Kernel", "Library", "compiled", "declared"]
 
 _SHOWN = 16  # kernels whose signatures a library's repr compiles to show
 _GRID_POSITION = re.compile(r"\b(u(?:int|short)[23])\s+\w+\s*\[\[\s*thread_position_in_grid\b")
+_NO_KERNEL = "there is no kernel in this source; one begins with `kernel void name(`, or with `[[kernel]] void name(`"
 _ROLES = {"read": "", "write": "out ", "read_write": "inout "}
 
 
@@ -39,11 +47,16 @@ def compiled(
         raise InvalidArgument(f"a source is MSL text or the Path of a file with some, not {source!r}")
     if text.endswith(".metal") and "\n" not in text:
         raise InvalidArgument(f"{source!r} is the name of a file; pass pathlib.Path({source!r})")
-    return Library(device, device.kernels.library(text, options, name=name), constants or {})
+    library = device.kernels.library(text, options, name=name)
+    if not library.names:
+        raise ShaderCompilationError(name or "program_source", "\n".join(filter(None, (_NO_KERNEL, hint(text)))))
+    return Library(device, library, constants or {})
 
 
-class _NoSuchKernel(KernelNotFound, AttributeError):  # type: ignore[misc]
+class _NoSuchKernel(KernelNotFound, AttributeError):
     """An attribute of a library that is no kernel of it."""
+
+    name: str
 
 
 class Library:
@@ -115,11 +128,28 @@ class Kernel:
         self._device = device
         self._library = library
         self._constants = dict(constants)
+        self._elsewhere: WeakKeyDictionary[DeviceContext, KernelLibrary] = WeakKeyDictionary()
+        """The same source on other devices, for buffers that live there."""
+
+    @property
+    def source(self) -> str:
+        """The MSL that it is from."""
+        return self._library.source
 
     @property
     def pipeline(self) -> Pipeline:
-        """What `CommandEncoder.dispatch` takes."""
-        return self._specialised(None)
+        """The kernel as the registry has it; `CommandEncoder.dispatch` takes it, or the kernel itself."""
+        return self.pipeline_on(self._device)
+
+    def pipeline_on(self, device: DeviceContext, constants: Constants | None = None) -> Pipeline:
+        """The pipeline on a device: the one that the source was compiled for, or another, where it is compiled anew."""
+        chosen = {**self._constants, **constants} if constants else self._constants
+        library = self._library
+        if device is not self._device:
+            if device not in self._elsewhere:
+                self._elsewhere[device] = device.kernels.library(library.source, library.options, name=self.name)
+            library = self._elsewhere[device]
+        return device.kernels.get_pipeline(self.name, chosen, library=library)
 
     def __call__(
         self,
@@ -131,20 +161,28 @@ class Kernel:
         constants: Constants | None = None,
         wait: bool = True,
         encoder: CommandEncoder | None = None,
+        **named: Any,
     ) -> Ticket:
-        """Launches the kernel; arguments by slot, as `CommandEncoder.dispatch` takes them, and arrays too.
+        """Launches the kernel; arguments by slot, as `CommandEncoder.dispatch` takes them, or by name, and arrays too.
 
         An array that the kernel writes has the result when the call returns. `threads`, where neither it nor
         `threadgroups` is given, is the number of values in the first argument that is written, or else in the first
-        array or buffer. `wait=False` returns at once, `encoder=` only encodes; both write to buffers, or to arrays
-        over buffers, because a copy could not be brought back, and arrays that are read must stay as they are.
+        array or buffer; where that is none, nothing is launched. `wait=False` returns at once, `encoder=` only encodes;
+        both write to buffers, or to arrays over buffers, because a copy could not be brought back, and arrays that are
+        read must stay as they are. It runs on the device of the buffers that it gets.
         """
-        pipeline = self._specialised(constants)
+        device = self._place((*args, *named.values())) if encoder is None else encoder.device
+        pipeline = self.pipeline_on(device, constants)
+        if named:
+            args = by_slot(pipeline, args, named)
         if len(args) != len(pipeline.buffers):
             raise refuse_count(pipeline, args)
-        staging = Staging(self._device, pipeline)
+        unsaid = threads is None and threadgroups is None
+        if is_nothing(threads, threadgroups) or (unsaid and _is_empty(pipeline, args)):
+            return CommandEncoder(device).commit(label=pipeline.label) if encoder is None else encoder.ticket
+        staging = Staging(device, pipeline)
         values = [staging.argument(binding, given) for binding, given in zip(pipeline.buffers, args, strict=True)]
-        if threads is None and threadgroups is None:
+        if unsaid:
             threads = self._default_threads(pipeline, values)
         if staging.to_bring_back and (encoder is not None or not wait):
             how = "wait=False" if encoder is None else "encoder="
@@ -156,26 +194,23 @@ class Kernel:
         if encoder is not None:
             encoder.dispatch(pipeline, *values, **launch)
             return encoder.ticket
-        ticket = self._run(pipeline, values, launch, wait)
+        ticket = _run(device, pipeline, values, launch, wait)
         staging.bring_back()
         return ticket
 
-    def _run(self, pipeline: Pipeline, values: list[Any], launch: dict[str, Any], wait: bool) -> Ticket:
-        enc = CommandEncoder(self._device)
-        try:
-            enc.dispatch(pipeline, *values, **launch)
-            if wait:
-                enc.commit_and_wait(label=pipeline.label)
-            else:
-                enc.commit(label=pipeline.label)
-        finally:
-            enc.discard()
-        return enc.ticket
+    def _place(self, given: Sequence[Any]) -> DeviceContext:
+        """The device of the first buffer that is given, or else the one that the source was compiled for."""
+        for each in given:
+            buffer = each.buffer if isinstance(each, Out) else each
+            if isinstance(buffer, MlxBuffer):
+                mine = buffer.allocation.residency is self._device.residency
+                return self._device if mine else buffer.device
+        return self._device
 
     @cached_property
     def _vector_position(self) -> str | None:
         """The type of the thread's position, where it is a vector."""
-        position = _GRID_POSITION.search(_parameters(self._library.source, self.name))
+        position = _GRID_POSITION.search(parameters_of(self._library.source, self.name))
         return position and position[1]
 
     def _default_threads(self, pipeline: Pipeline, values: list[Any]) -> int:
@@ -186,39 +221,48 @@ class Kernel:
             )
         return _values_in(pipeline, values)
 
-    def _specialised(self, constants: Constants | None) -> Pipeline:
-        chosen = {**self._constants, **constants} if constants else self._constants
-        return self._device.kernels.get_pipeline(self.name, chosen, library=self._library)
-
     def signature(self) -> str:
         """Its name and its arguments, with `inout` before those that it may write."""
         try:
             bindings = self.pipeline.bindings
         except MlxError as problem:
             return f"{self.name}: {problem}"
-        return f"{self.name}({', '.join(map(_declared, bindings))})"
+        return f"{self.name}({', '.join(map(declared, bindings))})"
 
     def __repr__(self) -> str:
         return f"<Kernel {self.signature()}>"
 
 
-def _declared(binding: Binding) -> str:
+def _run(device: DeviceContext, pipeline: Pipeline, values: list[Any], launch: dict[str, Any], wait: bool) -> Ticket:
+    enc = CommandEncoder(device)
+    try:
+        enc.dispatch(pipeline, *values, **launch)
+        if wait:
+            enc.commit_and_wait(label=pipeline.label)
+        else:
+            enc.commit(label=pipeline.label)
+    finally:
+        enc.discard()
+    return enc.ticket
+
+
+def declared(binding: Binding) -> str:
+    """An argument as a signature shows it."""
     if binding.kind == "threadgroup":
         return f"threadgroup {binding.name}"
     kind = binding.scalar.name if binding.scalar else "struct"
     return f"{_ROLES[binding.access]}{kind} {binding.name}"
 
 
-def _parameters(source: str, name: str) -> str:
-    """What a source has between the parentheses after a kernel's name; all of it where the name is not spelled out."""
-    opening = re.search(rf"\b{re.escape(name)}\s*\(", source)
-    if opening is None:
-        return source
-    depth, end = 1, opening.end()
-    while depth and end < len(source):
-        depth += {"(": 1, ")": -1}.get(source[end], 0)
-        end += 1
-    return source[opening.end() : end]
+def _is_empty(pipeline: Pipeline, args: Sequence[Any]) -> bool:
+    """Whether the argument that says how many threads there are is an array without elements."""
+    arrays = [
+        (binding, given)
+        for binding, given in zip(pipeline.buffers, args, strict=True)
+        if binding is not None and isinstance(given, (MlxBuffer, Out, np.ndarray))
+    ]
+    _, chosen = next((pair for pair in arrays if pair[0].writes), arrays[0] if arrays else (None, None))
+    return isinstance(chosen, np.ndarray) and not chosen.size
 
 
 def _values_in(pipeline: Pipeline, values: list[Any]) -> int:

@@ -46,9 +46,21 @@ class Staging:
         array = _as_array(binding, inner)
         if array is None:
             return given
-        self._check_type(binding, array.dtype, "array")
+        if array.dtype.names is not None:
+            array = self._records(binding, array)
+        else:
+            self._check_type(binding, array.dtype, "array")
         buffer = self._bring(binding.name, array, written=binding.writes)
         return Out(buffer) if isinstance(given, Out) else buffer
+
+    def _records(self, binding: Binding, array: Array) -> Array:
+        """A structured array as its bytes, where each record has the size of the kernel's struct."""
+        if binding.scalar is not None or array.dtype.itemsize != binding.size or not array.flags.c_contiguous:
+            raise InvalidArgument(
+                f"{self._kernel}: {binding} holds values of {binding.size} bytes; the array has records of "
+                f"{array.dtype.itemsize}, and must be contiguous. np.dtype([...], align=True) lays fields out as C does"
+            )
+        return array.reshape(-1).view(np.uint8)
 
     def _bring(self, name: str, array: Array, *, written: bool) -> MlxBuffer:
         """A buffer with the array's elements; the same array given twice is one buffer."""

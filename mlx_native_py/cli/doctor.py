@@ -16,7 +16,7 @@ from ..errors import MlxError
 from ..metal import Backend, open_metal
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.sources import kernel_source
-from ..settings import BackendName, current
+from ..settings import BackendName, current, misspelt, strange
 from .table import print_json, print_table
 
 __all__ = ["Finding", "examine", "options", "run"]
@@ -80,6 +80,7 @@ def examine(device: BackendName | None = None) -> list[Finding]:
     findings += _try("settings", _changed_settings, "correct the variable or unset it")
     if not findings[-1].good:
         return findings
+    findings.append(_variables())
     findings += _try("backend", lambda: open_metal(device).kind, "see the message")
     if findings[-1].good:
         backend = open_metal(device)
@@ -102,6 +103,15 @@ def _changed_settings() -> str:
     now = current()
     changed = [f"{f.name}={getattr(now, f.name)}" for f in fields(now) if getattr(now, f.name) != f.default]
     return ", ".join(changed) or "all at their defaults"
+
+
+def _variables() -> Finding:
+    """Variables of the environment that look like settings and are none."""
+    wrong = [f"{name} (did you mean {flag}?)" for name, flag in misspelt().items()]
+    if wrong:
+        return Finding("variables", False, f"no such setting: {', '.join(wrong)}", "correct the name or unset it")
+    others = strange()
+    return Finding("variables", True, f"none of ours: {', '.join(others)}" if others else "none is misspelt")
 
 
 def _apple(backend: Backend) -> Finding:

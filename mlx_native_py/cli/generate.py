@@ -31,6 +31,9 @@ _SAMPLING = {
 def options(command: argparse.ArgumentParser) -> None:
     command.add_argument("prompt", help="the text to go on with; - reads it from standard input")
     command.add_argument("--model", default="smollm2", help=MODEL)
+    way = command.add_mutually_exclusive_group()
+    way.add_argument("--tensor-parallel", action="store_true", help="divide every layer among the ranks of mpiexec")
+    way.add_argument("--pipeline-parallel", action="store_true", help="divide the layers among the ranks of mpiexec")
     command.add_argument("--max-tokens", type=int, default=100, help="the most tokens to write (default: 100)")
     for name, (kind, default, meaning) in _SAMPLING.items():
         flag = f"--{name.replace('_', '-')}"
@@ -46,22 +49,43 @@ def options(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Writes text as it comes, or all of it as JSON."""
-    from ..models import load, prompt_ids
+    """Writes text as it comes, or all of it as JSON; of several ranks, the first one writes."""
+    from ..models import prompt_ids
 
-    text = sys.stdin.read() if chosen.prompt == "-" else chosen.prompt
-    model, tokenizer = load(chosen.model)
+    text, model, tokenizer, speaks = _opened(chosen)
     tokens = prompt_ids(tokenizer, [{"role": "user", "content": text}] if chosen.chat else text)
-    with _profiled(chosen.profile, sys.stderr if chosen.json else sys.stdout):
+    with _profiled(chosen.profile and speaks, sys.stderr if chosen.json else sys.stdout):
         made = []
         for each in _streamed(chosen, model, tokenizer, tokens):
             made.append(each)
-            if not chosen.json:
+            if speaks and not chosen.json:
                 print(each.text, end="", flush=True)
-        if not chosen.json:
+        if speaks and not chosen.json:
             print()
+    if speaks:
+        _print_end(chosen.json, tokens, made)
+    return 0
+
+
+def _opened(chosen: argparse.Namespace) -> tuple[str, Any, Any, bool]:
+    """The prompt, the model and its tokenizer, and whether this process is the one that prints."""
+    from ..models import Tokenizer, load, model_path
+
+    text = sys.stdin.read() if chosen.prompt == "-" else chosen.prompt
+    if not (chosen.tensor_parallel or chosen.pipeline_parallel):
+        return (text, *load(chosen.model), True)
+    from ..distributed import init
+    from ..parallel import load_pipeline_parallel, load_tensor_parallel
+
+    group, path = init(), model_path(chosen.model)
+    model = (load_tensor_parallel if chosen.tensor_parallel else load_pipeline_parallel)(path, group=group)
+    # Only the first rank has the standard input.
+    return group.gather_objects(text)[0], model, Tokenizer.of_model(path, model.metadata), group.rank == 0
+
+
+def _print_end(as_json: bool, tokens: list[int], made: list[Any]) -> None:
     last = made[-1]
-    if chosen.json:
+    if as_json:
         answer = {
             "prompt_ids": tokens,
             "ids": [each.token for each in made],
@@ -72,7 +96,6 @@ def run(chosen: argparse.Namespace) -> int:
         print(json.dumps(answer))
     else:
         _print_speeds(last)
-    return 0
 
 
 def _streamed(chosen: argparse.Namespace, model: Any, tokenizer: Any, tokens: list[int]) -> Iterator[Any]:

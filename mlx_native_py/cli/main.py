@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
 
 from .. import __version__
 from ..errors import MlxError
@@ -18,10 +19,14 @@ COMMANDS = {
     "embed": "turn texts into vectors of length 1, one line each",
     "info": "print the device, its limits and what it can do, or what is in a model file",
     "doctor": "check PyObjC, the compiler, the cache folder and a kernel's result, and say what to do",
+    "run": "run a kernel of a file, on arguments that the command line describes",
+    "check": "compile kernels, and run one, or a Python program, with every access checked",
     "profile": "run a Python script and show where its time on the GPU goes",
     "compare": "compare two saved profiles: what got slower, beyond noise",
     "bench": "measure the device",
+    "cache": "show how much room compiled kernels take on disk, or clear them",
     "ops": "list the ops",
+    "plan-parallel": "estimate the time of a token of a model over several ranks",
 }
 """Every command and what it is for; the module of its name has its `options` and its `run`."""
 
@@ -34,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     chosen = _parser(arguments).parse_args(arguments)
     try:
-        return int(import_module(f".{chosen.command}", __package__).run(chosen))
+        return int(_module(chosen.command).run(chosen))
     except KeyboardInterrupt:
         print("\nmlx-native: stopped", file=sys.stderr)
         return _INTERRUPTED
@@ -47,6 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _module(command: str) -> ModuleType:
+    return import_module(f".{command.replace('-', '_')}", __package__)
+
+
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """Only the module of the command that is asked for is imported, so that `--help` answers at once."""
     parser = argparse.ArgumentParser(prog="mlx-native", description=__doc__)
@@ -55,5 +64,5 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     for name, purpose in COMMANDS.items():
         command = commands.add_parser(name, help=purpose, description=purpose[0].upper() + purpose[1:] + ".")
         if name in arguments:
-            import_module(f".{name}", __package__).options(command)
+            _module(name).options(command)
     return parser

@@ -28,6 +28,7 @@ def options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--by", choices=get_args(By), default="kernel", help="rows of the table (%(default)s)")
     command.add_argument("--sort", choices=list(SORTS), default="gpu", help="order of the rows (%(default)s)")
     command.add_argument("--save", metavar="FILE", help="write the profile, for `mlx-native compare`")
+    command.add_argument("--trace", metavar="FILE", help="write a trace for Perfetto, chrome://tracing and speedscope")
     command.add_argument("--json", action="store_true", help="print the profile as JSON; the script prints to stderr")
 
 
@@ -60,6 +61,8 @@ def _run_script(script: Path, arguments: list[str]) -> int:
 def _hand_out(profiled: Profile, chosen: argparse.Namespace) -> None:
     if chosen.save:
         profiled.save(chosen.save)
+    if chosen.trace:
+        profiled.trace(chosen.trace)
     if chosen.json:
         print_json(profiled.as_dict())
     elif profiled.records:

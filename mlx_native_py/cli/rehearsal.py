@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ def rehearse(
         newest = ".".join(map(str, able.language_version))
         yield Finding("device", True, f"{able.name}, MSL up to {newest}", facts=opened.info())
         for subject, look in _ABILITIES.items():
-            yield _finding(subject, lambda look=look: look(opened))  # type: ignore[misc]
+            yield _finding(subject, partial(look, opened))
         for family in families or kernel_families():
             yield from _family(opened, family)
         yield from _ops(opened, table)
@@ -232,7 +233,7 @@ def _ops(device: MlxDevice, table: Path) -> Iterator[Finding]:
     finally:
         sys.path.pop(0)
     for op, case in cases.items():
-        yield _finding(f"op {op}", lambda case=case: (_run(device, case, bench), case.id))  # type: ignore[misc]
+        yield _finding(f"op {op}", partial(_run, device, case, bench))
 
 
 def _cases(folder: Path) -> tuple[dict[str, Any], Any]:
@@ -243,6 +244,6 @@ def _cases(folder: Path) -> tuple[dict[str, Any], Any]:
     return chosen, importlib.import_module("ops.bench").Bench
 
 
-def _run(device: MlxDevice, case: Any, bench: Any) -> str:
+def _run(device: MlxDevice, case: Any, bench: Any) -> tuple[str, Any]:
     case.run(bench(device, case.number))
-    return f"right ({case.id})"
+    return f"right ({case.id})", case.id

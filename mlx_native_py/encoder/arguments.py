@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import Binding, Pipeline
+from ..pipelines.structs import struct_of_argument
 
 __all__ = ["INLINE_LIMIT", "Out", "argument", "check_buffer", "refuse_count", "requirement"]
 
@@ -124,12 +125,42 @@ def _inline(pipeline: Pipeline, binding: Binding, given: Any, spill: Spill) -> M
     return data if len(data) <= INLINE_LIMIT else spill(data)
 
 
+def _record(pipeline: Pipeline, binding: Binding, given: Any) -> bytes:
+    """A dict or a numpy record by the struct's own layout; a record of an unknown layout as its bytes."""
+    library = pipeline.origin[0]
+    struct = struct_of_argument(library.source, pipeline.name, binding.name, binding.size)
+    try:
+        if struct is not None and (isinstance(given, Mapping) or given.dtype.names is not None):
+            return struct.pack(given)
+    except InvalidArgument as problem:
+        raise _refusal(pipeline, binding, f"is a struct: {problem}") from None
+    if isinstance(given, Mapping):
+        raise _refusal(
+            pipeline,
+            binding,
+            f"has a type whose members the source does not tell; pass bytes of {binding.size}, not {_shown(given)}",
+        )
+    return given.tobytes()  # type: ignore[no-any-return]
+
+
 def _packed(pipeline: Pipeline, binding: Binding, given: Any) -> bytes:
-    if isinstance(given, np.void):  # one record of a structured array
-        return given.tobytes()
+    if isinstance(given, (np.void, Mapping)):
+        return _record(pipeline, binding, given)
     kind = binding.scalar
+    if kind is not None and isinstance(given, (list, tuple, range)) and kind.lanes == 1:
+        dtype = kind.dtype.numpy
+        raise _refusal(
+            pipeline,
+            binding,
+            f"is declared {kind.name}, and was given {_shown(given)}; for an array pass np.array([...], "
+            f"np.{dtype}) to a kernel, or device.buffer([...], {str(kind.dtype)!r}) to any dispatch",
+        )
     if kind is None or not isinstance(given, (numbers.Number, np.generic, np.ndarray, Sequence)):
-        wanted = "bytes, since its type is a struct, an array or a matrix" if kind is None else f"a {kind.name}"
+        wanted = (
+            "bytes, since its type is a struct (for which a dict serves too), an array or a matrix"
+            if kind is None
+            else f"a {kind.name}"
+        )
         raise _refusal(pipeline, binding, f"expects a buffer or {wanted}, not {_shown(given)}")
     try:
         return kind.pack(given, binding.size)

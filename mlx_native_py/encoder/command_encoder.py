@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from threading import get_ident
 from types import TracebackType
@@ -24,8 +25,8 @@ __all__ = ["CommandEncoder"]
 class CommandEncoder(DispatchEncoder):
     """Encodes dispatches into one command buffer; `device.command_encoder()` makes one.
 
-    It belongs to the thread that made it. Used as a context manager it commits and waits at the end of the block;
-    an exception in the block, or dropping the encoder, discards the work.
+    It belongs to the thread that made it. Used as a context manager it commits and waits at the end of the block; an
+    exception in the block discards the work. Dropping an encoder discards it too, with a `ResourceWarning`.
 
     >>> with device.command_encoder() as enc:
     ...     enc.dispatch(axpy, x, y, 2.0, threads=4)
@@ -52,7 +53,7 @@ class CommandEncoder(DispatchEncoder):
             if self._profile_dispatch or observer.wants_dispatches():
                 ticket.samples = self._queue.samples.samples()
             self._pass = ComputePass(self.device, ticket)
-            self._end = weakref.finalize(self, _give_up, self._queue, ticket, self._pass)
+            self._end = weakref.finalize(self, _dropped, self._queue, ticket, self._pass)
         except BaseException:
             self._queue.abandon(ticket)
             raise
@@ -104,7 +105,8 @@ class CommandEncoder(DispatchEncoder):
         if self._recording:
             self._require("discard")
             self._close()
-            self._end()
+            self._end.detach()
+            _give_up(self._queue, self.ticket, self._pass)
 
     def fence_and_commit(self, event: Any, value: int, label: str | None = None) -> Ticket:
         """For sessions: submits the work, which signals `value` of an MTLEvent when it is done."""
@@ -168,6 +170,20 @@ class CommandEncoder(DispatchEncoder):
     def __repr__(self) -> str:
         state = "recording" if self._recording else "committed" if self.ticket.is_submitted else "discarded"
         return f"<CommandEncoder, {state}, {self.ticket.dispatch_count()} dispatches, {len(self.barriers)} barriers>"
+
+
+def _dropped(queue: Submissions, ticket: Ticket, opened: ComputePass) -> None:
+    """The end of an encoder that was neither committed nor discarded."""
+    try:
+        if ticket.log:
+            warnings.warn(
+                f"{ticket.describe()} was encoded and never committed, so it did not run; "
+                "use `with device.command_encoder() as enc:`, enc.commit(), or enc.discard()",
+                ResourceWarning,
+                stacklevel=2,
+            )
+    finally:
+        _give_up(queue, ticket, opened)
 
 
 def _give_up(queue: Submissions, ticket: Ticket, opened: ComputePass) -> None:

@@ -273,7 +273,8 @@ def _elements(source: Any, dtype: Any) -> Array:
         array: Array = np.frombuffer(source, kind.numpy)
     else:
         array = as_array(source)
-        array = narrowed(array) if dtype is None else _converted(array, DType.of(dtype))
+        python = isinstance(source, (int, list, tuple, range))
+        array = narrowed(array, python) if dtype is None else _converted(array, DType.of(dtype))
     DType.of(array.dtype)
     as_shape(array.shape)
     return array

@@ -22,7 +22,7 @@ from .compute_pass import ComputePass, Replayable
 from .context import DeviceContext
 from .dispatch import CapturedNode, CapturedOpKind, Dispatch, DispatchOptions, check_options, checked_kind
 from .generate import Aliased, encoder, pattern_of_arguments
-from .launch import Launch, plan_launch
+from .launch import Launch, Launchable, is_nothing, pipeline_of, plan_launch
 from .recorder import Recorder
 from .sender import Sender
 from .tally import EncoderTally
@@ -72,14 +72,14 @@ class DispatchEncoder:
 
     def dispatch(
         self,
-        pipeline: Pipeline,
+        pipeline: Pipeline | Launchable,
         *args: Any,
         threads: Any = None,
         threadgroups: Any = None,
         group: Any = None,
         **options: Unpack[DispatchOptions],
     ) -> None:
-        """Launches a kernel over a grid of `threads`, or of `threadgroups` of `group` threads each.
+        """Launches a kernel over a grid of `threads`, or of `threadgroups` of `group` threads each; none is a no-op.
 
         The position of an argument is its slot: a buffer or view, a number (or numbers, for a vector) of the type that
         the kernel declares, bytes, or None, which leaves the slot as it is. `shared` has the bytes of each threadgroup
@@ -87,18 +87,22 @@ class DispatchEncoder:
         """
         try:
             if group is None and threadgroups is None and not options:
-                launch = pipeline.thread_launches[threads]
+                launch = pipeline.thread_launches[threads]  # type: ignore[union-attr]
             else:
-                launch = pipeline.launches[threads, threadgroups, group, options.get("shared", ())]
+                key = threads, threadgroups, group, options.get("shared", ())
+                launch = pipeline.launches[key]  # type: ignore[union-attr]
         except (KeyError, TypeError, AttributeError):
             self._require("dispatch")
             check_options(options)
+            pipeline = pipeline_of(pipeline, self.device)
+            if is_nothing(threads, threadgroups):
+                return
             launch = plan_launch(pipeline, threads, threadgroups, group, options.get("shared", ()))
         if options:
             check_options(options)
-        encode = pipeline.encode
+        encode = pipeline.encode  # type: ignore[union-attr]
         if encode is None or (options and not options.keys() <= _LAUNCH_OPTIONS):
-            self.dispatch_slowly(pipeline, launch, args, options)
+            self.dispatch_slowly(pipeline, launch, args, options)  # type: ignore[arg-type]
         else:
             encode(self, launch, args)
 

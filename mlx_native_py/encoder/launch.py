@@ -7,12 +7,12 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from ..errors import InvalidArgument
 from ..pipelines.pipeline import Pipeline
 
-__all__ = ["DispatchKind", "Launch", "Size", "plan_launch"]
+__all__ = ["DispatchKind", "Launch", "Launchable", "Size", "is_nothing", "pipeline_of", "plan_launch"]
 
 Size = tuple[int, int, int]
 
@@ -49,12 +49,37 @@ class Launch:
         return DispatchKind.Threads if self.by_threads else DispatchKind.ThreadGroups
 
 
+class Launchable(Protocol):
+    """What a dispatch takes for a pipeline: a kernel that knows its pipeline on each device."""
+
+    def pipeline_on(self, device: Any) -> Pipeline: ...
+
+
+def pipeline_of(given: Pipeline | Launchable, device: Any) -> Pipeline:
+    """The pipeline itself, or that of a kernel of `device.compile(source)`."""
+    if isinstance(given, Pipeline):
+        return given
+    if hasattr(given, "pipeline_on"):
+        return given.pipeline_on(device)
+    raise InvalidArgument(
+        "dispatch takes a Pipeline from device.kernels.get_pipeline(name), or a kernel of device.compile(source), "
+        f"not {given!r}"
+    )
+
+
+def is_nothing(threads: Any, threadgroups: Any) -> bool:
+    """Whether a launch asks for no threads, so that there is nothing to do."""
+    if (threads is None) == (threadgroups is None):
+        return False
+    grid = threadgroups if threads is None else threads
+    return 0 in (grid if isinstance(grid, (tuple, list)) else (grid,))
+
+
 def plan_launch(pipeline: Pipeline, threads: Any, threadgroups: Any, group: Any, shared: Any) -> Launch:
     """The checked shape; kept with the pipeline, so that the same request costs one look-up afterwards."""
-    if not isinstance(pipeline, Pipeline):
-        raise InvalidArgument(f"dispatch takes a Pipeline, from device.kernels.get_pipeline(name), not {pipeline!r}")
     if (threads is None) == (threadgroups is None):
-        raise InvalidArgument(f"{_name(pipeline)}: give either threads= or threadgroups=, and not both")
+        problem = "neither was given" if threads is None else "and not both"
+        raise InvalidArgument(f"{_name(pipeline)}: give either threads= or threadgroups=, {problem}")
     kind = DispatchKind.ThreadGroups if threads is None else DispatchKind.Threads
     grid = _size(pipeline, kind.value, threads if threads is not None else threadgroups)
     size = _chosen(pipeline, grid, kind) if group is None else _size(pipeline, "group", group)

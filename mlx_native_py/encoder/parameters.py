@@ -52,7 +52,7 @@ class Parameters:
                 self._new_chunk()
                 return None
             if (cell := cells.get(data)) is None:
-                self.chunk.numpy()[self._next : self._next + len(data)] = memoryview(data)
+                self.chunk.numpy(wait=False)[self._next : self._next + len(data)] = memoryview(data)
                 cell = cells[data] = Cell(self.chunk.mtl, self._next, data)
                 self._next += -(-len(data) // self._alignment) * self._alignment
             return cell

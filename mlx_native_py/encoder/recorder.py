@@ -22,7 +22,7 @@ from .dispatch import (
     check_options,
     checked_kind,
 )
-from .launch import Launch, plan_launch
+from .launch import Launch, Launchable, is_nothing, pipeline_of, plan_launch
 
 __all__ = ["Encoder", "Recorder"]
 
@@ -35,7 +35,7 @@ class Encoder(Protocol):
 
     def dispatch(
         self,
-        pipeline: Pipeline,
+        pipeline: Pipeline | Launchable,
         *args: Any,
         threads: Any = None,
         threadgroups: Any = None,
@@ -61,7 +61,7 @@ class Recorder:
 
     def dispatch(
         self,
-        pipeline: Pipeline,
+        pipeline: Pipeline | Launchable,
         *args: Any,
         threads: Any = None,
         threadgroups: Any = None,
@@ -70,9 +70,12 @@ class Recorder:
     ) -> None:
         """Records a launch; see `CommandEncoder.dispatch`. It is counted now, and not again when it is replayed."""
         check_options(options)
-        launch = plan_launch(pipeline, threads, threadgroups, group, options.get("shared", ()))
+        chosen = pipeline_of(pipeline, self.device)
+        if is_nothing(threads, threadgroups):
+            return
+        launch = plan_launch(chosen, threads, threadgroups, group, options.get("shared", ()))
         kind = checked_kind(options.get("kind", CapturedOpKind.Other))
-        self.record(pipeline, launch, args, options.get("reads"), options.get("writes"), kind)
+        self.record(chosen, launch, args, options.get("reads"), options.get("writes"), kind)
 
     def record(
         self,

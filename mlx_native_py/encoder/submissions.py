@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from ..errors import AFTER_FORK, BackendError, EncoderStateError, ForkedProcessError, WaitTimeout
 from ..memory.allocation import Allocation
@@ -49,9 +49,13 @@ class Submissions:
         self._open: WeakSet[Ticket] = WeakSet()
         self._in_flight: deque[Ticket] = deque()
         self._unseen: list[Ticket] = []
+        residency.writers = ref(self)
         self.samples = SampleBuffers(backend, mtl, able)
         self.provenance = SIMULATED if backend.timing == "simulated" else MEASURED
         kernel_profile.add_source(self)
+
+    def __repr__(self) -> str:
+        return f"<Submissions: {len(self._open)} open, {len(self._in_flight)} in flight>"
 
     def begin(self, *, unretained: bool) -> Ticket:
         """A fresh command buffer."""
@@ -136,6 +140,13 @@ class Submissions:
             using = [each for each in self._in_flight if allocation in each.keep]
         for each in using:
             self._await(each, None, None)
+
+    def writer(self, allocation: Allocation, start: int, end: int) -> Ticket | None:
+        """The last command buffer in flight that writes any of these bytes (addresses) of an allocation."""
+        with self._lock:
+            using = [each for each in self._in_flight if allocation in each.keep or allocation.memory.aliases]
+        span = allocation.memory, start, end
+        return next((each for each in reversed(using) if not each.done() and each.writes(span)), None)
 
     def wait_all(self) -> None:
         """Returns when everything that was submitted is done; raises an error that nobody has seen."""

@@ -6,6 +6,8 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CommandBufferError, EncoderStateError
+from ..hazards.ranges import Span, shared_bytes
+from ..hazards.tracker import touched
 from ..memory.allocation import Allocation
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import Pipeline
@@ -135,6 +137,11 @@ class Ticket:
         if allocation not in self.keep:
             allocation.hold(self)
             self.keep.add(allocation)
+
+    def writes(self, span: Span) -> bool:
+        """Whether any of its dispatches writes any byte of a span."""
+        written = (other for entry in self.log for other in touched(entry)[1])
+        return any(shared_bytes(span, other) is not None for other in written)
 
     def close(self, error: BaseException | None, times: tuple[float, float]) -> None:
         """For the queue: the work is done."""

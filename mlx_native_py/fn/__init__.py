@@ -1,7 +1,8 @@
 """Ops as plain functions: numpy arrays or buffers in, a buffer with the result out, under MLX's names.
 
-`fn.<name>(...)` runs at once and waits; the buffer that it returns is an array to numpy, without a copy. Each takes
-`stream=`: the device to run on. To encode many ops and wait once, use `mlx_native_py.ops`.
+`fn.<name>(...)` runs at once and waits; the buffer that it returns is an array to numpy, without a copy. It runs on
+the device of the buffers that it gets, else on the default device; `stream=` names another. Buffers have the operators
+`+ - * / @` from here. To encode many ops and wait once, use `mlx_native_py.ops`.
 
 >>> fn.add(np.ones(3, np.float32), np.arange(3, dtype=np.float32)).numpy()
 array([1., 2., 3.], dtype=float32)

@@ -14,7 +14,7 @@ from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer, as_array
 from ..shared_device import default_device
 
-__all__ = ["Array", "FunctionCall", "call"]
+__all__ = ["Array", "FunctionCall", "call", "device_of"]
 
 Array = MlxBuffer | npt.ArrayLike
 """A buffer, an array of any library, or numbers in lists."""
@@ -56,10 +56,17 @@ class FunctionCall:
         return self.put(array.astype(np.int32 if low < 0 else np.uint32), name)
 
 
+def device_of(*given: object) -> MlxDevice:
+    """The device of the first buffer among some values, or else the default one."""
+    buffers = (each for each in given if isinstance(each, MlxBuffer))
+    first = next(buffers, None)
+    return default_device() if first is None else first.device
+
+
 @contextmanager
-def call(stream: MlxDevice | None) -> Iterator[FunctionCall]:
-    """Runs what the block encodes when the block ends."""
-    device = default_device() if stream is None else stream
+def call(stream: MlxDevice | None, *given: object) -> Iterator[FunctionCall]:
+    """Runs what the block encodes when the block ends: on `stream`, or else where the first buffer among `given` is."""
+    device = device_of(*given) if stream is None else stream
     if not isinstance(device, MlxDevice):
         raise InvalidArgument(f"stream is {device!r}, expected an MlxDevice")
     with device.command_encoder() as enc:

@@ -41,7 +41,7 @@ def derive(op: Op) -> Callable[..., Any]:
             given = derived.bind(*args, **options)
         except TypeError as problem:
             raise TypeError(f"{op.name}() {problem}") from None
-        with call(stream) as run:
+        with call(stream, *given.arguments.values()) as run:
             for name, take in taken.items():
                 if given.arguments.get(name) is not None:
                     given.arguments[name] = take(run, given.arguments[name], name)

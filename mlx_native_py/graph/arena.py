@@ -118,7 +118,7 @@ class Arena:
         dtype = scalar.dtype
         return Scalars(self, dtype, np.array([offset for offset, _ in places]))
 
-    def number_at(self, cell: Any) -> bytes:
+    def number_at(self, cell: Cell) -> bytes:
         """The present value of a number."""
         return self.values[cell.offset : cell.offset + len(cell.data)].tobytes()
 

@@ -58,7 +58,7 @@ class _Help:
     """
 
     def __init__(self, device: DeviceContext, sequence: Sequence[Planned]) -> None:
-        first = {each.dispatch.pipeline: each.dispatch.launch for each in reversed(sequence)}
+        first = {each.step.node.pipeline: each.step.node.launch for each in reversed(sequence)}
         self._launches = [(device.kernels.indirect(pipeline).mtl, launch) for pipeline, launch in first.items()]
         bindings = [binding for pipeline in first for binding in pipeline.buffers if binding is not None]
         words = max([3, *(-(-binding.size // 4) for binding in bindings)])
@@ -90,10 +90,10 @@ def indirect(
         return "there is nothing to run"
     if not device.capabilities.indirect_command_buffers:
         return f"{device.name} has no indirect command buffers that work"
-    if far := next((each.dispatch for each in sequence if _reaches_far(each.dispatch)), None):
+    if far := next((each.step.node for each in sequence if _reaches_far(each.step.node)), None):
         return f"kernel {far.pipeline.label!r} has a buffer at an offset of 2**32 bytes or more"
     try:
-        used = dict.fromkeys(each.dispatch.pipeline for each in sequence)
+        used = dict.fromkeys(each.step.node.pipeline for each in sequence)
         pipelines = {pipeline: device.kernels.indirect(pipeline).mtl for pipeline in used}
     except MlxError as reason:
         return str(reason)
@@ -102,7 +102,7 @@ def indirect(
         if mtl is None:
             return f"{device.name} gives no indirect command buffer"
         for index, each in enumerate(sequence):
-            _encode(mtl.indirectComputeCommandAtIndex_(index), each, pipelines[each.dispatch.pipeline], arena)
+            _encode(mtl.indirectComputeCommandAtIndex_(index), each, pipelines[each.step.node.pipeline], arena)
     return Indirect(device, mtl, sequence, arena, resources)
 
 
@@ -125,12 +125,12 @@ def _new(device: DeviceContext, count: int) -> Any:
 
 def _encode(command: Any, each: Planned, pipeline: Any, arena: MlxBuffer) -> None:
     """One command; it brings all of its bindings along."""
-    launch = each.dispatch.launch
+    launch = each.step.node.launch
     command.setComputePipelineState_(pipeline)
-    for slot, value in enumerate(each.dispatch.values):
+    for slot, value in enumerate(each.values):
         if value is not None:
-            mtl = arena.mtl if value.mtl is ARENA else value.mtl  # type: ignore[union-attr]
-            command.setKernelBuffer_offset_atIndex_(mtl, value.offset, slot)  # type: ignore[union-attr]
+            mtl = arena.mtl if value.mtl is ARENA else value.mtl
+            command.setKernelBuffer_offset_atIndex_(mtl, value.offset, slot)
     for index, length in launch.shared:
         command.setThreadgroupMemoryLength_atIndex_(length, index)
     if each.step.barrier:

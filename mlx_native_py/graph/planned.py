@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,13 +11,16 @@ from ..encoder.dispatch import Value
 from ..encoder.parameters import Cell
 from ..encoder.sender import Sender
 from ..memory.allocation import Allocation
+from ..memory.buffer import MlxBuffer
 from .arena import Arena
 from .order import Step
 
-__all__ = ["FinalBindings", "Message", "Planned", "allocations", "in_arena", "messages"]
+__all__ = ["FinalBindings", "Message", "Planned", "PlannedValue", "allocations", "in_arena", "messages"]
 
 Message = tuple[str, tuple[Any, ...]]
 """A selector of the compute encoder and its arguments; `ARENA` stands for the arena's MTLBuffer."""
+PlannedValue = MlxBuffer | Cell | None
+"""What a plan binds at a slot: every inline number lies in a buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +28,19 @@ class Planned:
     """One dispatch, and its barrier; the numbers among its values are cells of the arena."""
 
     step: Step
-    dispatch: Dispatch
-    settable: tuple[int, ...] = ()
-    """The slots of numbers that can be set between replays."""
+    values: tuple[PlannedValue, ...]
+    settable: Mapping[int, Cell]
+    """Numbers that can be set between replays, by slot."""
+
+    @property
+    def dispatch(self) -> Dispatch:
+        return replace(self.step.node, values=self.values)
 
     def current(self, arena: Arena) -> Dispatch:
         """With its numbers inline, as they are now: for an encoder that is told one dispatch at a time."""
         values: list[Value] = list(self.step.node.values)
-        for slot in self.settable:
-            values[slot] = arena.number_at(self.dispatch.values[slot])
+        for slot, cell in self.settable.items():
+            values[slot] = arena.number_at(cell)
         return replace(self.step.node, values=tuple(values))
 
 
@@ -42,14 +49,13 @@ def in_arena(steps: Iterable[Step], arena: Arena) -> list[Planned]:
     planned = []
     for step in steps:
         node = step.node
-        values = tuple(
+        values: tuple[PlannedValue, ...] = tuple(
             arena.number(node, slot, value) if isinstance(value, bytes) else value
             for slot, value in enumerate(node.values)
         )
-        settable = tuple(
-            slot for slot, value in enumerate(values) if isinstance(value, Cell) and arena.can_be_set(node, slot)
-        )
-        planned.append(Planned(step, replace(node, values=values), settable))
+        cells = {slot: value for slot, value in enumerate(values) if isinstance(value, Cell)}
+        settable = {slot: cell for slot, cell in cells.items() if arena.can_be_set(node, slot)}
+        planned.append(Planned(step, values, settable))
     arena.close()
     return planned
 

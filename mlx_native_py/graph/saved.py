@@ -23,6 +23,7 @@ from ..dtypes import DType
 from ..encoder import CapturedBarrier, CapturedNode, CapturedOpKind, DeviceContext, Dispatch, Launch
 from ..encoder.arguments import INLINE_LIMIT, argument
 from ..encoder.launch import plan_launch
+from ..encoder.parameters import Cell
 from ..errors import InvalidArgument, MlxError, ModelFileError
 from ..hazards.ranges import BufferRange, MemRangeRole
 from ..json_fields import Fields, parse_table
@@ -58,6 +59,10 @@ def save(graph: Recording, path: Path) -> None:
     unfinished.replace(path)
 
 
+def _inline(value: Cell | bytes) -> bytes:
+    return value.data if isinstance(value, Cell) else value
+
+
 class _Allocations:
     """The memory that a graph uses, numbered; what is neither named nor a temporary keeps its contents."""
 
@@ -74,7 +79,7 @@ class _Allocations:
             return {"barrier": True}
         launch = node.launch
         bindings = [
-            [slot, self.view(value) if isinstance(value, MlxBuffer) else bytes(value).hex()]  # type: ignore[arg-type]
+            [slot, self.view(value) if isinstance(value, MlxBuffer) else _inline(value).hex()]
             for slot, value in enumerate(node.values)
             if value is not None
         ]

@@ -172,6 +172,9 @@ class MemRanges:
         self._conflict: tuple[int, int, tuple[Spans, Spans], Any] | None = None
         """The last conflict that `find` or `track` saw: its entries of the log, and what has to wait."""
 
+    def __repr__(self) -> str:
+        return f"<MemRanges of {len(self)} ranges since the last barrier, {self._forced} barriers forced>"
+
     def __len__(self) -> int:
         return sum(len(reads) + len(writes) for reads, writes in map(touched, self.log[self.since :]))
 

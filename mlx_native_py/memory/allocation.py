@@ -128,6 +128,9 @@ class Allocation:
         if self.resident:
             self.residency.remove(self)
 
+    def __repr__(self) -> str:
+        return f"<Allocation of {self.nbytes} bytes{', busy' * self.is_busy()}{', released' * self.released}>"
+
     def hold(self, completion: Completion) -> None:
         """Says that the GPU may use the memory until `completion` is done; earlier ones stay in force."""
         # Completions are asked outside the lock: they take the lock of their queue.
@@ -153,6 +156,13 @@ class Allocation:
             if done and self.pending is earlier:
                 self.pending = None
             return self.pending is not None
+
+    def writer(self, start: int, end: int) -> InFlight | None:
+        """What in flight writes any of these bytes (addresses), if something does."""
+        if self.pending is None and not self.memory.aliases:
+            return None
+        queue = self.residency.writers()
+        return None if queue is None else queue.writer(self, start, end)
 
     def wait(self) -> None:
         """Returns when no command buffer that was submitted uses the memory; raises where one is still encoded."""

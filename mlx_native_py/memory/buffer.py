@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..errors import InvalidArgument
 from ..hazards.ranges import Span
 from . import dlpack
 from .allocation import Allocation
+from .array_methods import ArrayMethods, OutOfRange
 from .shapes import as_shape, whole
 from .signature import Signature, signature_of
 
@@ -22,19 +23,15 @@ __all__ = ["MlxBuffer", "as_array", "exactly"]
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class _OutOfRange(InvalidArgument, IndexError):
-    """An index beyond the first axis."""
-
-
-class MlxBuffer:
+class MlxBuffer(ArrayMethods):
     """Elements of one type in row-major order; a view has its own length, offset and CPU access.
 
-    The CPU sees what kernels wrote once their command buffer is done; reading earlier is not an error, and shows
-    whatever is there. Buffers and views are never empty.
+    What the CPU reads is there: `numpy()` and all that goes through it wait for committed work that writes these bytes.
+    An array that was taken earlier shows whatever is there. Buffers and views are never empty.
 
     >>> x = device.buffer(np.arange(12, dtype=np.float32).reshape(3, 4))
     >>> x[1:]
-    MlxBuffer(f32[2, 4], 32 bytes at 16 of 48)
+    MlxBuffer(f32[2, 4], 32 bytes at 16 of 48: 4, 5, 6, ..., 11)
     >>> x[1:][0].numpy()
     array([4., 5., 6., 7.], dtype=float32)
     >>> np.asarray(x)[2, 0] = 100  # the buffer's own memory
@@ -111,18 +108,6 @@ class MlxBuffer:
             raise TypeError("a buffer of shape () has no length")
         return self.shape[0]
 
-    def __iter__(self) -> Iterator[MlxBuffer]:
-        """A view of each row along the first axis."""
-        return (self[index] for index in range(len(self)))
-
-    def __repr__(self) -> str:
-        axes = ", ".join(map(str, self.shape))
-        whole_of = self.allocation.nbytes
-        part = f" at {self.offset} of {whole_of}" if (self.offset, self.nbytes) != (0, whole_of) else ""
-        notes = ", read-only" * self.readonly + ", released" * self.allocation.released
-        name = f"{self.label!r}, " if self.label else ""
-        return f"MlxBuffer({name}{self.dtype}[{axes}], {self.nbytes} bytes{part}{notes})"
-
     # Views
 
     def slice_view(self, byte_offset: int, n_elements: int) -> MlxBuffer:
@@ -138,14 +123,14 @@ class MlxBuffer:
         return MlxBuffer(self.allocation, self.dtype, (count,), self.offset + offset, count * size)
 
     def __getitem__(self, key: Any) -> MlxBuffer:
-        """`buf[a:b]` along the first axis, or `buf[i]` without it; more than that needs strides, so numpy."""
-        if not self.shape:
-            raise InvalidArgument(f"{self!r} has no axis to index")
+        """`buf[a:b]` along the first axis, or `buf[i]` without it; all else is `select`."""
+        if not self.shape or not isinstance(key, (slice, int, np.integer)) or isinstance(key, bool):
+            return self.select(key)
         row = self.nbytes // self.shape[0]
         if isinstance(key, slice):
             first, last, step = key.indices(self.shape[0])
             if step != 1:
-                raise InvalidArgument(f"step {step}: views have no strides; take a copy by numpy()[...]")
+                return self.select(key)
             if first >= last:
                 raise InvalidArgument(f"[{first}:{last}] of {self!r} is empty, and Metal knows no empty buffer")
             shape, count = (last - first, *self.shape[1:]), last - first
@@ -154,19 +139,16 @@ class MlxBuffer:
         return MlxBuffer(self.allocation, self.dtype, shape, self.offset + first * row, count * row)
 
     def _row(self, key: Any) -> int:
-        try:
-            index = operator.index(key)
-        except TypeError:
-            raise InvalidArgument(f"{key!r} cannot index a buffer; use a slice, a number, or numpy()[...]") from None
+        index = operator.index(key)
         if not -self.shape[0] <= index < self.shape[0]:
-            raise _OutOfRange(f"index {index} is outside the first axis of {self!r}")
+            raise OutOfRange(f"index {index} is outside the first axis of {self!r}")
         return index % self.shape[0]
 
     def reshape(self, *shape: int | Sequence[int]) -> MlxBuffer:
         """The same elements under another shape; one axis may be -1, for whatever is left.
 
-        >>> device.empty((4, 6)).reshape(-1, 8)
-        MlxBuffer(f32[3, 8], 96 bytes)
+        >>> device.zeros((4, 6)).reshape(-1, 8).shape
+        (3, 8)
         """
         known = self.signature.reshaped
         try:
@@ -195,8 +177,8 @@ class MlxBuffer:
     def view(self, dtype: Any) -> MlxBuffer:
         """The same bytes as elements of another type; the last axis grows or shrinks.
 
-        >>> device.empty((2, 3), "f32").view("bf16")
-        MlxBuffer(bf16[2, 6], 24 bytes)
+        >>> device.ones((1, 1), "f32").view("u16")
+        MlxBuffer(u16[1, 2], 4 bytes: 0, 16256)
         """
         wanted = DType.of(dtype)
         axes = self.shape or (1,)
@@ -207,8 +189,13 @@ class MlxBuffer:
 
     # CPU access
 
-    def numpy(self) -> Array:
-        """An array over this very memory; it keeps the memory alive, and is read-only where the buffer is."""
+    def numpy(self, *, wait: bool = True) -> Array:
+        """An array over this very memory; it keeps the memory alive, and is read-only where the buffer is.
+
+        Committed work that writes these bytes is waited for, and its error raised; not so with `wait=False`.
+        """
+        if wait and (writer := self.allocation.writer(self.start, self.end)) is not None:
+            writer.wait()
         found = self.allocation.bytes()[self.offset : self.offset + self.nbytes]
         return found.view(self.dtype.numpy).reshape(self.shape)
 

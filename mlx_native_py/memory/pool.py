@@ -77,7 +77,7 @@ class MlxBufferPool:
     >>> pool = device.buffer_pool()
     >>> x = pool.alloc(100, "u8", 100)
     >>> x
-    MlxBuffer(u8[100], 100 bytes at 0 of 128)
+    MlxBuffer(u8[100], 100 bytes at 0 of 128: 0, 0, 0, ..., 0)
     >>> pool.release(x)
     >>> pool.alloc(120, "f32", (5, 6)).span[1] == x.span[1], pool.in_use_count, pool.free_count
     (True, 1, 0)
@@ -117,7 +117,7 @@ class MlxBufferPool:
         """A buffer for each `(byte_len, dtype, shape)`, or none at all if one of them cannot be had.
 
         >>> device.buffer_pool().alloc_batch([(8, "f32", 2), (2, "f16", ())])
-        [MlxBuffer(f32[2], 8 bytes), MlxBuffer(f16[], 2 bytes)]
+        [MlxBuffer(f32[2], 8 bytes: 0, 0), MlxBuffer(f16[], 2 bytes: 0)]
         """
         found: list[MlxBuffer] = []
         with self._lock:

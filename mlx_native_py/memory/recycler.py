@@ -28,6 +28,9 @@ class Recycler:
         self.nbytes = 0
         """What waits, in bytes."""
 
+    def __repr__(self) -> str:
+        return f"<Recycler of {sum(map(len, self._waiting.values()))} buffers, {self.nbytes} bytes>"
+
     def take(self, signature: Signature) -> MlxBuffer:
         """A buffer, used before or not; what it holds is not defined."""
         waiting = self._waiting.get(signature)

@@ -6,11 +6,14 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..metal import Backend, Capabilities
 
-__all__ = ["Residency", "open_residency"]
+if TYPE_CHECKING:
+    from .allocation import Allocation, InFlight
+
+__all__ = ["Residency", "Writers", "open_residency"]
 
 LABEL = "mlx_native_default"
 CAPACITY = 256
@@ -23,6 +26,13 @@ class _Resident(Protocol):
 
     @property
     def root(self) -> _Resident: ...
+
+
+class Writers(Protocol):
+    """The command buffers of a device's queue, as far as memory has to know of them."""
+
+    def writer(self, allocation: Allocation, start: int, end: int) -> InFlight | None:
+        """The last one in flight that writes any of these bytes, if there is one."""
 
 
 class Residency:
@@ -48,6 +58,8 @@ class Residency:
         """Gives the device whose memory this is, while it lives."""
         self.commits = 0
         """How often the set was committed."""
+        self.writers: Callable[[], Writers | None] = lambda: None
+        """Gives the device's queue, once it has one."""
         self._queue = queue
         self._lock = threading.Lock()
         self._tokens = itertools.count(1)
@@ -55,6 +67,9 @@ class Residency:
         self._additions: dict[int, Any] = {}
         self._removals: deque[tuple[Any, object]] = deque()
         self._staged = False
+
+    def __repr__(self) -> str:
+        return f"<Residency of {self.count} allocations{f', off: {self.reason}' if self.reason else ''}>"
 
     @property
     def enabled(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -58,6 +59,8 @@ class Backend:
 
 def open_metal(backend: BackendName | None = None) -> Backend:
     """Opens Metal: `backend` or else `MLX_NATIVE_DEVICE` says which (auto, metal or soft)."""
+    for name, flag in settings.misspelt().items():
+        warnings.warn(f"{name} is set, and there is no such setting; did you mean {flag}?", stacklevel=2)
     choice = settings.current().device if backend is None else backend
     if choice not in get_args(BackendName):
         raise SettingsError(f"device is {choice!r}; allowed: {', '.join(get_args(BackendName))}")

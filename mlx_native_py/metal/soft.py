@@ -46,6 +46,7 @@ def namespace(now: Settings) -> SoftNamespace:
         engine=now.soft_engine,
         cpu=now.soft_cpu,
         cache_directory=now.kernel_cache,
+        cache_limit=now.soft_cache_limit << 20,
         compiler=now.soft_clang,
         compile_limits=softmetal.CompileLimits(
             seconds=now.soft_compile_timeout, memory_mib=now.soft_compile_memory, output_mib=now.soft_compile_output

@@ -36,6 +36,9 @@ class StepInputs:
         """Tokens of each sequence, those of this step among them."""
         self.positions = self.starts if queries == 1 else device.empty(batch * queries, DType.U32)
 
+    def __repr__(self) -> str:
+        return f"<StepInputs of {self.batch} sequences, {self.queries} tokens each>"
+
     def set_positions(self, starts: Sequence[int]) -> None:
         """Puts the first token of each sequence at a position."""
         first = np.asarray(starts, np.uint32)
@@ -121,6 +124,13 @@ class KVCache:
         """Tokens of each sequence that are in the cache."""
         self._dtype, self._bits = dtype, bits
         self.layers = [self._layer(sliding, capacity) for sliding in config.sliding]
+
+    def __repr__(self) -> str:
+        nbytes = sum(part.nbytes for layer in self.layers for part in layer.parts)
+        kind = f"{self._bits} bits" if self._bits else str(self._dtype)
+        tokens = ", ".join(map(str, self.lengths))
+        room = f"{tokens} of {self.capacity} tokens, {kind}, {nbytes / 2**20:.1f} MiB"
+        return f"<KVCache of {len(self.layers)} layers, {room}>"
 
     def _layer(self, sliding: bool, capacity: int) -> LayerCache:
         window = self.config.sliding_window if sliding else None

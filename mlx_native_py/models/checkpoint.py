@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,27 +14,11 @@ from ..memory.buffer import MlxBuffer
 from ..weights import Tensor, TensorFile
 from .config import Config
 from .linear import Affine, Blocks, Dense, Linear
+from .names import Names
 from .rope import Rope, RotaryEmbedding
 
 __all__ = ["Checkpoint", "Layer"]
 
-_GGUF = {
-    "embed_tokens": "token_embd",
-    "norm": "output_norm",
-    "lm_head": "output",
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "self_attn.q_norm": "attn_q_norm",
-    "self_attn.k_norm": "attn_k_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-}
-_LAYER = re.compile(r"^(?:layers|encoder\.layer)\.(\d+)\.(.+)$")
 _FLOATS = ("f32", "f16", "bf16")
 
 
@@ -55,16 +38,8 @@ class Checkpoint:
         self.device = device
         self.dtype = dtype
         """That of activations, norms and biases."""
-        self._gguf_names = {**_GGUF, **(gguf_names or {})}
-        self._prefix = "" if config.is_gguf else _prefix(file)
-
-    def name(self, name: str) -> str:
+        self.name = Names(file, config.is_gguf, gguf_names)
         """What the file calls a module."""
-        if not self.config.is_gguf:
-            return (self._prefix.removesuffix("model.") if name == "lm_head" else self._prefix) + name
-        if match := _LAYER.match(name):
-            return f"blk.{match[1]}.{self._gguf_names[match[2]]}"
-        return self._gguf_names[name]
 
     def __contains__(self, name: str) -> bool:
         return f"{self.name(name)}.weight" in self.file
@@ -151,12 +126,3 @@ class Layer:
 
     def vector(self, name: str, length: int, **options: Any) -> MlxBuffer:
         return self.checkpoint.vector(self._prefix + name, length, **options)
-
-
-def _prefix(file: TensorFile) -> str:
-    """What stands before the name of the first table: nothing, `model.`, `language_model.model.`, `bert.`, ..."""
-    for table in ("embed_tokens.weight", "embeddings.word_embeddings.weight"):
-        prefixes = [name.removesuffix(table) for name in file if name.endswith(table)]
-        if prefixes:
-            return min(prefixes, key=len)
-    raise ModelFileError(file.path, "embed_tokens.weight", None, "missing: this is not a model of text")

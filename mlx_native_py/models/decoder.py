@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
+from ..device import MlxDevice
 from ..dtypes import DType
 from ..encoder import Encoder
 from ..errors import InvalidArgument
-from ..graph import Plan
+from ..graph import ComputeGraph
 from ..memory.buffer import MlxBuffer
 from ..ops import softmax_sample
-from .cache import KVCache, StepInputs
-from .families.llama import Llama
+from .cache import KVCache, LayerCache, StepInputs
+from .config import Config
 
-__all__ = ["Decoder", "Sampling"]
+__all__ = ["Decoder", "Sampling", "TextModel"]
+
+
+class TextModel(Protocol):
+    """What a decoder needs of a model: tokens to hidden states, hidden states to logits."""
+
+    config: Config
+    device: MlxDevice
+
+    def __call__(self, enc: Encoder, inputs: StepInputs, layers: Sequence[LayerCache]) -> MlxBuffer: ...
+
+    def logits(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +52,7 @@ class Decoder:
     A prompt is prefilled but for its last token, which the first step takes; `logits` are those of the last step.
     """
 
-    def __init__(self, model: Llama, cache: KVCache, sampling: Sampling | None = None) -> None:
+    def __init__(self, model: TextModel, cache: KVCache, sampling: Sampling | None = None) -> None:
         self.model = model
         self.cache = cache
         self.sampling = sampling or Sampling()
@@ -59,9 +72,12 @@ class Decoder:
             logits = self.model.logits(enc, self.model(enc, inputs, self.cache.layers))
             self._sample(enc, logits)
             graph.keep(logits=logits)
-        better = graph.optimise()
-        self.logits: MlxBuffer = better.names["logits"]
-        self.plan: Plan = better.plan()
+        self.logits: MlxBuffer = logits
+        self.plan = self._planned(graph)
+
+    def _planned(self, graph: ComputeGraph) -> Any:
+        """The recorded step, made ready to be replayed."""
+        return graph.optimise().plan()
 
     def _sample(self, enc: Encoder, logits: MlxBuffer) -> None:
         how = self.sampling
@@ -115,14 +131,31 @@ class Decoder:
         if self.cache.reserve(max(lengths) + 1):
             self._record()
         self.inputs.set_positions(lengths)
-        with self.model.device.command_encoder() as enc:
-            self.plan.encode(enc)
-            self._note_memory()
-            enc.commit_and_wait(label="decode")
+        self._replay()
         self.cache.lengths = [length + 1 for length in lengths]
         tokens: list[int] = self.inputs.tokens.numpy().tolist()
         self.history.add(tokens)
         return tokens, self.log_probabilities.numpy().tolist()
+
+    def sequences(self, prompts: Sequence[Sequence[int]], max_tokens: int, stops: Collection[int]) -> list[list[int]]:
+        """The tokens behind each prompt, up to `max_tokens` or one of `stops`."""
+        self.prefill(prompts)
+        found: list[list[int]] = [[] for _ in prompts]
+        open_ones = set(range(len(prompts)))
+        for _ in range(max_tokens):
+            tokens, _ = self.step()
+            for sequence in sorted(open_ones):
+                found[sequence].append(tokens[sequence])
+            open_ones = {sequence for sequence in open_ones if tokens[sequence] not in stops}
+            if not open_ones:
+                break
+        return found
+
+    def _replay(self) -> None:
+        with self.model.device.command_encoder() as enc:
+            self.plan.encode(enc)
+            self._note_memory()
+            enc.commit_and_wait(label="decode")
 
     def _note_memory(self) -> None:
         self.peak_bytes = max(self.peak_bytes, self.model.device.info()["currently_allocated"])

@@ -10,7 +10,6 @@ from typing import Any, Literal
 from ..errors import InvalidArgument
 from .cache import KVCache
 from .decoder import Decoder, Sampling
-from .families.llama import Llama
 
 __all__ = ["GenerationResponse", "generate_batch_ids", "generate_ids"]
 
@@ -38,7 +37,7 @@ class GenerationResponse:
 
 
 def generate_ids(
-    model: Llama,
+    model: Any,
     prompt_ids: Sequence[int],
     *,
     max_tokens: int = 256,
@@ -62,7 +61,7 @@ def generate_ids(
         cache = model.make_cache(
             capacity=_capacity(len(prompt_ids) + max_tokens, model), chunk=prefill_step_size, bits=kv_bits
         )
-    return _generated(Decoder(model, cache, _sampling(sampling)), list(prompt_ids), max_tokens, stops, progress)
+    return _generated(model.make_decoder(cache, _sampling(sampling)), list(prompt_ids), max_tokens, stops, progress)
 
 
 def _generated(
@@ -91,7 +90,7 @@ def _generated(
 
 
 def generate_batch_ids(
-    model: Llama,
+    model: Any,
     prompts: Sequence[Sequence[int]],
     *,
     max_tokens: int = 256,
@@ -105,18 +104,8 @@ def generate_batch_ids(
     stops = frozenset(model.config.stop_ids if stop_ids is None else stop_ids)
     capacity = _capacity(max(map(len, prompts), default=0) + max_tokens, model)
     cache = model.make_cache(batch=len(prompts), capacity=capacity, chunk=prefill_step_size, bits=kv_bits)
-    decoder = Decoder(model, cache, how)
-    decoder.prefill(prompts)
-    sequences: list[list[int]] = [[] for _ in prompts]
-    open_ones = set(range(len(prompts)))
-    for _ in range(max_tokens):
-        tokens, _ = decoder.step()
-        for sequence in sorted(open_ones):
-            sequences[sequence].append(tokens[sequence])
-        open_ones = {sequence for sequence in open_ones if tokens[sequence] not in stops}
-        if not open_ones:
-            break
-    return sequences
+    decoder: Decoder = model.make_decoder(cache, how)
+    return decoder.sequences(prompts, max_tokens, stops)
 
 
 def _sampling(options: dict[str, Any]) -> Sampling:
@@ -126,7 +115,7 @@ def _sampling(options: dict[str, Any]) -> Sampling:
     return Sampling(**options)
 
 
-def _capacity(length: int, model: Llama) -> int:
+def _capacity(length: int, model: Any) -> int:
     """Room for all of it at once, where it is not more than the model was made for."""
-    wanted = min(length, model.config.max_positions)
-    return -(-wanted // _ROUND) * _ROUND
+    longest: int = model.config.max_positions
+    return -(-min(length, longest) // _ROUND) * _ROUND

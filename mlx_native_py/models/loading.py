@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from ..weights import TensorFile, open_gguf, open_safetensors
 from . import families
 from .checkpoint import Checkpoint
 from .config import Config, fields_of_gguf
+from .names import Names
 
-__all__ = ["ALIASES", "architectures", "family_of", "load"]
+__all__ = ["ALIASES", "OpenedModel", "activation_dtype", "architectures", "family_of", "load", "open_model"]
 
 ALIASES = {"gemma3_text": "gemma3", "mistral": "llama"}
 _FAMILIES = [each.name for each in pkgutil.iter_modules(families.__path__)]
@@ -31,9 +33,36 @@ def load(
 
     `dtype` is of activations. `family` is a class of your own, built like `llama.Llama`, for files of no family here.
     """
-    place, kind = Path(path), DType.of(dtype)
+    kind = activation_dtype(dtype)
+    opened = open_model(path, family)
+    checkpoint = Checkpoint(opened.file, opened.config, device or default_device(), kind, opened.family.gguf_names)
+    return opened.family(checkpoint, opened.metadata)
+
+
+def activation_dtype(dtype: Any) -> DType:
+    """A type that activations can have."""
+    kind = DType.of(dtype)
     if not kind.is_float:
         raise InvalidArgument(f"load: dtype is {kind}, expected f32, f16 or bf16")
+    return kind
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """A model file that is understood, before any of its weights is read."""
+
+    family: Any
+    """The class of its family."""
+    file: TensorFile
+    config: Config
+    metadata: Mapping[str, Any]
+    name: Names
+    """What the file calls a module."""
+
+
+def open_model(path: Path | str, family: type[Any] | None = None) -> OpenedModel:
+    """The file, its config, and the family that its architecture names."""
+    place = Path(path)
     is_gguf = not place.is_dir()
     file, table, metadata = _opened_gguf(place) if is_gguf else _opened_folder(place)
     name = table.get("model_type")
@@ -41,8 +70,7 @@ def load(
     fields = Fields(place, model.completed(table, is_gguf=is_gguf))
     _check(fields, model.activations)
     config = Config.read(str(name), fields, is_gguf=is_gguf)
-    checkpoint = Checkpoint(file, config, device or default_device(), kind, model.gguf_names)
-    return model(checkpoint, metadata)
+    return OpenedModel(model, file, config, metadata, Names(file, is_gguf, model.gguf_names))
 
 
 def _check(fields: Fields, activations: Sequence[str]) -> None:

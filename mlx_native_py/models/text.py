@@ -32,7 +32,7 @@ def load(path_or_name: Path | str, device: MlxDevice | None = None, *, dtype: An
         report(0, 2)
         model = load_model(path, device, dtype=dtype)
         report(1, 2)
-        tokenizer = Tokenizer.from_file(path) if path.is_dir() else Tokenizer.from_gguf(model.metadata, path=path)
+        tokenizer = Tokenizer.of_model(path, model.metadata)
         report(2, 2)
     return model, tokenizer
 

@@ -85,65 +85,64 @@ class AttentionCall:
     packed: bytes
 
 
-def source_rows(op: str, name: str, given: Source, *, dim: int | None = None, bits: int = 0) -> CacheRows:
+def source_rows(name: str, given: Source, *, dim: int | None = None, bits: int = 0) -> CacheRows:
     """Rows of a cache; of a quantised one either the number of columns or that of bits has to be known."""
     if isinstance(given, MlxBuffer):
-        check_dtype(op, name, given)
-        _four_axes(op, name, given)
+        check_dtype(name, given)
+        _four_axes(name, given)
         return CacheRows((given,), str(given.dtype), given.shape[:3], given.shape[3])
     if not (isinstance(given, tuple) and len(given) == 3 and all(isinstance(each, MlxBuffer) for each in given)):
-        raise InvalidArgument(f"{op}: {name} is {given!r}, expected a buffer, or words, scales and biases as a tuple")
+        raise InvalidArgument(f"{name} is {given!r}, expected a buffer, or words, scales and biases as a tuple")
     words, scales, biases = given
-    check_dtype(op, f"words of {name}", words, (DType.U32,))
-    _four_axes(op, f"words of {name}", words)
-    one_dtype(op, FLOATS, **{f"scales of {name}": scales, f"biases of {name}": biases})
-    check_shape(op, f"biases of {name}", biases, scales.shape, "the shape of the scales")
+    check_dtype(f"words of {name}", words, (DType.U32,))
+    _four_axes(f"words of {name}", words)
+    one_dtype(FLOATS, **{f"scales of {name}": scales, f"biases of {name}": biases})
+    check_shape(f"biases of {name}", biases, scales.shape, "the shape of the scales")
     if scales.shape[:-1] != words.shape[:3]:
-        raise InvalidArgument(f"{op}: scales of {name} are {shown(scales)}, expected rows as in {shown(words)}")
+        raise InvalidArgument(f"scales of {name} are {shown(scales)}, expected rows as in {shown(words)}")
     per_row = words.shape[3] * 32
     bits = bits or per_row // (dim or per_row)
     columns = per_row // bits
     group = columns // scales.shape[3]
     if bits not in BITS or group not in GROUPS or group * scales.shape[3] != columns or dim not in (None, columns):
         raise InvalidArgument(
-            f"{op}: {name} has words {shown(words)} and scales {shown(scales)}"
+            f"{name} has words {shown(words)} and scales {shown(scales)}"
             + (f" for {dim} columns" if dim else "")
             + ", expected 8 or 4 bits in groups of 32 or 64"
         )
     return CacheRows(given, f"q{bits}", words.shape[:3], columns, bits, group)
 
 
-def sequence_lengths(op: str, name: str, given: int | MlxBuffer, batch: int) -> tuple[MlxBuffer | bytes, int, int]:
+def sequence_lengths(name: str, given: int | MlxBuffer, batch: int) -> tuple[MlxBuffer | bytes, int, int]:
     """What the kernel reads, its step from one sequence to the next, and the number, 0 where a buffer has it."""
     if isinstance(given, MlxBuffer):
-        check_dtype(op, name, given, (DType.U32,))
+        check_dtype(name, given, (DType.U32,))
         if given.size not in (1, batch):
-            raise InvalidArgument(f"{op}: {name} is {shown(given)}, expected one for each of {batch} sequences")
+            raise InvalidArgument(f"{name} is {shown(given)}, expected one for each of {batch} sequences")
         return given, int(given.size > 1), 0
-    number = whole(given, f"{op}: {name}")
+    number = whole(given, f"{name}")
     if number > FARTHEST:
-        raise InvalidArgument(f"{op}: {name} is {number}, expected at most {FARTHEST}")
+        raise InvalidArgument(f"{name} is {number}, expected at most {FARTHEST}")
     return struct.pack("<I", number), 0, number
 
 
 def arguments(q: MlxBuffer, k: Source, v: Source, options: AttentionOptions) -> AttentionCall:
     """Checks everything that `sdpa` takes."""
-    check_dtype("sdpa", "q", q)
-    _four_axes("sdpa", "q", q)
-    keys = source_rows("sdpa", "k", k, dim=q.shape[3])
-    values = source_rows("sdpa", "v", v, bits=keys.bits)
+    check_dtype("q", q)
+    _four_axes("q", q)
+    keys = source_rows("k", k, dim=q.shape[3])
+    values = source_rows("v", v, bits=keys.bits)
     _check_rows(q, keys, values)
     batch, heads, queries = (q.shape[0], *(q.shape[2:0:-1] if options.tokens_first else q.shape[1:3]))
     kv_heads, capacity = keys.axes[2:0:-1] if options.kv_tokens_first else keys.axes[1:3]
     if keys.axes[0] != batch or heads % kv_heads:
         raise InvalidArgument(
-            f"sdpa: k has {keys.axes[0]} sequences of {kv_heads} heads, "
-            f"expected {batch} of a number that divides {heads}"
+            f"k has {keys.axes[0]} sequences of {kv_heads} heads, expected {batch} of a number that divides {heads}"
         )
     length = capacity if options.length is None else options.length
-    lengths, step, most = sequence_lengths("sdpa", "length", length, batch)
+    lengths, step, most = sequence_lengths("length", length, batch)
     if most > capacity and not options.ring:
-        raise InvalidArgument(f"sdpa: length is {most}, expected at most {capacity}, the capacity (or a ring)")
+        raise InvalidArgument(f"length is {most}, expected at most {capacity}, the capacity (or a ring)")
     together = math.gcd(heads // kv_heads * queries, SIMDGROUPS)
     # What is absent is bound, and never read.
     numbers = q if options.mask is None else options.mask, q if options.sinks is None else options.sinks
@@ -175,32 +174,31 @@ def _packed(
         *_strides(batch, kv_heads, capacity, 1, options.kv_tokens_first),
         *_mask_strides(mask, (batch, heads, queries, capacity)),
         *(heads, heads // kv_heads, queries, capacity, length_step, int(options.ring), int(options.causal)),
-        0 if window is None else min(whole(window, "sdpa: window", 1), FARTHEST),
+        0 if window is None else min(whole(window, "window", 1), FARTHEST),
         0 if mask is None else _KINDS[mask.dtype],
         _sink_kind(options.sinks, heads),
         *(options.scale, _softcap(options.softcap), keys.group, values.dim, together),
     )
 
 
-def _four_axes(op: str, name: str, buffer: MlxBuffer) -> None:
+def _four_axes(name: str, buffer: MlxBuffer) -> None:
     if buffer.ndim != 4:
-        raise InvalidArgument(f"{op}: {name} is {shown(buffer)}, expected four axes")
+        raise InvalidArgument(f"{name} is {shown(buffer)}, expected four axes")
 
 
 def _check_rows(q: MlxBuffer, keys: CacheRows, values: CacheRows) -> None:
     if values.axes != keys.axes or values.kind != keys.kind or values.group != keys.group:
         raise InvalidArgument(
-            f"sdpa: v has rows {list(values.axes)} of {values.kind}, "
-            f"expected {list(keys.axes)} of {keys.kind}, as k has"
+            f"v has rows {list(values.axes)} of {values.kind}, expected {list(keys.axes)} of {keys.kind}, as k has"
         )
     if keys.dim != q.shape[3] or max(keys.dim, values.dim) > MOST_COLUMNS:
         raise InvalidArgument(
-            f"sdpa: q is {shown(q)}, k has rows of {keys.dim} and v of {values.dim}; "
+            f"q is {shown(q)}, k has rows of {keys.dim} and v of {values.dim}; "
             f"expected one dim for q and k, and none above {MOST_COLUMNS}"
         )
     stored = keys.buffers[-1].dtype
     if stored is not q.dtype and (q.dtype is not DType.F32 or keys.group):
-        raise InvalidArgument(f"sdpa: q is {q.dtype} and k has {stored}; expected one type, or q in f32")
+        raise InvalidArgument(f"q is {q.dtype} and k has {stored}; expected one type, or q in f32")
 
 
 def _strides(batch: int, heads: int, tokens: int, dim: int, tokens_first: bool) -> tuple[int, int, int]:
@@ -211,22 +209,22 @@ def _strides(batch: int, heads: int, tokens: int, dim: int, tokens_first: bool) 
 def _mask_strides(mask: MlxBuffer | None, full: Sequence[int]) -> tuple[int, ...]:
     if mask is None:
         return 0, 0, 0, 0
-    check_dtype("sdpa", "mask", mask, tuple(_KINDS))
+    check_dtype("mask", mask, tuple(_KINDS))
     axes = (1,) * (4 - mask.ndim) + mask.shape
     if len(axes) != 4 or any(axis not in (1, wanted) for axis, wanted in zip(axes, full, strict=True)):
-        raise InvalidArgument(f"sdpa: mask is {shown(mask)}, expected a shape that broadcasts to {list(full)}")
+        raise InvalidArgument(f"mask is {shown(mask)}, expected a shape that broadcasts to {list(full)}")
     return tuple(math.prod(axes[i + 1 :]) if axis > 1 else 0 for i, axis in enumerate(axes))
 
 
 def _sink_kind(sinks: MlxBuffer | None, heads: int) -> int:
     if sinks is None:
         return 0
-    check_dtype("sdpa", "sinks", sinks)
-    check_shape("sdpa", "sinks", sinks, (heads,), "a logit per head")
+    check_dtype("sinks", sinks)
+    check_shape("sinks", sinks, (heads,), "a logit per head")
     return _KINDS[sinks.dtype]
 
 
 def _softcap(softcap: float | None) -> float:
     if softcap is not None and not softcap > 0:
-        raise InvalidArgument(f"sdpa: softcap is {softcap!r}, expected more than 0")
+        raise InvalidArgument(f"softcap is {softcap!r}, expected more than 0")
     return float(softcap or 0.0)

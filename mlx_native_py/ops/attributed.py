@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ..encoder import Dispatch
 from ..hazards.tracker import touched
@@ -28,7 +28,7 @@ def attributed(function: F, flops: Callable[..., int] | None) -> F:
             op_calls.note(function.__name__, list(_keys(log[before:])), count)
         return answer
 
-    return run  # type: ignore[return-value]
+    return cast("F", run)
 
 
 def _log(enc: Any) -> list[Any]:

@@ -28,7 +28,6 @@ class DeltaSizes(NamedTuple):
 
 
 def check_delta(
-    op: str,
     q: MlxBuffer,
     k: MlxBuffer,
     v: MlxBuffer,
@@ -38,25 +37,25 @@ def check_delta(
     key_heads: KeyHeads,
 ) -> DeltaSizes:
     """The sizes, once everything fits together."""
-    one_dtype(op, q=q, k=k, v=v)
+    one_dtype(q=q, k=k, v=v)
     for name, each in (("g", g), ("beta", beta), ("state", state)):
-        check_dtype(op, name, each, (DType.F32,))
+        check_dtype(name, each, (DType.F32,))
     if q.ndim != 4 or v.ndim != 4:
         raise InvalidArgument(
-            f"{op}: q is {shown(q)} and v {shown(v)}, expected [sequences, tokens, key heads, key dim] "
+            f"q is {shown(q)} and v {shown(v)}, expected [sequences, tokens, key heads, key dim] "
             "and [sequences, tokens, heads, value dim]"
         )
     sequences, tokens, count, key_dim = q.shape
     heads, value_dim = v.shape[2:]
-    check_shape(op, "k", k, q.shape, "the shape of q")
-    check_shape(op, "v", v, (sequences, tokens, heads, value_dim), "sequences and tokens of q")
-    check_shape(op, "g", g, (sequences, tokens, heads), "one for each head of v")
-    check_shape(op, "beta", beta, (sequences, tokens, heads), "one for each head of v")
-    check_shape(op, "state", state, (sequences, heads, value_dim, key_dim), "[sequences, heads, value dim, key dim]")
+    check_shape("k", k, q.shape, "the shape of q")
+    check_shape("v", v, (sequences, tokens, heads, value_dim), "sequences and tokens of q")
+    check_shape("g", g, (sequences, tokens, heads), "one for each head of v")
+    check_shape("beta", beta, (sequences, tokens, heads), "one for each head of v")
+    check_shape("state", state, (sequences, heads, value_dim, key_dim), "[sequences, heads, value dim, key dim]")
     if heads % count:
-        raise InvalidArgument(f"{op}: v has {heads} heads, expected a multiple of the {count} of q and k")
+        raise InvalidArgument(f"v has {heads} heads, expected a multiple of the {count} of q and k")
     if key_dim > _LONGEST_KEY:
-        raise InvalidArgument(f"{op}: q is {shown(q)}, expected keys of at most {_LONGEST_KEY}")
+        raise InvalidArgument(f"q is {shown(q)}, expected keys of at most {_LONGEST_KEY}")
     if key_heads not in ("grouped", "tiled"):
-        raise InvalidArgument(f"{op}: key_heads is {key_heads!r}, expected 'grouped' or 'tiled'")
+        raise InvalidArgument(f"key_heads is {key_heads!r}, expected 'grouped' or 'tiled'")
     return DeltaSizes(sequences, tokens, count, key_dim, heads, value_dim, int(key_heads == "tiled"))

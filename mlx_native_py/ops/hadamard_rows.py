@@ -37,7 +37,7 @@ def is_power(n: int) -> bool:
     return n > 0 and n & (n - 1) == 0
 
 
-def check_signs(op: str, signs: MlxBuffer | None, n: int) -> None:
+def check_signs(signs: MlxBuffer | None, n: int) -> None:
     if signs is not None:
-        check_dtype(op, "signs", signs, (DType.U32,))
-        check_shape(op, "signs", signs, ((n + 31) // 32,), f"a bit for each of {n} values")
+        check_dtype("signs", signs, (DType.U32,))
+        check_shape("signs", signs, ((n + 31) // 32,), f"a bit for each of {n} values")

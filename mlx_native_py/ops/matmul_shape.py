@@ -61,7 +61,7 @@ class Shape:
         )
 
 
-def broadcast(op: str, sizes: Sequence[int], *operands: tuple[Sequence[int], int]) -> Batch:
+def broadcast(sizes: Sequence[int], *operands: tuple[Sequence[int], int]) -> Batch:
     """The batch of the result, given each operand's own batch axes and the elements of one of its matrices.
 
     Neighbouring axes along which every operand steps evenly become one.
@@ -77,7 +77,7 @@ def broadcast(op: str, sizes: Sequence[int], *operands: tuple[Sequence[int], int
             merged.append((size, tuple(along)))
     if len(merged) > _BATCH_AXES:
         raise InvalidArgument(
-            f"{op}: the batch {list(sizes)} broadcasts along {len(merged)} separate axes, at most {_BATCH_AXES} can be"
+            f"the batch {list(sizes)} broadcasts along {len(merged)} separate axes, at most {_BATCH_AXES} can be"
         )
     filled = [(1, (0,) * len(operands))] * (_BATCH_AXES - len(merged)) + merged
     columns = tuple((a, b, c) for a, b, c in zip(*(along for _, along in filled), strict=True))

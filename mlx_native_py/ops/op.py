@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ..dtypes import FLOATS, DType
+from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer
 from .attributed import attributed
 from .recorded import recorded
@@ -66,12 +68,26 @@ def op(
         name, family = function.__name__, function.__module__.rpartition(".")[2]
         if name in _TABLE:
             raise ValueError(f"there are two ops called {name}: in {_TABLE[name].family} and in {family}")
-        told = attributed(function, flops)
+        told = attributed(_naming(function), flops)
         encoded = recorded(told) if remembered else told
         _TABLE[name] = Op(name, family, formula, tuple(map(str, types)), (name,) if fn is None else fn, encoded)
         return encoded
 
     return mark
+
+
+def _naming(function: F) -> F:
+    """The op, whose name comes first in the message where it refuses an argument."""
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except InvalidArgument as error:
+            error.args = (f"{function.__name__}: {error}",)
+            raise
+
+    return cast("F", call)
 
 
 def table() -> Mapping[str, Op]:

@@ -26,36 +26,34 @@ class PositionLayout(NamedTuple):
     step: int
 
 
-def token_places(
-    op: str, x: MlxBuffer, positions: Positions
-) -> tuple[MlxBuffer | bytes, PositionLayout, tuple[int, int, int]]:
+def token_places(x: MlxBuffer, positions: Positions) -> tuple[MlxBuffer | bytes, PositionLayout, tuple[int, int, int]]:
     """The positions of x[tokens, heads, width], how to find them, and x's shape."""
-    shape = token_shape(op, x)
+    shape = token_shape(x)
     if isinstance(positions, int):
         return struct.pack("<i", positions), PositionLayout(0, 0, 0, 1), shape
-    check_dtype(op, "positions", positions, (DType.U32, DType.I32))
-    check_shape(op, "positions", positions, shape[:1], "one per token")
+    check_dtype("positions", positions, (DType.U32, DType.I32))
+    check_shape("positions", positions, shape[:1], "one per token")
     return positions, PositionLayout(0, 0, 1, 0), shape
 
 
 def sequence_places(offset: Positions, batch: int) -> tuple[MlxBuffer | bytes, PositionLayout]:
     if isinstance(offset, int):
         return struct.pack("<i", offset), PositionLayout(0, 0, 0, 1)
-    check_dtype("rope", "offset", offset, (DType.U32, DType.I32))
+    check_dtype("offset", offset, (DType.U32, DType.I32))
     if offset.size not in (1, batch):
-        raise InvalidArgument(f"rope: offset is {shown(offset)}, expected one element or {batch}, one per sequence")
+        raise InvalidArgument(f"offset is {shown(offset)}, expected one element or {batch}, one per sequence")
     return offset, PositionLayout(int(offset.size > 1), 0, 0, 1)
 
 
-def axis_places(op: str, positions: MlxBuffer, axes: int, tokens: int) -> tuple[MlxBuffer, PositionLayout]:
-    check_dtype(op, "positions", positions, (DType.U32, DType.I32))
+def axis_places(positions: MlxBuffer, axes: int, tokens: int) -> tuple[MlxBuffer, PositionLayout]:
+    check_dtype("positions", positions, (DType.U32, DType.I32))
     if len(positions.shape) != 2 or positions.shape[0] < axes or positions.shape[1] != tokens:
-        raise InvalidArgument(f"{op}: positions is {shown(positions)}, expected shape [{axes} or more, {tokens}]")
+        raise InvalidArgument(f"positions is {shown(positions)}, expected shape [{axes} or more, {tokens}]")
     return positions, PositionLayout(0, tokens, 1, 0)
 
 
-def token_shape(op: str, x: MlxBuffer) -> tuple[int, int, int]:
+def token_shape(x: MlxBuffer) -> tuple[int, int, int]:
     if len(x.shape) != 3:
-        raise InvalidArgument(f"{op}: x is {shown(x)}, expected [tokens, heads, width]")
+        raise InvalidArgument(f"x is {shown(x)}, expected [tokens, heads, width]")
     tokens, heads, width = x.shape
     return tokens, heads, width

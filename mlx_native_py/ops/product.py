@@ -17,9 +17,9 @@ from .support import SIMD, check_dtype, kernel, shown
 __all__ = ["check_rank", "expert_batch", "expert_rows", "launch", "product_flops"]
 
 
-def check_rank(op: str, name: str, buffer: MlxBuffer, rank: int) -> None:
+def check_rank(name: str, buffer: MlxBuffer, rank: int) -> None:
     if buffer.ndim != rank:
-        raise InvalidArgument(f"{op}: {name} is {shown(buffer)}, expected {rank} axes")
+        raise InvalidArgument(f"{name} is {shown(buffer)}, expected {rank} axes")
 
 
 def expert_batch(step: int) -> Batch:
@@ -27,14 +27,14 @@ def expert_batch(step: int) -> Batch:
     return Batch(steps=((0, 0, 0), (0, 0, step), (0, 0, 0)))
 
 
-def expert_rows(op: str, x: MlxBuffer, ids: MlxBuffer, depth: int) -> int:
+def expert_rows(x: MlxBuffer, ids: MlxBuffer, depth: int) -> int:
     """How many rows of the result share a row of x: all experts of a token, or one each."""
-    check_dtype(op, "ids", ids, (DType.U32,))
+    check_dtype("ids", ids, (DType.U32,))
     for share, shape in ((ids.shape[-1] if ids.shape else 1, ids.shape[:-1]), (1, ids.shape)):
         if x.shape == (*shape, depth):
             return share
     raise InvalidArgument(
-        f"{op}: x is {shown(x)} and ids is {shown(ids)}; "
+        f"x is {shown(x)} and ids is {shown(ids)}; "
         f"expected x of shape {[*ids.shape[:-1], depth]} or {[*ids.shape, depth]}"
     )
 

@@ -40,19 +40,19 @@ def turn_table(steps: tuple[float, ...], scale: float = 1.0, divided: bool = Fal
     bits = 64 - (_DIVIDED_BITS if divided else 0)
     fractions = [round(math.ldexp(step * scale / (2 * math.pi), bits)) for step in steps]
     if divided and max(map(abs, fractions)) >= 1 << 63:
-        raise InvalidArgument(f"rope: scale is {scale}, expected less than 800")
+        raise InvalidArgument(f"scale is {scale}, expected less than 800")
     return b"".join((fraction % (1 << 64)).to_bytes(8, "little") for fraction in fractions)
 
 
 def section_axes(mode: str, sections: tuple[int, ...], pairs: int, width: int) -> bytes:
     """Which axis of the positions each pair goes by."""
     if mode not in ("mrope", "imrope", "vision"):
-        raise InvalidArgument(f"rope_multi: mode is {mode!r}, expected 'mrope', 'imrope' or 'vision'")
+        raise InvalidArgument(f"mode is {mode!r}, expected 'mrope', 'imrope' or 'vision'")
     if not 1 <= len(sections) <= 4 or min(sections) < 0 or sum(sections) < 1:
-        raise InvalidArgument(f"rope_multi: sections is {sections}, expected one to four counts of pairs")
+        raise InvalidArgument(f"sections is {sections}, expected one to four counts of pairs")
     if mode == "vision" and not (2 * pairs == width and sum(sections[:2]) == sum(sections) == pairs):
         raise InvalidArgument(
-            f"rope_multi: sections is {sections} for {pairs} of {width // 2} pairs; vision has two that fill the head"
+            f"sections is {sections} for {pairs} of {width // 2} pairs; vision has two that fill the head"
         )
     axis = _turn_by_turn if mode == "imrope" else _in_a_row
     return bytes(axis(pair % sum(sections), sections) for pair in range(pairs))
@@ -67,28 +67,28 @@ def _turn_by_turn(sector: int, sections: tuple[int, ...]) -> int:
     return axis if axis < len(sections) and sector < 3 * sections[axis] else 3
 
 
-def turns(op: str, dims: int | None, width: int, base: float | None, scale: float, divided: bool) -> bytes:
+def turns(dims: int | None, width: int, base: float | None, scale: float, divided: bool) -> bytes:
     """The table of a plain rope: what fraction of a turn each pair makes per position."""
-    pairs = pair_count(op, dims, width)
+    pairs = pair_count(dims, width)
     if base is None and not divided:
-        raise InvalidArgument(f"{op}: base is None, so factors have to be given")
+        raise InvalidArgument("base is None, so factors have to be given")
     if base is not None and not base > 0:
-        raise InvalidArgument(f"{op}: base is {base!r}, expected a positive number")
+        raise InvalidArgument(f"base is {base!r}, expected a positive number")
     steps = (1.0,) * pairs if base is None else frequencies(pairs, base)
     return turn_table(steps, scale, divided)
 
 
-def checked_factors(op: str, factors: MlxBuffer | None, pairs: int) -> MlxBuffer | bytes:
+def checked_factors(factors: MlxBuffer | None, pairs: int) -> MlxBuffer | bytes:
     """The factors as the kernel takes them; any four bytes where there are none."""
     if factors is None:
         return bytes(4)
-    check_dtype(op, "factors", factors, (DType.F32,))
-    check_shape(op, "factors", factors, (pairs,), "one per pair")
+    check_dtype("factors", factors, (DType.F32,))
+    check_shape("factors", factors, (pairs,), "one per pair")
     return factors
 
 
-def pair_count(op: str, dims: int | None, width: int) -> int:
+def pair_count(dims: int | None, width: int) -> int:
     dims = width if dims is None else dims
     if dims % 2 or not 0 < dims <= width:
-        raise InvalidArgument(f"{op}: dims is {dims}, expected an even number up to the width, {width}")
+        raise InvalidArgument(f"dims is {dims}, expected an even number up to the width, {width}")
     return dims // 2

@@ -1,13 +1,28 @@
-"""The launch shape of kernels that give each row a threadgroup."""
+"""Launches of kernels that give each row a threadgroup."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from ..encoder import CapturedOpKind, Encoder
 from ..pipelines.pipeline import Pipeline
 from .support import SIMD
 
-__all__ = ["row_threads"]
+__all__ = ["for_rows", "row_threads"]
 
 _MANY_ROWS = 256
+
+
+def for_rows(
+    enc: Encoder,
+    pipeline: Pipeline,
+    rows: int,
+    length: int,
+    *arguments: Any,
+    kind: CapturedOpKind = CapturedOpKind.Other,
+) -> None:
+    """Runs a kernel on rows of some length."""
+    enc.dispatch(pipeline, *arguments, threadgroups=rows, group=row_threads(pipeline, length, rows), kind=kind)
 
 
 def row_threads(pipeline: Pipeline, length: int, rows: int) -> int:

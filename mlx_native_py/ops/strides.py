@@ -28,10 +28,10 @@ def as_bits(buffer: MlxBuffer) -> MlxBuffer:
     return buffer if buffer.dtype is bits else buffer.view(bits)
 
 
-def axis_of(op: str, buffer: MlxBuffer, axis: int) -> int:
+def axis_of(buffer: MlxBuffer, axis: int) -> int:
     """An axis, counted from the front."""
     if not -buffer.ndim <= axis < buffer.ndim:
-        raise InvalidArgument(f"{op}: axis is {axis}, expected one of the {buffer.ndim} axes of {shown(buffer)}")
+        raise InvalidArgument(f"axis is {axis}, expected one of the {buffer.ndim} axes of {shown(buffer)}")
     return axis % buffer.ndim
 
 

@@ -26,43 +26,43 @@ def kernel(enc: Encoder, family: str, name: str, constants: Constants | None = N
     return kernels.get_pipeline(name, constants, library=kernels.shipped(family))
 
 
-def result(enc: Encoder, op: str, out: MlxBuffer | None, shape: Sequence[int], dtype: DType) -> MlxBuffer:
+def result(enc: Encoder, out: MlxBuffer | None, shape: Sequence[int], dtype: DType) -> MlxBuffer:
     """`out`, if it is what the op writes, or a new buffer."""
     if out is None:
         return enc.empty(tuple(shape), dtype)
-    check_dtype(op, "out", out, (dtype,))
-    check_shape(op, "out", out, shape)
+    check_dtype("out", out, (dtype,))
+    check_shape("out", out, shape)
     return out
 
 
-def check_dtype(op: str, name: str, buffer: MlxBuffer, allowed: Sequence[DType] = FLOATS) -> None:
+def check_dtype(name: str, buffer: MlxBuffer, allowed: Sequence[DType] = FLOATS) -> None:
     if buffer.dtype not in allowed:
-        raise InvalidArgument(f"{op}: {name} is {shown(buffer)}, expected {' or '.join(map(str, allowed))}")
+        raise InvalidArgument(f"{name} is {shown(buffer)}, expected {' or '.join(map(str, allowed))}")
 
 
-def one_dtype(op: str, allowed: Sequence[DType] = FLOATS, **buffers: MlxBuffer | None) -> DType:
+def one_dtype(allowed: Sequence[DType] = FLOATS, **buffers: MlxBuffer | None) -> DType:
     """The element type that all of the buffers have; those left out do not count."""
     given = {name: buffer for name, buffer in buffers.items() if buffer is not None}
     first, *others = given.items()
-    check_dtype(op, *first, allowed)
+    check_dtype(*first, allowed)
     for name, buffer in others:
         if buffer.dtype is not first[1].dtype:
             raise InvalidArgument(
-                f"{op}: {name} is {shown(buffer)} and {first[0]} is {shown(first[1])}; cast one to the other's type"
+                f"{name} is {shown(buffer)} and {first[0]} is {shown(first[1])}; cast one to the other's type"
             )
     return first[1].dtype
 
 
-def check_shape(op: str, name: str, buffer: MlxBuffer, expected: Sequence[int], why: str = "") -> None:
+def check_shape(name: str, buffer: MlxBuffer, expected: Sequence[int], why: str = "") -> None:
     if buffer.shape != tuple(expected):
         reason = f" ({why})" if why else ""
-        raise InvalidArgument(f"{op}: {name} is {shown(buffer)}, expected shape {list(expected)}{reason}")
+        raise InvalidArgument(f"{name} is {shown(buffer)}, expected shape {list(expected)}{reason}")
 
 
-def rows_of(op: str, name: str, buffer: MlxBuffer) -> tuple[int, int]:
+def rows_of(name: str, buffer: MlxBuffer) -> tuple[int, int]:
     """A buffer as rows of its last axis: their number and their length."""
     if not buffer.shape:
-        raise InvalidArgument(f"{op}: {name} is {shown(buffer)}, expected at least one axis")
+        raise InvalidArgument(f"{name} is {shown(buffer)}, expected at least one axis")
     return math.prod(buffer.shape[:-1]), buffer.shape[-1]
 
 

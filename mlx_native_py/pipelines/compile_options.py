@@ -18,15 +18,17 @@ _NEWEST = (3, 2)
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """Macros, math mode and language version of a source.
+    """Macros, math mode and language version of a source, and whether its kernels may log.
 
     Without a math mode Metal's own default is taken, which is "fast". Without a language version it is the newest
-    that the system's compiler knows up to 3.2, and never what the Python executable was built with.
+    that the system's compiler knows up to 3.2, and never what the Python executable was built with. Apple's compiler
+    leaves `os_log` out unless `logging` is set; the software device never does.
     """
 
     macros: Mapping[str, str | int | float] = field(default_factory=dict)
     math: MathMode | None = None
     language: tuple[int, int] | None = None
+    logging: bool = False
 
     def __post_init__(self) -> None:
         if self.math is not None and self.math not in get_args(MathMode):
@@ -47,7 +49,7 @@ class CompileOptions:
 
     def text(self) -> str:
         """A spelling that is equal for equal options."""
-        return repr((tuple(self.macros.items()), self.math, self.language))
+        return repr((tuple(self.macros.items()), self.math, self.language, self.logging))
 
     def mtl(self, backend: Backend, able: Capabilities) -> Any:
         """The MTLCompileOptions."""
@@ -64,6 +66,8 @@ class CompileOptions:
         elif self.math is not None:
             # Systems without math modes know two, and only the exact one keeps infinities and NaNs.
             options.setFastMathEnabled_(self.math == "fast")
+        if self.logging and options.respondsToSelector_(b"setEnableLogging:"):
+            options.setEnableLogging_(True)
         options.setLanguageVersion_(_version(metal, self.on(able).language))
         return options
 

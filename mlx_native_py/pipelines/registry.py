@@ -7,6 +7,7 @@ import os
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from ..errors import BackendError, InvalidArgument, KernelNotFound, ShaderCompil
 from ..metal import SIMDGROUP_WIDTH, Backend, Capabilities
 from .archive import PipelineArchive
 from .compile_options import CompileOptions
+from .foreign import hint
 from .function_constants import Constants, resolve_constants
 from .pipeline import Limits, Pipeline, reflected_bindings
 from .sources import kernel_families, kernel_source
@@ -65,6 +67,10 @@ class KernelLibrary:
     digest: str
     names: tuple[str, ...]
     options: CompileOptions
+
+    def __repr__(self) -> str:
+        few = ", ".join((*self.names[:4], *("...",) * (len(self.names) > 4)))
+        return f"<KernelLibrary of {len(self.names)} kernels: {few}>"
 
 
 def source_digest(library: KernelLibrary) -> str:
@@ -118,7 +124,8 @@ class KernelRegistry:
         chosen = settings.current().kernel_archive if archive is None else Path(archive)
         self._archive = PipelineArchive(self._backend, self._mtl, chosen) if chosen is not None else None
         self._lock = threading.Lock()
-        self._done: dict[str, float] = dict.fromkeys(RegistryStats.__dataclass_fields__, 0)
+        self._done = Counter[str]()
+        self._compile_seconds = 0.0
         self._sources: dict[str, tuple[str, CompileOptions]] = {}
         self._families: dict[str, KernelLibrary] = {}
         self._libraries: _Once[KernelLibrary] = _Once()
@@ -126,6 +133,13 @@ class KernelRegistry:
         self._found: dict[Hashable, Pipeline] = {}
         """Pipelines by what the caller asked for; emptied when a source is registered."""
         self._edition = 0
+
+    def __repr__(self) -> str:
+        now = self.stats
+        return (
+            f"<KernelRegistry of {len(self._sources)} registered sources, {len(kernel_families())} shipped families, "
+            f"{self.cached_count()} pipelines; {now.hits} hits, {now.misses} misses>"
+        )
 
     def register_source(self, name: str, msl: str, *, options: CompileOptions | None = None) -> None:
         """Makes the kernels of `msl` available; `name` is one of them or, for several, a name for them all.
@@ -214,12 +228,12 @@ class KernelRegistry:
     def stats(self) -> RegistryStats:
         """What has been asked for and compiled so far."""
         with self._lock:
-            return RegistryStats(**self._done)  # type: ignore[arg-type]
+            return RegistryStats(**self._done, compile_seconds=self._compile_seconds)
 
-    def _count(self, **more: float) -> None:
+    def _count(self, seconds: float = 0.0, **more: int) -> None:
         with self._lock:
-            for name, amount in more.items():
-                self._done[name] += amount
+            self._done.update(more)
+            self._compile_seconds += seconds
 
     def _make(self, name: str, constants: Constants, library: KernelLibrary | None, indirect: bool) -> Pipeline:
         home = library or self._home(name)
@@ -246,12 +260,7 @@ class KernelRegistry:
         metal, begin = self._backend.Metal, time.perf_counter()
         label = name + "".join(value.label for value in values)
         if values:
-            given = metal.MTLFunctionConstantValues.alloc().init()
-            for value in values:
-                given.setConstantValue_type_atIndex_(value.data, value.code, value.index)
-            function, error = home.mtl.newFunctionWithName_constantValues_error_(name, given, None)
-            if function is None:
-                raise ShaderCompilationError(name, str(error.localizedDescription()))
+            function = self._specialised(home, name, values)
         descriptor = metal.MTLComputePipelineDescriptor.alloc().init()
         descriptor.setComputeFunction_(function)
         descriptor.setLabel_(label)
@@ -272,10 +281,20 @@ class KernelRegistry:
         )
         if home in self._families.values():
             _require_width(pipeline, home)
-        self._count(pipelines=1, compile_seconds=time.perf_counter() - begin)
+        self._count(time.perf_counter() - begin, pipelines=1)
         if self._archive is not None:
             self._count(archive_hits=int(stored), archive_misses=int(not stored))
         return pipeline
+
+    def _specialised(self, home: KernelLibrary, name: str, values: tuple[Any, ...]) -> Any:
+        """The function with its constants set."""
+        given = self._backend.Metal.MTLFunctionConstantValues.alloc().init()
+        for value in values:
+            given.setConstantValue_type_atIndex_(value.data, value.code, value.index)
+        function, error = home.mtl.newFunctionWithName_constantValues_error_(name, given, None)
+        if function is None:
+            raise ShaderCompilationError(name, str(error.localizedDescription()))
+        return function
 
     def _ask(self, descriptor: Any, options: int) -> tuple[Any, Any, Any, bool]:
         if self._archive is not None:
@@ -290,9 +309,12 @@ class KernelRegistry:
             mtl, error = self._mtl.newLibraryWithSource_options_error_(source, chosen, None)
             if mtl is None:
                 message = _with_carets(str(error.localizedDescription()), source)
-                raise ShaderCompilationError(name or "program_source", message)
+                more = hint(source)
+                raise ShaderCompilationError(
+                    name or "program_source", f"{message.rstrip()}\n{more}" if more else message
+                )
             names = tuple(str(each) for each in mtl.functionNames())
-        self._count(libraries=1, compile_seconds=time.perf_counter() - begin)
+        self._count(time.perf_counter() - begin, libraries=1)
         return KernelLibrary(mtl, source, digest, names, options)
 
     def _home(self, name: str) -> KernelLibrary:

@@ -65,7 +65,7 @@ class ScalarType:
     def _components(self, value: Any) -> Sequence[Any]:
         if isinstance(value, (str, bytes)) or not hasattr(value, "__len__") or len(value) != self.lanes:
             raise InvalidArgument(f"{value!r} is not a {self.name}: expected {self.lanes} numbers")
-        return value  # type: ignore[no-any-return]
+        return tuple(value)
 
     def _lane(self, value: Any) -> bytes:
         try:

@@ -18,6 +18,7 @@ __all__ = [
     "CommandBufferNotes",
     "PlannedLaunch",
     "Watcher",
+    "add_span",
     "enter_region",
     "open_notes",
     "start",
@@ -35,6 +36,10 @@ class Watcher(Protocol):
 
     def add(self, notes: CommandBufferNotes) -> None:
         """A command buffer was opened."""
+        ...
+
+    def add_span(self, track: str, name: str, start_ns: int, end_ns: int, args: dict[str, Any]) -> None:
+        """Something else took a while."""
         ...
 
 
@@ -137,6 +142,15 @@ def open_notes(device: Any, ticket: Any, region: tuple[str, ...]) -> CommandBuff
         for watcher in watchers:
             watcher.add(notes)
     return notes
+
+
+def add_span(track: str, name: str, start_ns: int, end_ns: int, **args: Any) -> None:
+    """Puts a span on a named track of all profiles that are running, such as a collective of ranks.
+
+    Times are nanoseconds of `time.monotonic_ns()`; ask `watchers` first, where reading the clock is too much.
+    """
+    for watcher in list(watchers):
+        watcher.add_span(track, name, start_ns, end_ns, args)
 
 
 def enter_region(path: tuple[str, ...]) -> None:

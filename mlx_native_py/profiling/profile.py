@@ -18,9 +18,11 @@ from . import observer
 from .collect import mark_gaps, record_of
 from .compare import Comparison, compare
 from .peaks import measured_peaks
-from .records import CommandBufferRecord
+from .records import CommandBufferRecord, SpanRecord, from_fields
 from .summary import By, Peaks, Row, rows_by
 from .table import Table, profile_table
+from .trace import Trace
+from .trace_of_profile import trace_of
 
 __all__ = ["Level", "Profile", "load_profile", "profile"]
 
@@ -43,7 +45,9 @@ class Profile:
             raise InvalidArgument(f"level={level!r}; allowed: {', '.join(get_args(Level))}")
         self.level = level
         self.dispatches = level == "dispatch"
-        self.started_ns = self.ended_ns = 0
+        self.started_ns = self.ended_ns = self.wall_ns = 0
+        self.spans: list[SpanRecord] = []
+        """What `observer.add_span` was told."""
         self.dropped = 0
         """Command buffers that were let go because there were too many."""
         self._notes: deque[observer.CommandBufferNotes] = deque()
@@ -66,7 +70,7 @@ class Profile:
         """What is opened from now on is recorded, in all threads."""
         if self.started_ns:
             raise EncoderStateError("this profile has been started before; make another one with profile()")
-        self.started_ns = time.monotonic_ns()
+        self.started_ns, self.wall_ns = time.monotonic_ns(), time.time_ns()
         observer.start(self)
         return self
 
@@ -85,6 +89,10 @@ class Profile:
             while self._kept > _MOST:
                 self._kept -= len(self._notes.popleft().log)
                 self.dropped += 1
+
+    def add_span(self, track: str, name: str, start_ns: int, end_ns: int, args: dict[str, Any]) -> None:
+        """For `observer.add_span`."""
+        self.spans.append(SpanRecord(track, name, start_ns, end_ns, args))
 
     @property
     def records(self) -> list[CommandBufferRecord]:
@@ -200,14 +208,29 @@ class Profile:
             "level": self.level,
             "started_ns": self.started_ns,
             "ended_ns": self.ended_ns,
+            "wall_ns": self.wall_ns,
             "dropped": self.dropped,
             "peaks": None if self.peaks is None else asdict(self.peaks),
+            "spans": [asdict(span) for span in self.spans],
             "command_buffers": [record.as_dict() for record in self.records],
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything as JSON; `load_profile` reads it, and so does `mlx-native compare`."""
         Path(path).write_text(json.dumps(self.as_dict(), separators=(",", ":")))
+
+    def trace(
+        self, path: str | os.PathLike[str] | None = None, *, rank: int = 0, process: str = "mlx_native_py"
+    ) -> Trace:
+        """A trace for Perfetto, chrome://tracing and speedscope, written to a file where one is named.
+
+        Dispatches are in it where they were timed by themselves. Of several ranks, `merge_traces` makes one file.
+        """
+        begun = Trace(origin_ns=self.started_ns, wall_ns=self.wall_ns, rank=rank, process=process)
+        made = trace_of(self.records, self.spans, begun)
+        if path is not None:
+            made.write(path)
+        return made
 
     def compare(self, other: Profile, by: By | None = None) -> Comparison:
         """What got slower or faster from this profile to `other`; by what was measured, unless told otherwise."""
@@ -237,7 +260,9 @@ def load_profile(path: str | os.PathLike[str]) -> Profile:
         if table["format"] != FORMAT:
             raise ValueError(f"its format is {table['format']!r}, expected {FORMAT!r}")
         made = Profile(table["level"])
-        made.started_ns, made.ended_ns, made.dropped = (int(table[n]) for n in ("started_ns", "ended_ns", "dropped"))
+        for name in ("started_ns", "ended_ns", "wall_ns", "dropped"):
+            setattr(made, name, int(table[name]))
+        made.spans = [from_fields(SpanRecord, each) for each in table["spans"]]
         made._peaks = Peaks(**table["peaks"]) if table["peaks"] else None
         made._records = [CommandBufferRecord.from_dict(each) for each in table["command_buffers"]]
     except (ValueError, TypeError, KeyError, RecursionError) as reason:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
-__all__ = ["BarrierRecord", "CommandBufferRecord", "DispatchRecord", "from_fields"]
+__all__ = ["BarrierRecord", "CommandBufferRecord", "DispatchRecord", "SpanRecord", "from_fields"]
 
 T = TypeVar("T")
 
@@ -116,6 +116,17 @@ class CommandBufferRecord:
         made.barriers = [from_fields(BarrierRecord, each) for each in given["barriers"]]
         made.memory = [(int(when), int(nbytes)) for when, nbytes in given["memory"]]
         return made
+
+
+@dataclass(slots=True)
+class SpanRecord:
+    """Something else that took a while, such as a collective of ranks; it goes on a track of its own."""
+
+    track: str
+    name: str
+    start_ns: int
+    end_ns: int
+    args: dict[str, Any] = field(default_factory=dict)
 
 
 def from_fields(kind: type[T], given: Mapping[str, Any]) -> T:

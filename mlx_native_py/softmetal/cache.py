@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 DEFAULT_LIMIT = 1 << 30
@@ -21,10 +22,19 @@ _ABANDONED_AFTER_S = 3600.0  # no compilation takes that long, so its process wa
 _LOCK_POLL_S = 0.05
 _LOCK_PATIENCE_S = 60.0
 _DIGEST_CHARACTERS = 64
+_PASSING = ("scratch-", "new-", "lock-")  # names of what lives only as long as a compilation
 
 
 class CacheError(RuntimeError):
     """The cache directory cannot be trusted or used."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Files of a cache, and the room that they take."""
+
+    files: int
+    nbytes: int
 
 
 def digest(*parts: str | bytes) -> str:
@@ -125,6 +135,19 @@ class Store:
             os.utime(handle.fileno())
             yield
 
+    def usage(self) -> Usage:
+        """What is in the directory now."""
+        return _total(self._entries())
+
+    def clear(self) -> Usage:
+        """Removes every record and artefact, and says what it removed. Kernels that are loaded stay as they are,
+        and compilations that run at the moment keep their folders."""
+        entries = self._entries()
+        for _, _, path in entries:
+            _remove(Path(path))
+        self._verified.clear()
+        return _total(entries)
+
     def _record_path(self, key: str) -> Path:
         return self.directory / f"{key}.record"
 
@@ -160,21 +183,24 @@ class Store:
         """Removes what killed processes left behind, and keeps the rest within the limit."""
         self._added = 0
         (self.directory / "swept").touch(mode=0o600)
-        files = []
         with os.scandir(self.directory) as entries:
             for entry in entries:
                 with suppress(OSError):
                     state = entry.stat(follow_symlinks=False)
-                    abandoned = time.time() - state.st_mtime > _ABANDONED_AFTER_S
-                    if entry.name.startswith("scratch-"):
-                        if abandoned:
-                            shutil.rmtree(entry.path, ignore_errors=True)
-                    elif entry.name.startswith(("new-", "lock-")):
-                        if abandoned:
-                            os.unlink(entry.path)
-                    elif stat.S_ISREG(state.st_mode) and entry.name != "swept":
-                        files.append((state.st_mtime, state.st_size, entry.path))
-        self._shrink(files)
+                    if entry.name.startswith(_PASSING) and time.time() - state.st_mtime > _ABANDONED_AFTER_S:
+                        _remove(Path(entry.path))
+        self._shrink(self._entries())
+
+    def _entries(self) -> list[tuple[float, int, str]]:
+        """Time of last use, size and path of each record and artefact."""
+        found = []
+        with os.scandir(self.directory) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    state = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(state.st_mode) and entry.name != "swept" and not entry.name.startswith(_PASSING):
+                        found.append((state.st_mtime, state.st_size, entry.path))
+        return found
 
     def _shrink(self, files: list[tuple[float, int, str]]) -> None:
         """Removes what was not used for longest, until a quarter of the room is free."""
@@ -187,6 +213,10 @@ class Store:
             with suppress(OSError):
                 os.unlink(path)
             total -= size
+
+
+def _total(entries: list[tuple[float, int, str]]) -> Usage:
+    return Usage(len(entries), sum(size for _, size, _ in entries))
 
 
 def _remove(path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import constants as c
+from .cache import DEFAULT_LIMIT
 from .compiler_process import CompileLimits
 from .program import EngineChoice
 
@@ -39,6 +40,7 @@ class SoftOptions:
     engine: EngineChoice = "auto"
     cpu: str = "native"  # the processor that kernels are compiled for, by clang's name
     cache_directory: Path | None = None  # of compiled kernels
+    cache_limit: int = DEFAULT_LIMIT  # bytes that it may take
     compiler: Path | None = None  # a clang or zig of the caller
     compile_limits: CompileLimits = CompileLimits()  # of each compiler process
 

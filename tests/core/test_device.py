@@ -125,7 +125,8 @@ def test_buffer_copies_arrays_of_every_type(device: MlxDevice, dtype: DType) -> 
 
 def test_buffer_of_other_things(device: MlxDevice) -> None:
     assert device.buffer([1.5, 2.5]).dtype is DType.F32
-    assert device.buffer([1, 2]).dtype is DType.I64
+    assert device.buffer([1, 2]).dtype is DType.I32
+    assert device.buffer([1, 1 << 40]).dtype is device.buffer(np.array([1, 2])).dtype is DType.I64
     assert device.buffer([1, 2], "bf16").numpy().dtype == ml_dtypes.bfloat16
     assert device.buffer(np.arange(3.0), DType.F16).dtype is DType.F16
     assert device.buffer(2.5).shape == ()

@@ -99,7 +99,7 @@ WRONG_ARGUMENTS = [
     ("gap", lambda d: (floats(d, 1), None, (1, 2, -3), b"12345678"), "-3 does not fit a uint"),
     ("gap", lambda d: (floats(d, 1), None, (1, 2, 3.5), b"12345678"), "3.5 .float. is not a value for a uint"),
     ("gap", lambda d: (floats(d, 1), None, (1, 2, 3), 7), "expects a buffer or bytes, since its type is a struct"),
-    ("wide", lambda d: (floats(d, 1, 2),), "holds values of 16 bytes; MlxBuffer.f32.2., 8 bytes. has 8"),
+    ("wide", lambda d: (floats(d, 1, 2),), "holds values of 16 bytes; MlxBuffer.f32.2., 8 bytes.* has 8"),
     ("wide", lambda d: (floats(d, *range(8))[1:7],), "multiple of 16; .* starts at byte 4"),
     ("nothing", lambda d: (1,), "takes 0 arguments by slot .none."),
 ]
@@ -148,8 +148,6 @@ def test_read_only_memory_is_not_written(device: MlxDevice) -> None:
 WRONG_SHAPES: list[tuple[dict[str, Any], str]] = [
     ({}, "give either threads= or threadgroups="),
     ({"threads": 1, "threadgroups": 1}, "and not both"),
-    ({"threads": 0}, "threads=0, expected numbers from 1 to 4294967295"),
-    ({"threads": (4, 0)}, "threads=.4, 0."),
     ({"threads": -1}, "threads=-1"),
     ({"threads": 1 << 32}, "threads=4294967296"),
     ({"threads": (1, 2, 3, 4)}, "one to three numbers"),

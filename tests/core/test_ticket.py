@@ -61,7 +61,7 @@ def test_a_wait_can_run_out_of_time() -> None:
         with pytest.raises(WaitTimeout):
             ticket.wait(timeout=0)
         assert time.monotonic() - begin < 1.0
-        stop.numpy()[0] = 1
+        stop.numpy(wait=False)[0] = 1
         ticket.wait(timeout=30)
 
 
@@ -84,7 +84,7 @@ def test_an_interrupt_ends_a_wait_within_a_tenth_of_a_second() -> None:
                 ticket.wait()
             late.append(time.monotonic() - sent[0])
             thread.join()
-        stop.numpy()[0] = 1
+        stop.numpy(wait=False)[0] = 1
         ticket.wait(timeout=30)
         assert sorted(late)[1] < 0.1, late
 
@@ -111,7 +111,7 @@ def test_awaiting_leaves_others_their_turn() -> None:
 
         async def release() -> None:
             await asyncio.sleep(0.01)
-            stop.numpy()[0] = 1
+            stop.numpy(wait=False)[0] = 1
 
         async def both() -> None:
             await asyncio.gather(release(), _await(ticket))
@@ -186,7 +186,7 @@ def test_without_timed_event_waits_the_status_is_polled() -> None:
         ticket, stop = endless(device)
         with pytest.raises(WaitTimeout):
             ticket.wait(timeout=0.02)
-        stop.numpy()[0] = 1
+        stop.numpy(wait=False)[0] = 1
         ticket.wait(timeout=30)
 
 

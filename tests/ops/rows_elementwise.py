@@ -42,9 +42,28 @@ def mul(bench: Bench, dtype: DType, shape: tuple[int, ...]) -> None:
     bench.elementwise(out, wide(a) * wide(b))
 
 
+@row("sub", dtype=FLOATS, shape=SHAPES, more=MORE)
+def sub(bench: Bench, dtype: DType, shape: tuple[int, ...]) -> None:
+    a, b = numbers(bench, dtype, shape), bench.normal(*shape, dtype=dtype)
+    out = bench.out(*shape, dtype=dtype)
+    bench.run(ops.sub, bench.put(a), bench.put(b), out)
+    bench.elementwise(out, wide(a) - wide(b))
+
+
+@row("div", dtype=FLOATS, shape=SHAPES, more=MORE)
+def div(bench: Bench, dtype: DType, shape: tuple[int, ...]) -> None:
+    a, b = numbers(bench, dtype, shape), bench.normal(*shape, dtype=dtype)
+    out = bench.out(*shape, dtype=dtype)
+    bench.run(ops.div, bench.put(a), bench.put(b), out)
+    bench.elementwise(out, wide(a) / wide(b))
+
+
+BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
+
+
 @row(
     "add",
-    name=["add", "mul"],
+    name=list(BINARY),
     dtype=FLOATS,
     shapes=[((4, 9), (9,)), ((2, 3, 33), (3, 33)), ((257,), (1,))],
     more={"shapes": [((64, 128), (128,)), ((1, 5), (5,)), ((33, 1), (1,)), ((3, 2, 2, 7), (2, 2, 7))]},
@@ -53,15 +72,15 @@ def row_broadcast(bench: Bench, name: str, dtype: DType, shapes: tuple[tuple[int
     a, b = numbers(bench, dtype, shapes[0]), bench.normal(*shapes[1], dtype=dtype)
     out = bench.out(*shapes[0], dtype=dtype)
     bench.run(getattr(ops, name), bench.put(a), bench.put(b), out)
-    bench.elementwise(out, wide(a) + wide(b) if name == "add" else wide(a) * wide(b))
+    bench.elementwise(out, BINARY[name](wide(a), wide(b)))
 
 
-@row("add", name=["add", "mul"], dtype=FLOATS)
+@row("add", name=list(BINARY), dtype=FLOATS)
 def in_place(bench: Bench, name: str, dtype: DType) -> None:
     a, b = bench.normal(77, dtype=dtype), bench.normal(77, dtype=dtype)
     out = bench.put(a, changes=True)
     bench.run(getattr(ops, name), out, bench.put(b), out)
-    bench.elementwise(out, wide(a) + wide(b) if name == "add" else wide(a) * wide(b))
+    bench.elementwise(out, BINARY[name](wide(a), wide(b)))
 
 
 @row("scalar_mul", dtype=FLOATS, shape=SHAPES[1:3], s=[-1.5, 55.42], more={**MORE, "s": [0.0, 1.0, np.inf]})

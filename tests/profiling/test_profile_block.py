@@ -82,7 +82,7 @@ def test_a_plan_keeps_regions_ops_and_barriers_of_its_capture(device: MlxDevice)
         graph.keep(z=z)
     plan = graph.plan()
     for level in ("cb", "dispatch"):
-        with profile(level) as p:  # type: ignore[arg-type]
+        with profile(level) as p:
             with device.command_encoder() as enc, region("replayed"):
                 plan.encode(enc)
         (record,) = p.records

@@ -230,3 +230,22 @@ def test_a_broken_compiler_is_no_fault_of_the_source(tmp_path: Path) -> None:
     compiler._headers.update(msl.open_compiler()._headers)
     with pytest.raises(ToolchainError, match="said nothing"):
         msl.open_library(SOURCE + "broken", SourceOptions(), compiler=compiler).build("f", {})
+
+
+def test_the_set_up_is_announced_once_for_all_modes(tmp_path: Path) -> None:
+    heard: list[str] = []
+    for engine in ("auto", "fibers", "lanes"):
+        compiler = Compiler(Store(tmp_path / "c"), find_toolchain(), heard.append, engine)
+        compiler._announce_once()
+    assert heard == ["software Metal: preparing the compiler, once for this machine"]
+
+
+def test_clearing_leaves_what_a_compilation_needs(tmp_path: Path) -> None:
+    store = Store(tmp_path / "c")
+    store.put_record("k", b"value")
+    name = store.put_artefact(b"code", ".so")
+    with store.scratch() as folder:
+        removed = store.clear()
+        assert folder.is_dir()
+    assert removed.files == 2 and removed.nbytes > 4
+    assert store.record("k") is None and store.artefact(name) is None and store.usage().files == 0

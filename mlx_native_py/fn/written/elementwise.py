@@ -1,4 +1,4 @@
-"""Element by element, with broadcasting: sums, products, casts, fills."""
+"""Element by element, with broadcasting: sums, differences, products, quotients, casts, fills."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ...memory.buffer import MlxBuffer
 from ...ops.strides import contiguous, strided_copy
 from ..call import Array, FunctionCall, call
 
-__all__ = ["add", "astype", "broadcast_to", "full", "multiply"]
+__all__ = ["add", "astype", "broadcast_to", "divide", "full", "multiply", "subtract"]
 
 
 def add(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
     """The sum of two arrays, or of an array and a number; shapes broadcast."""
-    with call(stream) as run:
+    with call(stream, a, b) as run:
         return _two(run, ops.add, a, b)
 
 
@@ -31,18 +31,44 @@ def multiply(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffe
     array([[10., 40.],
            [30., 80.]], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a, b) as run:
         for one, other in ((a, b), (b, a)):
             if isinstance(other, (int, float)) and not isinstance(one, (int, float)):
                 return ops.scalar_mul(run.enc, run.put(one, "a"), other)
         return _two(run, ops.mul, a, b)
 
 
+def subtract(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
+    """The difference of two arrays, or of an array and a number; shapes broadcast.
+
+    >>> fn.subtract(1, np.float32([[1, 2], [3, 4]])).numpy()
+    array([[ 0., -1.],
+           [-2., -3.]], dtype=float32)
+    """
+    with call(stream, a, b) as run:
+        return _repeated(run, ops.sub, *_pair(run, a, b))
+
+
+def divide(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
+    """The quotient of two arrays, element by element, or of an array and a number; shapes broadcast.
+
+    >>> fn.divide(np.float32([[1, 2], [3, 4]]), np.float32([2, 4])).numpy()
+    array([[0.5, 0.5],
+           [1.5, 1. ]], dtype=float32)
+    """
+    with call(stream, a, b) as run:
+        return _repeated(run, ops.div, *_pair(run, a, b))
+
+
 def astype(a: Array, dtype: DTypeLike, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The elements in another type: f32, f16 or bf16."""
-    with call(stream) as run:
+    """The elements in another type: floats by a kernel, all others on the CPU, as numpy converts them."""
+    with call(stream, a) as run:
         x = run.put(a, "a")
-        return x if x.dtype is DType.of(dtype) else ops.cast(run.enc, x, dtype)
+        to = DType.of(dtype)
+        if x.dtype.is_float and to.is_float:
+            return x if x.dtype is to else ops.cast(run.enc, x, to)
+        with np.errstate(all="ignore"):
+            return run.enc.device.buffer(x.numpy().astype(to.numpy))
 
 
 def full(
@@ -55,18 +81,30 @@ def full(
 
 def broadcast_to(a: Array, shape: Sequence[int], *, stream: MlxDevice | None = None) -> MlxBuffer:
     """A copy whose axes of one element are repeated, and new ones put in front, so that it has `shape`."""
-    with call(stream) as run:
+    with call(stream, a) as run:
         return _broadcast(run, run.put(a, "a"), tuple(shape))
 
 
-def _two(run: FunctionCall, op: Callable[[Encoder, MlxBuffer, MlxBuffer], MlxBuffer], a: Array, b: Array) -> MlxBuffer:
-    """The op on buffers of one shape, or of shapes that it repeats by itself; a number takes its partner's type."""
+BinaryOp = Callable[[Encoder, MlxBuffer, MlxBuffer], MlxBuffer]
+
+
+def _two(run: FunctionCall, op: BinaryOp, a: Array, b: Array) -> MlxBuffer:
+    """An op whose operands may change places: the larger one comes first."""
+    left, right = _pair(run, a, b)
+    return _repeated(run, op, *((right, left) if left.size < right.size else (left, right)))
+
+
+def _pair(run: FunctionCall, a: Array, b: Array) -> tuple[MlxBuffer, MlxBuffer]:
+    """Both as buffers; a number takes its partner's type."""
     if isinstance(a, (int, float)):
-        a, b = b, a
+        right = run.put(b, "b")
+        return run.put(np.full(1, a).astype(right.dtype.numpy), "a"), right
     left = run.put(a, "a")
-    right = run.put(np.full(1, b).astype(left.dtype.numpy) if isinstance(b, (int, float)) else b, "b")
-    if left.size < right.size:
-        left, right = right, left
+    return left, run.put(np.full(1, b).astype(left.dtype.numpy) if isinstance(b, (int, float)) else b, "b")
+
+
+def _repeated(run: FunctionCall, op: BinaryOp, left: MlxBuffer, right: MlxBuffer) -> MlxBuffer:
+    """The op on buffers of one shape, or of shapes that it repeats by itself."""
     if right.size > 1 and left.shape[-right.ndim :] != right.shape:
         try:
             shape = np.broadcast_shapes(left.shape, right.shape)

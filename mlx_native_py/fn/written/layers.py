@@ -41,7 +41,7 @@ def scaled_dot_product_attention(
     if isinstance(mask, str) and mask != "causal":
         raise InvalidArgument(f'scaled_dot_product_attention: mask is {mask!r}, expected "causal" or an array')
     causal = isinstance(mask, str)
-    with call(stream) as run:
+    with call(stream, q, k, v, mask, sinks) as run:
         return ops.sdpa(
             run.enc,
             *(run.put(q, "q"), run.put(k, "k"), run.put(v, "v")),
@@ -74,7 +74,7 @@ def rope(
     """
     if (base is None) == (freqs is None):
         raise InvalidArgument("rope: exactly one of base and freqs has to be None")
-    with call(stream) as run:
+    with call(stream, a, offset, freqs) as run:
         return ops.rope(
             run.enc,
             run.put(a, "a"),
@@ -97,7 +97,7 @@ def residual_rms_norm(
     stream: MlxDevice | None = None,
 ) -> tuple[MlxBuffer, MlxBuffer]:
     """rms_norm(residual + x) * weight * scale, and residual + x."""
-    with call(stream) as run:
+    with call(stream, x, residual, weight) as run:
         given = run.put(x, "x")
         total = run.enc.device.empty(given.shape, given.dtype)
         beside, weights = run.put(residual, "residual"), run.put_if(weight, "weight")
@@ -109,7 +109,7 @@ def ssm_conv(
     x: Array, weight: Array, state: Array | None = None, *, stream: MlxDevice | None = None
 ) -> tuple[MlxBuffer, MlxBuffer]:
     """silu of the causal convolution of x [sequences, tokens, channels] by weight [channels, K], and its state."""
-    with call(stream) as run:
+    with call(stream, x, weight, state) as run:
         inputs, taps = run.put(x, "x"), run.put(weight, "weight")
         shape = (inputs.shape[0], inputs.shape[-1], max(1, taps.shape[-1] - 1))
         kept = _own(run, state, shape, inputs.dtype)
@@ -129,7 +129,7 @@ def gated_delta_net(
     stream: MlxDevice | None = None,
 ) -> tuple[MlxBuffer, MlxBuffer]:
     """The gated delta rule over tokens, and the state after it; shapes as in `ops.gated_delta_net`."""
-    with call(stream) as run:
+    with call(stream, q, k, v, g, beta, state) as run:
         keys, values = run.put(k, "k"), run.put(v, "v")
         kept = _own(run, state, (values.shape[0], *values.shape[-2:], keys.shape[-1]), DType.F32)
         chunked = values.ndim == 4 and values.shape[1] >= _CHUNKED_FROM

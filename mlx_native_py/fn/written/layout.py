@@ -29,7 +29,7 @@ __all__ = [
 
 def swapaxes(a: Array, axis1: int, axis2: int, *, stream: MlxDevice | None = None) -> MlxBuffer:
     """Two axes in each other's place."""
-    with call(stream) as run:
+    with call(stream, a) as run:
         x = run.put(a, "a")
         axes = list(range(x.ndim))
         axes[axis1], axes[axis2] = axes[axis2], axes[axis1]
@@ -38,7 +38,7 @@ def swapaxes(a: Array, axis1: int, axis2: int, *, stream: MlxDevice | None = Non
 
 def contiguous(a: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
     """A copy in memory of its own."""
-    with call(stream) as run:
+    with call(stream, a) as run:
         return ops.copy(run.enc, run.put(a, "a"))
 
 
@@ -57,7 +57,7 @@ def as_strided(
            [3., 4.],
            [5., 6.]], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a) as run:
         return ops.copy(run.enc, run.put(a, "a"), shape=shape, strides=strides, offset=offset)
 
 
@@ -67,14 +67,14 @@ def repeat(array: Array, repeats: int, axis: int | None = None, *, stream: MlxDe
     >>> fn.repeat(np.float32([1, 2]), 3).numpy()
     array([1., 1., 1., 2., 2., 2.], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, array) as run:
         x = run.put(array, "array")
         return ops.repeat(run.enc, x.reshape(x.size) if axis is None else x, repeats, axis=axis or 0)
 
 
 def tile(a: Array, reps: int | Sequence[int], *, stream: MlxDevice | None = None) -> MlxBuffer:
     """The array several times along each axis."""
-    with call(stream) as run:
+    with call(stream, a) as run:
         x = run.put(a, "a")
         counts = [reps] if isinstance(reps, int) else list(reps)
         axes = max(x.ndim, len(counts))
@@ -87,7 +87,7 @@ def tile(a: Array, reps: int | Sequence[int], *, stream: MlxDevice | None = None
 
 def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, stream: MlxDevice | None = None) -> MlxBuffer:
     """Arrays one after the other along an axis; without an axis all of their elements, in one row."""
-    with call(stream) as run:
+    with call(stream, *arrays) as run:
         parts = [run.put(each, f"arrays[{index}]") for index, each in enumerate(arrays)]
         if axis is None:
             parts = [each.reshape(each.size) for each in parts]
@@ -103,7 +103,7 @@ def slice(
     array([[ 6.,  7.],
            [10., 11.]], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a) as run:
         x = run.put(a, "a")
         first = _starts(x, start_indices, axes)
         last = [begin + size for begin, size in zip(first, slice_size, strict=False)]
@@ -119,7 +119,7 @@ def slice_update(
     array([[0., 0., 0.],
            [1., 1., 0.]], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a, update) as run:
         x = run.put(a, "a")
         copy = ops.copy(run.enc, x)
         return ops.slice_update(run.enc, copy, run.put(update, "update"), _starts(x, start_indices, axes))
@@ -133,11 +133,11 @@ def take(a: Array, indices: Array, axis: int | None = None, *, stream: MlxDevice
            [1., 2.],
            [5., 6.]], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a, indices) as run:
         x, ids = run.put(a, "a"), run.put_integers(indices, "indices")
         if axis is None:
             return ops.gather(run.enc, x.reshape(x.size), ids)
-        at = axis_of("take", x, axis)
+        at = axis_of(x, axis)
         if at == 0:
             return ops.gather(run.enc, x, ids)
         rest = [other for other in range(x.ndim) if other != at]
@@ -149,5 +149,5 @@ def take(a: Array, indices: Array, axis: int | None = None, *, stream: MlxDevice
 def _starts(x: MlxBuffer, start_indices: Any, axes: Sequence[int]) -> list[int]:
     starts = [0] * x.ndim
     for axis, start in zip(axes, np.asarray(start_indices).reshape(-1).tolist(), strict=True):
-        starts[axis_of("start_indices", x, axis)] = start
+        starts[axis_of(x, axis)] = start
     return starts

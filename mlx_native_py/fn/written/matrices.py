@@ -23,7 +23,7 @@ def matmul(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
     >>> fn.matmul(np.float32([[1, 2], [3, 4]]), np.float32([10, 1])).numpy()
     array([12., 34.], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a, b) as run:
         left, right, axes = _matrices(run.put(a, "a"), run.put(b, "b"))
         product = ops.matmul(run.enc, left, right)
     return _without(product, axes)
@@ -33,7 +33,7 @@ def addmm(
     c: Array, a: Array, b: Array, alpha: float = 1.0, beta: float = 1.0, *, stream: MlxDevice | None = None
 ) -> MlxBuffer:
     """alpha * (a @ b) + beta * c; c has any shape that broadcasts to the product's."""
-    with call(stream) as run:
+    with call(stream, c, a, b) as run:
         left, right, axes = _matrices(run.put(a, "a"), run.put(b, "b"))
         added = run.put(c, "c")
         if axes == (-1,) and added.ndim:
@@ -58,15 +58,9 @@ def gather_qmm(
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
     """Products of matrices x[lhs] and packed weights w[rhs], chosen by indices that broadcast against each other."""
-    if not transpose:
-        raise InvalidArgument("gather_qmm: transpose is False; weights chosen by index are taken as w.T only")
-    with call(stream) as run:
+    with call(stream, x, w, scales, biases, lhs_indices, rhs_indices) as run:
         rows, words = run.put(x, "x"), run.put(w, "w")
-        if rows.ndim < 2 or words.ndim < 3:
-            raise InvalidArgument(
-                f"gather_qmm: x has shape {list(rows.shape)} and w {list(words.shape)}, expected [..., m, k] and "
-                "[experts, n, packed k]"
-            )
+        _check_gather(rows, words, transpose)
         *batch, m, k = rows.shape
         left, right = np.broadcast_arrays(_indices(lhs_indices, batch), _indices(rhs_indices, words.shape[:-2]))
         matrices = rows.reshape(rows.size // (m * k), m * k)
@@ -83,6 +77,16 @@ def gather_qmm(
             mode=mode,
         )
         return product.reshape(*right.shape, m, product.shape[-1])
+
+
+def _check_gather(rows: MlxBuffer, words: MlxBuffer, transpose: bool) -> None:
+    if not transpose:
+        raise InvalidArgument("gather_qmm: transpose is False; weights chosen by index are taken as w.T only")
+    if rows.ndim < 2 or words.ndim < 3:
+        raise InvalidArgument(
+            f"gather_qmm: x has shape {list(rows.shape)} and w {list(words.shape)}, expected [..., m, k] and "
+            "[experts, n, packed k]"
+        )
 
 
 def _matrices(a: MlxBuffer, b: MlxBuffer) -> tuple[MlxBuffer, MlxBuffer, tuple[int, ...]]:

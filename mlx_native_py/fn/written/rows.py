@@ -13,21 +13,21 @@ __all__ = ["argmax", "argmin", "argsort", "cumsum", "logsumexp", "softmax", "sor
 
 def softmax(a: Array, axis: Axis = None, *, precise: bool = False, stream: MlxDevice | None = None) -> MlxBuffer:
     """exp(a) / sum(exp(a)) along axes, or over all; sums are in float32 whether `precise` or not."""
-    with call(stream) as run:
+    with call(stream, a) as run:
         rows = AxisRows(run, "softmax", run.put(a, "a"), axis)
         return rows.back(ops.softmax(run.enc, rows.buffer))
 
 
 def logsumexp(a: Array, axis: Axis = None, keepdims: bool = False, *, stream: MlxDevice | None = None) -> MlxBuffer:
     """log(sum(exp(a))) along axes, or over all."""
-    with call(stream) as run:
+    with call(stream, a) as run:
         rows = AxisRows(run, "logsumexp", run.put(a, "a"), axis)
         return rows.reduced(ops.logsumexp(run.enc, rows.buffer), keepdims)
 
 
 def sum(a: Array, axis: Axis = None, keepdims: bool = False, *, stream: MlxDevice | None = None) -> MlxBuffer:
     """The sum along axes, or of all."""
-    with call(stream) as run:
+    with call(stream, a) as run:
         rows = AxisRows(run, "sum", run.put(a, "a"), axis)
         return rows.reduced(ops.row_sum(run.enc, rows.buffer), keepdims)
 
@@ -45,7 +45,7 @@ def cumsum(
     >>> fn.cumsum(np.float32([1, 2, 3]), reverse=True, inclusive=False).numpy()
     array([5., 3., 0.], dtype=float32)
     """
-    with call(stream) as run:
+    with call(stream, a) as run:
         x = run.put(a, "a")
         rows = AxisRows(run, "cumsum", x.reshape(x.size) if axis is None else x, axis)
         return rows.back(ops.cumsum(run.enc, rows.buffer, reverse=reverse, inclusive=inclusive))
@@ -53,28 +53,28 @@ def cumsum(
 
 def argmax(a: Array, axis: int | None = None, keepdims: bool = False, *, stream: MlxDevice | None = None) -> MlxBuffer:
     """Where the largest value is along an axis, or in the flattened array; the first of equals, or the first NaN."""
-    with call(stream) as run:
+    with call(stream, a) as run:
         rows = AxisRows(run, "argmax", run.put(a, "a"), axis)
         return rows.reduced(ops.argmax(run.enc, rows.buffer)[0], keepdims)
 
 
 def argmin(a: Array, axis: int | None = None, keepdims: bool = False, *, stream: MlxDevice | None = None) -> MlxBuffer:
     """Where the smallest value is along an axis, or in the flattened array; the first of equals, or the first NaN."""
-    with call(stream) as run:
+    with call(stream, a) as run:
         rows = AxisRows(run, "argmin", run.put(a, "a"), axis)
         return rows.reduced(ops.argmin(run.enc, rows.buffer)[0], keepdims)
 
 
 def sort(a: Array, axis: int | None = -1, *, stream: MlxDevice | None = None) -> MlxBuffer:
     """The values along an axis, or of the flattened array, from the smallest to the largest, NaN last."""
-    with call(stream) as run:
+    with call(stream, a) as run:
         rows = _rows(run, "sort", a, axis)
         return rows.back(ops.sort(run.enc, rows.buffer))
 
 
 def argsort(a: Array, axis: int | None = -1, *, stream: MlxDevice | None = None) -> MlxBuffer:
     """The indices that sort along an axis, or the flattened array; equals keep their order, NaN goes last."""
-    with call(stream) as run:
+    with call(stream, a) as run:
         rows = _rows(run, "argsort", a, axis)
         return rows.back(ops.argsort(run.enc, rows.buffer))
 
@@ -91,7 +91,7 @@ def top_k(a: Array, k: int, axis: int | None = -1, *, stream: MlxDevice | None =
     >>> indices.numpy()
     array([1, 3], dtype=uint32)
     """
-    with call(stream) as run:
+    with call(stream, a) as run:
         rows = _rows(run, "top_k", a, axis)
         values, indices = ops.top_k(run.enc, rows.buffer, k)
         return rows.back(values), rows.back(indices)

@@ -14,6 +14,7 @@ from ...json_fields import read_table
 from ...memory.buffer import Array, MlxBuffer
 from ...ops import add, gelu, l2_norm, layer_norm, matmul, sdpa
 from ..checkpoint import Checkpoint, Layer
+from ..split import Split
 
 __all__ = ["Bert", "BertAttention", "BertBlock", "LayerNorm", "Model"]
 
@@ -37,19 +38,19 @@ class BertAttention:
 
     def __init__(self, w: Layer) -> None:
         config = w.config
-        hidden = config.hidden_size
+        hidden, width = config.hidden_size, config.n_heads * config.head_dim
         self.n_heads, self.head_dim, self.scale = config.n_heads, config.head_dim, config.query_scale
-        self.query = w.linear("attention.self.query", hidden, hidden)
-        self.key = w.linear("attention.self.key", hidden, hidden)
-        self.value = w.linear("attention.self.value", hidden, hidden)
-        self.dense = w.linear("attention.output.dense", hidden, hidden)
+        self.query = w.linear("attention.self.query", width, hidden)
+        self.key = w.linear("attention.self.key", width, hidden)
+        self.value = w.linear("attention.self.value", width, hidden)
+        self.dense = w.linear("attention.output.dense", hidden, width)
 
     def __call__(self, enc: Encoder, x: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
-        B, L, hidden = x.shape
+        B, L, _ = x.shape
         heads = (B, L, self.n_heads, self.head_dim)
         q, k, v = (part(enc, x).reshape(heads) for part in (self.query, self.key, self.value))
         out = sdpa(enc, q, k, v, scale=self.scale, length=lengths, tokens_first=True, kv_tokens_first=True)
-        return self.dense(enc, out.reshape(B, L, hidden))
+        return self.dense(enc, out.reshape(B, L, self.n_heads * self.head_dim))
 
 
 class BertBlock:
@@ -88,6 +89,17 @@ class Bert:
         "output.dense": "ffn_down",
         "output.LayerNorm": "layer_output_norm",
     }
+
+    splits: ClassVar[Mapping[str, Split]] = {
+        "embeddings.word_embeddings": Split("out", "vocabulary"),
+        "encoder.layer.*.attention.self.query": Split("out", "heads"),
+        "encoder.layer.*.attention.self.key": Split("out", "heads"),
+        "encoder.layer.*.attention.self.value": Split("out", "heads"),
+        "encoder.layer.*.attention.output.dense": Split("in", "heads"),
+        "encoder.layer.*.intermediate.dense": Split("out", "wide"),
+        "encoder.layer.*.output.dense": Split("in", "wide"),
+    }
+    """How weights are divided among ranks; what is not here, every rank has."""
 
     def __init__(self, checkpoint: Checkpoint, metadata: Mapping[str, Any]) -> None:
         config = self.config = checkpoint.config

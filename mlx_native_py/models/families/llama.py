@@ -13,7 +13,9 @@ from ...ops import add, rms_norm, silu_mul, softcap
 from ...profiling.regions import region
 from ..cache import KVCache, LayerCache, StepInputs
 from ..checkpoint import Checkpoint, Layer
+from ..decoder import Decoder, Sampling
 from ..rope import RotaryEmbedding
+from ..split import Split
 
 __all__ = ["Llama", "LlamaAttention", "LlamaBlock", "LlamaMLP", "Model"]
 
@@ -94,6 +96,18 @@ class Llama:
     """What config.json may leave out."""
     gguf_defaults: ClassVar[Mapping[str, Any]] = {"rope_traditional": True}
     gguf_names: ClassVar[Mapping[str, str]] = {}
+    splits: ClassVar[Mapping[str, Split]] = {
+        "embed_tokens": Split("out", "vocabulary"),
+        "layers.*.self_attn.q_proj": Split("out", "heads"),
+        "layers.*.self_attn.k_proj": Split("out", "kv_heads"),
+        "layers.*.self_attn.v_proj": Split("out", "kv_heads"),
+        "layers.*.self_attn.o_proj": Split("in", "heads"),
+        "layers.*.mlp.gate_proj": Split("out", "wide"),
+        "layers.*.mlp.up_proj": Split("out", "wide"),
+        "layers.*.mlp.down_proj": Split("in", "wide"),
+        "lm_head": Split("out", "vocabulary"),
+    }
+    """How weights are divided among ranks; what is not here, every rank has."""
 
     def __init__(self, checkpoint: Checkpoint, metadata: Mapping[str, Any]) -> None:
         config = self.config = checkpoint.config
@@ -126,7 +140,10 @@ class Llama:
 
     def __call__(self, enc: Encoder, inputs: StepInputs, layers: Sequence[LayerCache]) -> MlxBuffer:
         """The hidden states [batch * queries, hidden_size] of a step's tokens."""
-        x = self.embedded(enc, inputs.tokens)
+        return self.hidden(enc, self.embedded(enc, inputs.tokens), inputs, layers)
+
+    def hidden(self, enc: Encoder, x: MlxBuffer, inputs: StepInputs, layers: Sequence[LayerCache]) -> MlxBuffer:
+        """Hidden states behind all layers, of those before the first one."""
         for index, (layer, cache) in enumerate(zip(self.layers, layers, strict=True)):
             with region(f"layer {index}"):
                 x = layer(enc, x, inputs, cache)
@@ -154,6 +171,10 @@ class Llama:
         kind = self.dtype if dtype is None else DType.of(dtype)
         options = {"batch": batch, "capacity": capacity, "chunk": chunk}
         return KVCache(self.device, self.config, dtype=kind, bits=bits, **options)
+
+    def make_decoder(self, cache: KVCache, sampling: Sampling | None = None) -> Decoder:
+        """What adds tokens to the sequences of a cache, one each at every step."""
+        return Decoder(self, cache, sampling)
 
     def __repr__(self) -> str:
         return f"<{self.config.model_type} of {self.config.n_layers} layers, {self.path.name}>"

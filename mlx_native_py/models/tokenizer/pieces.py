@@ -59,7 +59,7 @@ def spell_word_piece(name: str) -> bytes:
     return (name[2:] if name.startswith("##") else " " + name).encode(errors="replace")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Pieces:
     """The tokens of a vocabulary by their ids, and how to spell them."""
 
@@ -71,6 +71,9 @@ class Pieces:
     """Tokens that say something about the text and are no part of it."""
     leads_with_space: bool = False
     """Whether a text begins with a space that nobody wrote."""
+
+    def __repr__(self) -> str:
+        return f"<Pieces of {len(self.names)} tokens>"
 
     def piece(self, token: int, *, special: bool = False) -> bytes:
         """The bytes of one token; none of a control token, unless `special` wants to see those."""

@@ -26,7 +26,7 @@ class TextEncoder(Protocol):
     def encode(self, text: str, special: bool) -> list[int]: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tokenizer:
     """The tokenizer of a model; names are those that users of mlx-lm know."""
 
@@ -43,6 +43,16 @@ class Tokenizer:
     """Every token that ends an answer."""
     chat_template: str | None = None
     _ids: dict[str, int] = field(init=False, repr=False, default_factory=dict)
+
+    def __repr__(self) -> str:
+        ends = ", ".join(repr(self.pieces.names[token]) for token in sorted(self.eos_token_ids)[:3])
+        chat = ", chat template" * (self.chat_template is not None)
+        return f"<Tokenizer of {len(self.pieces.names)} tokens{f', ends with {ends}' * bool(ends)}{chat}>"
+
+    @classmethod
+    def of_model(cls, path: Path, metadata: Mapping[str, Any]) -> Tokenizer:
+        """The tokenizer beside a model in a folder, or in the metadata of a GGUF file."""
+        return cls.from_file(path) if path.is_dir() else cls.from_gguf(metadata, path=path)
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, Any], *, path: Path | str = "metadata") -> Tokenizer:

@@ -26,7 +26,7 @@ class Kind:
     NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GgufVocabulary:
     """What `tokenizer.ggml.*` says."""
 
@@ -43,6 +43,9 @@ class GgufVocabulary:
             raise ModelFileError(place, f"{_PREFIX}tokens", None, "there are none")
         kinds = _numbers(metadata, "token_type", len(names), place)
         return cls(place, metadata, names, [Kind.NORMAL] * len(names) if kinds is None else [int(k) for k in kinds])
+
+    def __repr__(self) -> str:
+        return f"<GgufVocabulary of {len(self.names)} tokens, {self.path.name}>"
 
     def of_kind(self, *kinds: int) -> list[int]:
         """The ids of all tokens of these kinds."""

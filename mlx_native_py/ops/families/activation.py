@@ -71,7 +71,7 @@ def log(enc: Encoder, x: MlxBuffer, out: Output = None) -> MlxBuffer:
 @op("silu(gate) * up")
 def silu_mul(enc: Encoder, gate: MlxBuffer, up: MlxBuffer, out: Output = None) -> MlxBuffer:
     """The gate of SwiGLU."""
-    return _gated(enc, "silu_mul", "silu_mul", gate, up, out)
+    return _gated(enc, "silu_mul", gate, up, out)
 
 
 @op("gelu_approx(gate) * up; gelu(gate) * up")
@@ -79,35 +79,33 @@ def gelu_mul(
     enc: Encoder, gate: MlxBuffer, up: MlxBuffer, *, approximate: bool = True, out: Output = None
 ) -> MlxBuffer:
     """The gate of GeGLU, with tanh as in Gemma, or exact."""
-    return _gated(enc, "gelu_mul", "gelu_approx_mul" if approximate else "gelu_mul", gate, up, out)
+    return _gated(enc, "gelu_approx_mul" if approximate else "gelu_mul", gate, up, out)
 
 
 @op("x * sigmoid(gate)")
 def sigmoid_mul(enc: Encoder, x: MlxBuffer, gate: MlxBuffer, out: Output = None) -> MlxBuffer:
     """A buffer, element by element let through by a gate."""
-    return _gated(enc, "sigmoid_mul", "sigmoid_mul", gate, x, out, other="x")
+    return _gated(enc, "sigmoid_mul", gate, x, out, other="x")
 
 
 @op("cap * tanh(x / cap)")
 def softcap(enc: Encoder, x: MlxBuffer, cap: float, out: Output = None) -> MlxBuffer:
     """Keeps values between -cap and cap, smoothly."""
     if not 0.0 < cap < math.inf:
-        raise InvalidArgument(f"softcap: cap is {cap!r}, expected a number above 0")
-    dtype = one_dtype("softcap", x=x)
-    out = result(enc, "softcap", out, x.shape, dtype)
+        raise InvalidArgument(f"cap is {cap!r}, expected a number above 0")
+    dtype = one_dtype(x=x)
+    out = result(enc, out, x.shape, dtype)
     return for_each(enc, kernel(enc, "activation", f"softcap_{dtype}"), (x,), out, float(cap))
 
 
 def _one(enc: Encoder, name: str, x: MlxBuffer, out: Output) -> MlxBuffer:
-    dtype = one_dtype(name, x=x)
-    out = result(enc, name, out, x.shape, dtype)
+    dtype = one_dtype(x=x)
+    out = result(enc, out, x.shape, dtype)
     return for_each(enc, kernel(enc, "activation", f"{name}_{dtype}"), (x,), out)
 
 
-def _gated(
-    enc: Encoder, name: str, kernel_name: str, gate: MlxBuffer, up: MlxBuffer, out: Output, *, other: str = "up"
-) -> MlxBuffer:
-    dtype = one_dtype(name, FLOATS, **{"gate": gate, other: up})
-    check_shape(name, "gate", gate, up.shape, "the shape of the other input")
-    out = result(enc, name, out, up.shape, dtype)
-    return for_each(enc, kernel(enc, "activation", f"{kernel_name}_{dtype}"), (gate, up), out)
+def _gated(enc: Encoder, name: str, gate: MlxBuffer, up: MlxBuffer, out: Output, *, other: str = "up") -> MlxBuffer:
+    dtype = one_dtype(FLOATS, **{"gate": gate, other: up})
+    check_shape("gate", gate, up.shape, "the shape of the other input")
+    out = result(enc, out, up.shape, dtype)
+    return for_each(enc, kernel(enc, "activation", f"{name}_{dtype}"), (gate, up), out)

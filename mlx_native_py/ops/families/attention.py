@@ -58,7 +58,7 @@ def sdpa(
     """
     options = AttentionOptions(scale, mask, causal, window, softcap, sinks, length, ring, tokens_first, kv_tokens_first)
     call = arguments(q, k, v, options)
-    out = result(enc, "sdpa", out, call.out_shape, q.dtype)
+    out = result(enc, out, call.out_shape, q.dtype)
     if call.queries <= FEW_QUERIES or call.keys.dim % 8 or call.values.dim % 8:
         _decode(enc, call, out)
     elif attends_by_lanes(enc.device.capabilities, call.keys.dim, call.values.dim):
@@ -155,13 +155,13 @@ def attention_mask(
 
     Query i stands at position `offset + i`; left open, the last query stands at the last key.
     """
-    shape = whole(queries, "attention_mask: queries", 1), whole(keys, "attention_mask: keys", 1)
+    shape = whole(queries, "queries", 1), whole(keys, "keys", 1)
     if window is not None:
-        window = whole(window, "attention_mask: window", 1)
+        window = whole(window, "window", 1)
     if dtype not in (DType.BOOL, *FLOATS):
-        raise InvalidArgument(f"attention_mask: dtype is {dtype!r}, expected bool, f32, f16 or bf16")
-    first = shape[1] - shape[0] if offset is None else whole(offset, "attention_mask: offset", -(2**31))
-    out = result(enc, "attention_mask", out, shape, dtype)
+        raise InvalidArgument(f"dtype is {dtype!r}, expected bool, f32, f16 or bf16")
+    first = shape[1] - shape[0] if offset is None else whole(offset, "offset", -(2**31))
+    out = result(enc, out, shape, dtype)
     seen, unseen = (True, False) if dtype is DType.BOOL else (0.0, -math.inf)
     pipeline = kernel(enc, "attention", f"attention_mask_{dtype}")
     enc.dispatch(

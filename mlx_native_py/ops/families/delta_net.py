@@ -38,8 +38,8 @@ def gated_delta_net(
     h // (heads / key heads), or h % key heads where these are `tiled`. `norm_eps` brings each q and k to length one
     first: x / sqrt(sum(x^2) + norm_eps).
     """
-    sizes = check_delta("gated_delta_net", q, k, v, g, beta, state, key_heads)
-    out = result(enc, "gated_delta_net", out, v.shape, v.dtype)
+    sizes = check_delta(q, k, v, g, beta, state, key_heads)
+    out = result(enc, out, v.shape, v.dtype)
     per_lane = -(-sizes.key_dim // SIMD)
     pipeline = kernel(enc, "delta_net", f"gated_delta_net_{v.dtype}", {"PER_LANE": per_lane})
     axes = struct.pack("4I", sizes.tokens, sizes.key_heads, sizes.key_dim, sizes.value_dim)

@@ -40,8 +40,8 @@ def gated_delta_net_chunked(
     The arguments are those of `gated_delta_net`. Keys are to be of about length one, as `norm_eps` makes them, and g
     must not be negative.
     """
-    sizes = check_delta("gated_delta_net_chunked", q, k, v, g, beta, state, key_heads)
-    out = result(enc, "gated_delta_net_chunked", out, v.shape, v.dtype)
+    sizes = check_delta(q, k, v, g, beta, state, key_heads)
+    out = result(enc, out, v.shape, v.dtype)
     plan = _Plan(enc, sizes)
     queries = plan.rows(q, scale, norm_eps)
     keys = plan.rows(k, 1.0, norm_eps)
@@ -96,13 +96,13 @@ class _Plan:
 @op("sums along the tokens of each chunk", (DType.F32,))
 def chunk_cumsum(enc: Encoder, x: MlxBuffer, *, chunk: int = _CHUNK, out: Output = None) -> MlxBuffer:
     """Running sums of x [sequences, tokens, heads] along the tokens, which begin anew with each chunk."""
-    check_dtype("chunk_cumsum", "x", x, (DType.F32,))
+    check_dtype("x", x, (DType.F32,))
     if x.ndim != 3:
-        raise InvalidArgument(f"chunk_cumsum: x is {shown(x)}, expected [sequences, tokens, heads]")
+        raise InvalidArgument(f"x is {shown(x)}, expected [sequences, tokens, heads]")
     if chunk < 1:
-        raise InvalidArgument(f"chunk_cumsum: chunk is {chunk}, expected at least 1")
+        raise InvalidArgument(f"chunk is {chunk}, expected at least 1")
     sequences, tokens, heads = x.shape
-    out = result(enc, "chunk_cumsum", out, x.shape, DType.F32)
+    out = result(enc, out, x.shape, DType.F32)
     pipeline = kernel(enc, _FAMILY, "chunk_cumsum")
     threads = (heads, -(-tokens // chunk), sequences)
     enc.dispatch(pipeline, x, Out(out), tokens, heads, chunk, threads=threads)
@@ -112,13 +112,13 @@ def chunk_cumsum(enc: Encoder, x: MlxBuffer, *, chunk: int = _CHUNK, out: Output
 @op("x with (I + strict lower part of a) x = b", (DType.F32,))
 def tri_solve_lower_unit(enc: Encoder, a: MlxBuffer, b: MlxBuffer, *, out: Output = None) -> MlxBuffer:
     """Solves for b [..., n, columns] with unit lower triangular a [..., n, n], of which only what is below counts."""
-    check_dtype("tri_solve_lower_unit", "a", a, (DType.F32,))
-    check_dtype("tri_solve_lower_unit", "b", b, (DType.F32,))
+    check_dtype("a", a, (DType.F32,))
+    check_dtype("b", b, (DType.F32,))
     if b.ndim < 2:
-        raise InvalidArgument(f"tri_solve_lower_unit: b is {shown(b)}, expected [..., n, columns]")
+        raise InvalidArgument(f"b is {shown(b)}, expected [..., n, columns]")
     *batch, n, columns = b.shape
-    check_shape("tri_solve_lower_unit", "a", a, (*batch, n, n), "a square for each part of b")
-    out = result(enc, "tri_solve_lower_unit", out, b.shape, DType.F32)
+    check_shape("a", a, (*batch, n, n), "a square for each part of b")
+    out = result(enc, out, b.shape, DType.F32)
     pipeline = kernel(enc, _FAMILY, "tri_solve_lower_unit")
     enc.dispatch(pipeline, a, b, out, n, columns, threads=(columns, b.size // (n * columns)))
     return out

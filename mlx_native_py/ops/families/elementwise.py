@@ -1,4 +1,4 @@
-"""Sums, products, casts and fills, element by element."""
+"""Sums, differences, products, quotients, casts and fills, element by element."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..op import FLOATS, Output, op
 from ..strides import as_bits
 from ..support import check_dtype, kernel, one_dtype, result, shown
 
-__all__ = ["add", "cast", "fill", "mul", "scalar_mul"]
+__all__ = ["add", "cast", "div", "fill", "mul", "scalar_mul", "sub"]
 
 
 @op("a + b")
@@ -30,23 +30,35 @@ def mul(enc: Encoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuff
     return _two(enc, "mul", a, b, out, CapturedOpKind.ElemMul)
 
 
+@op("a - b", fn=("subtract",))
+def sub(enc: Encoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuffer:
+    """The difference of two buffers, element by element; b may be a row, or a few, as in `add`."""
+    return _two(enc, "sub", a, b, out, CapturedOpKind.Other)
+
+
+@op("a / b", fn=("divide",))
+def div(enc: Encoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuffer:
+    """The quotient of two buffers, element by element; b may be a row, or a few, as in `add`."""
+    return _two(enc, "div", a, b, out, CapturedOpKind.Other)
+
+
 @op("x * s", fn=("multiply",))
 def scalar_mul(enc: Encoder, x: MlxBuffer, s: float, out: Output = None) -> MlxBuffer:
     """A buffer times a number; the product is made in float."""
-    dtype = one_dtype("scalar_mul", x=x)
-    out = result(enc, "scalar_mul", out, x.shape, dtype)
+    dtype = one_dtype(x=x)
+    out = result(enc, out, x.shape, dtype)
     return for_each(enc, kernel(enc, "elementwise", f"scalar_mul_{dtype}"), (x,), out, float(s), counted=True)
 
 
 @op("x, rounded to the nearest value of another type", fn=("astype",))
 def cast(enc: Encoder, x: MlxBuffer, dtype: Any, out: Output = None) -> MlxBuffer:
     """The elements in another type: f32, f16 or bf16; too large ones become infinite."""
-    check_dtype("cast", "x", x)
+    check_dtype("x", x)
     to = DType.of(dtype)
     if to is x.dtype or to not in FLOATS:
         others = " or ".join(str(each) for each in FLOATS if each is not x.dtype)
-        raise InvalidArgument(f"cast: x is {shown(x)} and dtype is {to}, expected {others}")
-    out = result(enc, "cast", out, x.shape, to)
+        raise InvalidArgument(f"x is {shown(x)} and dtype is {to}, expected {others}")
+    out = result(enc, out, x.shape, to)
     return for_each(enc, kernel(enc, "elementwise", f"cast_{x.dtype}_{to}"), (x,), out)
 
 
@@ -57,21 +69,21 @@ def fill(enc: Encoder, out: MlxBuffer, value: float) -> MlxBuffer:
         with np.errstate(over="ignore"):
             bits = np.asarray(value).astype(out.dtype.numpy) if out.dtype.is_float else out.dtype.numpy.type(value)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidArgument(f"fill: value is {value!r}, which no {out.dtype} can hold") from None
+        raise InvalidArgument(f"value is {value!r}, which no {out.dtype} can hold") from None
     for_each(enc, kernel(enc, "elementwise", f"fill_{8 * out.dtype.size}"), (), as_bits(out), bits.tobytes())
     return out
 
 
 def _two(enc: Encoder, name: str, a: MlxBuffer, b: MlxBuffer, out: Output, kind: CapturedOpKind) -> MlxBuffer:
-    dtype = one_dtype(name, a=a, b=b)
-    out = result(enc, name, out, a.shape, dtype)
+    dtype = one_dtype(a=a, b=b)
+    out = result(enc, out, a.shape, dtype)
     if a.shape == b.shape:
         return for_each(
             enc, kernel(enc, "elementwise", f"elementwise_{name}_{dtype}"), (a, b), out, counted=True, kind=kind
         )
     width = b.size
     if width > 1 and a.shape[-b.ndim :] != b.shape:
-        raise InvalidArgument(f"{name}: b is {shown(b)}, expected the shape of a, {shown(a)}, or its last axes")
+        raise InvalidArgument(f"b is {shown(b)}, expected the shape of a, {shown(a)}, or its last axes")
     # Without a kind: what is tagged ElemAdd or ElemMul has operands of one shape.
     pipeline = kernel(enc, "elementwise", f"elementwise_{name}_row_{dtype}")
     enc.dispatch(pipeline, a, b, Out(out), width, threads=(width, a.size // width))

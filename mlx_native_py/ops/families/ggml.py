@@ -20,13 +20,13 @@ _FORMATS = tuple(GGML_TYPES)
 @op("x @ values(w)^T", _FORMATS, flops=product_flops)
 def ggml_matmul(enc: Encoder, x: MlxBuffer, w: MlxBuffer, format: str | GgmlType, *, out: Output = None) -> MlxBuffer:
     """Rows x [..., k] by weights w: u8 [n, bytes of a row]; the result [..., n] has x's type, and sums are float."""
-    kind, depth = _block_rows("ggml_matmul", w, format)
-    check_dtype("ggml_matmul", "x", x)
-    check_rank("ggml_matmul", "w", w, 2)
-    rows, _ = rows_of("ggml_matmul", "x", x)
-    check_shape("ggml_matmul", "x", x, (*x.shape[:-1], depth), "the values in a row of w")
+    kind, depth = _block_rows(w, format)
+    check_dtype("x", x)
+    check_rank("w", w, 2)
+    rows, _ = rows_of("x", x)
+    check_shape("x", x, (*x.shape[:-1], depth), "the values in a row of w")
     columns = w.shape[0]
-    out = result(enc, "ggml_matmul", out, (*x.shape[:-1], columns), x.dtype)
+    out = result(enc, out, (*x.shape[:-1], columns), x.dtype)
     shape = Shape(rows, columns, depth)
     launch(enc, "ggml", f"{kind}_{x.dtype}", shape, x, (w,), out)
     return out
@@ -47,12 +47,12 @@ def ggml_matmul_id(
     x is [..., k], one row for all experts of a token, or [..., top_k, k], one for each. The result is [..., top_k, n];
     where an id names no expert it is zero.
     """
-    kind, depth = _block_rows("ggml_matmul_id", w, format)
-    check_dtype("ggml_matmul_id", "x", x)
-    check_rank("ggml_matmul_id", "w", w, 3)
-    share = expert_rows("ggml_matmul_id", x, ids, depth)
+    kind, depth = _block_rows(w, format)
+    check_dtype("x", x)
+    check_rank("w", w, 3)
+    share = expert_rows(x, ids, depth)
     experts, columns, _ = w.shape
-    out = result(enc, "ggml_matmul_id", out, (*ids.shape, columns), x.dtype)
+    out = result(enc, out, (*ids.shape, columns), x.dtype)
     shape = Shape(ids.size, columns, depth, experts=experts, share=share, batch=expert_batch(1))
     launch(enc, "ggml", f"{kind}_{x.dtype}", shape, x, (w,), out, ids=ids)
     return out
@@ -68,10 +68,10 @@ def ggml_dequantize(
     out: Output = None,
 ) -> MlxBuffer:
     """The values of blocks: u8 [..., bytes of a row] gives [..., values of a row]."""
-    kind, length = _block_rows("ggml_dequantize", w, format)
-    rows, _ = rows_of("ggml_dequantize", "w", w)
-    out = result(enc, "ggml_dequantize", out, (*w.shape[:-1], length), dtype if out is None else out.dtype)
-    _rows(enc, "ggml_dequantize", kind, w, None, out, rows)
+    kind, length = _block_rows(w, format)
+    rows, _ = rows_of("w", w)
+    out = result(enc, out, (*w.shape[:-1], length), dtype if out is None else out.dtype)
+    _rows(enc, kind, w, None, out, rows)
     return out
 
 
@@ -86,32 +86,30 @@ def ggml_embedding(
     out: Output = None,
 ) -> MlxBuffer:
     """Rows of a table of blocks, u8 [rows, bytes of a row], by u32 ids of any shape; zeros where there is no such."""
-    kind, length = _block_rows("ggml_embedding", table, format)
-    check_rank("ggml_embedding", "table", table, 2)
-    check_dtype("ggml_embedding", "ids", ids, (DType.U32,))
-    out = result(enc, "ggml_embedding", out, (*ids.shape, length), dtype if out is None else out.dtype)
-    _rows(enc, "ggml_embedding", kind, table, ids, out, table.shape[0])
+    kind, length = _block_rows(table, format)
+    check_rank("table", table, 2)
+    check_dtype("ids", ids, (DType.U32,))
+    out = result(enc, out, (*ids.shape, length), dtype if out is None else out.dtype)
+    _rows(enc, kind, table, ids, out, table.shape[0])
     return out
 
 
-def _rows(
-    enc: Encoder, op: str, kind: GgmlType, w: MlxBuffer, ids: MlxBuffer | None, out: MlxBuffer, rows: int
-) -> None:
-    check_dtype(op, "out", out)
+def _rows(enc: Encoder, kind: GgmlType, w: MlxBuffer, ids: MlxBuffer | None, out: MlxBuffer, rows: int) -> None:
+    check_dtype("out", out)
     length = out.shape[-1]
     pipeline = kernel(enc, "ggml", f"ggml_rows_{kind}_{out.dtype}")
     arguments = (w, 0 if ids is None else ids, Out(out), length, rows, int(ids is not None))
     enc.dispatch(pipeline, *arguments, threads=(length // kind.span, out.size // length))
 
 
-def _block_rows(op: str, w: MlxBuffer, given: str | GgmlType) -> tuple[GgmlType, int]:
+def _block_rows(w: MlxBuffer, given: str | GgmlType) -> tuple[GgmlType, int]:
     """The format, and the values in a row of `w`, which holds whole blocks."""
     kind = given if isinstance(given, GgmlType) else GGML_TYPES.get(given)
     if kind is None:
-        raise InvalidArgument(f"{op}: {given!r} is not a block format; there are: {', '.join(GGML_TYPES)}")
-    check_dtype(op, "w", w, (DType.U8,))
+        raise InvalidArgument(f"{given!r} is not a block format; there are: {', '.join(GGML_TYPES)}")
+    check_dtype("w", w, (DType.U8,))
     if w.ndim < 2 or w.shape[-1] % kind.bytes:
-        raise InvalidArgument(f"{op}: w is {shown(w)}, expected rows of whole {kind} blocks, {kind.bytes} bytes each")
+        raise InvalidArgument(f"w is {shown(w)}, expected rows of whole {kind} blocks, {kind.bytes} bytes each")
     if w.offset % 2:
-        raise InvalidArgument(f"{op}: w begins at byte {w.offset} of its memory, expected an even one")
+        raise InvalidArgument(f"w begins at byte {w.offset} of its memory, expected an even one")
     return kind, w.shape[-1] // kind.bytes * kind.values

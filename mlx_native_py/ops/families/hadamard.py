@@ -32,18 +32,17 @@ def hadamard_transform(
     With its own scale and m = 1 it is its own inverse. `signs` has a bit per value of a row, u32 words from the
     lowest bit on; `inverse` undoes the transform that had the same signs.
     """
-    check_dtype("hadamard_transform", "x", x)
-    rows, n = rows_of("hadamard_transform", "x", x)
+    check_dtype("x", x)
+    rows, n = rows_of("x", x)
     parts = next((m for m in _FACTORS if n % m == 0 and is_power(n // m) and n // m <= _LONGEST), None)
     if parts is None:
         raise InvalidArgument(
-            f"hadamard_transform: x is {shown(x)}, expected a last axis of m * 2^k with m one of 1, 12, 20, 28 "
-            f"and 2^k <= {_LONGEST}"
+            f"x is {shown(x)}, expected a last axis of m * 2^k with m one of 1, 12, 20, 28 and 2^k <= {_LONGEST}"
         )
     if signs is not None and parts != 1:
-        raise InvalidArgument(f"hadamard_transform: signs need a last axis of 2^k, and x is {shown(x)}")
-    check_signs("hadamard_transform", signs, n)
-    out = result(enc, "hadamard_transform", out, x.shape, x.dtype)
+        raise InvalidArgument(f"signs need a last axis of 2^k, and x is {shown(x)}")
+    check_signs(signs, n)
+    out = result(enc, out, x.shape, x.dtype)
     length = n // parts
     factor = 1 / math.sqrt(n) if scale is None else scale
     transform_rows(enc, x.reshape(rows * parts, length), out.reshape(rows * parts, length), factor, signs, inverse)

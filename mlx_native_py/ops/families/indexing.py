@@ -22,10 +22,10 @@ _IDS = (DType.U32, DType.I32)
 @op("out[i, :] = x[ids[i], :]", tuple(DType), fn=("take", "gather_qmm"))
 def gather(enc: Encoder, x: MlxBuffer, ids: Indices, out: Output = None) -> MlxBuffer:
     """Elements of the first axis of x, by u32 or i32 numbers of any shape."""
-    check_dtype("gather", "ids", ids, _IDS)
+    check_dtype("ids", ids, _IDS)
     if not x.shape:
-        raise InvalidArgument(f"gather: x is {shown(x)}, expected at least one axis")
-    out = result(enc, "gather", out, (*ids.shape, *x.shape[1:]), x.dtype)
+        raise InvalidArgument(f"x is {shown(x)}, expected at least one axis")
+    out = result(enc, out, (*ids.shape, *x.shape[1:]), x.dtype)
     width = math.prod(x.shape[1:])
     enc.dispatch(
         kernel(enc, "indexing", f"gather_{8 * x.dtype.size}"),
@@ -39,10 +39,10 @@ def gather(enc: Encoder, x: MlxBuffer, ids: Indices, out: Output = None) -> MlxB
 @op("out[i, :] = table[ids[i], :] * scale")
 def embedding(enc: Encoder, ids: Indices, table: MlxBuffer, *, scale: float = 1.0, out: Output = None) -> MlxBuffer:
     """Rows of a table [rows, dims], by u32 or i32 ids of any shape; Gemma scales them by the root of dims."""
-    dtype = one_dtype("embedding", table=table)
-    check_dtype("embedding", "ids", ids, _IDS)
-    rows, dims = _table("embedding", "table", table)
-    out = result(enc, "embedding", out, (*ids.shape, dims), dtype)
+    dtype = one_dtype(table=table)
+    check_dtype("ids", ids, _IDS)
+    rows, dims = _table("table", table)
+    out = result(enc, out, (*ids.shape, dims), dtype)
     enc.dispatch(
         kernel(enc, "indexing", f"embedding_{dtype}"),
         *(table, as_bits(ids), Out(out)),
@@ -67,33 +67,28 @@ def quantized_embedding(
     out: Output = None,
 ) -> MlxBuffer:
     """Rows of a table that MLX's `quantize` packed; `dtype` is the result's type, that of the scales where left out."""
-    name = "quantized_embedding"
     if bits not in _BITS or group_size not in _GROUPS:
-        raise InvalidArgument(
-            f"{name}: {bits} bits in groups of {group_size}, expected {_BITS} bits in groups of {_GROUPS}"
-        )
-    check_dtype(name, "ids", ids, _IDS)
-    check_dtype(name, "w", w, (DType.U32,))
-    given = one_dtype(name, scales=scales, biases=biases)
-    rows, words = _table(name, "w", w)
+        raise InvalidArgument(f"{bits} bits in groups of {group_size}, expected {_BITS} bits in groups of {_GROUPS}")
+    check_dtype("ids", ids, _IDS)
+    check_dtype("w", w, (DType.U32,))
+    given = one_dtype(scales=scales, biases=biases)
+    rows, words = _table("w", w)
     if words * 32 % (bits * group_size):
-        raise InvalidArgument(
-            f"{name}: w is {shown(w)}, expected rows of whole groups of {group_size} {bits}-bit values"
-        )
+        raise InvalidArgument(f"w is {shown(w)}, expected rows of whole groups of {group_size} {bits}-bit values")
     dims = words * 32 // bits
     for part, buffer in (("scales", scales), ("biases", biases)):
-        check_shape(name, part, buffer, (rows, dims // group_size), "one for each group of w")
+        check_shape(part, buffer, (rows, dims // group_size), "one for each group of w")
     to = given if dtype is None else dtype
     if to not in (given, DType.F32):
-        raise InvalidArgument(f"{name}: dtype is {to} and scales is {shown(scales)}, expected {given} or f32")
-    out = result(enc, name, out, (*ids.shape, dims), to)
+        raise InvalidArgument(f"dtype is {to} and scales is {shown(scales)}, expected {given} or f32")
+    out = result(enc, out, (*ids.shape, dims), to)
     place = struct.pack("<5If", rows, dims, bits, group_size, ids.dtype is DType.I32, scale)
     pipeline = kernel(enc, "indexing", f"quantized_embedding_{given}_{to}")
     enc.dispatch(pipeline, w, scales, biases, as_bits(ids), Out(out), place, threads=(dims, ids.size))
     return out
 
 
-def _table(op: str, name: str, buffer: MlxBuffer) -> tuple[int, int]:
+def _table(name: str, buffer: MlxBuffer) -> tuple[int, int]:
     if buffer.ndim != 2:
-        raise InvalidArgument(f"{op}: {name} is {shown(buffer)}, expected rows and columns")
+        raise InvalidArgument(f"{name} is {shown(buffer)}, expected rows and columns")
     return buffer.shape[0], buffer.shape[1]

@@ -38,20 +38,16 @@ def kv_cache_copy(
     linear cache are an error where the position is known here, and are left out where it is not. The caches may lack
     the axis of the batch.
     """
-    name = "kv_cache_copy"
     dtype, stored = (
-        one_dtype(name, keys=keys, values=values),
-        one_dtype(name, key_cache=key_cache, value_cache=value_cache),
+        one_dtype(keys=keys, values=values),
+        one_dtype(key_cache=key_cache, value_cache=value_cache),
     )
     if stored is not dtype and "f32" not in (str(dtype), str(stored)):
-        raise InvalidArgument(
-            f"{name}: keys are {dtype} and the caches {stored}; expected one type, or f32 for one of them"
-        )
+        raise InvalidArgument(f"keys are {dtype} and the caches {stored}; expected one type, or f32 for one of them")
     caches = [
-        source_rows(name, *each)
-        for each in (("key_cache", _batched(key_cache)), ("value_cache", _batched(value_cache)))
+        source_rows(*each) for each in (("key_cache", _batched(key_cache)), ("value_cache", _batched(value_cache)))
     ]
-    grid, positions, packed = _plan(name, keys, values, caches, position, ring, tokens_first)
+    grid, positions, packed = _plan(keys, values, caches, position, ring, tokens_first)
     dim = max(each.dim for each in caches)
     enc.dispatch(
         kernel(enc, "kv_cache", f"kv_cache_copy_{dtype}_{stored}"),
@@ -78,21 +74,18 @@ def kv_cache_quantize(
     A cache is `(words, scales, biases)`: 8 or 4 bits, in groups of 32 or 64 along a row, as their shapes say; scales
     and biases have the type of the new rows. All else is as in `kv_cache_copy`.
     """
-    name = "kv_cache_quantize"
-    dtype = one_dtype(name, keys=keys, values=values)
+    dtype = one_dtype(keys=keys, values=values)
     caches = [
-        source_rows(name, "key_cache", key_cache, dim=keys.shape[-1]),
-        source_rows(name, "value_cache", value_cache, dim=values.shape[-1]),
+        source_rows("key_cache", key_cache, dim=keys.shape[-1]),
+        source_rows("value_cache", value_cache, dim=values.shape[-1]),
     ]
     for each, cache in zip(("key_cache", "value_cache"), caches, strict=True):
         if not cache.group:
-            raise InvalidArgument(
-                f"{name}: {each} is {shown(cache.buffers[0])}, expected words, scales and biases as a tuple"
-            )
-        check_dtype(name, f"scales of {each}", cache.buffers[1], (dtype,))
+            raise InvalidArgument(f"{each} is {shown(cache.buffers[0])}, expected words, scales and biases as a tuple")
+        check_dtype(f"scales of {each}", cache.buffers[1], (dtype,))
     if caches[0].kind != caches[1].kind or caches[0].group != caches[1].group:
-        raise InvalidArgument(f"{name}: key_cache and value_cache differ in bits or group size")
-    grid, positions, packed = _plan(name, keys, values, caches, position, ring, tokens_first)
+        raise InvalidArgument("key_cache and value_cache differ in bits or group size")
+    grid, positions, packed = _plan(keys, values, caches, position, ring, tokens_first)
     size = caches[0].group
     enc.dispatch(
         kernel(enc, "kv_cache", f"kv_cache_quantize_{dtype}_{caches[0].kind}"),
@@ -108,7 +101,6 @@ def _batched(cache: MlxBuffer) -> MlxBuffer:
 
 
 def _plan(
-    op: str,
     keys: MlxBuffer,
     values: MlxBuffer,
     caches: list[CacheRows],
@@ -119,19 +111,19 @@ def _plan(
     """The grid over rows and over sequences, the positions, and the parameter block."""
     batch, heads, capacity = caches[0].axes
     if caches[1].axes != caches[0].axes:
-        raise InvalidArgument(f"{op}: key_cache has rows {list(caches[0].axes)}, value_cache {list(caches[1].axes)}")
+        raise InvalidArgument(f"key_cache has rows {list(caches[0].axes)}, value_cache {list(caches[1].axes)}")
     first = tokens_first or keys.ndim == 3
     if keys.ndim not in (3, 4):
-        raise InvalidArgument(f"{op}: keys are {shown(keys)}, expected three axes or four")
+        raise InvalidArgument(f"keys are {shown(keys)}, expected three axes or four")
     tokens = keys.shape[-3] if first else keys.shape[-2]
     expected = (batch,) * (keys.ndim - 3) + ((tokens, heads) if first else (heads, tokens))
     if keys.ndim == 3 and batch != 1:
-        raise InvalidArgument(f"{op}: keys are {shown(keys)}, expected an axis for the {batch} sequences of the caches")
-    check_shape(op, "keys", keys, (*expected, caches[0].dim), "the rows of key_cache")
-    check_shape(op, "values", values, (*expected, caches[1].dim), "the rows of value_cache")
-    positions, step, known = sequence_lengths(op, "position", position, batch)
+        raise InvalidArgument(f"keys are {shown(keys)}, expected an axis for the {batch} sequences of the caches")
+    check_shape("keys", keys, (*expected, caches[0].dim), "the rows of key_cache")
+    check_shape("values", values, (*expected, caches[1].dim), "the rows of value_cache")
+    positions, step, known = sequence_lengths("position", position, batch)
     if not ring and known + tokens > capacity:
-        raise InvalidArgument(f"{op}: {tokens} rows at position {known} do not fit a capacity of {capacity}")
+        raise InvalidArgument(f"{tokens} rows at position {known} do not fit a capacity of {capacity}")
     strides = (tokens * heads, 1, heads) if first else (tokens * heads, tokens, 1)
     dims = caches[0].dim, caches[1].dim
     packed = _BLOCK.pack(*strides, heads, tokens, capacity, step, int(ring), *dims)

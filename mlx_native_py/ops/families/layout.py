@@ -50,22 +50,22 @@ def copy(
     axes = tuple(x.shape if shape is None else shape)
     steps = contiguous(axes) if strides is None else list(strides)
     if len(steps) != len(axes) or min(axes, default=1) < 1:
-        raise InvalidArgument(f"copy: shape is {list(axes)} and strides {steps}, expected a stride for each axis")
+        raise InvalidArgument(f"shape is {list(axes)} and strides {steps}, expected a stride for each axis")
     ends = [(count - 1) * step for count, step in zip(axes, steps, strict=True)]
     least, most = offset + sum(min(end, 0) for end in ends), offset + sum(max(end, 0) for end in ends)
     if least < 0 or most >= x.size:
-        raise InvalidArgument(f"copy: elements {least} to {most} of x, which is {shown(x)}, are asked for")
-    out = result(enc, "copy", out, axes, x.dtype)
+        raise InvalidArgument(f"elements {least} to {most} of x, which is {shown(x)}, are asked for")
+    out = result(enc, out, axes, x.dtype)
     return strided_copy(enc, x, out, list(zip(axes, steps, contiguous(axes), strict=True)), (offset, 0))
 
 
 @op("out[..., i, ...] = x[..., j, ...] with axes in the order given", ANY, fn=("transpose", "swapaxes"))
 def transpose(enc: Encoder, x: MlxBuffer, axes: Sequence[int] | None = None, out: Output = None) -> MlxBuffer:
     """The axes in another order, reversed where none is given; axis i of the result is axis `axes[i]` of x."""
-    order = list(range(x.ndim))[::-1] if axes is None else [axis_of("transpose", x, axis) for axis in axes]
+    order = list(range(x.ndim))[::-1] if axes is None else [axis_of(x, axis) for axis in axes]
     if sorted(order) != list(range(x.ndim)):
-        raise InvalidArgument(f"transpose: axes is {axes}, expected each of the {x.ndim} axes of {shown(x)} once")
-    out = result(enc, "transpose", out, [x.shape[axis] for axis in order], x.dtype)
+        raise InvalidArgument(f"axes is {axes}, expected each of the {x.ndim} axes of {shown(x)} once")
+    out = result(enc, out, [x.shape[axis] for axis in order], x.dtype)
     swapped = [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2]
     if x.ndim >= 2 and order == swapped and min(x.shape[-2:]) >= _SMALL:
         return _tiles(enc, x, out)
@@ -104,11 +104,11 @@ def repeat(
     out: Output = None,
 ) -> MlxBuffer:
     """Each element of an axis several times in a row; `tiled` instead repeats the axis as a whole."""
-    at = axis_of("repeat", x, axis)
+    at = axis_of(x, axis)
     if repeats < 1:
-        raise InvalidArgument(f"repeat: repeats is {repeats}, expected at least 1")
+        raise InvalidArgument(f"repeats is {repeats}, expected at least 1")
     before, count, after = math.prod(x.shape[:at]), x.shape[at], math.prod(x.shape[at + 1 :])
-    out = result(enc, "repeat", out, (*x.shape[:at], count * repeats, *x.shape[at + 1 :]), x.dtype)
+    out = result(enc, out, (*x.shape[:at], count * repeats, *x.shape[at + 1 :]), x.dtype)
     again, each = (repeats, 0, after), (count, after, after * repeats)
     if tiled:
         again, each = (repeats, 0, count * after), (count, after, after)
@@ -128,12 +128,12 @@ def slice(
     """A part of each axis, from `start` up to `stop`; negative ones count from the end of the axis."""
     by = [1] * x.ndim if strides is None else list(strides)
     if not len(start) == len(stop) == len(by) == x.ndim or min(by, default=1) < 1:
-        raise InvalidArgument(f"slice: {start}, {stop}, {strides} of {shown(x)}, expected numbers for each axis")
+        raise InvalidArgument(f"{start}, {stop}, {strides} of {shown(x)}, expected numbers for each axis")
     parts = [range(count)[a:b:c] for count, a, b, c in zip(x.shape, start, stop, by, strict=True)]
     if not all(parts):
-        raise InvalidArgument(f"slice: {list(start)} to {list(stop)} of {shown(x)} is empty")
+        raise InvalidArgument(f"{list(start)} to {list(stop)} of {shown(x)} is empty")
     steps = contiguous(x.shape)
-    out = result(enc, "slice", out, [len(part) for part in parts], x.dtype)
+    out = result(enc, out, [len(part) for part in parts], x.dtype)
     taken = [step * part.step for step, part in zip(steps, parts, strict=True)]
     first = sum(step * part.start for step, part in zip(steps, parts, strict=True))
     return strided_copy(enc, x, out, list(zip(out.shape, taken, contiguous(out.shape), strict=True)), (first, 0))
@@ -143,9 +143,9 @@ def slice(
 def slice_update(enc: Encoder, x: MlxBuffer, update: MlxBuffer, start: Sequence[int]) -> MlxBuffer:
     """Writes a block into x, in place, from `start` on."""
     if update.dtype is not x.dtype or update.ndim != x.ndim or len(start) != x.ndim:
-        raise InvalidArgument(f"slice_update: update is {shown(update)} at {start}, expected a part of {shown(x)}")
+        raise InvalidArgument(f"update is {shown(update)} at {start}, expected a part of {shown(x)}")
     if any(a < 0 or a + n > most for a, n, most in zip(start, update.shape, x.shape, strict=True)):
-        raise InvalidArgument(f"slice_update: {shown(update)} at {list(start)} does not fit in {shown(x)}")
+        raise InvalidArgument(f"{shown(update)} at {list(start)} does not fit in {shown(x)}")
     steps = contiguous(x.shape)
     first = sum(step * a for step, a in zip(steps, start, strict=True))
     axes = list(zip(update.shape, contiguous(update.shape), steps, strict=True))
@@ -156,16 +156,16 @@ def slice_update(enc: Encoder, x: MlxBuffer, update: MlxBuffer, start: Sequence[
 def concat(enc: Encoder, buffers: Sequence[MlxBuffer], *, axis: int = 0, out: Output = None) -> MlxBuffer:
     """Buffers of one type, one after the other along an axis; their other axes agree."""
     if not buffers:
-        raise InvalidArgument("concat: no buffers were given, expected at least one")
+        raise InvalidArgument("no buffers were given, expected at least one")
     first = buffers[0]
-    at = axis_of("concat", first, axis)
+    at = axis_of(first, axis)
     for each in buffers[1:]:
         if each.dtype is not first.dtype or _without(each.shape, at) != _without(first.shape, at):
             raise InvalidArgument(
-                f"concat: {shown(each)} and {shown(first)}, expected one type and axes that agree, but for axis {at}"
+                f"{shown(each)} and {shown(first)}, expected one type and axes that agree, but for axis {at}"
             )
     shape = (*first.shape[:at], sum(each.shape[at] for each in buffers), *first.shape[at + 1 :])
-    out = result(enc, "concat", out, shape, first.dtype)
+    out = result(enc, out, shape, first.dtype)
     rows, after = math.prod(shape[:at]), math.prod(shape[at + 1 :])
     pipeline, target = kernel(enc, "layout", f"concat_{8 * first.dtype.size}"), as_bits(out)
     place = 0
@@ -184,13 +184,11 @@ def qkv_split(
     enc: Encoder, x: MlxBuffer, widths: Sequence[int], out: Outputs = None
 ) -> tuple[MlxBuffer, MlxBuffer, MlxBuffer]:
     """Rows of queries, keys and values that one product made, taken apart; `widths` are those of the three."""
-    rows, width = rows_of("qkv_split", "x", x)
+    rows, width = rows_of("x", x)
     if len(widths) != 3 or min(widths) < 1 or sum(widths) != width:
-        raise InvalidArgument(f"qkv_split: widths is {list(widths)}, expected three that add up to {width}")
+        raise InvalidArgument(f"widths is {list(widths)}, expected three that add up to {width}")
     given = (None, None, None) if out is None else tuple(out)
-    q, k, v = (
-        result(enc, "qkv_split", each, (*x.shape[:-1], w), x.dtype) for each, w in zip(given, widths, strict=True)
-    )
+    q, k, v = (result(enc, each, (*x.shape[:-1], w), x.dtype) for each, w in zip(given, widths, strict=True))
     pipeline = kernel(enc, "layout", f"qkv_split_{8 * x.dtype.size}")
     parts = [Out(as_bits(each)) for each in (q, k, v)]
     enc.dispatch(pipeline, as_bits(x), *parts, tuple(widths), threads=(width, rows))
@@ -207,7 +205,7 @@ def _tiles(enc: Encoder, x: MlxBuffer, out: MlxBuffer) -> MlxBuffer:
 
 def _ranked(name: str, x: MlxBuffer, axes: int) -> MlxBuffer:
     if x.ndim != axes:
-        raise InvalidArgument(f"{name}: x is {shown(x)}, expected {axes} axes")
+        raise InvalidArgument(f"x is {shown(x)}, expected {axes} axes")
     return x
 
 

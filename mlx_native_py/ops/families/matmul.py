@@ -32,7 +32,7 @@ def matmul(
     `transpose_b` takes b as [n, k], as weights lie; `bias` has n values. b may be f16 or bf16 beside an f32 a. Where a
     has r times the matrices of b in the last axis of the batch, each of b serves r in a row, as heads share keys.
     """
-    return _product(enc, "matmul", a, b, bias, (transpose_a, transpose_b), 1.0, 1.0, out)
+    return _product(enc, a, b, bias, (transpose_a, transpose_b), 1.0, 1.0, out)
 
 
 @op("alpha * (a @ b) + beta * c", flops=product_flops)
@@ -49,7 +49,7 @@ def addmm(
     out: Output = None,
 ) -> MlxBuffer:
     """The product of matrices plus c, which broadcasts to the result, both scaled."""
-    return _product(enc, "addmm", a, b, c, (transpose_a, transpose_b), alpha, beta, out)
+    return _product(enc, a, b, c, (transpose_a, transpose_b), alpha, beta, out)
 
 
 @op("x @ w[id]^T for each id", flops=product_flops)
@@ -59,12 +59,12 @@ def matmul_id(enc: Encoder, x: MlxBuffer, w: MlxBuffer, ids: Indices, *, out: Ou
     x is [..., k], one row for all experts of a token, or [..., top_k, k], one for each. The result is [..., top_k, n];
     where an id names no expert it is zero.
     """
-    check_dtype("matmul_id", "x", x)
-    check_dtype("matmul_id", "w", w, FLOATS if x.dtype is DType.F32 else (x.dtype,))
-    check_rank("matmul_id", "w", w, 3)
+    check_dtype("x", x)
+    check_dtype("w", w, FLOATS if x.dtype is DType.F32 else (x.dtype,))
+    check_rank("w", w, 3)
     experts, n, k = w.shape
-    share = expert_rows("matmul_id", x, ids, k)
-    out = result(enc, "matmul_id", out, (*ids.shape, n), x.dtype)
+    share = expert_rows(x, ids, k)
+    out = result(enc, out, (*ids.shape, n), x.dtype)
     shape = Shape(ids.size, n, k, experts=experts, share=share, w_row=k, batch=expert_batch(n * k))
     launch(enc, "matmul", f"{x.dtype}_{w.dtype}", shape, x, (w, 0), out, ids=ids)
     return out
@@ -72,7 +72,6 @@ def matmul_id(enc: Encoder, x: MlxBuffer, w: MlxBuffer, ids: Indices, *, out: Ou
 
 def _product(
     enc: Encoder,
-    op: str,
     a: MlxBuffer,
     b: MlxBuffer,
     c: MlxBuffer | None,
@@ -81,10 +80,10 @@ def _product(
     beta: float,
     out: Output,
 ) -> MlxBuffer:
-    m, n, k = _sizes(op, a, b, *transposes)
-    batch_sizes, batches = _batches(op, a, b, c)
-    out = result(enc, op, out, (*batch_sizes, m, n), a.dtype)
-    c_steps, c_elements = _added(op, c, out)
+    m, n, k = _sizes(a, b, *transposes)
+    batch_sizes, batches = _batches(a, b, c)
+    out = result(enc, out, (*batch_sizes, m, n), a.dtype)
+    c_steps, c_elements = _added(c, out)
     # A single row or column lies the same either way.
     across, along = transposes[0] and m > 1, transposes[1] or n == 1
     if not across and c_steps[0] == 0 and {*batches[1], *batches[2]} <= {1}:  # one b serves all rows
@@ -101,26 +100,26 @@ def _product(
         x=(1, m) if across else (k, 1),
         w_row=k if along else n,
         c=c_steps,
-        batch=broadcast(op, sizes, *zip(batches, (m * k, n * k, c_elements), strict=True)),
+        batch=broadcast(sizes, *zip(batches, (m * k, n * k, c_elements), strict=True)),
     )
     launch(enc, "matmul", f"{a.dtype}_{b.dtype}", shape, a, (b, 0 if c is None else c), out)
     return out
 
 
-def _sizes(op: str, a: MlxBuffer, b: MlxBuffer, transpose_a: bool, transpose_b: bool) -> tuple[int, int, int]:
+def _sizes(a: MlxBuffer, b: MlxBuffer, transpose_a: bool, transpose_b: bool) -> tuple[int, int, int]:
     """m, n and k, once the operands fit together."""
-    check_dtype(op, "a", a)
-    check_dtype(op, "b", b, FLOATS if a.dtype is DType.F32 else (a.dtype,))
+    check_dtype("a", a)
+    check_dtype("b", b, FLOATS if a.dtype is DType.F32 else (a.dtype,))
     if min(a.ndim, b.ndim) < 2:
-        raise InvalidArgument(f"{op}: a is {shown(a)} and b is {shown(b)}, expected at least two axes each")
+        raise InvalidArgument(f"a is {shown(a)} and b is {shown(b)}, expected at least two axes each")
     m, k = a.shape[-2:][::-1] if transpose_a else a.shape[-2:]
     n, b_k = b.shape[-2:] if transpose_b else b.shape[-2:][::-1]
     if k != b_k:
-        raise InvalidArgument(f"{op}: a is {shown(a)} and b is {shown(b)}; they would sum over {k} and {b_k} values")
+        raise InvalidArgument(f"a is {shown(a)} and b is {shown(b)}; they would sum over {k} and {b_k} values")
     return m, n, k
 
 
-def _batches(op: str, a: MlxBuffer, b: MlxBuffer, c: MlxBuffer | None) -> tuple[list[int], list[list[int]]]:
+def _batches(a: MlxBuffer, b: MlxBuffer, c: MlxBuffer | None) -> tuple[list[int], list[list[int]]]:
     """The batch axes of the result, and those of a, b and c, all of one length."""
     given = [list(buffer.shape[:-2]) if buffer is not None else [] for buffer in (a, b, c)]
     rank = max(map(len, given[:2]))
@@ -132,17 +131,17 @@ def _batches(op: str, a: MlxBuffer, b: MlxBuffer, c: MlxBuffer | None) -> tuple[
         axes[2][-1:] = [1, 1] if axes[2][-1] == 1 else [axes[2][-1] // shared, shared]
     for x, y in zip(*axes[:2], strict=True):
         if x != y and 1 not in (x, y):
-            raise InvalidArgument(f"{op}: a is {shown(a)} and b is {shown(b)}; their batches do not broadcast")
+            raise InvalidArgument(f"a is {shown(a)} and b is {shown(b)}; their batches do not broadcast")
     return sizes, axes
 
 
-def _added(op: str, c: MlxBuffer | None, out: MlxBuffer) -> tuple[tuple[int, int], int]:
+def _added(c: MlxBuffer | None, out: MlxBuffer) -> tuple[tuple[int, int], int]:
     """The steps of c along the rows and columns of the result, and the elements of one of its matrices."""
     if c is None:
         return (0, 0), 0
-    check_dtype(op, "what is added", c, (out.dtype,))
+    check_dtype("what is added", c, (out.dtype,))
     tail = (1,) * (out.ndim - c.ndim) + c.shape
     if len(tail) > out.ndim or any(size not in (1, most) for size, most in zip(tail, out.shape, strict=True)):
-        raise InvalidArgument(f"{op}: what is added is {shown(c)}, expected a shape that broadcasts to {shown(out)}")
+        raise InvalidArgument(f"what is added is {shown(c)}, expected a shape that broadcasts to {shown(out)}")
     rows, columns = tail[-2:]
     return (columns if rows > 1 else 0, 1 if columns > 1 else 0), rows * columns

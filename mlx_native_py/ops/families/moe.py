@@ -30,12 +30,12 @@ def moe_softmax_topk(
 
     `renormalise` makes the weights sum to one before they are scaled per expert; the scaled ones stay as they are.
     """
-    check_dtype("moe_softmax_topk", "logits", logits)
+    check_dtype("logits", logits)
     if logits.ndim != 2:
-        raise InvalidArgument(f"moe_softmax_topk: logits is {shown(logits)}, expected [tokens, experts]")
+        raise InvalidArgument(f"logits is {shown(logits)}, expected [tokens, experts]")
     tokens, experts = logits.shape
-    ids, weights = _routes(enc, "moe_softmax_topk", tokens, experts, top_k, ids, weights)
-    _check_scale("moe_softmax_topk", per_expert_scale, experts)
+    ids, weights = _routes(enc, tokens, experts, top_k, ids, weights)
+    _check_scale(per_expert_scale, experts)
     pipeline = kernel(enc, "moe", f"moe_softmax_topk_{logits.dtype}")
     scaled = per_expert_scale is not None
     scale = per_expert_scale if scaled else bytes(4)
@@ -62,22 +62,21 @@ def moe_gate(
 
     `router` is f32 [experts, width] and `norm` f32 [width]; the weights of a token sum to one, scaled or not.
     """
-    check_dtype("moe_gate", "hidden", hidden)
+    check_dtype("hidden", hidden)
     if hidden.ndim != 2 or router.ndim != 2:
         raise InvalidArgument(
-            f"moe_gate: hidden is {shown(hidden)} and router {shown(router)}, "
-            "expected [tokens, width] and [experts, width]"
+            f"hidden is {shown(hidden)} and router {shown(router)}, expected [tokens, width] and [experts, width]"
         )
     tokens, width = hidden.shape
     experts = router.shape[0]
-    check_dtype("moe_gate", "router", router, (DType.F32,))
-    check_shape("moe_gate", "router", router, (experts, width), "a row per expert, as wide as hidden")
-    check_dtype("moe_gate", "norm", norm, (DType.F32,))
-    check_shape("moe_gate", "norm", norm, (width,), "the width of hidden")
+    check_dtype("router", router, (DType.F32,))
+    check_shape("router", router, (experts, width), "a row per expert, as wide as hidden")
+    check_dtype("norm", norm, (DType.F32,))
+    check_shape("norm", norm, (width,), "the width of hidden")
     if experts > _MOST_EXPERTS:
-        raise InvalidArgument(f"moe_gate: router has {experts} experts, expected at most {_MOST_EXPERTS}")
-    ids, weights = _routes(enc, "moe_gate", tokens, experts, top_k, ids, weights)
-    _check_scale("moe_gate", per_expert_scale, experts)
+        raise InvalidArgument(f"router has {experts} experts, expected at most {_MOST_EXPERTS}")
+    ids, weights = _routes(enc, tokens, experts, top_k, ids, weights)
+    _check_scale(per_expert_scale, experts)
     pipeline = kernel(enc, "moe", f"moe_gate_{hidden.dtype}")
     scaled = per_expert_scale is not None
     scale = per_expert_scale if scaled else bytes(4)
@@ -88,7 +87,6 @@ def moe_gate(
 
 def _routes(
     enc: Encoder,
-    op: str,
     tokens: int,
     experts: int,
     top_k: int,
@@ -96,15 +94,15 @@ def _routes(
     weights: Output,
 ) -> tuple[MlxBuffer, MlxBuffer]:
     if not 1 <= top_k <= experts:
-        raise InvalidArgument(f"{op}: top_k is {top_k}, expected 1 to {experts}, the number of experts")
+        raise InvalidArgument(f"top_k is {top_k}, expected 1 to {experts}, the number of experts")
     for name, given, dtype in (("ids", ids, DType.U32), ("weights", weights, DType.F32)):
         if given is not None:
-            check_dtype(op, name, given, (dtype,))
-            check_shape(op, name, given, (tokens, top_k), "[tokens, top_k]")
+            check_dtype(name, given, (dtype,))
+            check_shape(name, given, (tokens, top_k), "[tokens, top_k]")
     return ids or enc.empty((tokens, top_k), DType.U32), weights or enc.empty((tokens, top_k), DType.F32)
 
 
-def _check_scale(op: str, scale: MlxBuffer | None, experts: int) -> None:
+def _check_scale(scale: MlxBuffer | None, experts: int) -> None:
     if scale is not None:
-        check_dtype(op, "per_expert_scale", scale, (DType.F32,))
-        check_shape(op, "per_expert_scale", scale, (experts,), "one for each expert")
+        check_dtype("per_expert_scale", scale, (DType.F32,))
+        check_shape("per_expert_scale", scale, (experts,), "one for each expert")

@@ -39,11 +39,11 @@ class ExpertOrder(NamedTuple):
 @op("counts, offsets, order, places of a stable sort of ids", (DType.U32,))
 def moe_sort(enc: Encoder, ids: Indices, *, experts: int) -> ExpertOrder:
     """The slots of ids [tokens, top_k] by their experts, so that each expert's rows can lie together."""
-    check_dtype("moe_sort", "ids", ids, (DType.U32,))
+    check_dtype("ids", ids, (DType.U32,))
     if ids.ndim != 2:
-        raise InvalidArgument(f"moe_sort: ids is {shown(ids)}, expected [tokens, top_k]")
+        raise InvalidArgument(f"ids is {shown(ids)}, expected [tokens, top_k]")
     if experts < 1:
-        raise InvalidArgument(f"moe_sort: experts is {experts}, expected at least 1")
+        raise InvalidArgument(f"experts is {experts}, expected at least 1")
     shapes = ((experts,), (experts + 1,), (ids.size,), ids.shape)
     order = ExpertOrder(*(enc.empty(shape, DType.U32) for shape in shapes))
     pipeline = kernel(enc, "moe_experts", "moe_sort")
@@ -54,11 +54,11 @@ def moe_sort(enc: Encoder, ids: Indices, *, experts: int) -> ExpertOrder:
 @op("out[i] = x[order[i] // top_k]")
 def moe_permute(enc: Encoder, x: MlxBuffer, order: Indices, *, top_k: int, out: Output = None) -> MlxBuffer:
     """The rows of x [tokens, width] for the slots in `order`: [tokens * top_k, width]."""
-    check_dtype("moe_permute", "x", x)
-    tokens, width = _table("moe_permute", "x", x)
-    check_dtype("moe_permute", "order", order, (DType.U32,))
-    check_shape("moe_permute", "order", order, (tokens * top_k,), "top_k slots for each row of x")
-    out = result(enc, "moe_permute", out, (tokens * top_k, width), x.dtype)
+    check_dtype("x", x)
+    tokens, width = _table("x", x)
+    check_dtype("order", order, (DType.U32,))
+    check_shape("order", order, (tokens * top_k,), "top_k slots for each row of x")
+    out = result(enc, out, (tokens * top_k, width), x.dtype)
     pipeline = kernel(enc, "moe_experts", f"moe_permute_{x.dtype.size}")
     enc.dispatch(pipeline, x, order, Out(out), width, tokens, top_k, threads=(width, tokens * top_k))
     return out
@@ -75,18 +75,18 @@ def moe_unpermute(
     out: Output = None,
 ) -> MlxBuffer:
     """The rows y [tokens * top_k, width] of sorted slots back at their tokens, weighted and summed."""
-    slots, width = _table("moe_unpermute", "y", y)
-    tokens, top_k = _check_weights("moe_unpermute", weights, slots)
-    check_dtype("moe_unpermute", "places", places, (DType.U32,))
-    check_shape("moe_unpermute", "places", places, (tokens, top_k), "the shape of weights")
+    slots, width = _table("y", y)
+    tokens, top_k = _check_weights(weights, slots)
+    check_dtype("places", places, (DType.U32,))
+    check_shape("places", places, (tokens, top_k), "the shape of weights")
     rows = y.reshape(tokens, top_k, width)
-    return _reduce(enc, "moe_unpermute", rows, weights, residual=residual, places=places, out=out)
+    return _reduce(enc, rows, weights, residual=residual, places=places, out=out)
 
 
 @op("sum_k weights_k * y_k")
 def moe_weighted_sum(enc: Encoder, y: MlxBuffer, weights: MlxBuffer, *, out: Output = None) -> MlxBuffer:
     """The experts' rows y [tokens, top_k, width] summed with f32 weights [tokens, top_k]."""
-    return _reduce(enc, "moe_weighted_sum", y, weights, out=out)
+    return _reduce(enc, y, weights, out=out)
 
 
 @op("sum_k weights_k * y_k + sigmoid(shared_logit) * shared (+ residual)")
@@ -104,30 +104,30 @@ def moe_weighted_reduce(
 
     `shared_logit` is the raw logit of each token, f32.
     """
-    check_dtype("moe_weighted_reduce", "shared_logit", shared_logit, (DType.F32,))
+    check_dtype("shared_logit", shared_logit, (DType.F32,))
     gated = (shared, shared_logit)
-    return _reduce(enc, "moe_weighted_reduce", y, weights, gated, residual, out=out)
+    return _reduce(enc, y, weights, gated, residual, out=out)
 
 
 @op("silu(gate) * up of rows gate || up")
 def moe_swiglu(enc: Encoder, gate_up: MlxBuffer, *, out: Output = None) -> MlxBuffer:
     """The first half of each row through SiLU, times the second half."""
-    return _gated(enc, "moe_swiglu", gate_up, False, out)
+    return _gated(enc, gate_up, False, out)
 
 
 @op("gelu_tanh(gate) * up of rows gate || up")
 def moe_geglu(enc: Encoder, gate_up: MlxBuffer, *, out: Output = None) -> MlxBuffer:
     """The first half of each row through the tanh form of GELU, times the second half."""
-    return _gated(enc, "moe_geglu", gate_up, True, out)
+    return _gated(enc, gate_up, True, out)
 
 
-def _gated(enc: Encoder, op: str, gate_up: MlxBuffer, gelu: bool, out: Output) -> MlxBuffer:
-    check_dtype(op, "gate_up", gate_up)
-    rows, both = rows_of(op, "gate_up", gate_up)
+def _gated(enc: Encoder, gate_up: MlxBuffer, gelu: bool, out: Output) -> MlxBuffer:
+    check_dtype("gate_up", gate_up)
+    rows, both = rows_of("gate_up", gate_up)
     if both % 2:
-        raise InvalidArgument(f"{op}: gate_up is {shown(gate_up)}, expected a last axis of two halves")
+        raise InvalidArgument(f"gate_up is {shown(gate_up)}, expected a last axis of two halves")
     n = both // 2
-    out = result(enc, op, out, (*gate_up.shape[:-1], n), gate_up.dtype)
+    out = result(enc, out, (*gate_up.shape[:-1], n), gate_up.dtype)
     pipeline = kernel(enc, "moe_experts", f"moe_gated_{gate_up.dtype}")
     enc.dispatch(pipeline, gate_up, Out(out), n, gelu, threads=(n, rows))
     return out
@@ -135,7 +135,6 @@ def _gated(enc: Encoder, op: str, gate_up: MlxBuffer, gelu: bool, out: Output) -
 
 def _reduce(
     enc: Encoder,
-    op: str,
     y: MlxBuffer,
     weights: MlxBuffer,
     gated: tuple[MlxBuffer, MlxBuffer] | None = None,
@@ -145,18 +144,18 @@ def _reduce(
 ) -> MlxBuffer:
     """One kernel for every weighted sum; what it lacks is bound to something that it does not look at."""
     shared, logit = gated or (None, None)
-    dtype = one_dtype(op, y=y, shared=shared, residual=residual)
+    dtype = one_dtype(y=y, shared=shared, residual=residual)
     if y.ndim != 3:
-        raise InvalidArgument(f"{op}: y is {shown(y)}, expected [tokens, top_k, width]")
+        raise InvalidArgument(f"y is {shown(y)}, expected [tokens, top_k, width]")
     tokens, top_k, width = y.shape
-    _check_weights(op, weights, tokens * top_k)
-    check_shape(op, "weights", weights, (tokens, top_k), "one for each row of y")
+    _check_weights(weights, tokens * top_k)
+    check_shape("weights", weights, (tokens, top_k), "one for each row of y")
     for name, each in (("shared", shared), ("residual", residual)):
         if each is not None:
-            check_shape(op, name, each, (tokens, width), "a row for each token")
+            check_shape(name, each, (tokens, width), "a row for each token")
     if logit is not None:
-        check_shape(op, "shared_logit", logit, (tokens,), "one for each token")
-    out = result(enc, op, out, (tokens, width), dtype)
+        check_shape("shared_logit", logit, (tokens,), "one for each token")
+    out = result(enc, out, (tokens, width), dtype)
     pipeline = kernel(enc, "moe_experts", f"moe_reduce_{dtype}")
     has = bytes((places is not None, shared is not None, residual is not None))
     bound = (places or weights, shared or y, logit or weights, residual or y)
@@ -164,15 +163,15 @@ def _reduce(
     return out
 
 
-def _table(op: str, name: str, buffer: MlxBuffer) -> tuple[int, int]:
+def _table(name: str, buffer: MlxBuffer) -> tuple[int, int]:
     if buffer.ndim != 2:
-        raise InvalidArgument(f"{op}: {name} is {shown(buffer)}, expected two axes")
+        raise InvalidArgument(f"{name} is {shown(buffer)}, expected two axes")
     return buffer.shape[0], buffer.shape[1]
 
 
-def _check_weights(op: str, weights: MlxBuffer, slots: int) -> tuple[int, int]:
-    check_dtype(op, "weights", weights, (DType.F32,))
-    tokens, top_k = _table(op, "weights", weights)
+def _check_weights(weights: MlxBuffer, slots: int) -> tuple[int, int]:
+    check_dtype("weights", weights, (DType.F32,))
+    tokens, top_k = _table("weights", weights)
     if tokens * top_k != slots:
-        raise InvalidArgument(f"{op}: weights is {shown(weights)}, expected one for each of {slots} rows of y")
+        raise InvalidArgument(f"weights is {shown(weights)}, expected one for each of {slots} rows of y")
     return tokens, top_k

@@ -9,8 +9,8 @@ from ...memory.buffer import MlxBuffer
 from ..op import FLOATS, Output, op
 from ..positions import Positions, token_places
 from ..rope_tables import checked_factors, turns
-from ..rows import row_threads
-from ..support import check_shape, kernel, one_dtype, result, rows_of
+from ..rows import for_rows
+from ..support import SIMD, check_shape, kernel, one_dtype, result, rows_of
 
 __all__ = [
     "head_norm_rope",
@@ -36,18 +36,17 @@ def rms_norm(
 ) -> MlxBuffer:
     """Each row over its root mean square; without a weight that is all."""
     share = 1 / x.shape[-1] if x.shape else 1.0
-    return _by_squares(enc, "rms_norm", x, weight, eps, share, out, CapturedOpKind.RmsNorm)
+    return _by_squares(enc, x, weight, eps, share, out, CapturedOpKind.RmsNorm)
 
 
 @op("x / sqrt(sum(x^2) + eps)")
 def l2_norm(enc: Encoder, x: MlxBuffer, eps: float = 1e-6, *, out: Output = None) -> MlxBuffer:
     """Each row over its length."""
-    return _by_squares(enc, "l2_norm", x, None, eps, 1.0, out)
+    return _by_squares(enc, x, None, eps, 1.0, out)
 
 
 def _by_squares(
     enc: Encoder,
-    name: str,
     x: MlxBuffer,
     weight: MlxBuffer | None,
     eps: float,
@@ -55,24 +54,12 @@ def _by_squares(
     out: Output,
     kind: CapturedOpKind = CapturedOpKind.Other,
 ) -> MlxBuffer:
-    dtype = one_dtype(name, x=x, weight=weight)
-    rows, length = rows_of(name, "x", x)
-    _check_vector(name, "weight", weight, length)
-    out = result(enc, name, out, x.shape, dtype)
-    pipeline = kernel(enc, "norm", f"rms_norm_{dtype}")
-    enc.dispatch(
-        pipeline,
-        x,
-        _or(weight, x),
-        Out(out),
-        length,
-        eps,
-        share,
-        weight is not None,
-        threadgroups=rows,
-        group=row_threads(pipeline, length, rows),
-        kind=kind,
-    )
+    dtype = one_dtype(x=x, weight=weight)
+    rows, length = rows_of("x", x)
+    _check_vector("weight", weight, length)
+    out = result(enc, out, x.shape, dtype)
+    arguments = (x, _or(weight, x), Out(out), length, eps, share, weight is not None)
+    for_rows(enc, kernel(enc, "norm", f"rms_norm_{dtype}"), rows, length, *arguments, kind=kind)
     return out
 
 
@@ -87,25 +74,13 @@ def layer_norm(
     out: Output = None,
 ) -> MlxBuffer:
     """Each row less its mean, over its standard deviation; weight and bias may be missing."""
-    dtype = one_dtype("layer_norm", x=x, weight=weight, bias=bias)
-    rows, length = rows_of("layer_norm", "x", x)
-    _check_vector("layer_norm", "weight", weight, length)
-    _check_vector("layer_norm", "bias", bias, length)
-    out = result(enc, "layer_norm", out, x.shape, dtype)
-    pipeline = kernel(enc, "norm", f"layer_norm_{dtype}")
-    enc.dispatch(
-        pipeline,
-        x,
-        _or(weight, x),
-        _or(bias, x),
-        Out(out),
-        length,
-        eps,
-        weight is not None,
-        bias is not None,
-        threadgroups=rows,
-        group=row_threads(pipeline, length, rows),
-    )
+    dtype = one_dtype(x=x, weight=weight, bias=bias)
+    rows, length = rows_of("x", x)
+    _check_vector("weight", weight, length)
+    _check_vector("bias", bias, length)
+    out = result(enc, out, x.shape, dtype)
+    arguments = (x, _or(weight, x), _or(bias, x), Out(out), length, eps, weight is not None, bias is not None)
+    for_rows(enc, kernel(enc, "norm", f"layer_norm_{dtype}"), rows, length, *arguments)
     return out
 
 
@@ -122,7 +97,7 @@ def residual_rms_norm(
     out: Output = None,
 ) -> MlxBuffer:
     """The norm of a sum. The sum itself goes to the buffer `sum`, if there is one, which may be `residual` or `x`."""
-    return _around(enc, "residual_rms_norm", x, weight, eps, scale, before=residual, sum=sum, out=out)
+    return _around(enc, x, weight, eps, scale, before=residual, sum=sum, out=out)
 
 
 @op("(residual + rms_norm(x) * weight) * scale")
@@ -137,7 +112,7 @@ def rms_norm_add(
     out: Output = None,
 ) -> MlxBuffer:
     """A residual and a norm, added: the order of Gemma's post-norms."""
-    return _around(enc, "rms_norm_add", x, weight, eps, scale, after=residual, out=out)
+    return _around(enc, x, weight, eps, scale, after=residual, out=out)
 
 
 @op("rms_norm(x) * weight * factor")
@@ -151,12 +126,11 @@ def rms_norm_mul(
     out: Output = None,
 ) -> MlxBuffer:
     """A norm times a buffer of the same shape."""
-    return _around(enc, "rms_norm_mul", x, weight, eps, 1.0, times=factor, out=out)
+    return _around(enc, x, weight, eps, 1.0, times=factor, out=out)
 
 
 def _around(
     enc: Encoder,
-    name: str,
     x: MlxBuffer,
     weight: MlxBuffer | None,
     eps: float,
@@ -169,30 +143,17 @@ def _around(
     out: Output = None,
 ) -> MlxBuffer:
     beside = {"factor": times, "residual": _or(before, after), "sum": sum}
-    dtype = one_dtype(name, FLOATS, x=x, weight=weight, **beside)
-    rows, length = rows_of(name, "x", x)
-    _check_vector(name, "weight", weight, length)
+    dtype = one_dtype(FLOATS, x=x, weight=weight, **beside)
+    rows, length = rows_of("x", x)
+    _check_vector("weight", weight, length)
     for each, buffer in beside.items():
         if buffer is not None:
-            check_shape(name, each, buffer, x.shape, "the shape of x")
-    out = result(enc, name, out, x.shape, dtype)
-    pipeline = kernel(enc, "norm", f"rms_norm_around_{dtype}")
-    enc.dispatch(
-        pipeline,
-        x,
-        _or(weight, x),
-        _or(before, x),
-        _or(times, x),
-        _or(after, x),
-        Out(out),
-        Out(_or(sum, out)),
-        length,
-        eps,
-        scale,
-        bytes(part is not None for part in (before, weight, times, after, sum)),
-        threadgroups=rows,
-        group=row_threads(pipeline, length, rows),
-    )
+            check_shape(each, buffer, x.shape, "the shape of x")
+    out = result(enc, out, x.shape, dtype)
+    inputs = (_or(each, x) for each in (weight, before, times, after))
+    given = bytes(part is not None for part in (before, weight, times, after, sum))
+    arguments = (x, *inputs, Out(out), Out(_or(sum, out)), length, eps, scale, given)
+    for_rows(enc, kernel(enc, "norm", f"rms_norm_around_{dtype}"), rows, length, *arguments)
     return out
 
 
@@ -214,36 +175,22 @@ def head_norm_rope(
 
     `positions` is a buffer with one per token, or the first one. `factors` divide the frequencies.
     """
-    name = "head_norm_rope"
-    dtype = one_dtype(name, x=x, weight=weight)
-    where, places, (tokens, heads, width) = token_places(name, x, positions)
-    table = turns(name, dims, width, base, scale, factors is not None)
-    _check_vector(name, "weight", weight, width)
-    out = result(enc, name, out, x.shape, dtype)
-    enc.dispatch(
-        kernel(enc, "norm", f"head_norm_rope_{dtype}"),
-        x,
-        _or(weight, x),
-        where,
-        checked_factors(name, factors, len(table) // 8),
-        Out(out),
-        table,
-        heads,
-        width,
-        len(table) // 4,
-        eps,
-        (places.token, places.step),
-        weight is not None,
-        factors is not None,
-        threadgroups=(heads, tokens),
-        group=32,
-    )
+    dtype = one_dtype(x=x, weight=weight)
+    where, places, (tokens, heads, width) = token_places(x, positions)
+    table = turns(dims, width, base, scale, factors is not None)
+    _check_vector("weight", weight, width)
+    out = result(enc, out, x.shape, dtype)
+    buffers = (x, _or(weight, x), where, checked_factors(factors, len(table) // 8), Out(out))
+    sizes = (table, heads, width, len(table) // 4, eps, (places.token, places.step))
+    pipeline = kernel(enc, "norm", f"head_norm_rope_{dtype}")
+    given = (weight is not None, factors is not None)
+    enc.dispatch(pipeline, *buffers, *sizes, *given, threadgroups=(heads, tokens), group=SIMD)
     return out
 
 
-def _check_vector(op: str, name: str, vector: MlxBuffer | None, length: int) -> None:
+def _check_vector(name: str, vector: MlxBuffer | None, length: int) -> None:
     if vector is not None:
-        check_shape(op, name, vector, (length,), "one per value of a row")
+        check_shape(name, vector, (length,), "one per value of a row")
 
 
 def _or(given: MlxBuffer | None, otherwise: B) -> MlxBuffer | B:

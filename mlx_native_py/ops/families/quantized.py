@@ -45,37 +45,37 @@ class _Packing:
         return struct.pack("<4I", length, self.shift, _SCALES.index(scales.dtype), rows)
 
 
-def _packing(op: str, group_size: int | None, bits: int | None, mode: str) -> _Packing:
+def _packing(group_size: int | None, bits: int | None, mode: str) -> _Packing:
     if mode not in ("affine", "mxfp4"):
-        raise InvalidArgument(f"{op}: mode is {mode!r}, expected 'affine' or 'mxfp4'")
+        raise InvalidArgument(f"mode is {mode!r}, expected 'affine' or 'mxfp4'")
     mxfp4 = mode == "mxfp4"
     group_size = (32 if mxfp4 else 64) if group_size is None else group_size
     bits = 4 if bits is None else bits
     if mxfp4 and (bits, group_size) != (4, 32):
-        raise InvalidArgument(f"{op}: mxfp4 with {bits} bits in groups of {group_size}; it has 4 bits, in groups of 32")
+        raise InvalidArgument(f"mxfp4 with {bits} bits in groups of {group_size}; it has 4 bits, in groups of 32")
     if bits not in _BITS or group_size not in _GROUPS:
         raise InvalidArgument(
-            f"{op}: {bits} bits in groups of {group_size}, expected {', '.join(map(str, _BITS))} bits "
+            f"{bits} bits in groups of {group_size}, expected {', '.join(map(str, _BITS))} bits "
             f"in groups of {', '.join(map(str, _GROUPS))}"
         )
     return _Packing(bits, group_size, mxfp4)
 
 
-def _length(op: str, packing: _Packing, w: MlxBuffer, scales: MlxBuffer, biases: MlxBuffer | None) -> int:
+def _length(packing: _Packing, w: MlxBuffer, scales: MlxBuffer, biases: MlxBuffer | None) -> int:
     """The values in a row of `w`, once the three buffers fit together."""
-    check_dtype(op, "w", w, (DType.U32,))
-    check_dtype(op, "scales", scales, (DType.U8,) if packing.mxfp4 else FLOATS)
+    check_dtype("w", w, (DType.U32,))
+    check_dtype("scales", scales, (DType.U8,) if packing.mxfp4 else FLOATS)
     if w.ndim < 2 or w.shape[-1] * 32 % (packing.bits * packing.group_size):
         raise InvalidArgument(
-            f"{op}: w is {shown(w)}, expected rows of whole groups: {packing.group_size} values of {packing.bits} bits"
+            f"w is {shown(w)}, expected rows of whole groups: {packing.group_size} values of {packing.bits} bits"
         )
     length = w.shape[-1] * 32 // packing.bits
-    check_shape(op, "scales", scales, (*w.shape[:-1], length // packing.group_size), "one for each group of w")
+    check_shape("scales", scales, (*w.shape[:-1], length // packing.group_size), "one for each group of w")
     if (biases is None) != packing.mxfp4:
-        raise InvalidArgument(f"{op}: biases is {shown(biases)}, expected {'None' if packing.mxfp4 else 'a buffer'}")
+        raise InvalidArgument(f"biases is {shown(biases)}, expected {'None' if packing.mxfp4 else 'a buffer'}")
     if biases is not None:
-        check_dtype(op, "biases", biases, (scales.dtype,))
-        check_shape(op, "biases", biases, scales.shape, "the shape of scales")
+        check_dtype("biases", biases, (scales.dtype,))
+        check_shape("biases", biases, scales.shape, "the shape of scales")
     return length
 
 
@@ -97,15 +97,14 @@ def quantized_matmul(
 
     The result has x's type; sums are float, and weights are never rounded. Scales may be of another type than x.
     """
-    name = "quantized_matmul"
-    packing = _packing(name, group_size, bits, mode)
-    length, rows = _length(name, packing, w, scales, biases), w.shape[-2]
-    check_dtype(name, "x", x)
+    packing = _packing(group_size, bits, mode)
+    length, rows = _length(packing, w, scales, biases), w.shape[-2]
+    check_dtype("x", x)
     depth, columns = (length, rows) if transpose else (rows, length)
     if not x.shape or x.shape[-1] != depth:
-        raise InvalidArgument(f"{name}: x is {shown(x)} and w is {shown(w)}; expected rows of {depth} values in x")
-    batch, m = _batch(name, x, w, depth)
-    out = result(enc, name, out, (*_result_axes(x, w), columns), x.dtype)
+        raise InvalidArgument(f"x is {shown(x)} and w is {shown(w)}; expected rows of {depth} values in x")
+    batch, m = _batch(x, w, depth)
+    out = result(enc, out, (*_result_axes(x, w), columns), x.dtype)
     shape = Shape(m, columns, depth, transposed=transpose, batch=batch)
     _launch(enc, packing, shape, x, (w, scales, biases), out)
     return out
@@ -130,14 +129,13 @@ def quantized_matmul_id(
     x is [..., k], one row for all experts of a token, or [..., top_k, k], one for each. The result is [..., top_k, n];
     where an id names no expert it is zero.
     """
-    name = "quantized_matmul_id"
-    packing = _packing(name, group_size, bits, mode)
-    depth = _length(name, packing, w, scales, biases)
-    check_dtype(name, "x", x)
-    check_rank(name, "w", w, 3)
-    share = expert_rows(name, x, ids, depth)
+    packing = _packing(group_size, bits, mode)
+    depth = _length(packing, w, scales, biases)
+    check_dtype("x", x)
+    check_rank("w", w, 3)
+    share = expert_rows(x, ids, depth)
     experts, columns, _ = w.shape
-    out = result(enc, name, out, (*ids.shape, columns), x.dtype)
+    out = result(enc, out, (*ids.shape, columns), x.dtype)
     shape = Shape(ids.size, columns, depth, experts=experts, share=share, batch=expert_batch(1))
     _launch(enc, packing, shape, x, (w, scales, biases), out, ids)
     return out
@@ -157,12 +155,12 @@ def dequantize(
     out: Output = None,
 ) -> MlxBuffer:
     """The values of packed weights, rounded as MLX does; in the type of the scales, or bf16 for mxfp4, if left open."""
-    packing = _packing("dequantize", group_size, bits, mode)
-    length = _length("dequantize", packing, w, scales, biases)
+    packing = _packing(group_size, bits, mode)
+    length = _length(packing, w, scales, biases)
     if dtype is None:
         dtype = out.dtype if out is not None else DType.BF16 if packing.mxfp4 else scales.dtype
-    out = result(enc, "dequantize", out, (*w.shape[:-1], length), dtype)
-    check_dtype("dequantize", "out", out)
+    out = result(enc, out, (*w.shape[:-1], length), dtype)
+    check_dtype("out", out)
     rows = out.size // length
     pipeline = kernel(enc, "quantized", f"dequantize_{dtype}", packing.constants)
     arguments = (w, scales, 0 if biases is None else biases, Out(out), packing.layout(length, rows, scales))
@@ -181,38 +179,36 @@ def quantize(
     out: Outputs = None,
 ) -> tuple[MlxBuffer, ...]:
     """Packs [..., k] into u32 words, scales and biases (mxfp4 has none): the bits that MLX makes."""
-    packing = _packing("quantize", group_size, bits, mode)
-    check_dtype("quantize", "w", w)
+    packing = _packing(group_size, bits, mode)
+    check_dtype("w", w)
     if w.ndim < 2 or w.shape[-1] % packing.group_size:
-        raise InvalidArgument(
-            f"quantize: w is {shown(w)}, expected rows of whole groups of {packing.group_size} values"
-        )
+        raise InvalidArgument(f"w is {shown(w)}, expected rows of whole groups of {packing.group_size} values")
     *axes, length = w.shape
     groups = (*axes, length // packing.group_size)
     wanted = [((*axes, length * packing.bits // 32), DType.U32), (groups, DType.U8 if packing.mxfp4 else w.dtype)]
     wanted += [] if packing.mxfp4 else [(groups, w.dtype)]
     if out is not None and len(out) != len(wanted):
-        raise InvalidArgument(f"quantize: out has {len(out)} buffers, expected {len(wanted)}")
+        raise InvalidArgument(f"out has {len(out)} buffers, expected {len(wanted)}")
     given = out or (None,) * len(wanted)
-    results = tuple(result(enc, "quantize", each, *want) for each, want in zip(given, wanted, strict=True))
+    results = tuple(result(enc, each, *want) for each, want in zip(given, wanted, strict=True))
     pipeline = kernel(enc, "quantized", f"quantize_{w.dtype}", packing.constants)
     outs = [*map(Out, results), None][:3]
     enc.dispatch(pipeline, w, *outs, packing.group_size, threads=w.size // packing.group_size)
     return results
 
 
-def _batch(op: str, x: MlxBuffer, w: MlxBuffer, depth: int) -> tuple[Batch, int]:
+def _batch(x: MlxBuffer, w: MlxBuffer, depth: int) -> tuple[Batch, int]:
     """The batch, and the rows of x in each of its matrices; a single w takes all rows of x at once."""
     if w.ndim == 2:
-        return Batch(), rows_of(op, "x", x)[0]
+        return Batch(), rows_of("x", x)[0]
     if x.ndim < 2:
-        raise InvalidArgument(f"{op}: x is {shown(x)} and w is {shown(w)}, expected a batch of rows in x too")
+        raise InvalidArgument(f"x is {shown(x)} and w is {shown(w)}, expected a batch of rows in x too")
     sizes = _result_axes(x, w)[:-1]
     for axes in (x.shape[:-2], w.shape[:-2]):
         if any(size not in (1, most) for size, most in zip(reversed(axes), reversed(sizes), strict=False)):
-            raise InvalidArgument(f"{op}: x is {shown(x)} and w is {shown(w)}; their batches do not broadcast")
+            raise InvalidArgument(f"x is {shown(x)} and w is {shown(w)}; their batches do not broadcast")
     m = x.shape[-2]
-    return broadcast(op, sizes, (x.shape[:-2], m * depth), (w.shape[:-2], 1), ((), 0)), m
+    return broadcast(sizes, (x.shape[:-2], m * depth), (w.shape[:-2], 1), ((), 0)), m
 
 
 def _result_axes(x: MlxBuffer, w: MlxBuffer) -> tuple[int, ...]:

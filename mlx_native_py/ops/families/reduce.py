@@ -6,7 +6,7 @@ from ...dtypes import DType
 from ...encoder import Encoder, Out
 from ...memory.buffer import MlxBuffer
 from ..op import Output, op
-from ..rows import row_threads
+from ..rows import for_rows
 from ..support import kernel, one_dtype, result, rows_of
 
 __all__ = ["argmax", "argmin", "cumsum", "row_sum"]
@@ -15,11 +15,10 @@ __all__ = ["argmax", "argmin", "cumsum", "row_sum"]
 @op("sum(x) of each row", fn=("sum",))
 def row_sum(enc: Encoder, x: MlxBuffer, *, out: Output = None) -> MlxBuffer:
     """The sum over the last axis."""
-    dtype = one_dtype("row_sum", x=x)
-    rows, length = rows_of("row_sum", "x", x)
-    out = result(enc, "row_sum", out, x.shape[:-1], dtype)
-    pipeline = kernel(enc, "reduce", f"row_sum_{dtype}")
-    enc.dispatch(pipeline, x, Out(out), length, threadgroups=rows, group=row_threads(pipeline, length, rows))
+    dtype = one_dtype(x=x)
+    rows, length = rows_of("x", x)
+    out = result(enc, out, x.shape[:-1], dtype)
+    for_rows(enc, kernel(enc, "reduce", f"row_sum_{dtype}"), rows, length, x, Out(out), length)
     return out
 
 
@@ -33,12 +32,11 @@ def cumsum(
     out: Output = None,
 ) -> MlxBuffer:
     """The running sum along the last axis."""
-    dtype = one_dtype("cumsum", x=x)
-    rows, length = rows_of("cumsum", "x", x)
-    out = result(enc, "cumsum", out, x.shape, dtype)
+    dtype = one_dtype(x=x)
+    rows, length = rows_of("x", x)
+    out = result(enc, out, x.shape, dtype)
     pipeline = kernel(enc, "reduce", f"cumsum_{dtype}")
-    group = row_threads(pipeline, length, rows)
-    enc.dispatch(pipeline, x, Out(out), length, reverse, inclusive, threadgroups=rows, group=group)
+    for_rows(enc, pipeline, rows, length, x, Out(out), length, reverse, inclusive)
     return out
 
 
@@ -55,11 +53,10 @@ def argmin(enc: Encoder, x: MlxBuffer, *, out: Output = None, value: Output = No
 
 
 def _arg_extreme(enc: Encoder, name: str, x: MlxBuffer, out: Output, value: Output) -> tuple[MlxBuffer, MlxBuffer]:
-    dtype = one_dtype(name, x=x)
-    rows, length = rows_of(name, "x", x)
-    out = result(enc, name, out, x.shape[:-1], DType.U32)
-    value = result(enc, name, value, x.shape[:-1], dtype)
+    dtype = one_dtype(x=x)
+    rows, length = rows_of("x", x)
+    out = result(enc, out, x.shape[:-1], DType.U32)
+    value = result(enc, value, x.shape[:-1], dtype)
     pipeline = kernel(enc, "reduce", f"arg_extreme_{dtype}")
-    group = row_threads(pipeline, length, rows)
-    enc.dispatch(pipeline, x, Out(out), Out(value), length, name == "argmin", threadgroups=rows, group=group)
+    for_rows(enc, pipeline, rows, length, x, Out(out), Out(value), length, name == "argmin")
     return out, value

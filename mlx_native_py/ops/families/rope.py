@@ -51,12 +51,12 @@ def rope(
     frequencies; with `base=None` they are all there is, and the frequencies their reciprocals.
     """
     if len(x.shape) < 2:
-        raise InvalidArgument(f"rope: x is {shown(x)}, expected [..., tokens, width]")
+        raise InvalidArgument(f"x is {shown(x)}, expected [..., tokens, width]")
     tokens, width = x.shape[-2:]
     batch = x.shape[0] if len(x.shape) > 2 else 1
     heads = x.size // (batch * tokens * width)
     place = _Heads((heads * tokens * width, tokens * width, width), batch, heads, tokens, width)
-    table = turns("rope", dims, width, base, scale, factors is not None)
+    table = turns(dims, width, base, scale, factors is not None)
     where, places = sequence_places(offset, batch)
     block = 2 if traditional else len(table) // 4
     return _launch(enc, "rope", x, out, place, where, places, table, block, factors=factors)
@@ -76,9 +76,9 @@ def rope_at(
     out: Output = None,
 ) -> MlxBuffer:
     """RoPE over x[tokens, heads, width], with a position per token; the options are those of `rope`."""
-    where, places, (tokens, heads, width) = token_places("rope_at", x, positions)
+    where, places, (tokens, heads, width) = token_places(x, positions)
     place = _Heads((x.size, width, heads * width), 1, heads, tokens, width)
-    table = turns("rope_at", dims, width, base, scale, factors is not None)
+    table = turns(dims, width, base, scale, factors is not None)
     block = 2 if traditional else len(table) // 4
     return _launch(enc, "rope_at", x, out, place, where, places, table, block, factors=factors)
 
@@ -100,11 +100,11 @@ def rope_multi(
     `sections` are pairs per axis: in a row for "mrope", taking turns for "imrope"; "vision" has two sections that fill
     the head, and counts its frequencies anew in the second.
     """
-    tokens, heads, width = token_shape("rope_multi", x)
-    pairs = pair_count("rope_multi", dims, width)
+    tokens, heads, width = token_shape(x)
+    pairs = pair_count(dims, width)
     axes = section_axes(mode, tuple(sections), pairs, width)
     steps = vision_frequencies(sections[0], pairs, base) if mode == "vision" else frequencies(pairs, base)
-    where, places = axis_places("rope_multi", positions, max(axes) + 1, tokens)
+    where, places = axis_places(positions, max(axes) + 1, tokens)
     place = _Heads((x.size, width, heads * width), 1, heads, tokens, width)
     return _launch(enc, "rope_multi", x, out, place, where, places, turn_table(steps), 2 * pairs, axes=axes)
 
@@ -119,12 +119,12 @@ def rope_2d(
     out: Output = None,
 ) -> MlxBuffer:
     """RoPE of image patches: x[tokens, heads, width] with positions[2, tokens]; each half is a head of its own."""
-    tokens, heads, width = token_shape("rope_2d", x)
+    tokens, heads, width = token_shape(x)
     if width % 4:
-        raise InvalidArgument(f"rope_2d: x is {shown(x)}, expected a width that is a multiple of 4")
+        raise InvalidArgument(f"x is {shown(x)}, expected a width that is a multiple of 4")
     steps = frequencies(width // 4, base) * 2
     axes = bytes(pair >= width // 4 for pair in range(width // 2))
-    where, places = axis_places("rope_2d", positions, 2, tokens)
+    where, places = axis_places(positions, 2, tokens)
     place = _Heads((x.size, width, heads * width), 1, heads, tokens, width)
     return _launch(enc, "rope_2d", x, out, place, where, places, turn_table(steps), width // 2, axes=axes)
 
@@ -143,15 +143,15 @@ def _launch(
     axes: bytes | None = None,
     factors: MlxBuffer | None = None,
 ) -> MlxBuffer:
-    dtype = one_dtype(name, x=x)
-    out = result(enc, name, out, x.shape, dtype)
+    dtype = one_dtype(x=x)
+    out = result(enc, out, x.shape, dtype)
     pairs = len(table) // 8
     heads_each = min(place.heads, _HEADS_EACH) if place.tokens * place.batch >= _MANY_TOKENS else 1
     enc.dispatch(
         kernel(enc, "rope", f"rope_{dtype}"),
         x,
         where,
-        checked_factors(name, factors, pairs),
+        checked_factors(factors, pairs),
         Out(out),
         table,
         bytes(pairs) if axes is None else axes,

@@ -10,7 +10,7 @@ from ...encoder import Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Count, Indices, Output, op
-from ..rows import row_threads
+from ..rows import for_rows
 from ..support import check_dtype, kernel, one_dtype, result, rows_of, shown
 
 __all__ = ["softmax_sample"]
@@ -46,32 +46,20 @@ def softmax_sample(
     The draw follows from `seed`, `step` and the row alone. `step`, and `history_length` for the first tokens of each
     row of `history`, can be buffers of u32 with one value, or one per row, so that a captured step can be replayed.
     """
-    dtype = one_dtype("softmax_sample", logits=logits)
-    rows, length = rows_of("softmax_sample", "logits", logits)
+    dtype = one_dtype(logits=logits)
+    rows, length = rows_of("logits", logits)
     _check_options(temperature, top_k, top_p, min_p, repetition_penalty)
-    out = result(enc, "softmax_sample", out, logits.shape[:-1], DType.U32)
-    log_probability = result(enc, "softmax_sample", log_probability, logits.shape[:-1], DType.F32)
+    out = result(enc, out, logits.shape[:-1], DType.U32)
+    log_probability = result(enc, log_probability, logits.shape[:-1], DType.F32)
     if history is not None or dtype is not DType.F32:
         logits = _prepared(enc, logits, history, history_length, repetition_penalty)
     elif repetition_penalty != 1:
-        raise InvalidArgument(f"softmax_sample: repetition_penalty is {repetition_penalty}, expected a history with it")
-    steps, step_stride = _per_row("step", step, rows)
-    pipeline = kernel(enc, "sampling", "sample")
-    weights = enc.empty((rows, length), DType.U32)
-    how = struct.pack(
-        "<Qf5I",
-        seed % (1 << 64),
-        temperature,
-        top_k,
-        0 if top_p >= 1 else max(1, round(top_p * _TOP_P)),
-        round(min_p * _MIN_P),
-        length,
-        step_stride,
-    )
-    group = row_threads(pipeline, length, rows)
-    enc.dispatch(
-        pipeline, logits, steps, Out(weights), Out(out), Out(log_probability), how, threadgroups=rows, group=group
-    )
+        raise InvalidArgument(f"repetition_penalty is {repetition_penalty}, expected a history with it")
+    steps, stride = _per_row("step", step, rows)
+    most = 0 if top_p >= 1 else max(1, round(top_p * _TOP_P))
+    options = struct.pack("<Qf5I", seed % 2**64, temperature, top_k, most, round(min_p * _MIN_P), length, stride)
+    outputs = (enc.empty((rows, length), DType.U32), out, log_probability)
+    for_rows(enc, kernel(enc, "sampling", "sample"), rows, length, logits, steps, *map(Out, outputs), options)
     return out, log_probability
 
 
@@ -83,30 +71,21 @@ def _prepared(
     penalty: float,
 ) -> MlxBuffer:
     """The logits as f32, [rows, length], with those of the history penalised."""
-    rows, length = rows_of("softmax_sample", "logits", logits)
+    rows, length = rows_of("logits", logits)
     prepared = enc.empty((rows, length), DType.F32)
     pipeline = kernel(enc, "sampling", f"sample_logits_{logits.dtype}")
     enc.dispatch(pipeline, logits, Out(prepared), logits.size, threads=logits.size)
     if history is None:
         return prepared
-    check_dtype("softmax_sample", "history", history, (DType.U32,))
-    history_rows, capacity = rows_of("softmax_sample", "history", history)
+    check_dtype("history", history, (DType.U32,))
+    history_rows, capacity = rows_of("history", history)
     if history_rows != rows:
-        raise InvalidArgument(f"softmax_sample: history is {shown(history)}, expected {rows} rows, as logits have")
+        raise InvalidArgument(f"history is {shown(history)}, expected {rows} rows, as logits have")
     if isinstance(history_length, int) and history_length > capacity:
-        raise InvalidArgument(f"softmax_sample: history_length is {history_length}, expected at most {capacity}")
+        raise InvalidArgument(f"history_length is {history_length}, expected at most {capacity}")
     lengths, stride = _per_row("history_length", capacity if history_length is None else history_length, rows)
-    enc.dispatch(
-        kernel(enc, "sampling", f"sample_penalise_{logits.dtype}"),
-        logits,
-        history,
-        lengths,
-        prepared,
-        penalty,
-        length,
-        stride,
-        threads=(capacity, rows),
-    )
+    penalise = kernel(enc, "sampling", f"sample_penalise_{logits.dtype}")
+    enc.dispatch(penalise, logits, history, lengths, prepared, penalty, length, stride, threads=(capacity, rows))
     return prepared
 
 
@@ -114,13 +93,11 @@ def _per_row(name: str, value: Count, rows: int) -> tuple[MlxBuffer | bytes, int
     """A value for all rows or one for each, as the kernels take it: where it is, and how far it is to the next."""
     if isinstance(value, int):
         if not 0 <= value < 1 << 32:
-            raise InvalidArgument(f"softmax_sample: {name} is {value}, expected a number of 32 bits")
+            raise InvalidArgument(f"{name} is {value}, expected a number of 32 bits")
         return struct.pack("<I", value), 0
-    check_dtype("softmax_sample", name, value, (DType.U32,))
+    check_dtype(name, value, (DType.U32,))
     if value.size not in (1, rows):
-        raise InvalidArgument(
-            f"softmax_sample: {name} is {shown(value)}, expected one value, or one for each of {rows}"
-        )
+        raise InvalidArgument(f"{name} is {shown(value)}, expected one value, or one for each of {rows}")
     return value, int(value.size > 1)
 
 
@@ -133,4 +110,4 @@ def _check_options(temperature: float, top_k: int, top_p: float, min_p: float, p
         ("repetition_penalty", penalty, penalty > 0, "more than 0"),
     ):
         if not good:
-            raise InvalidArgument(f"softmax_sample: {name} is {value}, expected {expected}")
+            raise InvalidArgument(f"{name} is {value}, expected {expected}")

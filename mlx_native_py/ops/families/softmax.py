@@ -7,7 +7,7 @@ from ...encoder import CapturedOpKind, Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import FLOATS, Output, op
-from ..rows import row_threads
+from ..rows import for_rows
 from ..support import check_dtype, kernel, one_dtype, result, rows_of, shown
 
 __all__ = ["logsumexp", "scale_mask_softmax", "softmax"]
@@ -18,12 +18,11 @@ _MASKS = (DType.F32, DType.F16, DType.BF16, DType.BOOL)  # in the order of the k
 @op("exp(x - max(x)) / sum(exp(x - max(x)))")
 def softmax(enc: Encoder, x: MlxBuffer, *, out: Output = None) -> MlxBuffer:
     """The softmax of each row; a row that is all minus infinity becomes NaN."""
-    dtype = one_dtype("softmax", x=x)
-    rows, length = rows_of("softmax", "x", x)
-    out = result(enc, "softmax", out, x.shape, dtype)
+    dtype = one_dtype(x=x)
+    rows, length = rows_of("x", x)
+    out = result(enc, out, x.shape, dtype)
     pipeline = kernel(enc, "softmax", f"softmax_{dtype}")
-    group = row_threads(pipeline, length, rows)
-    enc.dispatch(pipeline, x, Out(out), length, threadgroups=rows, group=group, kind=CapturedOpKind.Softmax)
+    for_rows(enc, pipeline, rows, length, x, Out(out), length, kind=CapturedOpKind.Softmax)
     return out
 
 
@@ -40,28 +39,24 @@ def scale_mask_softmax(
 
     The mask may have fewer rows than x, and is then used over and over: [queries, keys] for x[..., queries, keys].
     """
-    dtype = one_dtype("scale_mask_softmax", FLOATS, x=x)
-    check_dtype("scale_mask_softmax", "mask", mask, _MASKS)
-    rows, length = rows_of("scale_mask_softmax", "x", x)
-    mask_rows, mask_length = rows_of("scale_mask_softmax", "mask", mask)
+    dtype = one_dtype(FLOATS, x=x)
+    check_dtype("mask", mask, _MASKS)
+    rows, length = rows_of("x", x)
+    mask_rows, mask_length = rows_of("mask", mask)
     if mask_length != length or rows % mask_rows:
-        raise InvalidArgument(
-            f"scale_mask_softmax: mask is {shown(mask)}, expected rows of {length}, as many as divide {rows}"
-        )
-    out = result(enc, "scale_mask_softmax", out, x.shape, dtype)
+        raise InvalidArgument(f"mask is {shown(mask)}, expected rows of {length}, as many as divide {rows}")
+    out = result(enc, out, x.shape, dtype)
     pipeline = kernel(enc, "softmax", f"scale_mask_softmax_{dtype}")
     kind = _MASKS.index(mask.dtype)
-    group = row_threads(pipeline, length, rows)
-    enc.dispatch(pipeline, x, mask, Out(out), length, scale, mask_rows, kind, threadgroups=rows, group=group)
+    for_rows(enc, pipeline, rows, length, x, mask, Out(out), length, scale, mask_rows, kind)
     return out
 
 
 @op("max(x) + log(sum(exp(x - max(x)))) of each row")
 def logsumexp(enc: Encoder, x: MlxBuffer, *, out: Output = None) -> MlxBuffer:
     """The logarithm of the sum of the exponentials over the last axis."""
-    dtype = one_dtype("logsumexp", x=x)
-    rows, length = rows_of("logsumexp", "x", x)
-    out = result(enc, "logsumexp", out, x.shape[:-1], dtype)
-    pipeline = kernel(enc, "softmax", f"logsumexp_{dtype}")
-    enc.dispatch(pipeline, x, Out(out), length, threadgroups=rows, group=row_threads(pipeline, length, rows))
+    dtype = one_dtype(x=x)
+    rows, length = rows_of("x", x)
+    out = result(enc, out, x.shape[:-1], dtype)
+    for_rows(enc, kernel(enc, "softmax", f"logsumexp_{dtype}"), rows, length, x, Out(out), length)
     return out

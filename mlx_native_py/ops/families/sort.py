@@ -19,9 +19,9 @@ _MERGED_EACH = 8  # items that a thread merges
 @op("the indices that put each row in order; of equals the lowest first, NaN last")
 def argsort(enc: Encoder, x: MlxBuffer, *, descending: bool = False, out: Output = None) -> MlxBuffer:
     """The indices, as u32, that sort each row."""
-    one_dtype("argsort", x=x)
-    rows_of("argsort", "x", x)
-    out = result(enc, "argsort", out, x.shape, DType.U32)
+    one_dtype(x=x)
+    rows_of("x", x)
+    out = result(enc, out, x.shape, DType.U32)
     _write_indices(enc, _sorted(enc, x, descending), out)
     return out
 
@@ -29,9 +29,9 @@ def argsort(enc: Encoder, x: MlxBuffer, *, descending: bool = False, out: Output
 @op("each row in order, NaN last", remembered=False)
 def sort(enc: Encoder, x: MlxBuffer, *, descending: bool = False, out: Output = None) -> MlxBuffer:
     """The values of each row, sorted."""
-    dtype = one_dtype("sort", x=x)
-    rows_of("sort", "x", x)
-    out = _apart("sort", x, result(enc, "sort", out, x.shape, dtype))
+    dtype = one_dtype(x=x)
+    rows_of("x", x)
+    out = _apart(x, result(enc, out, x.shape, dtype))
     _write_values(enc, x, _sorted(enc, x, descending), out)
     return out
 
@@ -50,23 +50,23 @@ def top_k(
     indices: Output = None,
 ) -> tuple[MlxBuffer, MlxBuffer]:
     """The k largest values of each row, the largest first, and where they are, as u32."""
-    dtype = one_dtype("top_k", x=x)
-    _, length = rows_of("top_k", "x", x)
+    dtype = one_dtype(x=x)
+    _, length = rows_of("x", x)
     if not 1 <= k <= length:
-        raise InvalidArgument(f"top_k: k is {k}, expected 1 to {length}, the length of a row")
-    out = _apart("top_k", x, result(enc, "top_k", out, (*x.shape[:-1], k), dtype))
-    indices = result(enc, "top_k", indices, (*x.shape[:-1], k), DType.U32)
+        raise InvalidArgument(f"k is {k}, expected 1 to {length}, the length of a row")
+    out = _apart(x, result(enc, out, (*x.shape[:-1], k), dtype))
+    indices = result(enc, indices, (*x.shape[:-1], k), DType.U32)
     items = _largest(enc, x, k) if 2 * k <= _BLOCK else _sorted(enc, x, True)
     _write_values(enc, x, items, out)
     _write_indices(enc, items, indices)
     return out, indices
 
 
-def _apart(op: str, x: MlxBuffer, out: MlxBuffer) -> MlxBuffer:
+def _apart(x: MlxBuffer, out: MlxBuffer) -> MlxBuffer:
     """`out`, if it does not lie over x, whose values are looked up to the end."""
     (memory, begin, end), (other, first, last) = x.span, out.span
     if memory is other and begin < last and first < end:
-        raise InvalidArgument(f"{op}: out lies over x, {shown(x)}, expected memory of its own")
+        raise InvalidArgument(f"out lies over x, {shown(x)}, expected memory of its own")
     return out
 
 
@@ -85,7 +85,7 @@ def _sorted(enc: Encoder, x: MlxBuffer, descending: bool) -> MlxBuffer:
 
 def _largest(enc: Encoder, x: MlxBuffer, k: int) -> MlxBuffer:
     """The first k items in descending order, [rows, k]: chosen, and then sorted."""
-    rows, length = rows_of("top_k", "x", x)
+    rows, length = rows_of("x", x)
     items = enc.empty((rows, k), DType.U64)
     pipeline = kernel(enc, "sort", f"top_items_{x.dtype}")
     group = row_threads(pipeline, length, rows)
@@ -95,7 +95,7 @@ def _largest(enc: Encoder, x: MlxBuffer, k: int) -> MlxBuffer:
 
 def _sort_blocks(enc: Encoder, source: MlxBuffer, block: int, keep: int, descending: bool) -> MlxBuffer:
     """The first `keep` items of each block, [rows, kept]; blocks that are kept whole end where the row ends."""
-    rows, length = rows_of("sort", "x", source)
+    rows, length = rows_of("x", source)
     blocks = -(-length // block)
     count = length if keep == block else blocks * keep
     items = enc.empty((rows, count), DType.U64)

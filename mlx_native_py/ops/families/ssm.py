@@ -21,19 +21,18 @@ def ssm_conv(enc: Encoder, x: MlxBuffer, weight: MlxBuffer, state: MlxBuffer, *,
 
     x is [sequences, tokens, channels], weight [channels, K] with K >= 2, state [sequences, channels, K - 1].
     """
-    dtype = one_dtype("ssm_conv", x=x, weight=weight, state=state)
+    dtype = one_dtype(x=x, weight=weight, state=state)
     if x.ndim != 3 or weight.ndim != 2:
         raise InvalidArgument(
-            f"ssm_conv: x is {shown(x)} and weight {shown(weight)}, expected [sequences, tokens, channels] "
-            "and [channels, taps]"
+            f"x is {shown(x)} and weight {shown(weight)}, expected [sequences, tokens, channels] and [channels, taps]"
         )
     sequences, tokens, channels = x.shape
     taps = weight.shape[1]
     if taps < 2:
-        raise InvalidArgument(f"ssm_conv: weight is {shown(weight)}, expected at least 2 taps")
-    check_shape("ssm_conv", "weight", weight, (channels, taps), "a row for each channel of x")
-    check_shape("ssm_conv", "state", state, (sequences, channels, taps - 1), "[sequences, channels, taps - 1]")
-    out = result(enc, "ssm_conv", out, x.shape, dtype)
+        raise InvalidArgument(f"weight is {shown(weight)}, expected at least 2 taps")
+    check_shape("weight", weight, (channels, taps), "a row for each channel of x")
+    check_shape("state", state, (sequences, channels, taps - 1), "[sequences, channels, taps - 1]")
+    out = result(enc, out, x.shape, dtype)
     span = max(_SPAN, taps - 1)
     pipeline = kernel(enc, "ssm", f"ssm_conv_{dtype}")
     threads = (channels, -(-tokens // span), sequences)
@@ -52,11 +51,11 @@ def ssm_norm_gate(
     out: Output = None,
 ) -> MlxBuffer:
     """The RMS norm of each row, times the SiLU of its gate."""
-    dtype = one_dtype("ssm_norm_gate", x=x, weight=weight, z=z)
-    rows, n = rows_of("ssm_norm_gate", "x", x)
-    check_shape("ssm_norm_gate", "weight", weight, (n,), "the last axis of x")
-    check_shape("ssm_norm_gate", "z", z, x.shape, "the shape of x")
-    out = result(enc, "ssm_norm_gate", out, x.shape, dtype)
+    dtype = one_dtype(x=x, weight=weight, z=z)
+    rows, n = rows_of("x", x)
+    check_shape("weight", weight, (n,), "the last axis of x")
+    check_shape("z", z, x.shape, "the shape of x")
+    out = result(enc, out, x.shape, dtype)
     pipeline = kernel(enc, "ssm", f"ssm_norm_gate_{dtype}")
     enc.dispatch(pipeline, x, weight, z, Out(out), n, eps, threadgroups=rows, group=SIMD)
     return out
@@ -74,16 +73,16 @@ def compute_g_beta(
     beta: Output = None,
 ) -> tuple[MlxBuffer, MlxBuffer]:
     """The decay g and the strength beta of each head, f32, for rows of a and b; dt_bias and ssm_a are f32 [heads]."""
-    dtype = one_dtype("compute_g_beta", a=a, b=b)
-    rows, heads = rows_of("compute_g_beta", "a", a)
-    check_shape("compute_g_beta", "b", b, a.shape, "the shape of a")
+    dtype = one_dtype(a=a, b=b)
+    rows, heads = rows_of("a", a)
+    check_shape("b", b, a.shape, "the shape of a")
     for name, each in (("dt_bias", dt_bias), ("ssm_a", ssm_a)):
-        check_dtype("compute_g_beta", name, each, (DType.F32,))
-        check_shape("compute_g_beta", name, each, (heads,), "one for each head")
+        check_dtype(name, each, (DType.F32,))
+        check_shape(name, each, (heads,), "one for each head")
     for name, given in (("g", g), ("beta", beta)):
         if given is not None:
-            check_dtype("compute_g_beta", name, given, (DType.F32,))
-            check_shape("compute_g_beta", name, given, a.shape, "the shape of a")
+            check_dtype(name, given, (DType.F32,))
+            check_shape(name, given, a.shape, "the shape of a")
     g, beta = g or enc.empty(a.shape, DType.F32), beta or enc.empty(a.shape, DType.F32)
     pipeline = kernel(enc, "ssm", f"compute_g_beta_{dtype}")
     enc.dispatch(pipeline, a, b, dt_bias, ssm_a, Out(g), Out(beta), heads, threads=(heads, rows))

@@ -34,10 +34,10 @@ def tq_quantize(enc: Encoder, x: MlxBuffer, bits: int = 4, *, signs: MlxBuffer |
     The codes of 1 to 8 bits follow each other from the lowest bit of the first byte on. `signs` has a bit per value,
     u32 words from the lowest bit on. Of more than 256 values, each 256 have their own norm, and count as n.
     """
-    n = _row_length("tq_quantize", "x", x, bits)
+    n = _row_length("x", x, bits)
     rows = x.size // n
     codes, norms = (enc.empty((*x.shape[:-1], width), dtype) for width, dtype in _widths(n, bits))
-    _quantize(enc, "tq_quantize", x, (1, 1, rows, n), (codes, norms), bytes(4), (bits, rows, False), signs, False)
+    _quantize(enc, x, (1, 1, rows, n), (codes, norms), bytes(4), (bits, rows, False), signs, False)
     return codes, norms
 
 
@@ -60,22 +60,21 @@ def tq_quantize_kv(
     stay. Tokens that would lie beyond a linear cache are an error where the position is known here, and are left out
     where it is not.
     """
-    name = "tq_quantize_kv"
-    n = _row_length(name, "x", x, bits)
-    codes, norms = _pair(name, "cache", cache)
+    n = _row_length("x", x, bits)
+    codes, norms = _pair("cache", cache)
     if x.ndim != 4 or codes.ndim != 4:
         raise InvalidArgument(
-            f"{name}: x is {shown(x)} and the cache's codes {shown(codes)}, expected [batch, heads, tokens, n] "
+            f"x is {shown(x)} and the cache's codes {shown(codes)}, expected [batch, heads, tokens, n] "
             "and [batch, heads, capacity, bytes]"
         )
     batch, heads, tokens = (x.shape[0], x.shape[2], x.shape[1]) if tokens_first else x.shape[:3]
     capacity = codes.shape[2]
-    _check_cache(name, "cache", codes, norms, (batch, heads, capacity), n, bits)
-    positions = _each(name, "position", position, batch)
+    _check_cache("cache", codes, norms, (batch, heads, capacity), n, bits)
+    positions = _each("position", position, batch)
     if isinstance(position, int) and not ring and position + tokens > capacity:
-        raise InvalidArgument(f"{name}: {tokens} tokens from {position} on, expected to end by {capacity}")
+        raise InvalidArgument(f"{tokens} tokens from {position} on, expected to end by {capacity}")
     axes = (batch, heads, tokens, n)
-    _quantize(enc, name, x, axes, (codes, norms), positions, (bits, capacity, ring), signs, tokens_first)
+    _quantize(enc, x, axes, (codes, norms), positions, (bits, capacity, ring), signs, tokens_first)
     return codes, norms
 
 
@@ -92,14 +91,14 @@ def tq_dequantize(
     out: Output = None,
 ) -> MlxBuffer:
     """The rows that codes and norms stand for; `rotated` leaves out the way back through signs and transform."""
-    check_dtype("tq_dequantize", "codes", codes, (DType.U8,))
-    n = codes.shape[-1] * 8 // _checked_bits("tq_dequantize", bits)
-    _check_length("tq_dequantize", "codes", codes, n)
-    _check_cache("tq_dequantize", "", codes, norms, codes.shape[:-1], n, bits)
-    check_signs("tq_dequantize", signs, n)
+    check_dtype("codes", codes, (DType.U8,))
+    n = codes.shape[-1] * 8 // _checked_bits(bits)
+    _check_length("codes", codes, n)
+    _check_cache("", codes, norms, codes.shape[:-1], n, bits)
+    check_signs(signs, n)
     if dtype not in FLOATS:
-        raise InvalidArgument(f"tq_dequantize: dtype is {dtype}, expected f32, f16 or bf16")
-    out = result(enc, "tq_dequantize", out, (*codes.shape[:-1], n), dtype)
+        raise InvalidArgument(f"dtype is {dtype}, expected f32, f16 or bf16")
+    out = result(enc, out, (*codes.shape[:-1], n), dtype)
     pipeline = kernel(enc, "turboquant", f"tq_dequantize_{dtype}")
     args = (codes, norms, signs or bytes(4), Out(out), n, bits, signs is not None, rotated)
     enc.dispatch(pipeline, *args, threadgroups=out.size // n, group=team_for(n), shared=n * 4)
@@ -127,24 +126,36 @@ def tq_sdpa_decode(
     buffer with one per sequence; beyond the capacity it means that position p lies at p % capacity. A query sees the
     last `window` positions, of those that the cache holds; without any it gives 0. `scale` is 1 / sqrt(n) unless given.
     """
-    name = "tq_sdpa_decode"
-    n = _row_length(name, "q", q, bits, most=512)
-    caches = _pair(name, "k", k), _pair(name, "v", v)
+    n = _row_length("q", q, bits, most=512)
+    caches = _pair("k", k), _pair("v", v)
     if q.ndim != 4 or q.shape[2] != 1 or caches[0][0].ndim != 4:
         raise InvalidArgument(
-            f"{name}: q is {shown(q)} and the codes of k {shown(caches[0][0])}, expected [batch, heads, 1, n] "
+            f"q is {shown(q)} and the codes of k {shown(caches[0][0])}, expected [batch, heads, 1, n] "
             "and [batch, key heads, capacity, bytes]"
         )
     batch, heads = q.shape[:2]
-    kv_heads, capacity = caches[0][0].shape[1:3]
-    if heads % kv_heads:
-        raise InvalidArgument(f"{name}: q has {heads} heads, expected a multiple of the {kv_heads} of k")
-    for which, pair in zip("kv", caches, strict=True):
-        _check_cache(name, which, *pair, (batch, kv_heads, capacity), n, bits)
-    check_signs(name, signs, n)
+    kv_heads, capacity = _check_caches(caches, batch, heads, n, bits)
+    check_signs(signs, n)
     options = struct.pack("3I2f", kv_heads, capacity, *_scores(n, window, scale, softcap))
-    lengths = _each(name, "length", length, batch)
-    out = result(enc, name, out, q.shape, q.dtype)
+    lengths = _each("length", length, batch)
+    out = result(enc, out, q.shape, q.dtype)
+    _attend(enc, q, caches, lengths, options, signs, out, bits)
+    return out
+
+
+def _attend(
+    enc: Encoder,
+    q: MlxBuffer,
+    caches: tuple[Codes, Codes],
+    lengths: MlxBuffer | bytes,
+    options: bytes,
+    signs: MlxBuffer | None,
+    out: MlxBuffer,
+    bits: int,
+) -> None:
+    """Shares of the keys attend apart from each other; then their results are merged and rotated back."""
+    batch, heads, _, n = q.shape
+    capacity = caches[0][0].shape[2]
     rotated = enc.empty((batch * heads, n), DType.F32)
     transform_rows(enc, q.reshape(batch * heads, n), rotated, 1 / math.sqrt(n), signs)
     shares = min(_MOST_SHARES, -(-capacity // _SHARE_KEYS))
@@ -155,12 +166,20 @@ def tq_sdpa_decode(
     merge = kernel(enc, "turboquant", f"tq_sdpa_merge_{q.dtype}")
     args = (sums, weights, signs or bytes(4), Out(out), n, shares, signs is not None)
     enc.dispatch(merge, *args, threadgroups=batch * heads, group=team_for(n), shared=n * 4)
-    return out
+
+
+def _check_caches(caches: tuple[Codes, Codes], batch: int, heads: int, n: int, bits: int) -> tuple[int, int]:
+    """The heads and the capacity of keys and values, once they fit the query and each other."""
+    kv_heads, capacity = caches[0][0].shape[1:3]
+    if heads % kv_heads:
+        raise InvalidArgument(f"q has {heads} heads, expected a multiple of the {kv_heads} of k")
+    for which, pair in zip("kv", caches, strict=True):
+        _check_cache(which, *pair, (batch, kv_heads, capacity), n, bits)
+    return kv_heads, capacity
 
 
 def _quantize(
     enc: Encoder,
-    op: str,
     x: MlxBuffer,
     axes: tuple[int, int, int, int],
     cache: Codes,
@@ -171,7 +190,7 @@ def _quantize(
 ) -> None:
     """`form` has bits, capacity and whether it is a ring. A cache keeps the rest, so it is not only written."""
     batch, heads, tokens, n = axes
-    check_signs(op, signs, n)
+    check_signs(signs, n)
     pipeline = kernel(enc, "turboquant", f"tq_quantize_{x.dtype}")
     args = (x, signs or bytes(4), positions, *cache, n, *form, signs is not None, tokens_first)
     enc.dispatch(pipeline, *args, threadgroups=(heads, tokens, batch), group=team_for(n), shared=n * 4)
@@ -182,53 +201,51 @@ def _widths(n: int, bits: int) -> tuple[tuple[int, DType], tuple[int, DType]]:
     return (n // 8 * bits, DType.U8), (max(1, n // _BLOCK), DType.F32)
 
 
-def _checked_bits(op: str, bits: int) -> int:
-    if whole(bits, f"{op}: bits", 1) > 8:
-        raise InvalidArgument(f"{op}: bits is {bits}, expected 1 to 8")
+def _checked_bits(bits: int) -> int:
+    if whole(bits, "bits", 1) > 8:
+        raise InvalidArgument(f"bits is {bits}, expected 1 to 8")
     return bits
 
 
-def _row_length(op: str, name: str, x: MlxBuffer, bits: int, most: int = _LONGEST) -> int:
-    check_dtype(op, name, x)
-    _checked_bits(op, bits)
-    return _check_length(op, name, x, x.shape[-1] if x.shape else 0, most)
+def _row_length(name: str, x: MlxBuffer, bits: int, most: int = _LONGEST) -> int:
+    check_dtype(name, x)
+    _checked_bits(bits)
+    return _check_length(name, x, x.shape[-1] if x.shape else 0, most)
 
 
-def _check_length(op: str, name: str, buffer: MlxBuffer, n: int, most: int = _LONGEST) -> int:
+def _check_length(name: str, buffer: MlxBuffer, n: int, most: int = _LONGEST) -> int:
     if not (is_power(n) and SIMD <= n <= most):
-        raise InvalidArgument(f"{op}: {name} is {shown(buffer)}, expected rows of 2^k values, {SIMD} to {most}")
+        raise InvalidArgument(f"{name} is {shown(buffer)}, expected rows of 2^k values, {SIMD} to {most}")
     return n
 
 
-def _pair(op: str, name: str, cache: Codes) -> Codes:
+def _pair(name: str, cache: Codes) -> Codes:
     if not (isinstance(cache, tuple) and len(cache) == 2 and all(isinstance(each, MlxBuffer) for each in cache)):
-        raise InvalidArgument(f"{op}: {name} is {cache!r}, expected codes and norms as a tuple")
+        raise InvalidArgument(f"{name} is {cache!r}, expected codes and norms as a tuple")
     return cache
 
 
-def _check_cache(
-    op: str, name: str, codes: MlxBuffer, norms: MlxBuffer, axes: tuple[int, ...], n: int, bits: int
-) -> None:
+def _check_cache(name: str, codes: MlxBuffer, norms: MlxBuffer, axes: tuple[int, ...], n: int, bits: int) -> None:
     for part, each, (width, dtype) in zip(("codes", "norms"), (codes, norms), _widths(n, bits), strict=True):
         what = f"{part} of {name}" if name else part
-        check_dtype(op, what, each, (dtype,))
-        check_shape(op, what, each, (*axes, width), f"rows of {n} values in {bits} bits")
+        check_dtype(what, each, (dtype,))
+        check_shape(what, each, (*axes, width), f"rows of {n} values in {bits} bits")
 
 
-def _each(op: str, name: str, given: Count, batch: int) -> MlxBuffer | bytes:
+def _each(name: str, given: Count, batch: int) -> MlxBuffer | bytes:
     """A number for each sequence, as the kernel reads them."""
     if not isinstance(given, MlxBuffer):
-        if whole(given, f"{op}: {name}") >= 2**32:
-            raise InvalidArgument(f"{op}: {name} is {given}, expected less than 2**32")
+        if whole(given, f"{name}") >= 2**32:
+            raise InvalidArgument(f"{name} is {given}, expected less than 2**32")
         return struct.pack("I", given) * batch
-    check_dtype(op, name, given, (DType.U32,))
-    check_shape(op, name, given, (batch,), "one for each sequence")
+    check_dtype(name, given, (DType.U32,))
+    check_shape(name, given, (batch,), "one for each sequence")
     return given
 
 
 def _scores(n: int, window: int | None, scale: float | None, softcap: float | None) -> tuple[int, float, float]:
     """As the kernel takes them: 0 is no window, and no softcap."""
     if softcap is not None and not softcap > 0:
-        raise InvalidArgument(f"tq_sdpa_decode: softcap is {softcap!r}, expected more than 0")
-    reach = 0 if window is None else whole(window, "tq_sdpa_decode: window", 1)
+        raise InvalidArgument(f"softcap is {softcap!r}, expected more than 0")
+    reach = 0 if window is None else whole(window, "window", 1)
     return reach, 1 / math.sqrt(n) if scale is None else scale, softcap or 0.0

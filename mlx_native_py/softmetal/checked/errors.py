@@ -8,7 +8,7 @@ CheckedError           also RuntimeError   carries `others`: further findings of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,6 +22,10 @@ class CheckedError(RuntimeError):
     """A kernel did what no kernel may do; the message says what, where, and what would help."""
 
     others: tuple[CheckedError, ...] = ()
+
+
+observers: list[Callable[[CheckedError], None]] = []
+"""Who hears of every finding, also of one that a program catches or never waits for."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +134,10 @@ class MissingBarrier(CheckedError):
 
 
 def combined(findings: Sequence[CheckedError]) -> CheckedError | None:
-    """The first finding, with the others attached."""
+    """The first finding of a command buffer, with the others attached; observers hear of it."""
     if not findings:
         return None
     findings[0].others = tuple(findings[1:])
+    for observer in observers:
+        observer(findings[0])
     return findings[0]

@@ -22,6 +22,9 @@ FAULTS = {
     7: "checked",
 }
 
+ACCESSES = {1: "read", 2: "write"}
+"""What a bad address was for, where the processor says it."""
+
 
 class SoftLaunch(ctypes.Structure):
     """struct soft_launch: one dispatch."""
@@ -65,5 +68,6 @@ class Fault(ctypes.Structure):
         ("group", ctypes.c_uint32 * 3),
         ("thread", ctypes.c_uint32 * 3),
         ("thread_known", ctypes.c_uint32),
+        ("access", ctypes.c_uint32),
         ("address", ctypes.c_uint64),
     ]

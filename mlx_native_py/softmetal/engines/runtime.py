@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mlx_native_py.softmetal.engines import abi
+from mlx_native_py.softmetal.engines.messages import Messages
 from mlx_native_py.softmetal.toolchain import RUNTIME_SOURCES, Toolchain, find_toolchain
 
 Position = tuple[int, int, int]
@@ -36,7 +37,9 @@ class RunResult:
 class KernelFault(RuntimeError):
     """A kernel was stopped; later launches of its run did not begin."""
 
-    def __init__(self, kind: str, launch: int, group: Position, thread: Position | None, address: int) -> None:
+    def __init__(
+        self, kind: str, launch: int, group: Position, thread: Position | None, address: int, access: str = ""
+    ) -> None:
         where = f"thread {thread} of threadgroup {group}" if thread else f"threadgroup {group}"
         self.detail = _detail(kind, address)
         super().__init__(f"{kind}{self.detail} in launch {launch}, {where}")
@@ -45,22 +48,29 @@ class KernelFault(RuntimeError):
         self.group = group
         self.thread = thread
         self.address = address
+        self.access = access
+        """Of a bad address: read or write; empty where the processor does not say."""
 
 
 class RuntimeCall:
     """A call of the runtime that is ready to be made, by `call[0](*call[1:])`; it leaves its findings in memory."""
 
-    __slots__ = ("_fault", "_launches", "call", "times")
+    __slots__ = ("_fault", "_launches", "_messages", "call", "times")
 
-    def __init__(self, function: Any, launches: Any, count: int, deadline_s: float, threads: int) -> None:
+    def __init__(
+        self, function: Any, launches: Any, count: int, deadline_s: float, threads: int, messages: Messages
+    ) -> None:
         deadline = max(1, int(deadline_s * 1e9)) if deadline_s > 0 else 0
         self.times = (ctypes.c_uint64 * (2 * count))()  # start and end of each launch, ns of CLOCK_MONOTONIC
         self._launches = launches
+        self._messages = messages
         self._fault = abi.Fault()
         self.call = function, ctypes.byref(launches), count, threads, deadline, self.times, ctypes.byref(self._fault)
 
     def check(self, answer: int) -> None:
-        """Raises KernelFault where the call answered that a kernel was stopped."""
+        """Hands on what kernels wrote to the log; raises KernelFault where a kernel was stopped, as the answer says."""
+        if self._messages.pending.value:
+            self._messages.deliver()
         if answer:
             raise _fault(self._fault)
 
@@ -75,6 +85,7 @@ class Runtime:
         self._run = self._library.soft_run
         self._run.restype = ctypes.c_uint32
         sizes = [ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64]
+        self._messages = Messages(self._library)
         self._run.argtypes = [ctypes.c_void_p, *sizes, ctypes.c_void_p, ctypes.c_void_p]
 
     @property
@@ -95,7 +106,7 @@ class Runtime:
 
     def prepare(self, launches: Any, count: int, deadline_s: float = 0.0, threads: int = 0) -> RuntimeCall:
         """A call that runs an array of launches, or a single one; see `run`."""
-        return RuntimeCall(self._run, launches, count, deadline_s, threads)
+        return RuntimeCall(self._run, launches, count, deadline_s, threads, self._messages)
 
 
 def _detail(kind: str, address: int) -> str:
@@ -108,7 +119,8 @@ def _detail(kind: str, address: int) -> str:
 
 def _fault(fault: abi.Fault) -> KernelFault:
     thread = tuple(fault.thread) if fault.thread_known else None
-    return KernelFault(abi.FAULTS[fault.kind], fault.launch, tuple(fault.group), thread, fault.address or 0)
+    group, access = tuple(fault.group), abi.ACCESSES.get(fault.access, "")
+    return KernelFault(abi.FAULTS[fault.kind], fault.launch, group, thread, fault.address or 0, access)
 
 
 def _load_global(name: str) -> None:

@@ -73,7 +73,8 @@ class DeviceState:
 
         options = self.options
         clang = None if options.compiler is None else str(options.compiler)
-        return open_compiler(options.cache_directory, clang, options.engine, options.cpu, options.compile_limits)
+        folder, room = options.cache_directory, options.cache_limit
+        return open_compiler(folder, clang, options.engine, options.cpu, options.compile_limits, room)
 
     @cached_property
     def zero_page(self) -> memory.DeviceMemory:

@@ -10,7 +10,8 @@ from ..engines.runtime import KernelFault
 from ..process import report
 from .command_buffer import CommandBufferState, CommandOutcome, Failure
 from .commands import Signal
-from .execute import Stopped, failed, fault_code, fault_text
+from .execute import Stopped, failed, fault_code
+from .fault_text import fault_text
 from .launches import MOST_TIMED, LaunchBatch
 from .passes import EncodedDispatch, Pass
 
@@ -51,7 +52,7 @@ class DirectRun:
             try:
                 self._prepared.check(answer)
             except KernelFault as fault:
-                text = fault_text(fault, self._batch.dispatches[fault.launch], work.device.options.watchdog_seconds)
+                text = fault_text(fault, self._batch.dispatches[fault.launch], work.device.options)
                 failure = failed(work, Stopped(fault_code(fault), text, self._places[fault.launch]))
                 return CommandOutcome(self._begin, time.monotonic(), failure)
             times = self._prepared.times

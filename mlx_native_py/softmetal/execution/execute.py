@@ -15,6 +15,7 @@ from ..process import report
 from .checking import Checker
 from .command_buffer import CommandBufferState, CommandOutcome, Failure
 from .commands import BlitPass, Command, Signal, WaitFor
+from .fault_text import fault_text
 from .indirect import Replay
 from .launches import LaunchBatch
 from .passes import Attachment, EncodedDispatch, Epoch, LostResource, Pass, Sample
@@ -198,7 +199,7 @@ class Execution:
             prepared.check(function(*arguments))
         except KernelFault as fault:
             self._touch(time.monotonic_ns())
-            message = fault_text(fault, batch.dispatches[fault.launch], self._options.watchdog_seconds)
+            message = fault_text(fault, batch.dispatches[fault.launch], self._options)
             raise Stopped(fault_code(fault), message, places[min(fault.launch, len(places) - 1)]) from None
         times = prepared.times
         batch.ran(times)
@@ -241,12 +242,6 @@ def check_memory(dispatch: EncodedDispatch) -> None:
 def fault_code(fault: KernelFault) -> int:
     """The MTLCommandBufferError that stands for a fault."""
     return FAULT_CODES.get(fault.kind, c.MTLCommandBufferErrorInternal)
-
-
-def fault_text(fault: KernelFault, dispatch: EncodedDispatch, limit_s: float) -> str:
-    where = f"thread {fault.thread} of threadgroup {fault.group}" if fault.thread else f"threadgroup {fault.group}"
-    limit = f" after {limit_s:g} s" if fault.kind == "timeout" else ""
-    return f"kernel {dispatch.label}: {fault.kind}{fault.detail}{limit}, {where}"
 
 
 def _read_counts(dispatch: EncodedDispatch, source: tuple[memory.DeviceMemory, int]) -> bool:
@@ -300,7 +295,7 @@ def _outcome(work: CommandBufferState, run: Execution, begin: int) -> CommandOut
 def failed(work: CommandBufferState, stopped: Stopped) -> Failure:
     """What the command buffer says about being stopped."""
     name = f" of command buffer {work.label!r}" if work.label else ""
-    message = f"{CODE_TEXTS.get(stopped.code, 'Error')} ({stopped.code}): {stopped}{name}"
+    message = f"{CODE_TEXTS.get(stopped.code, 'Error')} ({stopped.code}){name}: {stopped}"
     told = work.error_options & c.MTLCommandBufferErrorOptionEncoderExecutionStatus
     return Failure(stopped.code, message, stopped.finding, _encoders(work, stopped.place) if told else None)
 

@@ -92,6 +92,8 @@ struct soft_argument {
   soft_u32 is_pointer;                // else a reference
 };
 
+enum { SOFT_ACCESS_UNKNOWN, SOFT_ACCESS_READ, SOFT_ACCESS_WRITE };
+
 // Why a launch was abandoned. `thread_known` is 0 where a flat loop was running.
 struct soft_fault {
   soft_u32 kind;                      // SOFT_FAULT_*
@@ -99,5 +101,6 @@ struct soft_fault {
   soft_u32 group[3];
   soft_u32 thread[3];
   soft_u32 thread_known;
+  soft_u32 access;                    // of a bad address: SOFT_ACCESS_*
   soft_u64 address;
 };

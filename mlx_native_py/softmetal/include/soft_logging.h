@@ -1,4 +1,4 @@
-// metal_logging: messages of kernels, one line of standard error each.
+// metal_logging: messages of kernels, which reach Python's logging when the command buffer has run.
 #pragma once
 #include "soft_bfloat.h"
 
@@ -34,16 +34,16 @@ struct os_log {
     write(level, format, values...);                                                                          \
   }
   SOFT_LOG(log, "")
-  SOFT_LOG(log_debug, "debug: ")
-  SOFT_LOG(log_info, "info: ")
-  SOFT_LOG(log_error, "error: ")
-  SOFT_LOG(log_fault, "fault: ")
+  SOFT_LOG(log_debug, "debug")
+  SOFT_LOG(log_info, "info")
+  SOFT_LOG(log_error, "error")
+  SOFT_LOG(log_fault, "fault")
 #undef SOFT_LOG
   template <class... A> void log_with_type(os_log_type type, const __constant char *format, A... values) const {
-    write(type == OS_LOG_TYPE_FAULT   ? "fault: "
-          : type == OS_LOG_TYPE_ERROR ? "error: "
-          : type == OS_LOG_TYPE_DEBUG ? "debug: "
-          : type == OS_LOG_TYPE_INFO  ? "info: "
+    write(type == OS_LOG_TYPE_FAULT   ? "fault"
+          : type == OS_LOG_TYPE_ERROR ? "error"
+          : type == OS_LOG_TYPE_DEBUG ? "debug"
+          : type == OS_LOG_TYPE_INFO  ? "info"
                                       : "",
           format, values...);
   }

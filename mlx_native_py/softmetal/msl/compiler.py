@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from .. import engines
-from ..cache import Store, default_directory, digest
+from ..cache import DEFAULT_LIMIT, Store, default_directory, digest
 from ..engines.runtime import build_runtime
 from ..program import EngineChoice
 from ..toolchain import DEFAULT_LIMITS, INCLUDE, MATH, CompileLimits, Engine, MathMode, Toolchain, find_toolchain
@@ -75,7 +75,7 @@ class Compiler:
         return self.store.alone(self.toolchain.fingerprint, self.announce)
 
     def _build_runtime(self) -> Path:
-        self.announce("software Metal: building its runtime, once for this machine")
+        self._announce_once()
         with self.store.scratch() as folder:
             built = build_runtime(self.toolchain, folder)
             return self._keep(_RUNTIME, built, ".so")
@@ -94,7 +94,7 @@ class Compiler:
         with self._alone():
             if found := self._stored(wanted):
                 return found
-            self._announce_once("software Metal: preparing the compiler, once for this machine")
+            self._announce_once()
             math = next(mode for mode, options in reversed(MATH.items()) if set(options) <= set(wanted))
             engines: tuple[Engine, ...] = ("fibers", "flat", "lanes")
             usual = [*(self.flags(math, engine) for engine in engines), self.flags(math, "flat", parallel=False)]
@@ -105,10 +105,10 @@ class Compiler:
                     self._build_runtime()
                 return list(made)[0]
 
-    def _announce_once(self, message: str) -> None:
+    def _announce_once(self) -> None:
         """Speaks of the set-up once for a machine, though another mode may need another header later."""
         if self.store.record(self._key(_ANNOUNCED)) is None:
-            self.announce(message)
+            self.announce("software Metal: preparing the compiler, once for this machine")
             self.store.put_record(self._key(_ANNOUNCED), b"")
 
     def _precompile(self, flags: tuple[str, ...]) -> Path:
@@ -130,7 +130,8 @@ def open_compiler(
     engine: EngineChoice = "auto",
     cpu: str = "native",
     limits: CompileLimits = DEFAULT_LIMITS,
+    room: int = DEFAULT_LIMIT,
 ) -> Compiler:
-    """The process's compiler for a cache directory and a compiler."""
+    """The process's compiler for a cache directory that may take `room` bytes, and a clang."""
     toolchain = find_toolchain(clang, cpu, limits)
-    return Compiler(Store(directory or default_directory()), toolchain, engine=engine, clang=clang)
+    return Compiler(Store(directory or default_directory(), room), toolchain, engine=engine, clang=clang)

@@ -20,6 +20,7 @@ static bool same(const soft_report &a, const soft_report &b) {
   Context &context = *current_context;
   context.fault = SOFT_FAULT_CHECK;
   context.fault_address = 0;
+  context.fault_access = SOFT_ACCESS_UNKNOWN;
   context.fault_lane = (Lane *)current_lane;
   context.in_kernel = 0;
   soft_leave(context.escape.stack);

@@ -20,6 +20,28 @@ uint64_t stack_pointer(const ucontext_t &machine) {
 #endif
 }
 
+// Whether an access was a read or a write, as the processor says it.
+uint32_t access_of(const siginfo_t &info, const ucontext_t &machine) {
+  if (info.si_code != SEGV_MAPERR && info.si_code != SEGV_ACCERR) return SOFT_ACCESS_UNKNOWN;
+#if defined(__x86_64__)
+  return machine.uc_mcontext.gregs[REG_ERR] & 2 ? SOFT_ACCESS_WRITE : SOFT_ACCESS_READ;
+#else
+  enum : uint32_t { SYNDROME = 0x45535201 };
+  enum : uint64_t { IS_WRITE = 1 << 6 };
+  const char *record = reinterpret_cast<const char *>(machine.uc_mcontext.__reserved);
+  for (const char *end = record + sizeof machine.uc_mcontext.__reserved; record < end;) {
+    uint32_t head[2];  // what the record is, and its size
+    __builtin_memcpy(head, record, sizeof head);
+    if (!head[0] || !head[1]) break;
+    uint64_t value;
+    __builtin_memcpy(&value, record + sizeof head, sizeof value);
+    if (head[0] == SYNDROME) return value & IS_WRITE ? SOFT_ACCESS_WRITE : SOFT_ACCESS_READ;
+    record += head[1];
+  }
+  return SOFT_ACCESS_UNKNOWN;
+#endif
+}
+
 // What faults close to the stack pointer is the stack itself.
 bool is_stack(const Context &context, uint64_t address, uint64_t stack) {
   enum : uint64_t { NEAR = 64 << 10 };
@@ -58,6 +80,7 @@ void handle_signal(int number, siginfo_t *info, void *machine) {
   uint64_t address = number == SIGSEGV || number == SIGBUS ? reinterpret_cast<uint64_t>(info->si_addr) : 0;
   context->fault = kind_of(number, *context, address, *static_cast<ucontext_t *>(machine));
   context->fault_address = address;
+  context->fault_access = address ? access_of(*info, *static_cast<ucontext_t *>(machine)) : SOFT_ACCESS_UNKNOWN;
   bool known = context->engine == SOFT_FIBERS || context->one_lane;
   context->fault_lane = known ? reinterpret_cast<Lane *>(current_lane) : nullptr;
   context->in_kernel = 0;

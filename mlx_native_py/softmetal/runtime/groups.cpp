@@ -51,6 +51,7 @@ void record(Context &context, Run &run) {
   if (!first) return;
   fault.launch = run.index;
   fault.address = context.fault_address;
+  fault.access = context.fault_access;
   const Lane *lane = faulty_lane(context);
   fault.thread_known = lane != nullptr;
   for (int i = 0; i < 3; i++) {

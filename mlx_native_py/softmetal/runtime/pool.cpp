@@ -192,6 +192,7 @@ void forked() {
   reset_signals_after_fork();
   reset_faults_after_fork();
   reset_watchdog_after_fork();
+  reset_log_after_fork();
 }
 
 // glibc's shared object has the first for every processor, other C libraries only the second.

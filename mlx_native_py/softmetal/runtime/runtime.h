@@ -100,7 +100,8 @@ struct alignas(64) Context {
   volatile uint32_t in_kernel;        // IN_KERNEL, or IN_LIBRARY where only a fault may end it
   int owner;                          // thread id
   Run *run;
-  uint32_t fault;                     // set by the signal handler together with the next two
+  uint32_t fault;                     // set by the signal handler together with the next three
+  uint32_t fault_access;
   uint64_t fault_address;
   Lane *fault_lane;
 };
@@ -197,6 +198,9 @@ SOFT_HIDDEN void reset_faults_after_fork();
 SOFT_HIDDEN void watch_deadline(Run &);
 SOFT_HIDDEN void unwatch_deadline(Run &);
 SOFT_HIDDEN void reset_watchdog_after_fork();
+
+// logging.cpp
+SOFT_HIDDEN void reset_log_after_fork();
 
 }  // namespace soft
 

@@ -1,0 +1,157 @@
+"""The argument language of the command line: `x=ones:1024:f32` and its kind, as what a kernel is called with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DType
+from ..encoder import Out
+from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
+from ..pipelines.pipeline import Binding, Pipeline
+
+__all__ = ["Argument", "LANGUAGE", "arguments_for", "parse_argument", "parse_sizes"]
+
+LANGUAGE = """\
+An argument is NAME=VALUE:
+  x=zeros:1024        zeros, in the type that the kernel declares      x=ones:4x8:f16   a shape and a type
+  x=arange:1024       0, 1, 2, ...                                     x=random:1024    the same numbers each time
+  x=random:64:f32:7   with the seed 7                                  x=const:2.5:64   64 times 2.5
+  x=out:1024          only written; its values are not set             a=2.5            a value; a=1,2,3 is a vector
+  x=weights.npy       an array from a file
+Types: f32 f16 bf16 u8 u16 u32 u64 i8 i16 i32 i64 bool."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One `--arg`: the argument's name, and the words of its value."""
+
+    name: str
+    words: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}={':'.join(self.words)}"
+
+    def value(self, binding: Binding, empty: Callable[..., MlxBuffer]) -> Any:
+        """What the kernel is called with; `empty` makes buffers for what it only writes."""
+        kind, *rest = self.words
+        if kind.endswith(".npy"):
+            return _loaded(Path(":".join(self.words)))
+        if kind == "const" and len(rest) > 1:
+            value, *rest = rest
+            shape, dtype, _ = self._array(rest, binding, 2)
+            return np.full(shape, _number(value, dtype), dtype.numpy)
+        if kind in ("zeros", "ones", "arange", "random", "out"):
+            shape, dtype, seed = self._array(rest, binding, 3 if kind == "random" else 2)
+            return Out(empty(shape, dtype)) if kind == "out" else _made(kind, shape, dtype, seed)
+        if kind == "const" and rest or len(self.words) == 1:
+            return _value(rest[0] if rest else kind, self)
+        raise InvalidArgument(f"--arg {self}: {kind!r} is no kind of value.\n{LANGUAGE}")
+
+    def _array(self, words: list[str], binding: Binding, most: int) -> tuple[tuple[int, ...], DType, int]:
+        """Shape, type and seed; the type is the kernel's own where none is given."""
+        if not 1 <= len(words) <= most:
+            raise InvalidArgument(
+                f"--arg {self}: expected a shape such as 1024 or 4x8, then perhaps a type.\n{LANGUAGE}"
+            )
+        shape = parse_sizes(words[0], f"--arg {self}")
+        declared = binding.scalar.dtype if binding.scalar else DType.U8
+        dtype = DType.of(words[1]) if len(words) > 1 else declared
+        if len(words) == 1 and binding.scalar and binding.scalar.lanes > 1:
+            shape = (*shape, binding.size // dtype.size)
+        if len(words) == 1 and binding.scalar is None:
+            shape = (*shape, max(1, binding.size))
+        return shape, dtype, int(_number(words[2], DType.U32)) if len(words) > 2 else 0
+
+
+def parse_argument(text: str) -> Argument:
+    """`NAME=VALUE` in its parts.
+
+    >>> parse_argument("x=ones:4x8:f16")
+    Argument(name='x', words=('ones', '4x8', 'f16'))
+    """
+    name, equals, value = text.partition("=")
+    if not (equals and name.isidentifier() and value):
+        raise InvalidArgument(f"--arg {text}: expected NAME=VALUE.\n{LANGUAGE}")
+    return Argument(name, tuple(value.split(":")))
+
+
+def parse_sizes(text: str, where: str) -> tuple[int, ...]:
+    """Sizes such as 1024 or 4x8.
+
+    >>> parse_sizes("4x8", "--threads")
+    (4, 8)
+    """
+    parts = text.lower().split("x")
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise InvalidArgument(f"{where}: {text!r} is no size; expected whole numbers such as 1024 or 4x8")
+    return tuple(map(int, parts))
+
+
+def arguments_for(pipeline: Pipeline, given: list[Argument], empty: Callable[..., MlxBuffer], source: str) -> list[Any]:
+    """The kernel's arguments by slot; refuses what it does not have, and says how what is missing could look."""
+    by_name = {argument.name: argument for argument in given}
+    wanted = {binding.name for binding in pipeline.buffers if binding is not None}
+    unknown = [name for name in by_name if name not in wanted]
+    missing = [b for b in pipeline.buffers if b is not None and b.name not in by_name]
+    if unknown:
+        known = ", ".join(sorted(wanted)) or "none"
+        raise InvalidArgument(f"kernel {pipeline.label!r} has no argument {unknown[0]!r}; it has: {known}")
+    if missing:
+        lines = " ".join(f"--arg {binding.name}={_suggestion(binding, source)}" for binding in missing)
+        raise InvalidArgument(f"kernel {pipeline.label!r} needs more arguments, for example {lines}")
+    return [None if each is None else by_name[each.name].value(each, empty) for each in pipeline.buffers]
+
+
+def _suggestion(binding: Binding, source: str) -> str:
+    if re.search(rf"&\s*{re.escape(binding.name)}\b", source) and binding.scalar is not None:
+        return ",".join("1" * binding.scalar.lanes)
+    return "zeros:1024" if binding.writes else "random:1024"
+
+
+def _loaded(path: Path) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except ValueError as problem:
+        raise InvalidArgument(f"{path} is no array that numpy can load: {problem}") from None
+
+
+def _made(kind: str, shape: tuple[int, ...], dtype: DType, seed: int) -> Any:
+    if kind == "random":
+        generator = np.random.default_rng(seed)
+        if dtype.is_float:
+            return generator.random(shape, np.float32).astype(dtype.numpy)
+        return generator.integers(0, 2 if dtype is DType.BOOL else 100, shape).astype(dtype.numpy)
+    if kind == "arange":
+        return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype.numpy)
+    return np.full(shape, int(kind == "ones"), dtype.numpy)
+
+
+def _number(text: str, dtype: DType) -> float | int:
+    try:
+        return float(text) if dtype.is_float else int(text, 0)
+    except ValueError:
+        raise InvalidArgument(f"{text!r} is not a value of type {dtype}") from None
+
+
+def _value(text: str, argument: Argument) -> Any:
+    """A number, a bool, or several numbers for a vector."""
+    words = {"true": True, "false": False}
+    if text in words:
+        return words[text]
+    values = []
+    for part in text.split(","):
+        try:
+            values.append(int(part, 0))
+        except ValueError:
+            try:
+                values.append(float(part))  # type: ignore[arg-type]
+            except ValueError:
+                raise InvalidArgument(f"--arg {argument}: {part!r} is no value.\n{LANGUAGE}") from None
+    return values[0] if len(values) == 1 else tuple(values)

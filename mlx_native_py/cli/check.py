@@ -1,0 +1,162 @@
+"""`mlx-native check`: kernels and programs on the software device, with every load and store looked at."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from .. import counters, settings
+from ..calls.library import Kernel, declared
+from ..device import MlxDevice
+from ..errors import InvalidArgument, MlxError
+from ..softmetal.checked.errors import CheckedError, observers
+from .launch import add_launch_options, chosen_kernel, launch_from, library_of
+from .table import print_json
+
+__all__ = ["Verdict", "options", "run"]
+
+_LOOKED_AT = "with every load and store checked"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was looked at, whether it is in order, and what was found."""
+
+    subject: str
+    good: bool
+    detail: str
+    kind: str = ""
+    """The class of what was found, such as OutOfBounds or DataRace."""
+
+
+def options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "file",
+        nargs="+",
+        help="files with MSL source; or a Python program and its arguments (those with dashes after --)",
+    )
+    add_launch_options(command)
+    command.add_argument("--json", action="store_true", help="print the findings as JSON")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """0 where nothing was found, 1 where something was; else the program's own status."""
+    are_sources = [name.endswith(".metal") for name in chosen.file]
+    if not are_sources[0]:
+        return _check_program(chosen)
+    if not all(are_sources):
+        raise InvalidArgument(f"{chosen.file[are_sources.index(False)]} is no .metal file, as {chosen.file[0]} is")
+    launched = chosen.kernel is not None or bool(chosen.arg)
+    if launched and len(chosen.file) > 1:
+        raise InvalidArgument("--kernel and --arg describe one launch, of a kernel of one file")
+    with settings.override(device="soft", soft_checked=True), MlxDevice("soft") as device:
+        checks = [check for file in chosen.file for check in _check_file(chosen, file, device, launched)]
+    _print(chosen.json, checks)
+    if not (launched or chosen.json):
+        print("to run a kernel with every access checked, give --kernel and --arg")
+    return 0 if all(check.good for check in checks) else 1
+
+
+def _check_file(chosen: argparse.Namespace, file: str, device: MlxDevice, launched: bool) -> Iterator[Verdict]:
+    try:
+        library = library_of(device, file, chosen.constant)
+        kernels = [chosen_kernel(library, chosen.kernel, file)] if launched else [library[name] for name in library]
+    except (MlxError, OSError) as problem:
+        yield _found(file, problem)
+        return
+    for kernel in kernels:
+        try:
+            detail = _checked(chosen, kernel, device) if launched else _compiled(kernel)
+        except InvalidArgument as problem:
+            if launched:
+                raise
+            yield Verdict(f"{file}: {kernel.name}", True, f"not compiled: {problem}")  # needs function constants
+        except MlxError as problem:
+            yield _found(f"{file}: {kernel.name}", problem)
+        else:
+            yield Verdict(f"{file}: {kernel.name}", True, detail)
+
+
+def _compiled(kernel: Kernel) -> str:
+    arguments = ", ".join(map(declared, kernel.pipeline.bindings))
+    return f"compiles: {kernel.name}({arguments})"
+
+
+def _checked(chosen: argparse.Namespace, kernel: Kernel, device: MlxDevice) -> str:
+    launch_from(chosen, kernel, device).run()
+    return f"no fault, {_LOOKED_AT}"
+
+
+def _found(subject: str, problem: BaseException) -> Verdict:
+    """What checked mode found, with its own name, or what else went wrong."""
+    cause = problem.__cause__ or problem
+    others = [f"and {type(other).__name__}: {other}" for other in getattr(cause, "others", ())]
+    return Verdict(subject, False, "\n".join([str(cause), *others]), type(cause).__name__)
+
+
+def _check_program(chosen: argparse.Namespace) -> int:
+    path, *arguments = chosen.file
+    if not Path(path).is_file():
+        raise InvalidArgument(f"there is no file {path}")
+    settings.export(device="soft", soft_checked=True)
+    before, status = counters.dispatch_count(), 0
+    found: list[CheckedError] = []
+    with _heard(found), _as_main(path, arguments), redirect_stdout(sys.stderr if chosen.json else sys.stdout):
+        try:
+            runpy.run_path(path, run_name="__main__")
+        except SystemExit as left:
+            status = left.code if isinstance(left.code, int) else int(left.code is not None)
+        except Exception as problem:
+            _print_traceback(problem, path)
+            status = 1
+    count = counters.dispatch_count() - before
+    checks = [_found(path, each) for each in found]
+    if not checks and status:
+        checks = [Verdict(path, False, f"the program ended with status {status} after {count} dispatches")]
+    _print(chosen.json, checks or [Verdict(path, True, f"no fault in {count} dispatches, {_LOOKED_AT}")])
+    return status or int(bool(found))
+
+
+@contextmanager
+def _heard(found: list[CheckedError]) -> Iterator[None]:
+    """Collects what is found inside the block, also where the program catches it."""
+    observers.append(found.append)
+    try:
+        yield
+    finally:
+        observers.remove(found.append)
+
+
+@contextmanager
+def _as_main(path: str, arguments: list[str]) -> Iterator[None]:
+    """What a program sees that is started by Python itself."""
+    before = sys.argv, sys.path[:]
+    sys.argv = [path, *arguments]
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    try:
+        yield
+    finally:
+        sys.argv, sys.path[:] = before
+
+
+def _print_traceback(problem: Exception, path: str) -> None:
+    """From the program's first line on, as Python itself would print it."""
+    trace = problem.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != path:
+        trace = trace.tb_next
+    traceback.print_exception(problem.with_traceback(trace or problem.__traceback__))
+
+
+def _print(json: bool, checks: list[Verdict]) -> None:
+    if json:
+        print_json({"good": all(check.good for check in checks), "checks": [asdict(check) for check in checks]})
+        return
+    for check in checks:
+        kind = f"{check.kind}: " if check.kind else ""
+        print(f"{'ok' if check.good else 'FAULT':6}{check.subject}: {kind}{check.detail}")

@@ -1,0 +1,195 @@
+"""Pipeline parallelism: each rank has some of the layers, and sequences go from rank to rank.
+
+Sequences of a batch go in several flights, so that a rank works on one flight while the next rank has the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..distributed import Group, recv, send
+from ..dtypes import DType
+from ..encoder import Encoder
+from ..errors import InvalidArgument
+from ..graph import ComputeGraph
+from ..memory.buffer import MlxBuffer
+from ..models.cache import KVCache, LayerCache, StepInputs
+from ..models.decoder import Decoder, Sampling
+from .host_steps import HostSteps, StepPlan
+from .ranges import even_ranges
+from .shard import Shard
+
+__all__ = ["PipelineCache", "PipelineDecoder", "PipelineParallel", "StageDecoder"]
+
+
+class PipelineParallel:
+    """A model of which this rank has some layers; all ranks make the same calls, and get the same tokens."""
+
+    def __init__(self, part: Any, shards: Sequence[Shard], group: Group, steps: HostSteps) -> None:
+        self.part = part
+        """The model of this rank, whose config has its own layers."""
+        self.shards = tuple(shards)
+        """What each rank has."""
+        self.group = group
+        self.steps = steps
+        self.is_first, self.is_last = group.rank == 0, group.rank == group.size - 1
+        self.config, self.device, self.dtype = part.config, part.device, part.dtype
+        self.path, self.metadata = part.path, part.metadata
+
+    def __call__(self, enc: Encoder, inputs: StepInputs, layers: Sequence[LayerCache]) -> MlxBuffer:
+        """Hidden states behind this rank's layers; those before them come from the rank before."""
+        group = self.group
+        if self.is_first:
+            x = self.part.embedded(enc, inputs.tokens)
+        else:
+            x = self.device.empty((inputs.batch * inputs.queries, self.config.hidden_size), self.dtype)
+            self.steps.add(enc, lambda: recv(x.shape, x.dtype, group.rank - 1, out=x, group=group), x)
+        y: MlxBuffer = self.part.hidden(enc, x, inputs, layers)
+        if not self.is_last:
+            self.steps.add(enc, lambda: send(y, group.rank + 1, group=group), y)
+        return y
+
+    def logits(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
+        """Logits of all tokens, on the last rank."""
+        logits: MlxBuffer = self.part.logits(enc, x)
+        return logits
+
+    def make_cache(self, *, batch: int = 1, **options: Any) -> PipelineCache:
+        """An empty cache for this rank's layers and so many sequences; options are those of a whole model."""
+        flights = even_ranges(batch, min(batch, self.group.size), what="sequences")
+        return PipelineCache([self.part.make_cache(batch=len(each), **options) for each in flights])
+
+    def make_decoder(self, cache: PipelineCache, sampling: Sampling | None = None) -> PipelineDecoder:
+        """What adds tokens to the sequences of a cache, one each at every step."""
+        return PipelineDecoder(self, cache, sampling)
+
+    def __repr__(self) -> str:
+        return f"<{self.part!r}, pipeline-parallel, rank {self.group.rank} of {self.group.size}>"
+
+
+class PipelineCache:
+    """The KV caches of one rank, one for each flight of sequences."""
+
+    def __init__(self, flights: Sequence[KVCache]) -> None:
+        self.flights = tuple(flights)
+
+    @property
+    def batch(self) -> int:
+        return sum(each.batch for each in self.flights)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(each.nbytes for each in self.flights)
+
+
+class StageDecoder(Decoder):
+    """One flight on one rank: a step is begun where its hidden states are there, and finished when its tokens are."""
+
+    model: PipelineParallel
+
+    def _record(self) -> None:
+        inputs = self.inputs
+        with self.model.device.capture(tokens=inputs.tokens, log_probabilities=self.log_probabilities) as graph:
+            enc = graph.encoder
+            x = self.model(enc, inputs, self.cache.layers)
+            if self.model.is_last:
+                self.logits = self.model.logits(enc, x)
+                self._sample(enc, self.logits)
+                graph.keep(logits=self.logits)
+        self.plan = self._planned(graph)
+
+    def _planned(self, graph: ComputeGraph) -> StepPlan:
+        return self.model.steps.plan(graph, "decode")
+
+    def begin(self) -> None:
+        """Takes the flight through this rank's layers, and hands it on."""
+        lengths = self.cache.lengths
+        if self.cache.reserve(max(lengths) + 1):
+            self._record()
+        self.inputs.set_positions(lengths)
+        self.plan.run()
+        self._note_memory()
+        self.cache.lengths = [length + 1 for length in lengths]
+        group = self.model.group
+        if self.model.is_last:
+            made = np.stack([self.inputs.tokens.numpy(), self.log_probabilities.numpy().view(np.uint32)])
+            for rank in range(group.rank):
+                send(made, rank, group=group)
+
+    def finish(self) -> tuple[list[int], list[float]]:
+        """The tokens of the step that was begun, which the last rank chose."""
+        group = self.model.group
+        if not self.model.is_last:
+            made = recv((2, self.cache.batch), DType.U32, group.size - 1, group=group)
+            self.inputs.tokens.copy_from(made[0])
+            self.log_probabilities.copy_from(made[1].view(np.float32))
+        tokens: list[int] = self.inputs.tokens.numpy().tolist()
+        self.history.add(tokens)
+        return tokens, self.log_probabilities.numpy().tolist()
+
+    def step(self) -> tuple[list[int], list[float]]:
+        self.begin()
+        return self.finish()
+
+
+class PipelineDecoder:
+    """Sequences that grow by a token each at every step, in flights over the ranks."""
+
+    def __init__(self, model: PipelineParallel, cache: PipelineCache, sampling: Sampling | None = None) -> None:
+        self.model = model
+        self.cache = cache
+        self.flights = [StageDecoder(model, each, sampling) for each in cache.flights]
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most memory of this rank's device that was in use when a step was done."""
+        return max(flight.peak_bytes for flight in self.flights)
+
+    def prefill(self, prompts: Sequence[Sequence[int]], progress: Callable[[int, int], None] | None = None) -> None:
+        """Takes in a prompt for each sequence, in chunks, behind what the cache has."""
+        if len(prompts) != self.cache.batch:
+            raise InvalidArgument(f"prefill: {len(prompts)} prompts, expected {self.cache.batch}, one per sequence")
+        for flight, part in zip(self.flights, self._parts(prompts), strict=True):
+            flight.prefill(part, progress)
+
+    def _parts(self, each_sequence: Sequence[Any]) -> list[Sequence[Any]]:
+        parts, at = [], 0
+        for flight in self.flights:
+            parts.append(each_sequence[at : at + flight.cache.batch])
+            at += flight.cache.batch
+        return parts
+
+    def step(self) -> tuple[list[int], list[float]]:
+        """One more token of each sequence, and the logarithms of their probabilities."""
+        for flight in self.flights:
+            flight.begin()
+        tokens, log_probabilities = [], []
+        for flight in self.flights:
+            more, logs = flight.finish()
+            tokens += more
+            log_probabilities += logs
+        return tokens, log_probabilities
+
+    def sequences(self, prompts: Sequence[Sequence[int]], max_tokens: int, stops: Collection[int]) -> list[list[int]]:
+        """The tokens behind each prompt, up to `max_tokens` or one of `stops`; no flight waits for another."""
+        self.prefill(prompts)
+        found: list[list[int]] = [[] for _ in prompts]
+        rows = self._parts(found)
+        under_way = [flight for flight in range(len(self.flights)) if max_tokens > 0]
+        for flight in under_way:
+            self.flights[flight].begin()
+        while under_way:
+            for flight in tuple(under_way):
+                tokens, _ = self.flights[flight].finish()
+                for row, token in zip(rows[flight], tokens, strict=True):
+                    if not row or row[-1] not in stops:
+                        row.append(token)
+                ended = all(row[-1] in stops or len(row) == max_tokens for row in rows[flight])
+                if ended:
+                    under_way.remove(flight)
+                else:
+                    self.flights[flight].begin()
+        return found

@@ -1,0 +1,87 @@
+"""Models over 1 to 4 ranks: the tokens of one process, in every family and weight format."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from models.reference import Table
+from models.tiny import BASE, GEMMA, random_weights, write_gguf, write_mlx, write_plain
+
+from distributed.ranks import run_ranks
+from mlx_native_py.models import architectures
+from mlx_native_py.models.tiny import write_tiny
+
+pytest.importorskip("mpi4py", reason="the extra distributed is not installed")
+
+# Over 2 ranks a KV head more on one of them; over 4, KV heads that two ranks need.
+THREE: Table = {**BASE, "num_attention_heads": 6, "num_key_value_heads": 3, "intermediate_size": 128}
+SHARED: Table = {**BASE, "num_attention_heads": 8, "num_key_value_heads": 2, "num_hidden_layers": 4}
+SLIDING: Table = {**GEMMA, "num_attention_heads": 6, "num_key_value_heads": 3, "num_hidden_layers": 4}
+CAPS: Table = {"attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0}
+LOCAL: Table = {"sliding_window_pattern": 3, "rope_local_base_freq": 100.0, "rope_theta": 5000.0}
+LARGE: Table = {**BASE, "hidden_size": 256, "intermediate_size": 1024, "head_dim": 64, "num_attention_heads": 16}
+
+
+def write_models(folder: Path) -> None:
+    """One file or folder for each family and kind of weights."""
+
+    def config(name: str, table: Table) -> Table:
+        return {**table, "model_type": name, "num_hidden_layers": max(4, table["num_hidden_layers"])}
+
+    llama = config("llama", {**THREE, "tie_word_embeddings": False})
+    write_gguf(folder / "llama-Q4_1.gguf", llama, random_weights(llama), "Q4_1")
+    shared = config("mistral", SHARED)
+    write_plain(folder / "mistral-f16", shared, random_weights(shared))
+    qwen2 = config("qwen2", {**THREE, "head_dim": 16})
+    write_plain(folder / "qwen2-f16", qwen2, random_weights(qwen2, biases=True))
+    qwen3 = config("qwen3", THREE)
+    write_mlx(folder / "qwen3-4bit", qwen3, random_weights(qwen3, head_norms=True))
+    gemma2 = config("gemma2", {**SLIDING, **CAPS, "intermediate_size": 256})
+    write_gguf(folder / "gemma2-Q8_0.gguf", gemma2, random_weights(gemma2), "Q8_0")
+    gemma3 = config("gemma3_text", {**SLIDING, **LOCAL, "head_dim": 64, "intermediate_size": 256})
+    write_mlx(folder / "gemma3-6bit", gemma3, random_weights(gemma3, head_norms=True), bits=6, group_size=64)
+    large = config("llama", LARGE)
+    write_gguf(folder / "llama-Q6_K.gguf", large, random_weights(large), "Q6_K")
+    write_tiny(folder / "bert", "bert")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    write_models(folder)
+    return folder
+
+
+def test_every_family_is_there(models: Path) -> None:
+    families = {each.name.partition("-")[0] for each in models.iterdir()}
+    assert families == set(architectures()) - {"gemma3_text"}
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_same_tokens_as_one_process(models: Path, count: int) -> None:
+    done = run_ranks(count, "parallel_models.py", str(models), timeout=500)
+    assert done.returncode == 0, done.stderr
+    found = dict(json.loads(line) for line in done.stdout.splitlines())
+    assert found.keys() == {each.name for each in models.iterdir()}
+    for name, ranks in found.items():
+        assert len(ranks) == count
+        for rank in ranks:
+            check(name, rank)
+    (first, *_), (shared, *_) = found["llama-Q4_1.gguf"], found["mistral-f16"]
+    expected = {1: [6], 2: [4, 2], 3: [2, 2, 2], 4: [2, 2, 1, 1]}[count]
+    assert first["tensor"]["heads"] == expected and sum(first["pipeline"]["layers"]) == 4
+    if count == 3:
+        assert shared["tensor"]["keys"] == [[0], [0, 1, 1], [1]]
+
+
+def check(name: str, rank: dict[str, Any]) -> None:
+    for way, result in rank.items():
+        where = f"{name}, {way}: {result}"
+        if "vectors" in result:
+            assert result["vectors"] < 1e-4, where
+            continue
+        assert result["tokens"] and result["batch"] and result["sampled"], where
+        assert result["logits"] < 1e-3 and result["log_probabilities"] < 1e-3, where
