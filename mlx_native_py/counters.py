@@ -1,4 +1,4 @@
-"""The only place of tallies: what was encoded and waited for, process-wide, per thread and in scopes.
+"""Counters: dispatches, barriers, command buffers and waits, process-wide, per thread and in scopes.
 
 Each encoder counts in a `Tally` of its own, which no other thread writes, so that counting takes no lock and loses
 nothing. A thread's figures are the sum of its encoders', the process's that of its threads. Nothing is ever set back

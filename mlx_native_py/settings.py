@@ -26,6 +26,7 @@ __all__ = [
     "current",
     "environment",
     "export",
+    "flags_in_force",
     "launched_ranks",
     "misspelt",
     "override",
@@ -185,14 +186,18 @@ def launched_ranks() -> int | None:
     return next((int(text) for text in counts if text.isdecimal()), 0)
 
 
-def _texts() -> tuple[str | None, ...]:
+def flags_in_force() -> list[str]:
+    """The flags that the environment sets, and where Python looks for modules: ranks elsewhere must know them."""
+    return [name for name in (*_FLAGS, "PYTHONPATH") if name in os.environ]
+
+
+def _texts() -> tuple[bytes | str | None, ...]:
     """What the environment says of each flag. A missing name costs an exception by the usual way, so where the
     mapping keeps its texts in a dict, as CPython's does, they are looked up there."""
     store = getattr(os.environ, "_data", None)
     if not isinstance(store, dict):
         return tuple(map(os.environ.get, _FLAGS))
-    found = map(store.get, _ENCODED)
-    return tuple(None if text is None else os.fsdecode(text) for text in found)
+    return tuple(map(store.get, _ENCODED))
 
 
 def export(**changes: Any) -> None:
@@ -220,11 +225,12 @@ def override(**changes: Any) -> Iterator[Settings]:
 
 
 @lru_cache(maxsize=8)
-def _parse(texts: tuple[str | None, ...]) -> Settings:
+def _parse(texts: tuple[bytes | str | None, ...]) -> Settings:
     values = {}
-    for (flag, setting), text in zip(_FLAGS.items(), texts, strict=True):
-        if text is None:
+    for (flag, setting), raw in zip(_FLAGS.items(), texts, strict=True):
+        if raw is None:
             continue
+        text = os.fsdecode(raw)
         try:
             values[setting.name] = setting.metadata["parse"](text)
         except ValueError as allowed:

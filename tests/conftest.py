@@ -15,7 +15,7 @@ from lanes_report import LanesReport
 from selection import SoftGuard, absence, kinds, needs_soft, opened, play_mac
 from standin import PROFILES
 
-from mlx_native_py import settings, softmetal
+from mlx_native_py import MlxDevice, settings, softmetal
 from mlx_native_py.metal import Backend, open_metal
 
 SOFT_TESTS = Path(__file__).parent / "soft"
@@ -126,6 +126,13 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     found = opened(request.param)
     with found.autorelease_pool():
         yield found
+
+
+@pytest.fixture
+def device(backend: Backend) -> Iterator[MlxDevice]:
+    """A device of each kind of Metal in turn."""
+    with MlxDevice(backend) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""What is written holds: every Python block runs, every link leads somewhere, every name of the crate has an answer."""
+"""What is written holds: every Python block runs, every link leads somewhere, quotes are
+true, every name of the crate has an answer."""
 
 from __future__ import annotations
 
@@ -74,3 +75,19 @@ def test_every_answer_exists(name: str) -> None:
     for part in name.split("."):
         assert hasattr(found, part) or part in getattr(found, "__annotations__", {}), name
         found = getattr(found, part, None)
+
+
+QUOTES = re.findall(
+    r"^From `([\w/.]+)`:\n\n```\w+\n(.*?)^```",
+    (ROOT / "docs" / "writing-a-kernel.md").read_text(),
+    re.DOTALL | re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(("path", "quote"), QUOTES, ids=[path for path, _ in QUOTES])
+def test_quotes_are_true(path: str, quote: str) -> None:
+    assert quote in (ROOT / path).read_text()
+
+
+def test_kernel_function_and_row_are_quoted() -> None:
+    assert [path.split("/")[0] for path, _ in QUOTES] == ["kernels", "mlx_native_py", "tests"]

@@ -29,7 +29,16 @@ PRINTED: dict[str, tuple[list[str], list[str]]] = {
         ["--model", "tiny", "--tokens", "2"],
         [r"decode: 2 command buffers, median [\d.]+ ms", r"replayed: <Plan of \d+", r"us +\d+ x matmul"],
     ),
+    "profile_a_step": (
+        [],
+        [
+            r"layer\.step +3 +[\d.]+ +[\d.]+ +[\d.]+",
+            r" 1 matmul_\w+ +Other +[\d.]+  \w+",
+            r"matmul +6\* .* (measured|simulated)",
+        ],
+    ),
     "write_your_own_model": ([], [r"llama\.Llama: '.+'", r"__main__\.SigmoidLlama: '.+'"]),
+    "distributed_sum": ([], [r"rank 0 of 1: squares of 12 numbers, sum of all 650"]),
     "hello_kernel": ([], [r"result .*\(right\)", r"device ", r"GPU time +\d+ us"]),
     "dispatch_cost_calibration": (
         ["--quick"],

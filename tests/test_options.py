@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-TEST = "tests/test_backend.py::test_metal_gives_back_what_it_hands_out"
+TEST = "tests/metal/test_backend.py::test_metal_gives_back_what_it_hands_out"
 
 
 def run(*options: str) -> tuple[int, str]:

@@ -34,7 +34,7 @@ def test_nothing_needs_the_software_device(selected: list[str]) -> None:
 
 
 def test_what_runs_on_metal_is_selected(selected: list[str]) -> None:
-    for place in ("core/test_encoder.py", "graph/test_plans.py", "ops/test_conformance.py", "weights/test_files.py"):
+    for place in ("encoder/test_encoder.py", "graph/test_plans.py", "ops/test_conformance.py", "weights/test_files.py"):
         assert any(f"tests/{place}::" in node and "metal" in parameters(node) for node in selected), place
 
 
@@ -42,7 +42,9 @@ def test_what_runs_on_metal_is_selected(selected: list[str]) -> None:
 @pytest.mark.soft
 @pytest.mark.parametrize("name", sorted(PROFILES))
 def test_the_core_graphs_and_ops_on_every_mac(name: str) -> None:
-    folders = [str(TESTS / folder) for folder in ("core", "graph", "ops")]
+    folders = [
+        str(TESTS / folder) for folder in ("encoder", "graph", "hazards", "memory", "ops", "pipelines", "profiling")
+    ]
     run = subprocess.run([*PYTEST, f"--standin={name}", *folders], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
 

@@ -5,44 +5,97 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from statistics import median
 from typing import Any
 
 import numpy as np
 
-__all__ = ["encode_times"]
+from ..device import MlxDevice
+from . import trace
+from .null import free_device
+
+__all__ = ["rounds"]
 
 COUNT = 1000
-ROUNDS = 9
+Round = Callable[[], float]
 
 
-def encode_times() -> dict[str, float | None]:
-    """Microseconds a dispatch, by library; None where it is missing, with a line on stderr that says why."""
-    found: dict[str, float | None] = {}
-    for name, work in (
-        ("wgpu-py", _wgpu),
-        ("PyOpenCL", _pyopencl),
-        ("MLX lazy build", _mlx),
-        ("torch eager", _torch),
+def rounds() -> dict[str, Round]:
+    """By library, what encodes once and tells the seconds of a dispatch; stderr says which one is missing, and why."""
+    ready: dict[str, Round] = {}
+    for name, prepare in (
+        ("PyOpenCL, the same trace", _pyopencl),
+        ("wgpu-py, one buffer", _wgpu),
+        ("MLX, lazy build of an addition", _mlx),
+        ("torch, eager product", _torch),
     ):
         try:
-            found[name] = work() / COUNT * 1e6
+            ready[name] = prepare()
         except Exception as reason:  # a driver may fail in its own way, and the others still count
             print(f"{name}: not measured: {type(reason).__name__}: {reason}", file=sys.stderr)
-            found[name] = None
-    return found
+    return ready
 
 
-def _median(work: Callable[[], Any]) -> float:
-    times = []
-    for _ in range(ROUNDS):
+def _timed(work: Callable[[], Any], count: int) -> Round:
+    def once() -> float:
         begin = time.perf_counter()
         work()
-        times.append(time.perf_counter() - begin)
-    return median(times)
+        return (time.perf_counter() - begin) / count
+
+    return once
 
 
-def _wgpu() -> float:
+def _pyopencl() -> Round:
+    """The kernels, buffers and numbers of the trace, through kernels that know the types of their arguments."""
+    import pyopencl as cl
+
+    context = cl.create_some_context(interactive=False)
+    queue = cl.CommandQueue(context)
+    calls = _opencl_calls(cl, context)
+
+    def once() -> float:
+        gate = cl.UserEvent(context)  # holds the work back, so that only encoding is timed
+        cl.enqueue_barrier(queue, wait_for=[gate])
+        begin = time.perf_counter()
+        for call in calls:
+            call.pipeline(queue, (trace.SIZE,), (trace.SIZE,), *call.reads, call.out, call.number)
+        taken = time.perf_counter() - begin
+        gate.set_status(cl.command_execution_status.COMPLETE)
+        queue.finish()
+        return taken / len(calls)
+
+    return once
+
+
+def _opencl_calls(cl: Any, context: Any) -> list[Any]:
+    """The trace with kernels and buffers of OpenCL in it."""
+    with MlxDevice("soft") as device:
+        ours = trace.calls(free_device(device))
+    program = cl.Program(context, _OPENCL).build()
+    kernels: dict[str, Any] = {}
+    buffers: dict[Any, Any] = {}
+    for call in ours:
+        kernel = kernels.setdefault(call.pipeline.name, cl.Kernel(program, call.pipeline.name))
+        kernel.set_scalar_arg_dtypes([*(None for _ in call.reads), None, np.uint32])
+        for buffer in (*call.reads, call.out):
+            buffers.setdefault(buffer, cl.Buffer(context, cl.mem_flags.READ_WRITE, buffer.nbytes))
+    return [
+        trace.TracedCall(
+            kernels[call.pipeline.name], tuple(map(buffers.__getitem__, call.reads)), buffers[call.out], call.number
+        )
+        for call in ours
+    ]
+
+
+_TWO = "kernel void step_{}(global const float *a, global const float *b, global float *out, uint n)"
+_THREE = _TWO.replace("global float *out", "global const float *c, global float *out")
+_BODY = " {{ uint i = get_global_id(0); if (i < n) out[i] = 0.5f * ({}); }}\n"
+_OPENCL = "".join(
+    (_THREE if index % 2 else _TWO).format(index) + _BODY.format("a[i] + b[i] + c[i]" if index % 2 else "a[i] + b[i]")
+    for index in range(trace.KERNELS)
+)
+
+
+def _wgpu() -> Round:
     import wgpu
 
     adapter = wgpu.gpu.request_adapter_sync()
@@ -66,34 +119,10 @@ def _wgpu() -> float:
         opened.end()
         commands.finish()
 
-    return _median(encode)
+    return _timed(encode, COUNT)
 
 
-def _pyopencl() -> float:
-    import pyopencl as cl
-
-    context = cl.create_some_context(interactive=False)
-    queue = cl.CommandQueue(context)
-    # Three buffers and a number, as most dispatches of the trace have.
-    source = """kernel void mean_of(global const float *a, global const float *b, global float *out, uint n) {
-        uint i = get_global_id(0); if (i < n) out[i] = 0.5f * (a[i] + b[i]); }"""
-    kernel = cl.Kernel(cl.Program(context, source).build(), "mean_of")
-    kernel.set_scalar_arg_dtypes([None, None, None, np.uint32])
-    a, b, out = (cl.Buffer(context, cl.mem_flags.READ_WRITE, 256) for _ in range(3))
-    times = []
-    for _ in range(ROUNDS):
-        gate = cl.UserEvent(context)
-        cl.enqueue_barrier(queue, wait_for=[gate])
-        begin = time.perf_counter()
-        for _ in range(COUNT):
-            kernel(queue, (32,), (32,), a, b, out, 32)
-        times.append(time.perf_counter() - begin)
-        gate.set_status(cl.command_execution_status.COMPLETE)
-        queue.finish()
-    return median(times)
-
-
-def _mlx() -> float:
+def _mlx() -> Round:
     import mlx.core as mx
 
     a, b = mx.ones(32), mx.ones(32)
@@ -104,10 +133,10 @@ def _mlx() -> float:
         for _ in range(COUNT):
             value = value + b
 
-    return _median(build)
+    return _timed(build, COUNT)
 
 
-def _torch() -> float:
+def _torch() -> Round:
     import torch
 
     a, out = torch.ones(32), torch.ones(32)
@@ -116,4 +145,4 @@ def _torch() -> float:
         for _ in range(COUNT):
             torch.mul(a, a, out=out)
 
-    return _median(run)
+    return _timed(run, COUNT)

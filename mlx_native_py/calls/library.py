@@ -22,6 +22,7 @@ from ..pipelines.function_constants import Constants
 from ..pipelines.pipeline import Binding, Pipeline
 from ..pipelines.registry import KernelLibrary
 from ..pipelines.structs import parameters_of
+from .inspection import Inspection, inspect_kernel
 from .named import by_slot
 from .staging import Staging
 
@@ -220,6 +221,14 @@ class Kernel:
                 "so an array's size does not say how many there are; give threads= or threadgroups="
             )
         return _values_in(pipeline, values)
+
+    def inspect(self, group: Any = None, *, constants: Constants | None = None) -> Inspection:
+        """How the kernel uses memory, line by line, in threadgroups of `group` threads; see docs/inspecting-kernels.md.
+
+        The software device looks at the source, whatever device the kernel is on; nothing runs.
+        """
+        chosen = {**self._constants, **(constants or {})}
+        return inspect_kernel(self._library.source, self.name, group, chosen, self._library.options)
 
     def signature(self) -> str:
         """Its name and its arguments, with `inout` before those that it may write."""

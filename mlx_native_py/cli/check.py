@@ -16,7 +16,7 @@ from ..calls.library import Kernel, declared
 from ..device import MlxDevice
 from ..errors import InvalidArgument, MlxError
 from ..softmetal.checked.errors import CheckedError, observers
-from .launch import add_launch_options, chosen_kernel, launch_from, library_of
+from .kernel_launch import add_launch_options, chosen_kernel, launch_from, library_of
 from .table import print_json
 
 __all__ = ["Verdict", "options", "run"]

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import sys
+from pathlib import Path
 
+from ..distributed import init
+from ..errors import InvalidArgument
 from ..models import embed, load
 from .generate import MODEL
 
@@ -12,17 +17,41 @@ __all__ = ["options", "run"]
 
 
 def options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("text", nargs="+", help="the texts")
+    command.add_argument(
+        "text", nargs="+", help="the texts, or one file with a text on each line; - reads one from standard input"
+    )
     command.add_argument("--model", default="minilm", help=MODEL)
     command.add_argument("--json", action="store_true", help="print a list of vectors")
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Prints a vector for each text."""
-    vectors = embed(*load(chosen.model), chosen.text)
-    if chosen.json:
-        print(json.dumps(vectors.tolist()))
+    """Prints a vector for each text; ranks share the texts, and rank 0 prints them in their order."""
+    group = init()
+    texts = _texts(chosen.text)
+    if "-" in chosen.text:  # only the first rank has the standard input
+        texts = group.gather_objects(texts)[0]
+    group.agree("what there is to embed", hashlib.sha256("\n".join(texts).encode()).hexdigest())
+    mine = range(len(texts) * group.rank // group.size, len(texts) * (group.rank + 1) // group.size)
+    vectors = embed(*load(chosen.model), [texts[at] for at in mine]).tolist() if mine else []
+    gathered = [vector for part in group.gather_objects(vectors) for vector in part]
+    if group.rank:
         return 0
-    for vector in vectors:
+    if chosen.json:
+        print(json.dumps(gathered))
+        return 0
+    for vector in gathered:
         print(" ".join(f"{value:.7f}" for value in vector))
     return 0
+
+
+def _texts(given: list[str]) -> list[str]:
+    """What was typed, with the standard input for a -, or the lines of the one file that was named."""
+    if "-" in given:
+        return [sys.stdin.read() if text == "-" else text for text in given]
+    if len(given) > 1 or not Path(given[0]).is_file():
+        return given
+    lines = Path(given[0]).read_text(encoding="utf-8").splitlines()
+    found = [line for line in lines if line.strip()]
+    if not found:
+        raise InvalidArgument(f"{given[0]} has no text in it; expected one on each line")
+    return found

@@ -1,4 +1,4 @@
-"""`mlx-native generate`: text behind a prompt."""
+"""`mlx-native generate`: generates text from a prompt."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, TextIO
 
 from .. import settings
+from ..errors import InvalidArgument
 from ..profiling import kernel_profile
 from .table import print_table
 
@@ -18,6 +19,7 @@ __all__ = ["MODEL", "options", "run"]
 
 MODEL = "a path, smollm2, minilm, or OWNER/NAME on the Hugging Face hub (default: %(default)s)"
 
+_TOLD_EVERY = 64  # tokens of a prompt between two signs of progress
 _SAMPLING = {
     "temperature": (float, 0.0, "how freely to choose; 0 takes the likeliest token"),
     "top_p": (float, 1.0, "choose among the likeliest tokens that have this share together"),
@@ -29,18 +31,22 @@ _SAMPLING = {
 
 
 def options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("prompt", help="the text to go on with; - reads it from standard input")
+    command.add_argument("prompt", nargs="?", help="a message, or a text to go on with; - reads standard input")
+    command.add_argument("--prompt", "-p", dest="prompt_option", metavar="PROMPT", help="the same as an option")
+    command.add_argument("--system-prompt", metavar="TEXT", help="what the model is told before the message")
     command.add_argument("--model", default="smollm2", help=MODEL)
     way = command.add_mutually_exclusive_group()
     way.add_argument("--tensor-parallel", action="store_true", help="divide every layer among the ranks of mpiexec")
     way.add_argument("--pipeline-parallel", action="store_true", help="divide the layers among the ranks of mpiexec")
     command.add_argument("--max-tokens", type=int, default=100, help="the most tokens to write (default: 100)")
     for name, (kind, default, meaning) in _SAMPLING.items():
-        flag = f"--{name.replace('_', '-')}"
-        command.add_argument(flag, type=kind, default=default, help=f"{meaning} (default: {default})")
+        flags = [f"--{name.replace('_', '-')}", *(["--temp"] if name == "temperature" else [])]
+        command.add_argument(*flags, type=kind, default=default, help=f"{meaning} (default: {default})")
     form = command.add_mutually_exclusive_group()
-    form.add_argument("--chat", action="store_true", help="the prompt is a message: apply the model's chat template")
-    form.add_argument("--raw", action="store_true", help="go on with the prompt as it is (the default)")
+    form.add_argument(
+        "--chat", action="store_true", help="the prompt is a message (the default, where the model has a chat template)"
+    )
+    form.add_argument("--raw", action="store_true", help="go on with the prompt as it is, without the chat template")
     command.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end before this text")
     command.add_argument("--json", action="store_true", help="print tokens, text and speeds as JSON, when all is done")
     command.add_argument(
@@ -53,7 +59,7 @@ def run(chosen: argparse.Namespace) -> int:
     from ..models import prompt_ids
 
     text, model, tokenizer, speaks = _opened(chosen)
-    tokens = prompt_ids(tokenizer, [{"role": "user", "content": text}] if chosen.chat else text)
+    tokens = prompt_ids(tokenizer, _messages(chosen, tokenizer, text))
     with _profiled(chosen.profile and speaks, sys.stderr if chosen.json else sys.stdout):
         made = []
         for each in _streamed(chosen, model, tokenizer, tokens):
@@ -67,11 +73,28 @@ def run(chosen: argparse.Namespace) -> int:
     return 0
 
 
+def _messages(chosen: argparse.Namespace, tokenizer: Any, text: str) -> Any:
+    """The prompt as messages where the model has a chat template, or else, or with `--raw`, as it is."""
+    if chosen.raw and chosen.system_prompt is not None:
+        raise InvalidArgument("--system-prompt is a message, and --raw takes none; leave one of them out")
+    if chosen.raw or (tokenizer.chat_template is None and not chosen.chat and chosen.system_prompt is None):
+        return text
+    system = [] if chosen.system_prompt is None else [{"role": "system", "content": chosen.system_prompt}]
+    return [*system, {"role": "user", "content": text}]
+
+
+def _prompt(chosen: argparse.Namespace) -> str:
+    if (chosen.prompt is None) == (chosen.prompt_option is None):
+        raise InvalidArgument("give one prompt: as an argument, or by --prompt; - reads standard input")
+    given: str = chosen.prompt if chosen.prompt_option is None else chosen.prompt_option
+    return sys.stdin.read() if given == "-" else given
+
+
 def _opened(chosen: argparse.Namespace) -> tuple[str, Any, Any, bool]:
     """The prompt, the model and its tokenizer, and whether this process is the one that prints."""
     from ..models import Tokenizer, load, model_path
 
-    text = sys.stdin.read() if chosen.prompt == "-" else chosen.prompt
+    text = _prompt(chosen)
     if not (chosen.tensor_parallel or chosen.pipeline_parallel):
         return (text, *load(chosen.model), True)
     from ..distributed import init
@@ -104,7 +127,7 @@ def _streamed(chosen: argparse.Namespace, model: Any, tokenizer: Any, tokens: li
     from ..models.progress import progress
 
     options = {name: getattr(chosen, name) for name in _SAMPLING}
-    options |= {"max_tokens": chosen.max_tokens, "stop": chosen.stop}
+    options |= {"max_tokens": chosen.max_tokens, "stop": chosen.stop, "prefill_step_size": _TOLD_EVERY}
     with progress("reading the prompt") as report:
         report(0, len(tokens))
         made = stream_generate(model, tokenizer, tokens, progress=report, **options)

@@ -1,91 +1,95 @@
-"""A launch that the command line describes: which kernel of a file, with which arguments, over how many threads."""
+"""`mlx-native launch -n 2 COMMAND ...`: a command of mlx-native, or a Python script, as several ranks."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
-from pathlib import Path
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
-from ..calls.library import Kernel, Library
-from ..device import MlxDevice
-from ..encoder import Out, Ticket
-from ..errors import InvalidArgument
-from ..memory.buffer import as_array
-from ..pipelines.pipeline import Binding, Pipeline
-from .arguments import LANGUAGE, arguments_for, parse_argument, parse_sizes
+from .. import settings
+from ..distributed import is_available
+from ..distributed.mpiexec import command_for
+from ..errors import DistributedError, InvalidArgument
+from .launch_report import LaunchReport
 
-__all__ = ["KernelLaunch", "add_launch_options", "chosen_kernel", "launch_from", "library_of"]
+__all__ = ["options", "run"]
+
+_INTERRUPTED = 130
+_GRACE = 5.0  # seconds that the launcher has to end its ranks before it is told again
 
 
-def add_launch_options(command: argparse.ArgumentParser) -> None:
-    """The options that describe a launch; `run`, `check` and `inspect` have them."""
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
-    command.epilog = LANGUAGE
-    command.add_argument("--kernel", metavar="K", help="which kernel of the file; not needed where there is one")
-    command.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="an argument; see below")
-    command.add_argument("--threads", metavar="N", help="threads, such as 1024 or 64x64; by default those of an array")
-    command.add_argument("--threadgroups", metavar="N", help="threadgroups, instead of --threads")
-    command.add_argument("--group", metavar="N", help="threads of a threadgroup; by default as many as suit the kernel")
+def options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("-n", type=int, metavar="RANKS", help="how many ranks (default: one for each host, or 2)")
+    command.add_argument("--hosts", type=_names, default=[], metavar="A,B", help="machines to start them on, by ssh")
     command.add_argument(
-        "--shared", action="append", default=[], type=int, metavar="BYTES", help="length of a threadgroup argument"
-    )
-    command.add_argument(
-        "--constant", action="append", default=[], metavar="NAME=VALUE", help="value of a function constant"
+        "program", nargs=argparse.REMAINDER, help="a command of mlx-native, or: python script.py, with its options"
     )
 
 
-@dataclass
-class KernelLaunch:
-    """A kernel with everything that it takes to run it."""
-
-    kernel: Kernel
-    pipeline: Pipeline
-    values: list[Any]
-    sizes: dict[str, Any]
-
-    def run(self) -> Ticket:
-        return self.kernel(*self.values, **self.sizes)
-
-    def results(self) -> dict[str, Any]:
-        """What the kernel may have written, by the names of its arguments."""
-        pairs = zip(self.pipeline.buffers, self.values, strict=True)
-        return {binding.name: _array(value) for binding, value in pairs if _is_written(binding)}  # type: ignore[union-attr]
+def run(chosen: argparse.Namespace) -> int:
+    """Starts the ranks and stays until all have ended; the exit status is 0 where each one's is."""
+    if not chosen.program:
+        raise InvalidArgument("launch takes a command: mlx-native launch -n 2 generate 'Once upon a time'")
+    ranks = chosen.n if chosen.n is not None else len(chosen.hosts) or 2
+    if ranks < 1:
+        raise InvalidArgument(f"-n is {ranks}, expected at least 1")
+    if not is_available():
+        raise DistributedError("mpi4py is not installed; pip install 'mlx-native-py[distributed]'")
+    _require_hosts(chosen.hosts)
+    program = [sys.executable, "-m", "mlx_native_py.cli.rank", *chosen.program]
+    return _watch(command_for(ranks, chosen.hosts, settings.flags_in_force(), program))
 
 
-def library_of(device: MlxDevice, file: str, constants: list[str]) -> Library:
-    """The kernels of a file, with the function constants of the command line."""
-    values = {given.name: given.value(_NO_BINDING, device.empty) for given in map(parse_argument, constants)}
-    return device.compile(Path(file), constants=values)
+def _names(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
 
 
-def chosen_kernel(library: Library, name: str | None, file: str) -> Kernel:
-    if name is not None:
-        return library[name]
-    if len(library) != 1:
-        names = ", ".join(library) or "none"
-        raise InvalidArgument(f"{file} has {len(library)} kernels, so --kernel has to name one; there are: {names}")
-    return library[next(iter(library))]
+def _require_hosts(hosts: Sequence[str]) -> None:
+    for host in hosts:
+        try:
+            socket.getaddrinfo(host.partition(":")[0], None)
+        except OSError as reason:
+            raise DistributedError(f"there is no host {host!r}: {reason}") from None
 
 
-def launch_from(chosen: argparse.Namespace, kernel: Kernel, device: MlxDevice) -> KernelLaunch:
-    """The launch that was asked for; nothing has run yet."""
-    pipeline = kernel.pipeline
-    values = arguments_for(pipeline, [parse_argument(text) for text in chosen.arg], device.empty, kernel.source)
-    sizes = {
-        name: parse_sizes(text, f"--{name}")
-        for name in ("threads", "threadgroups", "group")
-        if (text := getattr(chosen, name)) is not None
-    }
-    return KernelLaunch(kernel, pipeline, values, {**sizes, "shared": tuple(chosen.shared)})
+def _watch(command: list[str]) -> int:
+    """Passes on what the ranks say; a signal that ends this process ends them first."""
+    report = LaunchReport(sys.stderr)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, errors="replace", bufsize=1) as mpiexec:
+        earlier = signal.signal(signal.SIGTERM, _as_interrupt)
+        try:
+            assert mpiexec.stderr is not None
+            for line in mpiexec.stderr:
+                report.take(line)
+            status = mpiexec.wait()
+        except KeyboardInterrupt:
+            _end(mpiexec)
+            print("mlx-native launch: stopped, and all ranks with it", file=sys.stderr)
+            return _INTERRUPTED
+        finally:
+            signal.signal(signal.SIGTERM, earlier)
+    report.close()
+    if status:
+        print(f"mlx-native launch: {report.blame(status)}; all ranks were ended", file=sys.stderr)
+    return 1 if status else 0
 
 
-_NO_BINDING = Binding(0, "", "buffer", "read")
+def _as_interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
-def _is_written(binding: Binding | None) -> bool:
-    return binding is not None and binding.writes
-
-
-def _array(value: Any) -> Any:
-    return as_array(value.buffer.numpy() if isinstance(value, Out) else value)
+def _end(mpiexec: subprocess.Popen[Any]) -> None:
+    """A terminal has told mpiexec of Ctrl-C too; two signals at once would make it leave without its ranks."""
+    for ask in (None, mpiexec.terminate, mpiexec.kill):
+        if ask is not None:
+            ask()
+        try:
+            mpiexec.communicate(timeout=_GRACE if ask else 0.5)
+            return
+        except subprocess.TimeoutExpired:
+            continue

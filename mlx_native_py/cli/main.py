@@ -17,10 +17,12 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS = {
     "generate": "write text behind a prompt",
     "embed": "turn texts into vectors of length 1, one line each",
+    "launch": "run a command, or a Python script, as several processes on one or more machines",
     "info": "print the device, its limits and what it can do, or what is in a model file",
     "doctor": "check PyObjC, the compiler, the cache folder and a kernel's result, and say what to do",
     "run": "run a kernel of a file, on arguments that the command line describes",
     "check": "compile kernels, and run one, or a Python program, with every access checked",
+    "inspect": "show how kernels use memory, line by line, without running them",
     "profile": "run a Python script and show where its time on the GPU goes",
     "compare": "compare two saved profiles: what got slower, beyond noise",
     "bench": "measure the device",
@@ -37,7 +39,14 @@ _INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status: 0, 1 where it failed, 2 where it was called wrongly."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    chosen = _parser(arguments).parse_args(arguments)
+    status = _run(_parser(arguments).parse_args(arguments))
+    world = sys.modules.get("mlx_native_py.distributed.world")
+    if status and world is not None:
+        world.end_all(status)
+    return status
+
+
+def _run(chosen: argparse.Namespace) -> int:
     try:
         return int(_module(chosen.command).run(chosen))
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import get_args
 
 from ..errors import InvalidArgument
-from ..profiling.profile import Level, Profile, profile
+from ..profiling.profile import Level, Profile, load_profile, profile
 from ..profiling.summary import SORTS, By
 from .table import print_json
 
@@ -29,6 +29,8 @@ def options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--sort", choices=list(SORTS), default="gpu", help="order of the rows (%(default)s)")
     command.add_argument("--save", metavar="FILE", help="write the profile, for `mlx-native compare`")
     command.add_argument("--trace", metavar="FILE", help="write a trace for Perfetto, chrome://tracing and speedscope")
+    command.add_argument("--html", metavar="FILE", help="write a report for a browser, all in one file")
+    command.add_argument("--against", metavar="FILE", help="of --html: a saved profile to compare with")
     command.add_argument("--json", action="store_true", help="print the profile as JSON; the script prints to stderr")
 
 
@@ -61,6 +63,9 @@ def _run_script(script: Path, arguments: list[str]) -> int:
 def _hand_out(profiled: Profile, chosen: argparse.Namespace) -> None:
     if chosen.save:
         profiled.save(chosen.save)
+    if chosen.html:
+        earlier = load_profile(chosen.against) if chosen.against else None
+        profiled.report(chosen.html, compare_with=earlier, title=chosen.script)
     if chosen.trace:
         profiled.trace(chosen.trace)
     if chosen.json:

@@ -1,4 +1,4 @@
-"""Everything that only a Mac can tell, in one run: each library, pipeline, op and ability, with what it answered."""
+"""`mlx-native doctor --mac`: checks of every library, pipeline, op and capability of a device, with a report."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..device import MlxDevice
 from ..errors import InvalidArgument
-from .launch import KernelLaunch, add_launch_options, chosen_kernel, launch_from, library_of
+from .kernel_launch import KernelLaunch, add_launch_options, chosen_kernel, launch_from, library_of
 from .table import print_json
 
 __all__ = ["options", "run"]

@@ -18,8 +18,8 @@ from .mpi import mpi
 
 __all__ = ["Board", "Call"]
 
-_WORDS = 64  # of 8 bytes each, for a rank: two of arrival, its process, and a text
-_PROCESS, _TEXT, _TEXT_BYTES = 2, 3, (_WORDS - 3) * 8
+_WORDS = 64  # of 8 bytes each, for a rank: two of arrival, its process, and two texts
+_PROCESS, _TEXT, _TEXT_WORDS = 2, 3, 30
 _CHECK_BITS = 24
 _SPINS = range(300)  # looks without a pause: about as long as a small reduction takes
 _FIRST_NAP, _LONGEST_NAP = 0.0, 0.001
@@ -140,27 +140,28 @@ class Board:
         return CollectiveTimeout(call.text, self.timeout, ranks, tuple(sorted(here)))
 
     def _disagreement(self, call: Call) -> DistributedError:
-        """Each rank finds the same disagreement, and says here what it called."""
+        """Each rank finds it, says here what it called, and goes on when all have."""
         self._say(call.text)
-        until, texts = time.monotonic() + 1.0, []
-        while time.monotonic() < until:
-            texts = [self._said(other) for other in sorted((self._base, *self._others))]
-            if all(texts):
-                break
+        everyone, until = sorted((self._base, *self._others)), time.monotonic() + self.timeout
+        while not all(texts := [self._said(base) for base in everyone]) and time.monotonic() < until:
+            self.require_alive(call.text)
             time.sleep(_LONGEST_NAP)
-        calls = "; ".join(f"rank {rank}: {text or 'not here yet'}" for rank, text in enumerate(texts))
+        calls = "; ".join(f"rank {rank}: {text or 'has not come'}" for rank, text in enumerate(texts))
         return DistributedError(f"the ranks call different things: {calls}")
 
+    def _text_at(self, base: int) -> int:
+        return base + _TEXT + _TEXT_WORDS * (self._count & 1)
+
     def _say(self, text: str) -> None:
-        encoded = text.encode()[: _TEXT_BYTES - 9]
-        start = (self._base + _TEXT) * 8
-        self._bytes[start + 8 : start + 8 + len(encoded)] = encoded
+        at = self._text_at(self._base)
+        encoded = text.encode()[: (_TEXT_WORDS - 1) * 8]
+        self._bytes[at * 8 + 8 : at * 8 + 8 + len(encoded)] = encoded
         # The length goes last, as others look at it.
-        self._words[self._base + _TEXT] = self._count << 16 | len(encoded)
+        self._words[at] = self._count << 16 | len(encoded)
 
     def _said(self, base: int) -> str:
-        head = self._words[base + _TEXT]
+        at = self._text_at(base)
+        head = self._words[at]
         if head >> 16 != self._count:
             return ""
-        start = (base + _TEXT) * 8 + 8
-        return bytes(self._bytes[start : start + (head & 0xFFFF)]).decode(errors="replace")
+        return bytes(self._bytes[at * 8 + 8 : at * 8 + 8 + (head & 0xFFFF)]).decode(errors="replace")

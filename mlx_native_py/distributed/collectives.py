@@ -16,6 +16,7 @@ from .elements import ArrayLike, call_on, made_like, raw, readable, reduced_as, 
 from .group import Group
 from .in_place import reduce_in_place
 from .mpi import call, mpi
+from .spans import as_span
 from .world import init
 
 __all__ = ["all_gather", "all_max", "all_min", "all_sum", "barrier", "broadcast", "sum_scatter"]
@@ -23,6 +24,7 @@ __all__ = ["all_gather", "all_max", "all_min", "all_sum", "barrier", "broadcast"
 _BARRIER = Call("barrier")
 
 
+@as_span
 def all_sum(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
     """The sum of the ranks' `x`, on every rank; f16 and bf16 are added in f32.
 
@@ -32,16 +34,19 @@ def all_sum(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None =
     return _reduce("all_sum", "SUM", x, out, group)
 
 
+@as_span
 def all_max(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
     """The largest of the ranks' elements at each place, on every rank; what a NaN gives is not defined."""
     return _reduce("all_max", "MAX", x, out, group)
 
 
+@as_span
 def all_min(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
     """The smallest of the ranks' elements at each place, on every rank; what a NaN gives is not defined."""
     return _reduce("all_min", "MIN", x, out, group)
 
 
+@as_span
 def all_gather(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
     """The ranks' `x` one after the other along the first axis, on every rank.
 
@@ -62,6 +67,7 @@ def all_gather(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | Non
     return _delivered(result, target, gathered)
 
 
+@as_span
 def sum_scatter(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
     """This rank's part, along the first axis, of the sum of the ranks' `x`; f16 and bf16 are added in f32.
 
@@ -88,6 +94,7 @@ def sum_scatter(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | No
     return _delivered(result, target, summed)
 
 
+@as_span
 def broadcast(x: ArrayLike, *, root: int = 0, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
     """The `x` of rank `root`, on every rank; elsewhere `x` says the type and shape.
 
@@ -109,6 +116,7 @@ def broadcast(x: ArrayLike, *, root: int = 0, out: ArrayLike | None = None, grou
     return _delivered(result, target, sent)
 
 
+@as_span
 def barrier(*, group: Group | None = None) -> None:
     """Returns when every rank has called it."""
     group = group or init()
@@ -136,7 +144,7 @@ def _reduce(name: str, op: str, x: ArrayLike, out: ArrayLike | None, group: Grou
         if target is not given:
             target[...] = given
     else:
-        reduced = given.view(kind).copy() if kind.itemsize == given.itemsize else given.astype(kind)
+        reduced = given.astype(kind)
     group.meet(call_on(name, given.dtype, given.shape))
     call(group.comm.Allreduce, mpi().IN_PLACE, reduced, op=getattr(mpi(), op))
     return _delivered(result, target, reduced)
@@ -152,7 +160,7 @@ def _apart(target: Array, given: Array) -> Array:
 def _delivered(result: ArrayLike, target: Array, found: Array) -> ArrayLike:
     if found is not target:
         with np.errstate(all="ignore"):
-            target[...] = found.view(np.bool_) if target.dtype == np.bool_ else found
+            target[...] = found
     return result
 
 

@@ -17,7 +17,15 @@ from .mpi import mpi
 __all__ = ["ArrayLike", "call_on", "made_like", "raw", "readable", "reduced_as", "writable"]
 
 ArrayLike = TypeVar("ArrayLike", Array, MlxBuffer)
-_WIDENED = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
+_WIDENED: dict[np.dtype[Any], np.dtype[Any]] = {
+    np.dtype(np.float16): np.dtype(np.float32),
+    np.dtype(ml_dtypes.bfloat16): np.dtype(np.float32),
+    np.dtype(np.uint8): np.dtype(np.uint32),
+    np.dtype(np.uint16): np.dtype(np.uint32),
+    np.dtype(np.int8): np.dtype(np.int32),
+    np.dtype(np.int16): np.dtype(np.int32),
+    np.dtype(np.bool_): np.dtype(np.uint32),
+}
 
 
 @lru_cache(maxsize=4096)
@@ -62,10 +70,9 @@ def made_like(x: ArrayLike, shape: tuple[int, ...]) -> ArrayLike:
 
 
 def reduced_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type in which MPI reduces: floats of 16 bits are added as f32, and rounded once."""
-    if dtype in _WIDENED:
-        return np.dtype(np.float32)
-    return np.dtype(np.uint8) if dtype == np.bool_ else dtype
+    """The type in which MPI reduces: floats of 16 bits are added as f32, and rounded once. Small whole numbers are
+    added in 32 bits, because Open MPI's own sums of them stop at the largest value instead of wrapping around."""
+    return _WIDENED.get(dtype, dtype)
 
 
 def raw(array: Array) -> list[Any]:

@@ -15,6 +15,7 @@ from ..memory.shapes import as_shape
 from .elements import ArrayLike, call_on, made_like, raw, readable, writable
 from .group import Group
 from .mpi import call, mpi
+from .spans import as_span
 from .world import init
 
 __all__ = ["recv", "recv_like", "send"]
@@ -23,6 +24,7 @@ _SPINS, _NAP = 2000, 0.0005
 _TAGS = 0x7FFF  # every MPI has as many tags as that
 
 
+@as_span
 def send(x: ArrayLike, dst: int, *, group: Group | None = None) -> ArrayLike:
     """Sends `x` to rank `dst`, which calls `recv`; returns `x` when its memory may be changed."""
     group = _other_rank(group, "dst", dst)
@@ -32,12 +34,14 @@ def send(x: ArrayLike, dst: int, *, group: Group | None = None) -> ArrayLike:
     return x
 
 
+@as_span
 def recv(shape: int | Sequence[int], dtype: DTypeLike, src: int, *, out: Any = None, group: Group | None = None) -> Any:
     """An array that rank `src` sends; `out` is a buffer or array to receive it into."""
     axes, kind = as_shape(shape)[0], DType.of(dtype).numpy
     return _receive(np.empty(axes, kind) if out is None else out, kind, axes, src, group)
 
 
+@as_span
 def recv_like(x: ArrayLike, src: int, *, group: Group | None = None) -> ArrayLike:
     """A new buffer or array that rank `src` sends, of the type and shape of `x`."""
     kind = DType.of(x.dtype).numpy
@@ -85,5 +89,6 @@ def _wait(request: Any, group: Group, what: str, other: int, status: Any = None)
             time.sleep(_NAP)
     except BaseException:
         # MPI must not write to memory that nobody keeps.
-        request.Cancel()
+        if request:
+            request.Cancel()
         raise

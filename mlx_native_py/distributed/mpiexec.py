@@ -13,8 +13,6 @@ from ..errors import DistributedError
 
 __all__ = ["command_for", "find_mpiexec"]
 
-_OPEN_MPI = ("--allow-run-as-root", "--oversubscribe")
-
 
 def find_mpiexec() -> Path:
     """`mpiexec` beside this Python, in the wheel of an MPI, or on the search path, in this order."""
@@ -28,18 +26,18 @@ def find_mpiexec() -> Path:
     )
 
 
-def command_for(ranks: int, hosts: Sequence[str], program: Sequence[str]) -> list[str]:
-    """The command line that starts `program` so many times."""
+def command_for(ranks: int, hosts: Sequence[str], flags: Sequence[str], program: Sequence[str]) -> list[str]:
+    """The command line that starts `program` so many times; other hosts are told the environment variables `flags`."""
     mpiexec = find_mpiexec()
     told = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, timeout=60).stdout
     options = ["-n", str(ranks)]
-    if "Open MPI" in told or "Open RTE" in told:
-        options = [*_OPEN_MPI, *options]
-        # Slots are counted for each mention of a host.
-        where = ["--host", ",".join(hosts)] if hosts else []
-    else:
-        where = ["-hosts", ",".join(hosts)] if hosts else []
-    return [str(mpiexec), *options, *where, *program]
+    if "Open MPI" in told:
+        options += ["--allow-run-as-root", "--oversubscribe"]
+        if hosts:
+            options += ["--host", ",".join(hosts), *(part for flag in flags for part in ("-x", flag))]
+    elif hosts:
+        options += ["-hosts", ",".join(hosts)]
+    return [str(mpiexec), *options, *program]
 
 
 def _in_wheels() -> list[Path]:

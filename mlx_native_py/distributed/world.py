@@ -12,7 +12,7 @@ from ..errors import DistributedError
 from .group import Group
 from .mpi import mpi
 
-__all__ = ["init", "is_available"]
+__all__ = ["end_all", "init", "is_available"]
 
 _INSTALL = "pip install 'mlx-native-py[distributed]'"
 _world: Group | None = None
@@ -20,7 +20,10 @@ _world: Group | None = None
 
 def is_available() -> bool:
     """Whether mpi4py is installed; whether there is more than one rank is another question."""
-    return importlib.util.find_spec("mpi4py") is not None
+    try:
+        return importlib.util.find_spec("mpi4py") is not None
+    except ValueError:  # somebody has said that it must not be imported
+        return False
 
 
 def init(*, strict: bool = False, timeout: float | None = None) -> Group:
@@ -58,7 +61,7 @@ def _connect(launched: int) -> Group:
         )
     group = Group(world.Dup(), settings.current().distributed_timeout)
     if group.size > 1:
-        _end_all_on_error(world)
+        _end_all_on_error()
         for package in ("mlx-native-py", "mpi4py"):
             group.agree(f"the version of {package}", _version(package))
     return group
@@ -71,14 +74,21 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _end_all_on_error(world: Any) -> None:
+def end_all(status: int) -> None:
+    """Ends every rank, this one included, where there are others; they would wait for this one."""
+    if _world is not None and _world.size > 1:
+        print(f"rank {_world.rank} of {_world.size} failed, and ends the others", file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        mpi().COMM_WORLD.Abort(status)
+
+
+def _end_all_on_error() -> None:
     """An exception that nobody caught ends all ranks: the others would wait for this one, and it for them at exit."""
     earlier = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-        print(f"rank {world.rank} of {world.size} failed:", file=sys.stderr)
         earlier(kind, error, trace)
-        sys.stderr.flush()
-        world.Abort(1)
+        end_all(1)
 
     sys.excepthook = hook

@@ -1,4 +1,4 @@
-"""Barriers of a command buffer, each with its reason."""
+"""Memory barriers of a command buffer, each with the hazard that it is there for."""
 
 from __future__ import annotations
 

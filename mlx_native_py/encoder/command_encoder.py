@@ -8,7 +8,7 @@ from threading import get_ident
 from types import TracebackType
 from typing import Any, Self
 
-from .. import settings
+from ..compat import EncoderSpellings
 from ..errors import EncoderStateError, InvalidArgument
 from ..memory import transfers
 from ..profiling import observer
@@ -22,7 +22,7 @@ from .ticket import Ticket
 __all__ = ["CommandEncoder"]
 
 
-class CommandEncoder(DispatchEncoder):
+class CommandEncoder(DispatchEncoder, EncoderSpellings):
     """Encodes dispatches into one command buffer; `device.command_encoder()` makes one.
 
     It belongs to the thread that made it. Used as a context manager it commits and waits at the end of the block; an
@@ -38,9 +38,7 @@ class CommandEncoder(DispatchEncoder):
         self, device: DeviceContext, *, auto_barrier: bool | None = None, unretained_refs: bool | None = None
     ) -> None:
         super().__init__(device, auto_barrier)
-        now = settings.current()
-        self._unretained = now.unretained_refs if unretained_refs is None else unretained_refs
-        self._profile_cb, self._profile_dispatch = now.profile_cb, now.profile_dispatch
+        self._unretained = self._settings.unretained_refs if unretained_refs is None else unretained_refs
         self._queue = device.submissions
         self._begin()
 
@@ -49,8 +47,8 @@ class CommandEncoder(DispatchEncoder):
         self.device.require_open()
         ticket = self._queue.begin(unretained=self._unretained)
         try:
-            ticket.timed = self._profile_cb
-            if self._profile_dispatch or observer.wants_dispatches():
+            ticket.timed = self._settings.profile_cb
+            if self._settings.profile_dispatch or observer.wants_dispatches():
                 ticket.samples = self._queue.samples.samples()
             self._pass = ComputePass(self.device, ticket)
             self._end = weakref.finalize(self, _dropped, self._queue, ticket, self._pass)
@@ -80,20 +78,11 @@ class CommandEncoder(DispatchEncoder):
         self._tally.syncs += 1
         self.commit(label).wait()
 
-    def commit_wait_with_gpu_time(self, label: str | None = None) -> tuple[float, float]:
-        """`commit_and_wait`, and when the GPU began and ended, in seconds."""
-        self.commit_and_wait(label)
-        return self.ticket.gpu_interval
-
     def wait_until_completed(self, timeout: float | None = None) -> None:
         """Waits for committed work; `timeout` in seconds."""
         if not self.ticket.is_submitted:
             raise self._refusal("wait_until_completed")
         self.ticket.wait(timeout)
-
-    def metal_command_buffer(self) -> Any:
-        """The MTLCommandBuffer, or None once it is done with."""
-        return self.ticket.mtl
 
     @property
     def is_recording(self) -> bool:

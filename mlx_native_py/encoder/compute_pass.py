@@ -141,7 +141,10 @@ class ComputePass:
         with self._backend.autorelease_pool():
             self.end()
             if self._own_passes:
-                open_with, how = commands.computeCommandEncoderWithDescriptor_, self._samples.next_pass(concurrent)
+                open_with, how = (
+                    commands.computeCommandEncoderWithDescriptor_,
+                    self._samples.next_pass(concurrent),
+                )
             else:
                 open_with = commands.computeCommandEncoderWithDispatchType_
                 how = metal.MTLDispatchTypeConcurrent if concurrent else metal.MTLDispatchTypeSerial

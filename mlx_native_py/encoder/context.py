@@ -1,4 +1,4 @@
-"""What everything below a device's own methods needs of it: Metal's objects, memory, kernels and the queue."""
+"""The device context: backend objects, memory, kernels and the queue, as encoders and graphs need them."""
 
 from __future__ import annotations
 

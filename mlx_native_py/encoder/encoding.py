@@ -32,7 +32,6 @@ __all__ = ["DispatchEncoder"]
 
 _OTHER = CapturedOpKind.Other
 _NO_OPTIONS: DispatchOptions = {}
-_LAUNCH_OPTIONS = frozenset({"shared"})  # those that are part of the launch
 
 
 class DispatchEncoder:
@@ -43,7 +42,7 @@ class DispatchEncoder:
     _pass: ComputePass
 
     def __init__(self, device: DeviceContext, auto_barrier: bool | None) -> None:
-        now = settings.current()
+        self._settings = now = settings.current()
         self.device = device
         self.mem_ranges = MemRanges()
         """What the dispatches since the last barrier touch."""
@@ -72,7 +71,7 @@ class DispatchEncoder:
 
     def dispatch(
         self,
-        pipeline: Pipeline | Launchable,
+        kernel: Pipeline | Launchable,
         *args: Any,
         threads: Any = None,
         threadgroups: Any = None,
@@ -85,24 +84,23 @@ class DispatchEncoder:
         the kernel declares, bytes, or None, which leaves the slot as it is. `shared` has the bytes of each threadgroup
         argument. What the kernel reads and writes follows from its signature; `Out` and `reads`, `writes` narrow it.
         """
+        pipeline: Any = kernel  # most often it is one; what is not fails at the first look-up
         try:
             if group is None and threadgroups is None and not options:
-                launch = pipeline.thread_launches[threads]  # type: ignore[union-attr]
+                launch = pipeline.thread_launches[threads]
             else:
                 key = threads, threadgroups, group, options.get("shared", ())
-                launch = pipeline.launches[key]  # type: ignore[union-attr]
+                launch = pipeline.launches[key]
         except (KeyError, TypeError, AttributeError):
             self._require("dispatch")
             check_options(options)
-            pipeline = pipeline_of(pipeline, self.device)
+            pipeline = pipeline_of(kernel, self.device)
             if is_nothing(threads, threadgroups):
                 return
             launch = plan_launch(pipeline, threads, threadgroups, group, options.get("shared", ()))
-        if options:
-            check_options(options)
-        encode = pipeline.encode  # type: ignore[union-attr]
-        if encode is None or (options and not options.keys() <= _LAUNCH_OPTIONS):
-            self.dispatch_slowly(pipeline, launch, args, options)  # type: ignore[arg-type]
+        encode = pipeline.encode
+        if (options and _says_more(options)) or encode is None:
+            self.dispatch_slowly(pipeline, launch, args, options)
         else:
             encode(self, launch, args)
 
@@ -133,7 +131,6 @@ class DispatchEncoder:
         tracker = self.mem_ranges
         if self._auto_barrier and tracker.meets(reads, writes):
             self.hazard_barrier()
-        self._tally.settle()
         tracker.record(reads, writes, dispatch.pipeline)
         self._tally.skip()
         self._tally.dispatches += counts
@@ -208,15 +205,6 @@ class DispatchEncoder:
             self._unexpanded = None
             self.mem_ranges.force_by_hand()
 
-    def force_barrier_and_reset_tracker(self) -> None:
-        """A barrier, after which nothing before it can conflict; `memory_barrier` does the same."""
-        self.memory_barrier()
-        self.mem_ranges.reset()
-
-    def mem_ranges_len(self) -> int:
-        """How many ranges the tracker holds."""
-        return self.mem_ranges.len()
-
     @property
     def barriers(self) -> list[Barrier]:
         """The barriers that were placed here, and why; those inside of a plan are the plan's."""
@@ -256,7 +244,6 @@ class DispatchEncoder:
             if tracker.meets(plan.reads, plan.writes):
                 self.hazard_barrier()
                 self._tally.skip_hazard()
-        self._tally.settle()
         if self.ticket.notes is not None:
             self.ticket.notes.plans[len(tracker.log)] = plan.launches()
         tracker.log.append((plan.pipelines, plan.reads, plan.writes))
@@ -309,3 +296,9 @@ class DispatchEncoder:
         return EncoderStateError(
             f"{call} from thread {get_ident()}: this encoder belongs to thread {self._thread}; make one per thread"
         )
+
+
+def _says_more(options: DispatchOptions) -> bool:
+    """Whether a dispatch is told more than what its launch has; refuses what there is no option for."""
+    check_options(options)
+    return options.keys() != {"shared"}

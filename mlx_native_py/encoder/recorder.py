@@ -35,7 +35,7 @@ class Encoder(Protocol):
 
     def dispatch(
         self,
-        pipeline: Pipeline | Launchable,
+        kernel: Pipeline | Launchable,
         *args: Any,
         threads: Any = None,
         threadgroups: Any = None,
@@ -61,7 +61,7 @@ class Recorder:
 
     def dispatch(
         self,
-        pipeline: Pipeline | Launchable,
+        kernel: Pipeline | Launchable,
         *args: Any,
         threads: Any = None,
         threadgroups: Any = None,
@@ -70,12 +70,12 @@ class Recorder:
     ) -> None:
         """Records a launch; see `CommandEncoder.dispatch`. It is counted now, and not again when it is replayed."""
         check_options(options)
-        chosen = pipeline_of(pipeline, self.device)
+        pipeline = pipeline_of(kernel, self.device)
         if is_nothing(threads, threadgroups):
             return
-        launch = plan_launch(chosen, threads, threadgroups, group, options.get("shared", ()))
+        launch = plan_launch(pipeline, threads, threadgroups, group, options.get("shared", ()))
         kind = checked_kind(options.get("kind", CapturedOpKind.Other))
-        self.record(chosen, launch, args, options.get("reads"), options.get("writes"), kind)
+        self.record(pipeline, launch, args, options.get("reads"), options.get("writes"), kind)
 
     def record(
         self,

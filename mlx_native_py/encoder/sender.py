@@ -1,4 +1,4 @@
-"""The one way to a compute encoder: what is bound there is remembered, and only what changes is sent."""
+"""Sends dispatches to a compute encoder, leaving out state that is bound already."""
 
 from __future__ import annotations
 

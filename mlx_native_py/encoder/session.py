@@ -1,13 +1,12 @@
-"""Several command buffers in stages, each of which the GPU begins when the one before it has signalled."""
+"""Encoder sessions: command buffers in stages, each begun by the GPU when the one before has signalled."""
 
 from __future__ import annotations
 
 from types import TracebackType
 from typing import Any, Self
 
-from .. import settings
+from ..compat import SessionSpellings
 from ..errors import EncoderStateError, InvalidArgument
-from ..memory.buffer import MlxBuffer
 from .command_encoder import CommandEncoder
 from .context import DeviceContext
 from .ticket import Ticket
@@ -15,7 +14,7 @@ from .ticket import Ticket
 __all__ = ["EncoderSession"]
 
 
-class EncoderSession:
+class EncoderSession(SessionSpellings):
     """One encoder that goes through a chain of command buffers.
 
     A stage is encoded through `encoder()` and ended by `fence_stage()`, after which `reset_for_next_stage()` begins
@@ -41,11 +40,6 @@ class EncoderSession:
         self._wait_count = 0
         self._label: str | None = None
         self._fenced = False
-
-    @staticmethod
-    def env_enabled() -> bool:
-        """Whether `HF2Q_ENCODER_SESSION` asks `GraphExecutor` for sessions; made by hand they work without it."""
-        return settings.current().encoder_session
 
     def encoder(self) -> CommandEncoder:
         """The encoder of the stage; after the stage has ended there is none until `reset_for_next_stage()`."""
@@ -128,24 +122,10 @@ class EncoderSession:
         """How many stages wait for a fence."""
         return self._wait_count
 
-    def metal_command_buffer(self) -> Any:
-        """The stage's MTLCommandBuffer; None once it is known to be done."""
-        return self._encoder.metal_command_buffer()
-
     @property
     def ticket(self) -> Ticket:
         """The stage's ticket."""
         return self._encoder.ticket
-
-    # Residency
-
-    def add_to_residency_set(self, buffer: MlxBuffer) -> bool:
-        """Stages a buffer into the device's set; False where there is none."""
-        return self._device.residency.add(buffer.allocation)
-
-    def remove_from_residency_set(self, buffer: MlxBuffer) -> bool:
-        """Stages a removal from the device's set; False where there is none."""
-        return self._device.residency.remove(buffer.allocation)
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""The command buffers of one queue from birth to completion, so that no error and no finished work is overlooked."""
+"""Command buffers of one queue: begun, in flight, retired, so that no error and no finished work is overlooked."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet, ref
 
@@ -56,6 +58,16 @@ class Submissions:
 
     def __repr__(self) -> str:
         return f"<Submissions: {len(self._open)} open, {len(self._in_flight)} in flight>"
+
+    @contextmanager
+    def through(self, stand_in: Callable[[Any], Any]) -> Iterator[None]:
+        """Takes the block's command buffers from what `stand_in` makes of the queue, for those who count messages."""
+        queue = self._mtl_queue
+        self._mtl_queue = stand_in(queue)
+        try:
+            yield
+        finally:
+            self._mtl_queue = queue
 
     def begin(self, *, unretained: bool) -> Ticket:
         """A fresh command buffer."""

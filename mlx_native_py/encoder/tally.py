@@ -1,4 +1,4 @@
-"""What an encoder has done, counted from its log when somebody asks, so that a dispatch does not pay for it."""
+"""Counters of one encoder, worked out from its log when somebody asks, so that a dispatch does not pay for it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class EncoderTally(Tally):
         self.auto_concurrent += fresh - forced
 
     def skip(self) -> None:
-        """The last entry of the log is not to be counted; to be called behind `settle` and that entry."""
+        """One entry of the log is not to be counted."""
         self.counted += 1
 
     def skip_hazard(self) -> None:

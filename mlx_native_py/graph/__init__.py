@@ -1,4 +1,4 @@
-"""Recorded work: graphs of dispatches, the passes that make them better, and plans that replay them."""
+"""Graphs of recorded dispatches: optimisation passes, and plans for replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inline numbers of many dispatches in one buffer, to be changed between replays by one store."""
+"""Scalar arguments of a plan's dispatches in one buffer, which can be set between replays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recording of dispatches: counted, shown, made better step by step, and run."""
+"""ComputeGraph: recorded dispatches, the passes that optimise them, execution, pictures and files."""
 
 from __future__ import annotations
 

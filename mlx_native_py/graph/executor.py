@@ -1,4 +1,4 @@
-"""Sessions that run ops directly, or record them to be made better before they run."""
+"""GraphExecutor and GraphSession: ops that run eagerly, or are recorded and optimised before they run."""
 
 from __future__ import annotations
 

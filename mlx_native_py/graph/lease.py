@@ -52,4 +52,5 @@ class Lease:
             transfers.wait_for(self._allocations)
         ticket.keep.add(self)
         claim = self._claim
-        claim.tickets = [*(each for each in claim.tickets if not each.is_closed), ticket]
+        claim.tickets = [each for each in claim.tickets if not each.is_closed]
+        claim.tickets.append(ticket)

@@ -1,4 +1,4 @@
-"""The memory of temporaries: stores that nobody reads are dropped, and buffers that never live at once share bytes."""
+"""Memory of temporaries: dead-store elimination, and shared memory for buffers whose lifetimes do not overlap."""
 
 from __future__ import annotations
 

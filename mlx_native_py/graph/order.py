@@ -1,4 +1,4 @@
-"""The order of dispatches: which barriers they need, and an order that needs fewer.
+"""Order of dispatches: where barriers are needed, and reordering so that fewer are.
 
 A barrier placed by hand may stand for an order that no buffer tells of, so nothing moves across one. The same holds for
 a dispatch that is not said to write anything: its ranges cannot be complete.

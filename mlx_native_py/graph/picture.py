@@ -1,4 +1,4 @@
-"""A graph as text, for Graphviz, and as a picture of its own."""
+"""Pictures of a graph: text, Graphviz (DOT) and SVG."""
 
 from __future__ import annotations
 

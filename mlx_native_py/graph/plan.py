@@ -1,4 +1,4 @@
-"""A graph made ready: barriers placed, state deduplicated, numbers in an arena; a replay decides nothing."""
+"""Plans: graphs made ready for replay, with barriers placed, state deduplicated and scalars in an arena."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dispatches of a plan: their numbers lie in one arena, and their messages are what the one sender sends."""
+"""The dispatches of a plan, with their scalars in an arena, and the messages that replay them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dispatches over other memory: buffers, and what is read and written, moved together."""
+"""Rebinding: dispatches over other buffers, with the ranges that they read and write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sets of byte ranges: sorted, disjoint, and quick to search and to grow however many there are."""
+"""Interval sets: sorted, disjoint byte ranges that are quick to search and to grow, however many there are."""
 
 from __future__ import annotations
 

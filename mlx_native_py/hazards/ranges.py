@@ -1,4 +1,4 @@
-"""What a byte range is, when two of them are in each other's way, and how to say so."""
+"""Byte ranges of buffers, conflicts between two of them, and hazards in words."""
 
 from __future__ import annotations
 

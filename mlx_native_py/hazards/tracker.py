@@ -1,4 +1,4 @@
-"""Which bytes the dispatches since the last barrier touch, and why the next one must wait.
+"""The hazard tracker: which bytes the dispatches since the last barrier touch, and why the next one must wait.
 
 Ranges are half-open and exact. Of each memory a tracker knows what was read and what was written since the last
 barrier: as one extent where that is exact, else as an extent and a sorted set of intervals, so that a dispatch costs
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
+from ..compat import TrackerSpellings
 from .intervals import IntervalSet
 from .ranges import BufferRange, HasSpan, Hazard, HazardKind, Memory, MemRangeRole, Span, shared_bytes
 
@@ -143,7 +144,7 @@ def _spans(items: Iterable[HasSpan]) -> list[Span]:
     return [span for item in items if (span := item.span)[1] < span[2]]
 
 
-class MemRanges:
+class MemRanges(TrackerSpellings):
     """The tracker: every dispatch since the last barrier, checked against the next.
 
     `reads` and `writes` are buffers, views or `BufferRange`s; `by` is any object that names the dispatch.
@@ -177,14 +178,6 @@ class MemRanges:
 
     def __len__(self) -> int:
         return sum(len(reads) + len(writes) for reads, writes in map(touched, self.log[self.since :]))
-
-    def len(self) -> int:
-        """How many ranges are live; one that is recorded twice counts twice, an empty one not at all."""
-        return self.__len__()
-
-    def is_empty(self) -> bool:
-        """Whether nothing is live."""
-        return not len(self)
 
     def checks(self) -> int:
         """How often a dispatch was checked; never reset."""

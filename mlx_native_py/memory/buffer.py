@@ -32,7 +32,7 @@ class MlxBuffer(ArrayMethods):
     >>> x = device.buffer(np.arange(12, dtype=np.float32).reshape(3, 4))
     >>> x[1:]
     MlxBuffer(f32[2, 4], 32 bytes at 16 of 48: 4, 5, 6, ..., 11)
-    >>> x[1:][0].numpy()
+    >>> x[1].numpy()
     array([4., 5., 6., 7.], dtype=float32)
     >>> np.asarray(x)[2, 0] = 100  # the buffer's own memory
     >>> x.slice_view(32, 2).numpy()

@@ -1,4 +1,4 @@
-"""Buffers that are used again: power-of-two blocks, lent out one at a time."""
+"""The buffer pool: power-of-two blocks of device memory that are reused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that are used again: when their command buffer retires and nobody else holds them, they go back whole."""
+"""Recycling of op results: a buffer is reused when its command buffer has retired and nobody else holds it."""
 
 from __future__ import annotations
 

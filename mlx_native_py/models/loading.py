@@ -15,12 +15,22 @@ from ..errors import InvalidArgument, ModelFileError
 from ..json_fields import Fields, read_table
 from ..shared_device import default_device
 from ..weights import TensorFile, open_gguf, open_safetensors
+from ..weights.recognise import is_safetensors
 from . import families
 from .checkpoint import Checkpoint
 from .config import Config, fields_of_gguf
 from .names import Names
 
-__all__ = ["ALIASES", "OpenedModel", "activation_dtype", "architectures", "family_of", "load", "open_model"]
+__all__ = [
+    "ALIASES",
+    "OpenedModel",
+    "activation_dtype",
+    "architectures",
+    "family_of",
+    "load",
+    "model_place",
+    "open_model",
+]
 
 ALIASES = {"gemma3_text": "gemma3", "mistral": "llama"}
 _FAMILIES = [each.name for each in pkgutil.iter_modules(families.__path__)]
@@ -62,7 +72,7 @@ class OpenedModel:
 
 def open_model(path: Path | str, family: type[Any] | None = None) -> OpenedModel:
     """The file, its config, and the family that its architecture names."""
-    place = Path(path)
+    place = model_place(Path(path))
     is_gguf = not place.is_dir()
     file, table, metadata = _opened_gguf(place) if is_gguf else _opened_folder(place)
     name = table.get("model_type")
@@ -71,6 +81,24 @@ def open_model(path: Path | str, family: type[Any] | None = None) -> OpenedModel
     _check(fields, model.activations)
     config = Config.read(str(name), fields, is_gguf=is_gguf)
     return OpenedModel(model, file, config, metadata, Names(file, is_gguf, model.gguf_names))
+
+
+def model_place(path: Path) -> Path:
+    """A GGUF file or a folder, recognised by content; a safetensors file stands for the folder that it is in."""
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ModelFileError(path, "config.json", None, "is missing: a model's folder has one beside its weights")
+        return path
+    if path.is_file() and is_safetensors(path):
+        if not (path.parent / "config.json").is_file():
+            raise ModelFileError(
+                path,
+                "file",
+                None,
+                "is safetensors, which needs the config.json and the tokenizer of its model beside it",
+            )
+        return path.parent
+    return path
 
 
 def _check(fields: Fields, activations: Sequence[str]) -> None:

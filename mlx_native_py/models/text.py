@@ -16,6 +16,7 @@ from ..memory.buffer import Array
 from .fetch import model_path
 from .generation import GenerationResponse, generate_ids
 from .loading import load as load_model
+from .loading import model_place
 from .progress import progress as shown
 from .tokenizer import TextStream, Tokenizer
 
@@ -27,7 +28,7 @@ Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]
 
 def load(path_or_name: Path | str, device: MlxDevice | None = None, *, dtype: Any = DType.F32) -> tuple[Any, Tokenizer]:
     """A model and its tokenizer, out of a path, or by an alias or a name on the hub, which are fetched once."""
-    path = model_path(path_or_name)
+    path = model_place(model_path(path_or_name))
     with shown(f"loading {path.name}") as report:
         report(0, 2)
         model = load_model(path, device, dtype=dtype)

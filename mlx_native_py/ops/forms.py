@@ -1,4 +1,4 @@
-"""Which kernel makes a product, or attends, by what the device is good at and by shape: the one table of it."""
+"""The choice of kernel for matrix products and attention, by device and shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all products of matrices share: their shape as kernels take it, the choice of kernel, and the launch."""
+"""Matrix products: checks, the choice of kernel, and the launch, shared by dense and quantised ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The constants of a rope: how fast each of its pairs turns, and which axis of the positions turns it."""
+"""Frequencies of rotary embeddings (RoPE): how fast each pair turns, and which axis of the positions turns it."""
 
 from __future__ import annotations
 

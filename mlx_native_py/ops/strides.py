@@ -1,4 +1,4 @@
-"""Shapes and strides, and the strided copy that layouts come down to."""
+"""Strided copies, which transposes, slices and concatenation come down to."""
 
 from __future__ import annotations
 

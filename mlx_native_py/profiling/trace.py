@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import InvalidArgument
 
-__all__ = ["Event", "Trace", "merge_traces"]
+__all__ = ["Event", "Trace", "lanes_of", "merge_traces"]
 
 Event = dict[str, Any]
 Span = tuple[int, int, Event]
@@ -37,7 +37,8 @@ class Trace:
         """The same moment since 1970, by which traces of several machines are merged."""
         self.pid = rank + 1
         self._process = process
-        self._tracks: dict[str, list[Span]] = {}
+        self.tracks: dict[str, list[Span]] = {}
+        """The spans of each track."""
         self._arrows: list[tuple[str, Event, Event, dict[str, Any]]] = []
         self._counters: list[Event] = []
 
@@ -46,7 +47,7 @@ class Trace:
         end_ns = max(start_ns, end_ns)
         event = self._event("X", name, (start_ns - self.origin_ns) / 1e3)
         event |= {"dur": (end_ns - start_ns) / 1e3, "args": args}
-        self._tracks.setdefault(track, []).append((start_ns, end_ns, event))
+        self.tracks.setdefault(track, []).append((start_ns, end_ns, event))
         return event
 
     def counter(self, name: str, at_ns: int, **values: float) -> None:
@@ -62,14 +63,14 @@ class Trace:
         """Everything, with a line for each track, and more where spans overlap without one being inside the other."""
         told = [self._name("process_name", 0, self._process), self._name("process_sort_index", 0, self.pid)]
         tid = 0
-        for track, spans in self._tracks.items():
-            for number, line in enumerate(_lines(spans)):
+        for track, spans in self.tracks.items():
+            for number, line in enumerate(lanes_of(spans)):
                 tid += 1
                 told.append(self._name("thread_name", tid, f"{track} ({number + 1})" if number else track))
                 told.append(self._name("thread_sort_index", tid, tid))
-                for event in line:
+                for _, _, event in line:
                     event["tid"] = tid
-                told += line
+                    told.append({key: value for key, value in event.items() if key != "id_of"})
         for number, arrow in enumerate(self._arrows, 1):
             told += self._flow(number, *arrow)
         return told + self._counters
@@ -98,26 +99,26 @@ class Trace:
         return [first, {**self._event("f", name, end["ts"]), "tid": end["tid"], **shared, "bp": "e"}]
 
 
-def _lines(spans: Sequence[Span]) -> list[list[Event]]:
-    """Spans on as few lines as they need to lie beside or inside each other."""
-    lines: list[list[Event]] = []
+def lanes_of(spans: Sequence[Span], *, apart: bool = False) -> list[list[Span]]:
+    """Spans on as few lines as they need to lie beside or inside each other, or `apart`: only beside."""
+    lines: list[list[Span]] = []
     ends: list[list[int]] = []
     for start, end, event in sorted(spans, key=lambda span: (span[0], -span[1])):
-        number = _with_room(ends, start, end)
+        number = _with_room(ends, start, end, apart)
         if number == len(lines):
             lines.append([])
             ends.append([])
-        lines[number].append(event)
+        lines[number].append((start, end, event))
         ends[number].append(end)
     return lines
 
 
-def _with_room(ends: list[list[int]], start: int, end: int) -> int:
+def _with_room(ends: list[list[int]], start: int, end: int, apart: bool) -> int:
     """The first line on which a span is beside or inside those that are open; the next one where there is none."""
     for number, still_open in enumerate(ends):
         while still_open and still_open[-1] <= start:
             still_open.pop()
-        if not still_open or end <= still_open[-1]:
+        if not still_open or (end <= still_open[-1] and not apart):
             return number
     return len(ends)
 

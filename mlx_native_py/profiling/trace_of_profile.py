@@ -85,6 +85,7 @@ def _dispatches(record: CommandBufferRecord, timed: Sequence[DispatchRecord], tr
             args["waits_because"] = barrier.reason
         track = f"GPU dispatches, {record.device}"
         span = spans[dispatch.index] = trace.span(track, dispatch.kernel, *_within(record, dispatch), **args)
+        span["id_of"] = f"{record.sequence}/{dispatch.index}"
         if barrier is not None and barrier.earlier in spans:
             trace.arrow(f"barrier {barrier.hazard}", spans[barrier.earlier], span, reason=barrier.reason)
 

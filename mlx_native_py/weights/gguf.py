@@ -11,6 +11,7 @@ from ..dtypes import DType
 from ..errors import ModelFileError
 from .ggml_types import GGML_TYPES
 from .gguf_cursor import Cursor
+from .recognise import what_it_is
 from .tensors import MappedFile, Tensor, TensorFile, check_layout
 
 __all__ = ["GgufFile", "open_gguf"]
@@ -58,7 +59,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     file = MappedFile(path)
     cursor = Cursor(path, file.data)
     if (magic := cursor.raw(4, "magic")) != MAGIC:
-        raise ModelFileError(path, "magic", 0, f"expected {MAGIC!r}, got {magic!r}")
+        raise ModelFileError(path, "magic", 0, f"expected {MAGIC!r}, got {magic!r}; the file is {what_it_is(path)}")
     if (version := cursor.number("I", "version")) not in VERSIONS:
         raise ModelFileError(path, "version", 4, f"{version}, expected 2 or 3 (in little-endian order)")
     tensor_count = cursor.count(_LEAST_TENSOR, "tensor count")

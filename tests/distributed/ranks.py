@@ -18,5 +18,5 @@ def run_ranks(
 ) -> subprocess.CompletedProcess[str]:
     """The end of `programs/PROGRAM`, run by `count` ranks."""
     told = {"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests"))), "MLX_SOFT_THREADS": "1"}
-    command = command_for(count, (), [sys.executable, str(PROGRAMS / program), *arguments])
+    command = command_for(count, (), (), [sys.executable, str(PROGRAMS / program), *arguments])
     return subprocess.run(command, env=os.environ | told | environment, capture_output=True, text=True, timeout=timeout)

@@ -85,3 +85,29 @@ def check(name: str, rank: dict[str, Any]) -> None:
             continue
         assert result["tokens"] and result["batch"] and result["sampled"], where
         assert result["logits"] < 1e-3 and result["log_probabilities"] < 1e-3, where
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_smollm2(count: int) -> None:
+    done = run_ranks(count, "smollm2.py", timeout=500)
+    assert done.returncode == 0, done.stderr
+    for rank in json.loads(done.stdout):
+        assert rank["tokens"] and rank["pipeline"] and rank["logits"] < 1e-3
+        assert rank["share"] <= {1: 1.01, 2: 0.6, 3: 0.4, 4: 0.35}[count]
+
+
+@pytest.mark.full
+def test_predictions_stand_beside_measured_times() -> None:
+    """How close they are says only a machine on which nothing else runs; docs/parallel-models.md has figures."""
+    done = run_ranks(2, "time_model.py", timeout=500)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["predicted"].keys() == found["measured"].keys() == {"tensor", "pipeline", "in flight"}
+    assert found["predicted"]["in flight"] < found["predicted"]["pipeline"]
+
+
+def test_different_files_are_refused(models: Path) -> None:
+    done = run_ranks(2, "different_files.py", str(models / "llama-Q4_1.gguf"), str(models / "gemma2-Q8_0.gguf"))
+    assert done.returncode != 0
+    assert "the ranks do not agree: the fingerprint of the model file" in done.stderr

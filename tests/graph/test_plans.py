@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from core.encoder_kit import soft_device
+from kit.encoding import soft_device
 
 from mlx_native_py import EncoderStateError, InvalidArgument, MlxDevice, Out, settings, softmetal
 from mlx_native_py.profiling import kernel_profile

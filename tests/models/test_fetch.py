@@ -231,7 +231,7 @@ class TestProgress:
         monkeypatch.setitem(sys.modules, "rich", None)
         monkeypatch.setitem(sys.modules, "rich.console", None)
         text = self.shown(Terminal())
-        assert " 25%" in text and "100%" in text and text.endswith("\r\x1b[K")
+        assert " 25% 1/4 " in text and "/s" in text and "100%" in text and text.endswith("\r\x1b[K")
 
     def test_rich(self) -> None:
         if importlib.util.find_spec("rich") is not None:

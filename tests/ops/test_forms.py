@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from core.encoder_kit import soft_device
+from kit.encoding import soft_device
 
 from mlx_native_py import MlxDevice, ops
 from mlx_native_py.ops.forms import attends_by_lanes, choose

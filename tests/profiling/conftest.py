@@ -1,23 +1,16 @@
-"""The device that profiles are taken on, and some work to profile."""
+"""Some work to profile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from mlx_native_py import MlxDevice, ops, region
-from mlx_native_py.metal import Backend
 
 Work = Callable[[], None]
 LAYERS = 3
-
-
-@pytest.fixture
-def device(backend: Backend) -> Iterator[MlxDevice]:
-    with MlxDevice(backend) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -51,6 +51,14 @@ def test_profile(script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert change["calls"] == [4, 4]
 
 
+def test_trace_and_report(script: str, tmp_path: Path) -> None:
+    saved, trace, page = (str(tmp_path / name) for name in ("a.json", "trace.json", "run.html"))
+    assert cli.main(["profile", script, "--save", saved]) == 0
+    assert cli.main(["profile", script, "--trace", trace, "--html", page, "--against", saved]) == 0
+    assert json.loads(Path(trace).read_text())["traceEvents"]
+    assert '"verdict":' in Path(page).read_text()
+
+
 def test_profile_as_json(script: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["profile", script, "--json", "--level", "cb"]) == 0
     printed = capsys.readouterr()

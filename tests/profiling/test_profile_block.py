@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 import threading
 
 import numpy as np
@@ -246,3 +247,40 @@ def test_reprs(work: Work) -> None:
         work()
     assert "ended: 1 command buffers, 9 dispatches, 6 barriers" in repr(p)
     assert p._repr_html_().startswith("<table>")
+
+
+def python_calls(run: Work) -> int:
+    count = 0
+
+    def see(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(see)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_level_cb_does_nothing_for_single_dispatches(device: MlxDevice) -> None:
+    """What it costs is a few calls for a command buffer, of ten dispatches or of a thousand."""
+    x, out = (device.buffer(np.ones(64, np.float32)) for _ in range(2))
+
+    def encoding(count: int) -> Work:
+        def run() -> None:
+            enc = device.command_encoder()
+            for _ in range(count):
+                ops.add(enc, x, x, out=out)
+            enc.discard()
+
+        return run
+
+    encoding(10)()
+    more = []
+    for count in (10, 1000):
+        without = min(python_calls(encoding(count)) for _ in range(3))
+        with profile("cb"):
+            more.append(min(python_calls(encoding(count)) for _ in range(3)) - without)
+    assert max(more) <= 60, "a call for each dispatch would be a thousand more"

@@ -12,7 +12,7 @@ from typing import Any
 import browser
 import pytest
 
-from mlx_native_py import merge_traces, profile
+from mlx_native_py import MlxDevice, merge_traces, profile
 from mlx_native_py.errors import InvalidArgument
 from mlx_native_py.profiling import observer
 from mlx_native_py.profiling.profile import Profile
@@ -23,7 +23,9 @@ from .trace_format import faults
 
 
 @pytest.fixture
-def profiled(work: Work) -> Profile:
+def profiled(device: MlxDevice, work: Work) -> Profile:
+    if not device.capabilities.timestamp_counters:
+        pytest.skip(f"{device.capabilities.name} has no timestamp counters")
     with profile("dispatch") as p:
         work()
         work()
@@ -129,9 +131,9 @@ def test_what_is_no_trace_is_not_merged(tmp_path: Path) -> None:
 def test_the_validator_bites(change: dict[str, Any], complaint: str) -> None:
     trace = Trace()
     trace.span("track", "outer", 0, 10_000)
-    inner = trace.span("track", "inner", 2000, 3000)
+    trace.span("track", "inner", 2000, 3000)
     made = trace.as_dict()
-    inner.update(change)
+    next(event for event in made["traceEvents"] if event["name"] == "inner").update(change)
     found = list(faults(made))
     assert any(complaint in fault for fault in found), found
 

@@ -1,4 +1,4 @@
-"""Elements in another order, or some of them: copies by strides, slices, repetitions, elements by index."""
+"""Layout functions: transposes, strided copies, slices, repeats, concatenation, elements by index."""
 
 from __future__ import annotations
 

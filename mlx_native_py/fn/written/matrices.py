@@ -1,4 +1,4 @@
-"""Products of matrices, with vectors as rows and columns, and with packed weights chosen by index."""
+"""Matrix products: matmul, addmm, and products with quantised weights chosen by index."""
 
 from __future__ import annotations
 

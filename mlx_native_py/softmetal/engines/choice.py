@@ -84,7 +84,7 @@ class LanesChoice:
     """
 
     def __init__(self, builder: Builder, *, budget: float | None = BUDGET_S) -> None:
-        self._builder = builder
+        self.builder = builder
         self._budget = budget
         self._builds: dict[Size, _Build] = {}
         self._lock = threading.Lock()
@@ -129,7 +129,7 @@ class LanesChoice:
     def _load(self, shape: Size, build: _Build) -> bool:
         """Takes what the disk cache knows, and tells whether it knows anything."""
         try:
-            build.code = self._builder.stored(shape)
+            build.code = self.builder.stored(shape)
         except Declined as declined:
             build.reason = str(declined)
         except Exception:  # a damaged entry is one that is not there
@@ -141,7 +141,7 @@ class LanesChoice:
 
     def _compile(self, shape: Size, build: _Build) -> None:
         try:
-            build.code = self._builder.make(shape)
+            build.code = self.builder.make(shape)
         except Declined as declined:
             build.reason = str(declined)
         except Exception as failure:  # whatever goes wrong, the kernel runs on its other engine

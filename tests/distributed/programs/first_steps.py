@@ -29,5 +29,3 @@ for make in kinds:
 assert d.all_sum(np.ones(1), group=group.split(group.rank % 2))[0] == len(range(group.rank % 2, group.size, 2))
 group.agree("the number of ranks", group.size)
 d.barrier()
-if group.rank == 0:
-    print(f"{group.size} ranks agree")

@@ -1,0 +1,139 @@
+"""What can be said of a kernel from its source: arguments, engine, and how its lines use memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .. import settings
+from ..encoder.context import DeviceContext
+from ..metal import open_metal
+from ..pipelines.compile_options import CompileOptions
+from ..pipelines.pipeline import Binding, Pipeline
+from ..softmetal.engines.lanes.ir.model import Declined
+from ..softmetal.inspection import Inspected, MemoryAccess, inspect_pipeline
+
+__all__ = ["Inspection", "inspect_kernel"]
+
+NOTE = (
+    "From the source and the software device's compiler. Patterns are facts about addresses; how fast an Apple GPU "
+    "is on them, its registers and its instructions are not known here."
+)
+_PATIENCE_S = 10.0
+_GROUP = 256
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A kernel as it was understood; `print` shows it as text, `to_dict` is for programs."""
+
+    kernel: str
+    group: tuple[int, int, int]
+    arguments: tuple[Binding, ...]
+    threadgroup_bytes: int
+    """Of threadgroup variables; threadgroup arguments come on top."""
+    engine: str
+    declined: Mapping[str, str]
+    """Why other engines of the software device were not taken."""
+    found: Inspected | None
+    problem: str = ""
+    """Why the lines could not be looked at, where they could not."""
+
+    @property
+    def accesses(self) -> tuple[MemoryAccess, ...]:
+        return self.found.accesses if self.found else ()
+
+    def nbytes(self, kind: str) -> int:
+        """Bytes of device memory that one thread loads or stores, with loops counted once."""
+        mine = [each for each in self.accesses if each.kind == kind and each.argument != "threadgroup"]
+        return sum(each.nbytes for each in mine)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        arguments = [
+            {"name": each.name, "slot": each.index, "kind": each.kind, "access": each.access, "type": _type(each)}
+            for each in self.arguments
+        ]
+        return {**asdict(self), "arguments": arguments, "declined": dict(self.declined), "note": NOTE}
+
+    def __str__(self) -> str:
+        return "\n".join([*self.facts(), *(f"  {_line(each)}" for each in self.accesses), NOTE])
+
+    def facts(self) -> list[str]:
+        """All but the lines, one fact each."""
+        arguments = ", ".join(f"{each.access} {_type(each)} {each.name}" for each in self.arguments)
+        lines = [f"{self.kernel}({arguments})"]
+        lines.append(f"threadgroup memory: {self.threadgroup_bytes} bytes of variables")
+        why = "".join(f"; {name}: {reason}" for name, reason in self.declined.items())
+        lines.append(f"engine of the software device for groups of {self.group}: {self.engine}{why}")
+        if self.found is None:
+            return [*lines, f"its lines could not be looked at: {self.problem}"]
+        loops = ", with each loop counted once" if self.found.has_loops else ""
+        lines.append(
+            f"a thread loads {self.nbytes('load')} and stores {self.nbytes('store')} bytes of device memory and does "
+            f"{self.found.operations} operations{loops}"
+        )
+        branches, divergent = self.found.branches, self.found.divergent_branches
+        lines.append(f"branches: {branches}, of which {divergent} may divide a simdgroup")
+        return lines
+
+
+def inspect_kernel(
+    source: str, name: str, group: Any = None, constants: Mapping[Any, Any] | None = None, options: Any = None
+) -> Inspection:
+    """Looks at a kernel of a source in threadgroups of `group` threads (a number, or up to three)."""
+    options = CompileOptions() if options is None else options
+    with settings.override(soft_checked=True, soft_engine="lanes"):
+        checked = _pipeline(source, name, constants, options)
+    with settings.override(soft_checked=False, soft_engine="auto"):
+        plain = _pipeline(source, name, constants, options)
+    shape = _shape(plain, group)
+    found, problem = None, ""
+    try:
+        found = inspect_pipeline(checked.mtl.state, shape)
+    except Declined as declined:
+        problem = str(declined)
+    engine, declined_engines = _engine(plain.mtl, shape)
+    bindings, static = plain.bindings, plain.static_threadgroup_bytes
+    return Inspection(name, shape, bindings, static, engine, declined_engines, found, problem)
+
+
+def _pipeline(source: str, name: str, constants: Mapping[Any, Any] | None, options: CompileOptions) -> Pipeline:
+    device = DeviceContext(open_metal("soft"))
+    try:
+        library = device.kernels.library(source, options)
+        return device.kernels.get_pipeline(name, constants or {}, library=library)
+    finally:
+        device.close()
+
+
+def _shape(pipeline: Pipeline, group: Any) -> tuple[int, int, int]:
+    if group is None:
+        group = min(_GROUP, pipeline.max_threads)
+    sizes = (group,) if isinstance(group, int) else tuple(group)
+    x, y, z = (*sizes, 1, 1)[:3]
+    return int(x), int(y), int(z)
+
+
+def _engine(mtl: Any, shape: tuple[int, int, int]) -> tuple[str, Mapping[str, str]]:
+    mtl.soft_prepare(shape)
+    end = time.monotonic() + _PATIENCE_S
+    while not mtl.soft_settled() and time.monotonic() < end:
+        time.sleep(0.02)
+    declined = mtl.soft_declined()
+    lanes = [name for name in declined if name.startswith("lanes")]
+    return ("lanes" if not lanes else str(mtl.soft_engine())), declined
+
+
+def _type(binding: Binding) -> str:
+    return binding.scalar.name if binding.scalar else binding.kind if binding.kind == "threadgroup" else "struct"
+
+
+def _line(access: MemoryAccess) -> str:
+    stride = f" by {access.stride} bytes" if access.pattern == "strided" and access.stride is not None else ""
+    meet = f", {access.conflicts} threads on one bank" if access.conflicts > 1 else ""
+    where = access.argument or "memory"
+    what = f"{access.kind} {where}, {access.nbytes} bytes, {access.pattern}{stride}{meet}"
+    return f"{access.line:4}: {what} | {access.source}"

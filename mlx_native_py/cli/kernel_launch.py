@@ -1,0 +1,91 @@
+"""A launch that the command line describes: which kernel of a file, with which arguments, over how many threads."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..calls.library import Kernel, Library
+from ..device import MlxDevice
+from ..encoder import Out, Ticket
+from ..errors import InvalidArgument
+from ..memory.buffer import as_array
+from ..pipelines.pipeline import Binding, Pipeline
+from .arguments import LANGUAGE, arguments_for, parse_argument, parse_sizes
+
+__all__ = ["KernelLaunch", "add_launch_options", "chosen_kernel", "launch_from", "library_of"]
+
+
+def add_launch_options(command: argparse.ArgumentParser) -> None:
+    """The options that describe a launch; `run`, `check` and `inspect` have them."""
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.epilog = LANGUAGE
+    command.add_argument("--kernel", metavar="K", help="which kernel of the file; not needed where there is one")
+    command.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="an argument; see below")
+    command.add_argument("--threads", metavar="N", help="threads, such as 1024 or 64x64; by default those of an array")
+    command.add_argument("--threadgroups", metavar="N", help="threadgroups, instead of --threads")
+    command.add_argument("--group", metavar="N", help="threads of a threadgroup; by default as many as suit the kernel")
+    command.add_argument(
+        "--shared", action="append", default=[], type=int, metavar="BYTES", help="length of a threadgroup argument"
+    )
+    command.add_argument(
+        "--constant", action="append", default=[], metavar="NAME=VALUE", help="value of a function constant"
+    )
+
+
+@dataclass
+class KernelLaunch:
+    """A kernel with everything that it takes to run it."""
+
+    kernel: Kernel
+    pipeline: Pipeline
+    values: list[Any]
+    sizes: dict[str, Any]
+
+    def run(self) -> Ticket:
+        return self.kernel(*self.values, **self.sizes)
+
+    def results(self) -> dict[str, Any]:
+        """What the kernel may have written, by the names of its arguments."""
+        pairs = zip(self.pipeline.buffers, self.values, strict=True)
+        return {binding.name: _array(value) for binding, value in pairs if _is_written(binding)}  # type: ignore[union-attr]
+
+
+def library_of(device: MlxDevice, file: str, constants: list[str]) -> Library:
+    """The kernels of a file, with the function constants of the command line."""
+    values = {given.name: given.value(_NO_BINDING, device.empty) for given in map(parse_argument, constants)}
+    return device.compile(Path(file), constants=values)
+
+
+def chosen_kernel(library: Library, name: str | None, file: str) -> Kernel:
+    if name is not None:
+        return library[name]
+    if len(library) != 1:
+        names = ", ".join(library) or "none"
+        raise InvalidArgument(f"{file} has {len(library)} kernels, so --kernel has to name one; there are: {names}")
+    return library[next(iter(library))]
+
+
+def launch_from(chosen: argparse.Namespace, kernel: Kernel, device: MlxDevice) -> KernelLaunch:
+    """The launch that was asked for; nothing has run yet."""
+    pipeline = kernel.pipeline
+    values = arguments_for(pipeline, [parse_argument(text) for text in chosen.arg], device.empty, kernel.source)
+    sizes = {
+        name: parse_sizes(text, f"--{name}")
+        for name in ("threads", "threadgroups", "group")
+        if (text := getattr(chosen, name)) is not None
+    }
+    return KernelLaunch(kernel, pipeline, values, {**sizes, "shared": tuple(chosen.shared)})
+
+
+_NO_BINDING = Binding(0, "", "buffer", "read")
+
+
+def _is_written(binding: Binding | None) -> bool:
+    return binding is not None and binding.writes
+
+
+def _array(value: Any) -> Any:
+    return as_array(value.buffer.numpy() if isinstance(value, Out) else value)

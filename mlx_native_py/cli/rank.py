@@ -1,0 +1,64 @@
+"""One rank of `mlx-native launch`: says what it runs on, runs the command, and ends all ranks where it fails."""
+
+from __future__ import annotations
+
+import runpy
+import socket
+import sys
+import traceback
+from collections.abc import Sequence
+
+from ..distributed import Group, init
+from ..distributed.world import end_all
+from ..errors import DistributedError, InvalidArgument
+from ..metal import open_metal
+from .main import main as run_command
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs a command, or `python script.py`, as this rank."""
+    try:
+        group = init(strict=True)
+    except DistributedError as error:
+        print(f"mlx-native: {error}", file=sys.stderr)
+        return 1
+    try:
+        _tell_devices(group)
+        status = _run_python(arguments[1:]) if arguments[0] == "python" else run_command(arguments)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    if status:
+        end_all(status)
+    return status
+
+
+def _run_python(arguments: Sequence[str]) -> int:
+    if not arguments:
+        raise InvalidArgument("launch python: which script? mlx-native launch -n 2 python script.py")
+    if arguments[0] == "-m":
+        sys.argv = list(arguments[1:])
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = list(arguments)
+        runpy.run_path(arguments[0], run_name="__main__")
+    return 0
+
+
+def _tell_devices(group: Group) -> None:
+    backend = open_metal(None)
+    name = backend.capabilities(backend.default_device()).name
+    found = group.gather_objects(f"{name} ({backend.kind}) on {socket.gethostname()}")
+    if group.rank == 0:
+        for rank, device in enumerate(found):
+            print(f"rank {rank} of {group.size}: {device}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

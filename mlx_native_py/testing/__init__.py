@@ -1,0 +1,23 @@
+"""For people who test their own kernels: devices for pytest, and budgets as assertions.
+
+The pytest plugin comes with the package: a test that takes `metal_device` runs on every device that there is. What is
+below is for `with` blocks in tests, and says what was counted where it is more than was allowed.
+"""
+
+from .assertions import (
+    assert_barriers,
+    assert_command_buffers,
+    assert_deterministic,
+    assert_dispatches,
+    assert_messages,
+    assert_no_leak,
+)
+
+__all__ = [
+    "assert_barriers",
+    "assert_command_buffers",
+    "assert_deterministic",
+    "assert_dispatches",
+    "assert_messages",
+    "assert_no_leak",
+]

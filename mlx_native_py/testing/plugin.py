@@ -1,0 +1,126 @@
+"""The pytest plugin: the fixture `metal_device`, and `pytest --metal-check`.
+
+pytest imports it in every project of an environment that has this package, so it imports nothing else until a test
+asks for a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+__all__ = [
+    "metal_device",
+    "pytest_addoption",
+    "pytest_configure",
+    "pytest_generate_tests",
+    "pytest_runtest_setup",
+    "pytest_sessionfinish",
+    "pytest_terminal_summary",
+    "pytest_testnodedown",
+]
+
+_CHECKED = ["soft-checked"]
+_FOUND = pytest.StashKey[list[str]]()
+_TEST = pytest.StashKey[str]()
+_LEFT_OUT = pytest.StashKey[dict[str, str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("metal", "Metal kernels")
+    group.addoption(
+        "--metal-check",
+        action="store_true",
+        help="run every kernel of every test on the software device with every load and store checked",
+    )
+    group.addoption(
+        "--metal-devices",
+        default="",
+        metavar="NAMES",
+        help="what metal_device runs on: soft,soft-checked,soft-shuffled,metal (default: those that are here)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_FOUND], config.stash[_LEFT_OUT], config.stash[_TEST] = [], {}, "no test"
+    if config.getoption("--metal-check"):
+        _check_everything(config)
+
+
+def _check_everything(config: pytest.Config) -> None:
+    """Changes the settings of the whole process, since tests may open devices of their own, on threads of their own."""
+    from .. import settings
+    from ..softmetal.checked.errors import CheckedError, observers
+
+    settings.export(device="soft", soft_checked=True)
+
+    def note(finding: CheckedError) -> None:
+        config.stash[_FOUND].append(f"{config.stash[_TEST]}: {type(finding).__name__}: {finding}")
+
+    observers.append(note)
+    config.add_cleanup(lambda: observers.remove(note))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.config.stash[_TEST] = item.nodeid
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where tests run in several processes, each of them tells the first what it found."""
+    told = getattr(session.config, "workeroutput", None)
+    if told is not None:
+        told["metal_findings"] = session.config.stash[_FOUND]
+        told["metal_left_out"] = session.config.stash[_LEFT_OUT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    told = getattr(node, "workeroutput", {})
+    node.config.stash[_FOUND].extend(told.get("metal_findings", ()))
+    node.config.stash[_LEFT_OUT].update(told.get("metal_left_out", {}))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "metal_device" in metafunc.fixturenames:
+        metafunc.parametrize("metal_device", _devices(metafunc.config), indirect=True)
+
+
+def _devices(config: pytest.Config) -> list[str]:
+    """Those asked for, or else those that are on this machine."""
+    from .devices import DEVICES, absent
+
+    if config.getoption("--metal-check"):
+        return _CHECKED
+    asked = [name for name in str(config.getoption("--metal-devices")).split(",") if name]
+    if unknown := [name for name in asked if name not in DEVICES]:
+        raise pytest.UsageError(f"--metal-devices: there is no {unknown[0]!r}; there are: {', '.join(DEVICES)}")
+    if asked:
+        return asked
+    reasons = {name: absent(name) for name in DEVICES}
+    config.stash[_LEFT_OUT] = {name: reason for name, reason in reasons.items() if reason}
+    if all(reasons.values()):
+        raise pytest.UsageError(f"metal_device has no device to run on: {'; '.join(reasons.values())}")
+    return [name for name, reason in reasons.items() if not reason]
+
+
+@pytest.fixture
+def metal_device(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """An open MlxDevice: the software one, as it is, checked and shuffled, and Apple's where there is one."""
+    from .devices import opened
+
+    with opened(request.param) as device:
+        yield device
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    for name, reason in config.stash[_LEFT_OUT].items():
+        terminalreporter.write_line(f"metal_device: nothing ran on {name}: {reason}")
+    if not config.getoption("--metal-check"):
+        return
+    found = config.stash[_FOUND]
+    terminalreporter.section("metal check", sep="-")
+    terminalreporter.write_line(f"{len(found)} findings, also those that tests expect:" if found else "no findings")
+    for line in found:
+        terminalreporter.write_line(line)

@@ -1,1 +1,0 @@
-"""Tests of the core, on every device there is."""

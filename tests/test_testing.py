@@ -1,0 +1,199 @@
+"""The pytest plugin and its budgets, tried in sessions of their own as a user's project would."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mlx_native_py import MlxDevice, kernel, settings
+from mlx_native_py.testing import (
+    assert_barriers,
+    assert_command_buffers,
+    assert_deterministic,
+    assert_dispatches,
+    assert_messages,
+    assert_no_leak,
+)
+
+pytestmark = pytest.mark.soft
+ROOT = Path(__file__).parent.parent
+
+TESTS = '''
+import numpy as np
+import pytest
+from mlx_native_py import CommandBufferError, kernel
+
+SOURCE = """kernel void shift(device float *y, device const float *x, uint i [[thread_position_in_grid]]) {
+  y[i] = x[i + OFF];
+}"""
+
+def test_right(metal_device):
+    y = np.zeros(64, np.float32)
+    metal_device.compile(SOURCE.replace("OFF", "0")).shift(y, np.ones(64, np.float32))
+    assert y.tolist() == [1] * 64
+
+def test_wrong(metal_device):
+    metal_device.compile(SOURCE.replace("OFF", "1")).shift(np.zeros(64, np.float32), np.ones(64, np.float32))
+
+def test_wrong_without_a_fixture():
+    kernel(SOURCE.replace("OFF", "1")).shift(np.zeros(64, np.float32), np.ones(64, np.float32))
+
+def test_expected():
+    try:
+        kernel(SOURCE.replace("OFF", "2")).shift(np.zeros(64, np.float32), np.ones(64, np.float32))
+    except CommandBufferError:
+        pass
+'''
+
+
+def session(tmp_path: Path, *arguments: str, text: str = TESTS) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "test_kernels.py").write_text(text)
+    plugin = ["-p", "mlx_native_py.testing.plugin", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-v", *plugin, *arguments, str(tmp_path)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300)
+
+
+def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    lines = [line.split() for line in done.stdout.splitlines() if "::" in line and "%]" in line]
+    return {line[0].partition("::")[2]: line[1] for line in lines}
+
+
+def test_a_test_runs_on_every_device(tmp_path: Path) -> None:
+    done = session(tmp_path)
+    assert outcomes(done) == {
+        "test_right[soft]": "PASSED",
+        "test_right[soft-checked]": "PASSED",
+        "test_right[soft-shuffled]": "PASSED",
+        "test_wrong[soft]": "PASSED",
+        "test_wrong[soft-checked]": "FAILED",
+        "test_wrong[soft-shuffled]": "PASSED",
+        "test_wrong_without_a_fixture": "PASSED",
+        "test_expected": "PASSED",
+    }, done.stdout
+    assert "metal_device: nothing ran on metal: Metal was demanded and is not here" in done.stdout
+
+
+@pytest.mark.parametrize("processes", [[], ["-n", "2"]], ids=["alone", "xdist"])
+def test_metal_check(tmp_path: Path, processes: list[str]) -> None:
+    done = session(tmp_path, "--metal-check", *processes)
+    assert "2 failed, 2 passed" in done.stdout, done.stdout
+    assert "3 findings" in done.stdout
+    assert "test_kernels.py::test_expected: OutOfBounds: kernel 'shift': read of 4 bytes outside of" in done.stdout
+
+
+def test_devices_are_chosen(tmp_path: Path) -> None:
+    assert set(outcomes(session(tmp_path, "--metal-devices=soft-shuffled", "-k", "right"))) == {
+        "test_right[soft-shuffled]"
+    }
+    assert "there is no 'gpu'; there are: soft" in session(tmp_path, "--metal-devices=gpu").stdout
+    done = session(tmp_path, "--metal-devices=metal", "-k", "right")
+    assert done.returncode == 1 and "Metal was demanded and is not here" in done.stdout
+
+
+def test_the_plugin_costs_other_projects_nothing(tmp_path: Path) -> None:
+    heavy = {"numpy", "mlx_native_py.device", "mlx_native_py.softmetal"}
+    text = f"import sys\ndef test_it(): assert not {heavy} & set(sys.modules)"
+    assert session(tmp_path, text=text).returncode == 0
+
+
+@pytest.fixture
+def device() -> Iterator[MlxDevice]:
+    with MlxDevice("soft") as opened:
+        yield opened
+
+
+ADD = "kernel void add(device float *x, uint i [[thread_position_in_grid]]) { x[i] += 1; }"
+
+
+def test_budgets(device: MlxDevice) -> None:
+    add = device.compile(ADD).add.pipeline
+    x = device.buffer(np.zeros(8, np.float32))
+
+    def encode(count: int) -> None:
+        with device.command_encoder() as enc:
+            for _ in range(count):
+                enc.dispatch(add, x, threads=8)
+
+    with assert_dispatches(3), assert_barriers(2), assert_command_buffers(1), assert_messages(device, at_most=12):
+        encode(3)
+    assert x.numpy().tolist() == [3] * 8
+    with pytest.raises(AssertionError, match="2 dispatches; exactly 3 are allowed"), assert_dispatches(3):
+        encode(2)
+    with pytest.raises(AssertionError, match="1 barriers; at most 0 are allowed"), assert_barriers(at_most=0):
+        encode(2)
+    with pytest.raises(AssertionError, match=r"messages \(.*dispatchThreads.* 2"), assert_messages(device, at_most=1):
+        encode(2)
+    with pytest.raises(TypeError, match="give either"), assert_dispatches():
+        pass
+
+
+def test_leaks(device: MlxDevice) -> None:
+    kept = []
+    with assert_no_leak(device):
+        device.empty(1 << 20)
+    with pytest.raises(AssertionError, match="bytes of device memory are still allocated"), assert_no_leak(device):
+        kept.append(device.empty(1 << 20))
+    with assert_no_leak(device, at_most=8 << 20):
+        kept.append(device.empty(1 << 20))
+
+
+ORDER = """
+kernel void put(device uint *x, constant uint &value) { x[0] = value; }
+"""
+
+
+def test_determinism() -> None:
+    def right() -> np.ndarray:
+        x = np.zeros(8, np.float32)
+        kernel(ADD).add(x)
+        return x
+
+    def depends_on_the_order() -> object:
+        with settings.override(auto_barrier=False), MlxDevice("soft") as device:
+            x = device.buffer(np.zeros(1, np.uint32))
+            put = device.compile(ORDER).put.pipeline
+            with device.command_encoder() as enc:
+                for value in range(5):
+                    enc.dispatch(put, x, value, threads=1)
+            return {"x": x.numpy().copy()}
+
+    assert_deterministic(right)
+    with pytest.raises(AssertionError, match="result x has other bits in the order 'reversed'"):
+        assert_deterministic(depends_on_the_order)
+
+
+ACTION = ROOT / ".github" / "actions" / "check" / "action.yml"
+
+
+@pytest.mark.parametrize(("kernel_name", "status"), [("right", 0), ("wrong", 1)])
+def test_the_action_runs_what_it_says(tmp_path: Path, kernel_name: str, status: int) -> None:
+    """The last step of the action, as a runner would run it, on files that a pattern finds."""
+    folder = tmp_path / "Sources" / "Shaders"
+    folder.mkdir(parents=True)
+    body = "uint i [[thread_position_in_grid]]) { x[i%s] = 1; }"
+    sources = [f"kernel void {name}(device float *x, {body % off}" for name, off in (("right", ""), ("wrong", " / 2"))]
+    (folder / "k.metal").write_text("\n".join(sources))
+    (tmp_path / "mlx-native").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mlx_native_py "$@"\n')
+    (tmp_path / "mlx-native").chmod(0o755)
+    script = textwrap.dedent(ACTION.read_text().rpartition("run: |\n")[2])
+    environment = {
+        "PATH": f"{tmp_path}:/usr/bin:/bin",
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(Path.home()),
+        "FILES": "Sources/**/*.metal",
+        "ARGUMENTS": f"--kernel {kernel_name} --arg x=zeros:64",
+    }
+    command = ["bash", "-e", "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == status, done
+    assert ("DataRace" in done.stdout) is bool(status)
+    none = subprocess.run(
+        command, cwd=tmp_path, env={**environment, "FILES": "*.metal"}, capture_output=True, text=True
+    )
+    assert none.returncode == 1 and "no file matches" in none.stderr
