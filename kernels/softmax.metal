@@ -49,7 +49,7 @@ template <typename Row>
 float row_sum_exp(Row x, float most, uint n, Team team, threadgroup float *scratch) {
   float sum = 0;
   for (uint i = team.thread_number(); i < n; i += team.threads()) {
-    sum += exp(x[i] - most);
+    sum += precise::exp(x[i] - most);
   }
   return team_sum(sum, team, scratch);
 }
@@ -59,7 +59,7 @@ void row_softmax(Row x, device T *out, uint n, Team team, threadgroup float *scr
   float most = row_max(x, n, team, scratch);
   float share = 1.0f / row_sum_exp(x, most, n, team, scratch + 32);
   for (uint i = team.thread_number(); i < n; i += team.threads()) {
-    out[i] = T(exp(x[i] - most) * share);
+    out[i] = T(precise::exp(x[i] - most) * share);
   }
 }
 
@@ -102,7 +102,7 @@ kernel void logsumexp(device const T *x [[buffer(0)]],
   float most = row_max(values, n, team, scratch);
   float sum = row_sum_exp(values, most, n, team, scratch + 32);
   if (team.thread_number() == 0) {
-    out[row] = T(isinf(most) ? most : most + log(sum));
+    out[row] = T(isinf(most) ? most : most + precise::log(sum));
   }
 }
 

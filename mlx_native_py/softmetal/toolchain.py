@@ -106,6 +106,7 @@ class CompiledKernel:
     stack_bytes: int
     parallel: bool
     waits: bool  # compiled for the flat engine, but some lane must wait
+    remarks: str  # what the compiler said on the way
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,7 @@ class Toolchain:
                 break
         waits = engine == "flat" and WAITS in output.read_bytes()
         stack = stack_bytes(output.with_suffix(".su")) + (RECURSION_BYTES if _recurses(remarks) else 0)
-        return CompiledKernel(output, stack, parallel, waits)
+        return CompiledKernel(output, stack, parallel, waits, remarks)
 
 
 @cache

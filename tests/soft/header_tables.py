@@ -117,6 +117,11 @@ ACCEPTED = {
     "scalars in functions": "float4 f(float4 v) { return clamp(fmax(0, v), 0.5f, 1) + mix(v, 1, 0.5f) + pow(v, 2); }",
     "functions of packed vectors": "float3 f(packed_float3 v) { return normalize(v) + v * length(v) - exp(v); }",
     "functions of bfloat": "bfloat f(bfloat v) { return bfloat(exp(v)) + bfloat(fmax(v, v)); }",
+    "functions of the program for float and half, of a bfloat": "float g(float v) { return v; } half g(half v) { "
+    "return v; }\nfloat f(bfloat v) { float x = g(v); x += v; return max(v, 1.0f) + x; }",
+    "casts of bfloat": "half f(bfloat v) { return half(v) + (half)v + half4(v).x + half(int(v)) + half(bool(v)); }",
+    "bfloat to integers": "void f(bfloat v) { int i = v; bool b = v; i += v; uint u; u = v; }",
+    "bfloat compared": "bool f(bfloat v) { return v < v && v == 1 && 0u <= v && v > 0.5f && !(v != v) && (v || !v); }",
     "overloads of the program": "namespace metal { bfloat exp(bfloat v) { return v; } float4 mine(float4 "
     "v) { return v; } }\n"
     "bfloat f(bfloat v) { return exp(v); }",
@@ -157,6 +162,10 @@ REFUSED = {
     "mixed component names": ("float2 f(float4 v) { return v.xg; }", "no member named 'xg'"),
     "float to bfloat": ("void f(float x) { bfloat b = x; }", "no viable conversion"),
     "half to bfloat": ("void f(half x) { bfloat b = x; }", "no viable conversion"),
+    "bfloat to half": ("void f(bfloat x) { half h = x; }", "no viable conversion"),
+    "bfloat added to half": ("void f(half x, bfloat y) { x += y; }", "invalid operands"),
+    "half added to bfloat": ("void f(bfloat x, half y) { x += y; }", "no viable overloaded"),
+    "half compared with bfloat": ("bool f(half x, bfloat y) { return x < y; }", "deleted"),
     "half with bfloat": ("bfloat f(half x, bfloat y) { return x * y; }", "deleted|ambiguous"),
     "float vector to bfloat vector": ("void f(float4 x) { bfloat4 b = x; }", "no viable conversion"),
     "max of int and uint": ("int f(int x, uint y) { return max(x, y); }", "ambiguous"),
@@ -164,7 +173,7 @@ REFUSED = {
     "exp of int": ("float f(int x) { return exp(x); }", "ambiguous"),
     "as_type of another size": ("uint2 f(float x) { return as_type<uint2>(x); }", "different size"),
     "writing to constant": ("void f(SOFT_CONSTANT float4 &v) { v.x = 1; }", "read-only|not assignable|const-qualified"),
-    "cross of two": ("float2 f(float2 v) { return cross(v, v); }", "three components"),
+    "cross of two": ("float2 f(float2 v) { return cross(v, v); }", "no matching"),
     "matrix shapes": ("float4x4 f(float4x4 a, float3x3 b) { return a * b; }", "invalid operands"),
     "frexp into device memory": ("float f(float x, SOFT_DEVICE int *e) { return frexp(x, *e); }", "no matching"),
 }

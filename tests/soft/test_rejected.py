@@ -22,6 +22,7 @@ ROWS = (
     *strict.INPUTS,
     *strict.LEFT_OUT,
     *strict.SPACES,
+    *strict.BFLOAT,
     *strict.BUILTINS,
     *strict.ATOMICS,
 )

@@ -37,11 +37,15 @@ template <class... A> struct joined {
   typedef typename first_vector<A...>::type type;
   typedef typename as_vector<type>::element element;
   static constexpr bool any = (fits<type, A>::value && ...);
-  static constexpr bool real = any && metal::is_floating_point<element>::value;
+  static constexpr bool floating = any && metal::is_floating_point<element>::value;
+  static constexpr bool single = any && __is_same(element, float);
+  static constexpr bool real = single || (any && __is_same(element, half));  // what mathematics is for: no bfloat
   static constexpr bool whole = any && soft::whole_number<element> && !__is_same(element, bool);
 };
 // The vector type that all arguments share; no such type takes the function out of the overload set.
 template <class... A> using vector_t = metal::enable_if_t<joined<A...>::any, typename joined<A...>::type>;
+template <class... A> using floating_vector_t = metal::enable_if_t<joined<A...>::floating, typename joined<A...>::type>;
+template <class... A> using float_vector_t = metal::enable_if_t<joined<A...>::single, typename joined<A...>::type>;
 template <class... A> using real_vector_t = metal::enable_if_t<joined<A...>::real, typename joined<A...>::type>;
 template <class... A> using whole_vector_t = metal::enable_if_t<joined<A...>::whole, typename joined<A...>::type>;
 template <class V> using bools_t = metal::vec<bool, as_vector<V>::size>;

@@ -126,11 +126,12 @@ template <class Access, class Op, class T, class P> SOFT_LANE_FN T update(P plac
 }  // namespace soft
 
 namespace soft {
-// Arithmetic is for numbers of 32 bits, and on floating-point ones only sums.
-template <class T, class Op> struct fetches
+// Arithmetic is for integers of 32 bits, and sums of floating-point numbers for device memory.
+template <class T, class Op, bool Device> struct fetches
     : metal::bool_constant<(sizeof(T) == 4 && metal::is_integral<T>::value) ||
-                           (metal::is_same<T, float>::value && (__is_same(Op, atomic_add) || __is_same(Op, atomic_sub)))> {};
-template <class T, class Op> using if_fetches = metal::enable_if_t<fetches<T, Op>::value, int>;
+                           (Device && metal::is_same<T, float>::value &&
+                            (__is_same(Op, atomic_add) || __is_same(Op, atomic_sub)))> {};
+template <class T, class Op, bool Device> using if_fetches = metal::enable_if_t<fetches<T, Op, Device>::value, int>;
 // A number of 64 bits has its smaller or larger value stored, and nothing else.
 template <class T> using if_plain_atomic = metal::enable_if_t<sizeof(T) <= 4, int>;
 }  // namespace soft
@@ -140,7 +141,7 @@ namespace metal {
 #define SOFT_RELAXED(order)                                                                                           \
   __attribute__((diagnose_if(order != memory_order_relaxed,                                                           \
                              "atomic operations take memory_order_relaxed only", "error")))
-#define SOFT_ATOMICS(space, access)                                                                                   \
+#define SOFT_ATOMICS(space, access, device)                                                                                   \
   template <class T, soft::if_plain_atomic<T> = 0>                                                                    \
   SOFT_LANE_FN T atomic_load_explicit(const volatile space atomic<T> *object, memory_order order) SOFT_RELAXED(order) {\
     return __builtin_bit_cast(T, soft::access::load((volatile space soft::bits_of<T> *)object));                      \
@@ -168,21 +169,21 @@ namespace metal {
     *expected = __builtin_bit_cast(T, seen);                                                                          \
     return done;                                                                                                      \
   }                                                                                                                   \
-  SOFT_ATOMIC_FETCH(add, space, access)                                                                               \
-  SOFT_ATOMIC_FETCH(sub, space, access)                                                                               \
-  SOFT_ATOMIC_FETCH(and, space, access)                                                                               \
-  SOFT_ATOMIC_FETCH(or, space, access)                                                                                \
-  SOFT_ATOMIC_FETCH(xor, space, access)                                                                               \
-  SOFT_ATOMIC_FETCH(min, space, access)                                                                               \
-  SOFT_ATOMIC_FETCH(max, space, access)
-#define SOFT_ATOMIC_FETCH(name, space, access)                                                                        \
-  template <class T, soft::if_fetches<T, soft::atomic_##name> = 0>                                                    \
+  SOFT_ATOMIC_FETCH(add, space, access, device)                                                                               \
+  SOFT_ATOMIC_FETCH(sub, space, access, device)                                                                               \
+  SOFT_ATOMIC_FETCH(and, space, access, device)                                                                               \
+  SOFT_ATOMIC_FETCH(or, space, access, device)                                                                                \
+  SOFT_ATOMIC_FETCH(xor, space, access, device)                                                                               \
+  SOFT_ATOMIC_FETCH(min, space, access, device)                                                                               \
+  SOFT_ATOMIC_FETCH(max, space, access, device)
+#define SOFT_ATOMIC_FETCH(name, space, access, device)                                                                        \
+  template <class T, soft::if_fetches<T, soft::atomic_##name, device> = 0>                                                    \
   SOFT_LANE_FN T atomic_fetch_##name##_explicit(volatile space atomic<T> *object, type_identity_t<T> operand,         \
                                                 memory_order order) SOFT_RELAXED(order) {                             \
     return soft::update<soft::access, soft::atomic_##name, T>((volatile space soft::bits_of<T> *)object, operand);    \
   }
-SOFT_ATOMICS(__attribute__((opencl_global_device)), shared_access)
-SOFT_ATOMICS(__local, private_access)
+SOFT_ATOMICS(__attribute__((opencl_global_device)), shared_access, true)
+SOFT_ATOMICS(__local, private_access, false)
 #undef SOFT_ATOMICS
 #undef SOFT_ATOMIC_FETCH
 

@@ -1,4 +1,4 @@
-// bfloat: a class that converts implicitly to float only, and from integers.
+// bfloat: a class that converts implicitly to float and integers, never to half, and from integers.
 #pragma once
 #include "soft_traits.h"
 
@@ -18,6 +18,14 @@ template <class T>
 using if_number_like =
     metal::enable_if_t<__is_class(T) && !metal::is_same<T, metal::bfloat>::value && __is_convertible(T, float), int>;
 template <class T> using if_half = metal::enable_if_t<metal::is_same<T, half>::value, int>;
+template <class T> using if_not_half = metal::enable_if_t<!metal::is_same<T, half>::value, int>;
+template <class T> using if_float = metal::enable_if_t<metal::is_same<T, float>::value, int>;
+template <class T>
+using if_float_or_integer = metal::enable_if_t<metal::is_same<bare<T>, float>::value || whole_number<T>, int>;
+template <class A> using if_variable = metal::enable_if_t<!__is_const(A), if_float_or_integer<A>>;
+template <class T>
+using if_number = metal::enable_if_t<metal::is_same<T, float>::value || whole_number<T> || __is_enum(T), int>;
+template <class T> using if_half_or_enum = metal::enable_if_t<metal::is_same<T, half>::value || __is_enum(T), int>;
 }  // namespace soft
 
 namespace metal {
@@ -36,8 +44,13 @@ struct bfloat {
     return *this = bfloat(value);
   }
 
-  SOFT_MEMBER operator float() const { return soft::bfloat_value(bits); }
-  SOFT_MEMBER explicit operator half() const { return half(soft::bfloat_value(bits)); }
+  // Templates, so that no second conversion follows, from float to half.
+  template <class T, soft::if_float_or_integer<T> = 0> SOFT_MEMBER operator T() const {
+    return T(soft::bfloat_value(bits));
+  }
+  template <class T, soft::if_half_or_enum<T> = 0> SOFT_MEMBER explicit operator T() const {
+    return T(soft::bfloat_value(bits));
+  }
 
   SOFT_MEMBER bfloat operator-() const { return bfloat(soft::raw_tag(), ushort(bits ^ 0x8000u)); }
   SOFT_MEMBER bfloat operator+() const { return *this; }
@@ -50,9 +63,19 @@ struct bfloat {
   template <class T, soft::if_integer<T> = 0> friend SOFT_MEMBER bfloat operator op(T a, bfloat b) {          \
     return bfloat(a) op b;                                                                                    \
   }                                                                                                           \
+  template <class T, soft::if_float<T> = 0> friend SOFT_MEMBER float operator op(bfloat a, T b) {             \
+    return float(a) op b;                                                                                     \
+  }                                                                                                           \
+  template <class T, soft::if_float<T> = 0> friend SOFT_MEMBER float operator op(T a, bfloat b) {             \
+    return a op float(b);                                                                                     \
+  }                                                                                                           \
+  template <class A, soft::if_variable<A> = 0>                                                                \
+  friend SOFT_MEMBER A &operator op##=(A &a, bfloat b) {                                                      \
+    return a = soft::bare<A>(float(a) op float(b));                                                           \
+  }                                                                                                           \
   template <class T, soft::if_half<T> = 0> friend bfloat operator op(bfloat, T) = delete;                     \
   template <class T, soft::if_half<T> = 0> friend bfloat operator op(T, bfloat) = delete;                     \
-  template <class T> SOFT_MEMBER __generic bfloat &operator op##=(T b) {                                      \
+  template <class T, soft::if_not_half<T> = 0> SOFT_MEMBER __generic bfloat &operator op##=(T b) {            \
     return *this = bfloat(*this op b);                                                                        \
   }
   SOFT_BFLOAT_OPERATOR(+)
@@ -60,6 +83,24 @@ struct bfloat {
   SOFT_BFLOAT_OPERATOR(*)
   SOFT_BFLOAT_OPERATOR(/)
 #undef SOFT_BFLOAT_OPERATOR
+
+#define SOFT_BFLOAT_COMPARE(op)                                                                               \
+  friend SOFT_MEMBER bool operator op(bfloat a, bfloat b) { return float(a) op float(b); }                    \
+  template <class T, soft::if_number<T> = 0> friend SOFT_MEMBER bool operator op(bfloat a, T b) {             \
+    return float(a) op b;                                                                                     \
+  }                                                                                                           \
+  template <class T, soft::if_number<T> = 0> friend SOFT_MEMBER bool operator op(T a, bfloat b) {             \
+    return a op float(b);                                                                                     \
+  }                                                                                                           \
+  template <class T, soft::if_half<T> = 0> friend bool operator op(bfloat, T) = delete;                       \
+  template <class T, soft::if_half<T> = 0> friend bool operator op(T, bfloat) = delete;
+  SOFT_BFLOAT_COMPARE(==)
+  SOFT_BFLOAT_COMPARE(!=)
+  SOFT_BFLOAT_COMPARE(<)
+  SOFT_BFLOAT_COMPARE(<=)
+  SOFT_BFLOAT_COMPARE(>)
+  SOFT_BFLOAT_COMPARE(>=)
+#undef SOFT_BFLOAT_COMPARE
 
   SOFT_MEMBER __generic bfloat &operator++() { return *this += 1; }
   SOFT_MEMBER __generic bfloat &operator--() { return *this -= 1; }

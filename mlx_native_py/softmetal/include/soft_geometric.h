@@ -33,8 +33,8 @@ template <class A, class V = soft::real_vector_t<A>> SOFT_INLINE V normalize(A x
   float square = soft::sum_of_products(V(x), V(x));
   return square == 0.0f ? V(x) : soft::narrow<V>(soft::widen(V(x)) / __builtin_sqrtf(square));
 }
-template <class A, class B, class V = soft::real_vector_t<A, B>> SOFT_INLINE V cross(A x, B y) {
-  static_assert(V::soft_size == 3, "cross takes three components");
+template <class A, class B, class V = soft::real_vector_t<A, B>, enable_if_t<V::soft_size == 3, int> = 0>
+SOFT_INLINE V cross(A x, B y) {
   vec<float, 3> a(soft::widen(V(x))), b(soft::widen(V(y)));
   return V(a.yzx * b.zxy - a.zxy * b.yzx);
 }
@@ -55,15 +55,4 @@ SOFT_INLINE V refract(A incident, B normal, soft::element_t<V> eta) {
   return soft::narrow<V>(ratio * soft::widen(V(incident)) - bend * soft::widen(V(normal)));
 }
 
-#define SOFT_FAST_NAMES                                                                                       \
-  using metal::distance;                                                                                      \
-  using metal::length;                                                                                        \
-  using metal::normalize;
-namespace fast {
-SOFT_FAST_NAMES
-}
-namespace precise {
-SOFT_FAST_NAMES
-}
-#undef SOFT_FAST_NAMES
 }  // namespace metal

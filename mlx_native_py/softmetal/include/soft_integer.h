@@ -6,6 +6,8 @@ namespace soft {
 template <class T> using if_whole =
     metal::enable_if_t<soft::whole_number<T> && !metal::is_same<T, bool>::value, int>;
 
+template <class V> using if_32_bits = metal::enable_if_t<sizeof(typename as_vector<V>::element) == 4, int>;
+
 namespace whole {
 template <class T> using unsigned_of = typename signs<T>::without;
 template <class T> SOFT_FN int width() { return int(sizeof(T)) * 8; }
@@ -151,14 +153,24 @@ SOFT_WHOLES2(subsat)
 SOFT_WHOLES2(hadd)
 SOFT_WHOLES2(rhadd)
 SOFT_WHOLES2(mulhi)
-SOFT_WHOLES2(mul24)
 SOFT_WHOLES2(rotate)
-SOFT_WHOLES3(mad24)
 SOFT_WHOLES3(madhi)
 SOFT_WHOLES3(madsat)
 #undef SOFT_WHOLES1
 #undef SOFT_WHOLES2
 #undef SOFT_WHOLES3
+
+// For 32 bits only.
+template <class A, class B, class V = soft::whole_vector_t<A, B>, soft::if_32_bits<V> = 0>
+SOFT_INLINE V mul24(A x, B y) {
+  typedef typename soft::as_vector<V>::element T;
+  return soft::map<V>([](T a, T b) { return soft::whole::mul24<T>(a, b); }, V(x), V(y));
+}
+template <class A, class B, class C, class V = soft::whole_vector_t<A, B, C>, soft::if_32_bits<V> = 0>
+SOFT_INLINE V mad24(A x, B y, C z) {
+  typedef typename soft::as_vector<V>::element T;
+  return soft::map<V>([](T a, T b, T c) { return soft::whole::mad24<T>(a, b, c); }, V(x), V(y), V(z));
+}
 
 // On compiler vectors these are single instructions.
 template <class A, class V = soft::whole_vector_t<A>, class = void> SOFT_FN V abs(A x) {

@@ -2,6 +2,10 @@
 #pragma once
 #include "soft_packed.h"
 
+namespace soft {
+template <class T> using if_real_matrix = metal::enable_if_t<__is_same(T, float) || __is_same(T, half), int>;
+}  // namespace soft
+
 namespace metal {
 template <class T, int C, int R> struct matrix {
   typedef vec<T, R> column_type;
@@ -89,7 +93,7 @@ template <class T, int C, int R> struct matrix {
   }
 };
 
-template <class T, int C, int R> SOFT_FN matrix<T, R, C> transpose(matrix<T, C, R> m) {
+template <class T, int C, int R, soft::if_real_matrix<T> = 0> SOFT_FN matrix<T, R, C> transpose(matrix<T, C, R> m) {
   matrix<T, R, C> result{};
   for (int i = 0; i < C; i++)
     for (int j = 0; j < R; j++) result.columns[j].put(i, m.columns[i].at(j));
@@ -104,14 +108,14 @@ template <class T, int N> SOFT_FN float minor2(metal::matrix<T, N, N> m, int c, 
 }  // namespace soft
 
 namespace metal {
-template <class T> SOFT_FN T determinant(matrix<T, 2, 2> m) { return T(soft::minor2(m, 0, 1, 0, 1)); }
-template <class T> SOFT_FN T determinant(matrix<T, 3, 3> m) {
+template <class T, soft::if_real_matrix<T> = 0> SOFT_FN T determinant(matrix<T, 2, 2> m) { return T(soft::minor2(m, 0, 1, 0, 1)); }
+template <class T, soft::if_real_matrix<T> = 0> SOFT_FN T determinant(matrix<T, 3, 3> m) {
   return T(float(m.columns[0].at(0)) * soft::minor2(m, 1, 2, 1, 2) -
            float(m.columns[1].at(0)) * soft::minor2(m, 0, 2, 1, 2) +
            float(m.columns[2].at(0)) * soft::minor2(m, 0, 1, 1, 2));
 }
 // Laplace expansion along the first two rows.
-template <class T> SOFT_FN T determinant(matrix<T, 4, 4> m) {
+template <class T, soft::if_real_matrix<T> = 0> SOFT_FN T determinant(matrix<T, 4, 4> m) {
   return T(soft::minor2(m, 0, 1, 0, 1) * soft::minor2(m, 2, 3, 2, 3) -
            soft::minor2(m, 0, 2, 0, 1) * soft::minor2(m, 1, 3, 2, 3) +
            soft::minor2(m, 0, 3, 0, 1) * soft::minor2(m, 1, 2, 2, 3) +

@@ -72,9 +72,10 @@
   template <int... I> SOFT_MEMBER packed_vec(wide v, soft::index_list<I...>) : d{v.at(I)...} {}               \
   template <int... I> SOFT_MEMBER wide unpacked(soft::index_list<I...>) const { return wide(d[I]...); }
 
-// Whatever two arguments make up the ordinary vector.
-#define SOFT_PACKED_OF_TWO                                                                                    \
-  template <class A, class B, class = decltype(wide(metal::declval<A>(), metal::declval<B>()))>               \
+// Whatever arguments make up the ordinary vector.
+#define SOFT_PACKED_OF_TWO(N)                                                                                 \
+  template <class A, class B, soft::if_parts<N, A, B> = 0,                                                    \
+            class = decltype(wide(metal::declval<A>(), metal::declval<B>()))>                                 \
   SOFT_MEMBER packed_vec(A a, B b) : packed_vec(wide(a, b)) {}
 
 namespace soft {
@@ -91,6 +92,8 @@ template <> struct index_maker<4> {
   typedef index_list<0, 1, 2, 3> type;
 };
 template <int N> using indices = typename index_maker<N>::type;
+template <class A> constexpr SOFT_CONSTANT int part_size = vector<A>::value ? int(elements<A>::value) : 1;
+template <int N, class... A> using if_parts = metal::enable_if_t<(part_size<A> + ...) == N, int>;
 }  // namespace soft
 
 namespace metal {
@@ -118,7 +121,8 @@ template <class T> struct packed_vec<T, 3> : swizzles<packed_vec<T, 3>, T, 3> {
       T r, g, b;
     };
   };
-  SOFT_PACKED_OF_TWO
+  SOFT_PACKED_OF_TWO(3)
+  SOFT_MEMBER packed_vec(T x, T y) SOFT_SHORT : d{x, y, T(0)} {}
   SOFT_MEMBER packed_vec(T x, T y, T z) : d{x, y, z} {}
 };
 template <class T> struct packed_vec<T, 4> : swizzles<packed_vec<T, 4>, T, 4> {
@@ -132,9 +136,11 @@ template <class T> struct packed_vec<T, 4> : swizzles<packed_vec<T, 4>, T, 4> {
       T r, g, b, a;
     };
   };
-  SOFT_PACKED_OF_TWO
+  SOFT_PACKED_OF_TWO(4)
+  SOFT_MEMBER packed_vec(T x, T y) SOFT_SHORT : d{x, y, T(0), T(0)} {}
+  SOFT_MEMBER packed_vec(T x, T y, T z) SOFT_SHORT : d{x, y, z, T(0)} {}
   SOFT_MEMBER packed_vec(T x, T y, T z, T w) : d{x, y, z, w} {}
-  template <class A, class B, class C,
+  template <class A, class B, class C, soft::if_parts<4, A, B, C> = 0,
             class = decltype(wide(metal::declval<A>(), metal::declval<B>(), metal::declval<C>()))>
   SOFT_MEMBER packed_vec(A a, B b, C c) : packed_vec(wide(a, b, c)) {}
 };

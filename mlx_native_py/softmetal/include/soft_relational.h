@@ -48,14 +48,14 @@ namespace metal {
 #define SOFT_TEST1(name)                                                                                      \
   SOFT_FN bool name(float x) { return soft::test::name(x); }                                                  \
   SOFT_FN bool name(half x) { return soft::test::name(x); }                                                   \
-  template <class A, class V = soft::real_vector_t<A>> SOFT_INLINE soft::bools_t<V> name(A x) {               \
+  template <class A, class V = soft::floating_vector_t<A>> SOFT_INLINE soft::bools_t<V> name(A x) {           \
     typedef typename soft::as_vector<V>::element T;                                                           \
     return soft::map<soft::bools_t<V>>([](T a) { return soft::test::name(a); }, V(x));                        \
   }
 #define SOFT_TEST2(name)                                                                                      \
   SOFT_FN bool name(float x, float y) { return soft::test::name(x, y); }                                      \
   SOFT_FN bool name(half x, half y) { return soft::test::name(x, y); }                                        \
-  template <class A, class B, class V = soft::real_vector_t<A, B>>                                            \
+  template <class A, class B, class V = soft::floating_vector_t<A, B>>                                        \
   SOFT_INLINE soft::bools_t<V> name(A x, B y) {                                                               \
     typedef typename soft::as_vector<V>::element T;                                                           \
     return soft::map<soft::bools_t<V>>([](T a, T b) { return soft::test::name(a, b); }, V(x), V(y));          \
@@ -76,12 +76,14 @@ template <int N> SOFT_FN bool all(vec<bool, N> x) { return __builtin_reduce_and(
 template <int N> SOFT_FN bool any(vec<bool, N> x) { return __builtin_reduce_or(x.whole()) != 0; }
 
 // select(a, b, c) is c ? b : a, per component.
-template <class T, enable_if_t<is_scalar<T>::value, int> = 0> SOFT_FN T select(T a, T b, bool c) { return c ? b : a; }
+template <class T, enable_if_t<is_arithmetic<T>::value, int> = 0> SOFT_FN T select(T a, T b, bool c) {
+  return c ? b : a;
+}
 template <class A, class B, class V = soft::vector_t<A, B>> SOFT_FN V select(A a, B b, bool c) {
   return c ? V(b) : V(a);
 }
-template <class A, class B, int N, class V = soft::vector_t<A, B>> SOFT_FN V select(A a, B b, vec<bool, N> c) {
-  static_assert(N == V::soft_size, "select: as many bools as components");
+template <class A, class B, int N, class V = soft::vector_t<A, B>, enable_if_t<N == V::soft_size, int> = 0>
+SOFT_FN V select(A a, B b, vec<bool, N> c) {
   typedef typename soft::as_vector<V>::element T;
   typedef soft::ext_t<typename soft::mask_of<sizeof(T)>::type, N> mask;
   mask chosen = -__builtin_convertvector(c.whole(), mask);

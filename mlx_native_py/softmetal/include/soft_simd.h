@@ -12,6 +12,8 @@ template <class T, int N> struct __is_valid_simdgroup_type<vec<T, N>> : __is_val
 
 namespace soft {
 template <class T> using if_simd = metal::enable_if_t<metal::__is_valid_simdgroup_type<T>::value, int>;
+template <class T>
+using if_simd_bits = metal::enable_if_t<metal::__is_valid_simdgroup_type<T>::value && metal::is_integral<T>::value, int>;
 }  // namespace soft
 
 namespace metal {
@@ -35,42 +37,35 @@ enum memory_order {
   memory_order_seq_cst = 5
 };
 enum thread_scope { thread_scope_thread, thread_scope_simdgroup, thread_scope_threadgroup, thread_scope_device };
-enum memory_scope { memory_scope_simdgroup, memory_scope_threadgroup, memory_scope_device };
 
 SOFT_LANE_FN void threadgroup_barrier(mem_flags flags) { soft_barrier(soft::self(), uint(flags)); }
-SOFT_LANE_FN void threadgroup_barrier(mem_flags flags, memory_scope) { threadgroup_barrier(flags); }
-SOFT_LANE_FN void threadgroup_barrier(mem_flags flags, thread_scope) { threadgroup_barrier(flags); }
 // Without memory to order it is a hint to schedulers, and costs nothing.
 SOFT_LANE_FN void simdgroup_barrier(mem_flags flags, soft::mark at = soft::mark()) {
   if (flags != mem_flags::mem_none) soft::meet(soft::self(), nullptr, at, uint(flags));
-}
-SOFT_LANE_FN void simdgroup_barrier(mem_flags flags, memory_scope, soft::mark at = soft::mark()) {
-  simdgroup_barrier(flags, at);
-}
-SOFT_LANE_FN void simdgroup_barrier(mem_flags flags, thread_scope, soft::mark at = soft::mark()) {
-  simdgroup_barrier(flags, at);
 }
 SOFT_LANE_FN void atomic_thread_fence(mem_flags, memory_order, thread_scope = thread_scope_device) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-#define SOFT_LANE_FUNCTION(name, ...) \
-  template <class T, soft::if_simd<T> = 0> SOFT_LANE_FN T name(T data, soft::mark at = soft::mark()) { return soft::__VA_ARGS__(data, at); }
-#define SOFT_REDUCTION(name)                                                       \
-  SOFT_LANE_FUNCTION(simd_##name, reduce<soft::fold_##name, SOFT_WIDTH>)           \
-  SOFT_LANE_FUNCTION(quad_##name, reduce<soft::fold_##name, 4>)
-#define SOFT_SCAN(name, start)                                                                             \
-  SOFT_LANE_FUNCTION(simd_prefix_inclusive_##name, prefix<soft::fold_##name, SOFT_WIDTH, true, start>)     \
-  SOFT_LANE_FUNCTION(simd_prefix_exclusive_##name, prefix<soft::fold_##name, SOFT_WIDTH, false, start>)    \
-  SOFT_LANE_FUNCTION(quad_prefix_inclusive_##name, prefix<soft::fold_##name, 4, true, start>)              \
-  SOFT_LANE_FUNCTION(quad_prefix_exclusive_##name, prefix<soft::fold_##name, 4, false, start>)
-SOFT_REDUCTION(sum)
-SOFT_REDUCTION(product)
-SOFT_REDUCTION(min)
-SOFT_REDUCTION(max)
-SOFT_REDUCTION(and)
-SOFT_REDUCTION(or)
-SOFT_REDUCTION(xor)
+#define SOFT_LANE_FUNCTION(name, taken, ...)                                                               \
+  template <class T, soft::taken<T> = 0> SOFT_LANE_FN T name(T data, soft::mark at = soft::mark()) {       \
+    return soft::__VA_ARGS__(data, at);                                                                    \
+  }
+#define SOFT_REDUCTION(name, taken)                                                                        \
+  SOFT_LANE_FUNCTION(simd_##name, taken, reduce<soft::fold_##name, SOFT_WIDTH>)                            \
+  SOFT_LANE_FUNCTION(quad_##name, taken, reduce<soft::fold_##name, 4>)
+#define SOFT_SCAN(name, start)                                                                                  \
+  SOFT_LANE_FUNCTION(simd_prefix_inclusive_##name, if_simd, prefix<soft::fold_##name, SOFT_WIDTH, true, start>)  \
+  SOFT_LANE_FUNCTION(simd_prefix_exclusive_##name, if_simd, prefix<soft::fold_##name, SOFT_WIDTH, false, start>) \
+  SOFT_LANE_FUNCTION(quad_prefix_inclusive_##name, if_simd, prefix<soft::fold_##name, 4, true, start>)           \
+  SOFT_LANE_FUNCTION(quad_prefix_exclusive_##name, if_simd, prefix<soft::fold_##name, 4, false, start>)
+SOFT_REDUCTION(sum, if_simd)
+SOFT_REDUCTION(product, if_simd)
+SOFT_REDUCTION(min, if_simd)
+SOFT_REDUCTION(max, if_simd)
+SOFT_REDUCTION(and, if_simd_bits)
+SOFT_REDUCTION(or, if_simd_bits)
+SOFT_REDUCTION(xor, if_simd_bits)
 SOFT_SCAN(sum, 0)
 SOFT_SCAN(product, 1)
 #undef SOFT_LANE_FUNCTION
@@ -137,8 +132,8 @@ SOFT_SHUFFLE(quad, 4)
 #undef SOFT_SHUFFLE
 
 // One bit for each thread of a simdgroup or quadgroup.
-template <uint Width> struct soft_vote {
-  typedef ulong vote_t;
+template <uint Width, class Bits> struct soft_vote {
+  typedef Bits vote_t;
   SOFT_MEMBER soft_vote() : bits(0) {}
   explicit SOFT_MEMBER soft_vote(vote_t v) : bits(v) {}
   explicit SOFT_MEMBER operator vote_t() const { return bits; }
@@ -146,11 +141,11 @@ template <uint Width> struct soft_vote {
   SOFT_MEMBER bool any() const { return (bits & everyone) != 0; }
 
  private:
-  static constexpr vote_t everyone = (1ul << Width) - 1;
+  static constexpr vote_t everyone = vote_t((1ul << Width) - 1);
   vote_t bits;
 };
-typedef soft_vote<SOFT_WIDTH> simd_vote;
-typedef soft_vote<4> quad_vote;
+typedef soft_vote<SOFT_WIDTH, ulong> simd_vote;
+typedef soft_vote<4, uint> quad_vote;
 
 SOFT_LANE_FN simd_vote simd_ballot(bool expression, soft::mark at = soft::mark()) {
   return simd_vote(soft::vote(expression, at).said);

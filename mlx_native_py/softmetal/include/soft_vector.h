@@ -125,6 +125,9 @@
     return before;                                                                                            \
   }
 
+// Fewer values than components are for lists in braces: the rest is zero. The front end hears of each and looks for braces.
+#define SOFT_SHORT __attribute__((diagnose_if(true, "fewer values than components", "warning")))
+
 namespace soft {
 // A vector among the arguments of a constructor; a scalar never stands for one there.
 template <class T, int N> struct part;
@@ -171,7 +174,6 @@ template <class T, int N> struct vec {
   SOFT_MEMBER explicit vec(soft_array) : elements{} {}
 };
 
-// Fewer values than components are for initialiser lists: the rest is zero.
 template <class T> struct vec<T, 2> : swizzles<vec<T, 2>, T, 2> {
   SOFT_VEC_COMMON(2)
   union {
@@ -207,7 +209,7 @@ template <class T> struct vec<T, 3> : swizzles<vec<T, 3>, T, 3> {
     soft_held d;
   };
   SOFT_MEMBER explicit vec(soft_bare bare) : d(__builtin_shufflevector(bare.v, soft_stored(), 0, 1, 2, 3)) {}
-  SOFT_MEMBER vec(T x, T y) : vec(x, y, T(0)) {}
+  SOFT_MEMBER vec(T x, T y) SOFT_SHORT : vec(x, y, T(0)) {}
   SOFT_MEMBER vec(T x, T y, T z) : x(x), y(y), z(z), soft_rest(T(0)) {}
   SOFT_MEMBER vec(soft::part<T, 2> a, T z) : vec(a.at[0], a.at[1], z) {}
   SOFT_MEMBER vec(T x, soft::part<T, 2> a) : vec(x, a.at[0], a.at[1]) {}
@@ -235,8 +237,8 @@ template <class T> struct vec<T, 4> : swizzles<vec<T, 4>, T, 4> {
     soft_held d;
   };
   SOFT_MEMBER explicit vec(soft_bare bare) : d(bare.v) {}
-  SOFT_MEMBER vec(T x, T y) : vec(x, y, T(0), T(0)) {}
-  SOFT_MEMBER vec(T x, T y, T z) : vec(x, y, z, T(0)) {}
+  SOFT_MEMBER vec(T x, T y) SOFT_SHORT : vec(x, y, T(0), T(0)) {}
+  SOFT_MEMBER vec(T x, T y, T z) SOFT_SHORT : vec(x, y, z, T(0)) {}
   SOFT_MEMBER vec(T x, T y, T z, T w) : x(x), y(y), z(z), w(w) {}
   SOFT_MEMBER vec(soft::part<T, 2> a, T z, T w) : vec(a.at[0], a.at[1], z, w) {}
   SOFT_MEMBER vec(T x, soft::part<T, 2> a, T w) : vec(x, a.at[0], a.at[1], w) {}

@@ -7,6 +7,7 @@ from typing import Literal
 
 from ..data_types import data_type
 from ..program import KernelArgument
+from .aliases import input_type
 from .attributes import Attribute, attributes, is_attribute
 from .evaluate import NotConstant
 from .lexer import close_angle, is_name
@@ -208,7 +209,7 @@ class ParameterReader:
         if width is None:
             self._refuse(attribute)
             return None
-        kind = data_type(spelling)
+        kind = input_type(unit, spelling)
         if kind and (kind.scalar not in ("uint", "ushort") or kind.width > width):
             unit.error(anchor, f"invalid type '{spelling}' of input declaration with attribute '{attribute.name}'")
             return None

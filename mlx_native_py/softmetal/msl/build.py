@@ -20,6 +20,7 @@ from .emit import Piece, Segment, assemble
 from .evaluate import NotConstant
 from .image import check_image
 from .manifest import Bound, Function, LibraryManifest
+from .remarks import refuse_remarked
 from .values import condition_value
 
 MAX_THREADS = 1024
@@ -143,6 +144,7 @@ def compile_spec(spec: BuildSpec, compiler: Compiler) -> bytes:
         if compiled.waits:
             engine, declined["flat"] = "fibers", "threads wait for each other"
             compiled = _compile(spec, compiler, source, engine)
+        refuse_remarked(compiled.remarks, source)
         if engine == "flat" and not compiled.parallel and not spec.checked:
             declined["flat vectorised"] = "its threads keep arrays of their own"
         linked = folder / "kernel.so"

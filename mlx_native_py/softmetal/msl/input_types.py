@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..data_types import DataType, data_type
+from ..data_types import DataType
+from .aliases import input_type
 from .arguments import POSITIONS, Parameter, input_spelling
 from .unit import Unit
 
@@ -20,7 +21,7 @@ def check_inputs(unit: Unit, parameters: Sequence[Parameter]) -> None:
     """Notes an error at the first parameter whose type does not go with those before it."""
     known: dict[str, DataType] = {}
     for parameter in parameters:
-        kind = data_type(input_spelling(unit, parameter.start, parameter.end, parameter.name))
+        kind = input_type(unit, input_spelling(unit, parameter.start, parameter.end, parameter.name))
         if not parameter.builtin or kind is None:
             continue
         anchor = parameter.name if parameter.name >= 0 else parameter.start

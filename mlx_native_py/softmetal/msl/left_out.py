@@ -1,8 +1,7 @@
-"""C++ that MSL leaves out and clang would take: recursion, structured bindings, deduction guides, short vectors."""
+"""C++ that MSL leaves out and clang would take: plain recursion, structured bindings, deduction guides."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container
 
 from .arguments import split
@@ -11,9 +10,6 @@ from .metal_functions import is_metal_function
 from .scopes import Declaration, walk
 from .unit import Unit
 
-_VECTOR = re.compile(r"(?:float|half|bfloat|u?int|u?short|u?char|u?long|bool)([34])")
-_NUMBER = re.compile(r"[0-9.][\w.']*")
-
 
 def check_left_out(unit: Unit) -> None:
     """Notes an error for each."""
@@ -21,8 +17,6 @@ def check_left_out(unit: Unit) -> None:
     for index, token in enumerate(text[:-2]):
         if token == "auto":
             _structured_binding(unit, index)
-        elif (found := _VECTOR.fullmatch(token)) and text[index + 1] == "(":
-            _short_vector(unit, index, int(found[1]))
     for declaration in walk(unit.declarations):
         if declaration.kind == "function" and _is_deduction_guide(unit, declaration):
             unit.error(declaration.name, "class template argument deduction is not supported in Metal")
@@ -36,15 +30,6 @@ def _structured_binding(unit: Unit, index: int) -> None:
         after += 1
     if text[after] == "[" and is_name(text[after + 1]) and text[unit.tokens.match[after] - 1] != "]":
         unit.error(after, "structured bindings are not supported in Metal")
-
-
-def _short_vector(unit: Unit, index: int, width: int) -> None:
-    """float4(1, 2, 3); what other arguments have to give, only their types can tell."""
-    text, match = unit.tokens.text, unit.tokens.match
-    parts = split(unit, index + 1, match[index + 1])
-    numbers = all(_NUMBER.fullmatch(text[end - 1]) and {*text[start : end - 1]} <= {"-", "+"} for start, end in parts)
-    if 1 < len(parts) < width and numbers:
-        unit.error(index, f"no matching constructor for '{text[index]}': {len(parts)} values for {width} components")
 
 
 def _is_deduction_guide(unit: Unit, declaration: Declaration) -> bool:

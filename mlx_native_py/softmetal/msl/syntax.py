@@ -15,6 +15,7 @@ from .build import SOURCE_NAME, WHOLE, check_defines
 from .compiler import Compiler
 from .emit import Piece, Segment, assemble, locate
 from .manifest import LibraryManifest
+from .remarks import refuse_remarked
 from .translate import Translation
 
 MOST_INSTANTIATIONS = 32  # that are checked when the library is made; of more, each when its kernel is asked for
@@ -79,7 +80,7 @@ def check_part(
         file.write_text(f"{before}\n{assemble(manifest.pieces, wanted)}\n")
         arguments = [*flags, "-include-pch", str(compiler.precompiled(flags)), *WHOLE, "-ferror-limit=20"]
         try:
-            compiler.toolchain.run(compiler.toolchain.check_syntax(file, arguments))
+            refuse_remarked(compiler.toolchain.run(compiler.toolchain.check_syntax(file, arguments)).stderr, file)
         except CompilerFailed as failure:
             raise refusal(failure, translation, before.count("\n") + 1, wanted) from None
 

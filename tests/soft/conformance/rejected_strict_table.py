@@ -5,8 +5,8 @@ from __future__ import annotations
 from .rejected_table import Refused, in_kernel
 
 
-def inputs(name: str, declarations: str, pattern: str) -> Refused:
-    return Refused(f"inputs-{name}", f"kernel void k(device float* out,\n{declarations}) {{ }}", pattern)
+def inputs(name: str, declarations: str, pattern: str, before: str = "") -> Refused:
+    return Refused(f"inputs-{name}", f"{before}kernel void k(device float* out,\n{declarations}) {{ }}", pattern)
 
 
 SAME_WIDTH = "either all scalar types or all vector types"
@@ -33,6 +33,19 @@ INPUTS = (
         "vec<uint, 2> at [[thread_position_in_grid]],\nushort3 g [[thread_position_in_threadgroup]] // HERE\n",
         SAME_WIDTH,
     ),
+    inputs(
+        "widths-of-aliases",
+        "P at [[thread_position_in_grid]],\nns::Q g [[threadgroup_position_in_grid]] // HERE\n",
+        SAME_WIDTH,
+        "using P = uint2;\nnamespace ns { typedef uint3 R; using Q = R; }\n",
+    ),
+    inputs(
+        "types-of-aliases",
+        "P at [[thread_position_in_grid]],\nuint2 n [[threads_per_grid]] // HERE\n",
+        SAME_TYPE,
+        "typedef ushort2 P;\n",
+    ),
+    inputs("alias-of-floats", "P at [[thread_position_in_grid]] // HERE\n", "invalid type", "using P = float2;\n"),
     inputs(
         "ushort-and-uint-of-the-grid",
         "uint3 at [[thread_position_in_grid]],\nushort3 n [[threads_per_grid]] // HERE\n",
@@ -70,6 +83,27 @@ NO_MATCH = "no matching function|call to deleted function"
 LEFT_OUT = (
     line("short-vector", "float4 v = float4(1, 2, 3); out[i] = v.x;", "no matching constructor"),
     line("short-vector-of-two", "int3 v = int3(1, -2); out[i] = v.x;", "no matching constructor"),
+    line("short-vector-of-variables", "float a = out[i]; float4 v = float4(a, a, a);", "no matching constructor"),
+    line("short-vector-variable", "float a = out[i]; float4 v(a, a);", "no matching constructor"),
+    line(
+        "short-vector-of-alias",
+        "float a = out[i]; out[i] = V(a, a).x;",
+        "no matching constructor",
+        "using V = float3;\n",
+    ),
+    line(
+        "short-packed-vector", "float a = out[i]; packed_float4 v = packed_float4(a, a, a);", "no matching constructor"
+    ),
+    Refused(
+        "short-vector-of-template",
+        "template <class T> T f(T a) {\nreturn vec<T, 4>(a, a, a).x; // HERE\n}\n" + in_kernel("out[i] = f(out[i]);"),
+        "no matching constructor",
+    ),
+    Refused(
+        "short-vector-of-member",
+        "struct S {\nfloat4 v;\nS(float a) : v(a, a, a) {} // HERE\n};\n" + in_kernel("out[i] = S(out[i]).v.x;"),
+        "no matching constructor",
+    ),
     line("structured-binding", "auto [a, b] = S{1, 2}; out[i] = a;", "structured binding", "struct S { int a, b; };\n"),
     line(
         "structured-binding-reference",
@@ -97,6 +131,29 @@ LEFT_OUT = (
         "mutual-recursion",
         "int g(int n);\nint f(int n) {\nreturn g(n - 1); // HERE\n}\nint g(int n) {\nreturn n < 2 ? 1 : f(n - 1);\n}\n"
         + in_kernel("out[i] = f(i);"),
+        "recursive",
+    ),
+    Refused(
+        "recursion-of-template",
+        "template <class T> T f(T n) {\nreturn n < 2 ? T(1) : n * f(n - 1); // HERE\n}\n"
+        + in_kernel("out[i] = f(int(i));"),
+        "recursive",
+    ),
+    Refused(
+        "recursion-of-member",
+        "struct S { int f(int n) {\nreturn n < 2 ? 1 : n * f(n - 2); // HERE\n} };\n"
+        + in_kernel("S s; out[i] = s.f(i);"),
+        "recursive",
+    ),
+    Refused(
+        "recursion-through-overloads",
+        "int f(int n);\nint f(float n) {\nreturn n < 2 ? 1 : f(int(n)) + 1; // HERE\n}\nint f(int n) {\n"
+        "return f(float(n) - 1.5f);\n}\n" + in_kernel("out[i] = f(int(i));"),
+        "recursive",
+    ),
+    line(
+        "recursion-of-lambda",
+        "auto f = [](auto self, int n) -> int { return n < 1 ? 0 : self(self, n - 1) + 1; }; out[i] = f(f, int(i));",
         "recursive",
     ),
     line("int128", "__int128 x = i; out[i] = x;", "__int128"),
@@ -150,6 +207,24 @@ _MOVES = (
     "simd_shuffle_down",
     "quad_broadcast",
 )
+_HALF = "half h = half(out[i]); bfloat b = bfloat(out[i]); "
+BFLOAT = (
+    line("bfloat-to-half", _HALF + "half x = b;", "conversion"),
+    line("bfloat-assigned-to-half", _HALF + "h = b;", "incompatible"),
+    line("bfloat-passed-as-half", _HALF + "f(b);", "no matching", "void f(half x) {}\n"),
+    line("bfloat-in-half-vector", _HALF + "half2 v = half2(b, b);", "no matching"),
+    line("bfloat-stored-as-half", "p[0] = bfloat(1.0f);", "incompatible", "", "device half* p"),
+    line("bfloat-added-to-half", _HALF + "h += b;", "invalid operands"),
+    line("half-to-bfloat", _HALF + "bfloat x = h;", "conversion"),
+    line("half-assigned-to-bfloat", _HALF + "b = h;", "no viable"),
+    line("half-added-to-bfloat", _HALF + "b += h;", "no viable"),
+    line("half-compared-with-bfloat", _HALF + "out[i] = h < b;", "deleted"),
+    Refused(
+        "bfloat-returned-as-half",
+        "half f(bfloat b) {\nreturn b; // HERE\n}\n" + in_kernel("out[i] = f(bfloat(1.0f));"),
+        "conversion",
+    ),
+)
 _NARROW = ("abs(b)", "max(b, b)", "min(b, b)", "clamp(b, b, b)", "max3(b, b, b)", "min3(b, b, b)", "median3(b, b, b)")
 BUILTINS = (
     *(
@@ -164,6 +239,26 @@ BUILTINS = (
     ),
     line("simd-sum-of-ulong2", "ulong2 v = ulong2(i); auto w = simd_sum(v);", NO_MATCH),
     line("simd-broadcast-first-of-bool", "bool v = i > 1; auto w = simd_broadcast_first(v);", NO_MATCH),
+    line("popcount-of-float", "out[i] = popcount(out[i]);", NO_MATCH),
+    line("dot-of-integers", "int4 v = int4(i); out[i] = dot(v, v);", NO_MATCH),
+    line("length-of-a-scalar", "out[i] = length(out[i]);", NO_MATCH),
+    line("cross-of-two", "out[i] = cross(float2(1), float2(2)).x;", NO_MATCH),
+    line("clamp-of-float-and-int", "out[i] = clamp(out[i], 0, 1);", "ambiguous"),
+    line("clamp-of-half-and-float", "out[i] = clamp(half(1), 0.0f, 1.0f);", "ambiguous"),
+    line("exp-of-bfloat4", "bfloat4 v = bfloat4(1.0f); out[i] = exp(v).x;", NO_MATCH),
+    line("dot-of-bfloat4", "bfloat4 v = bfloat4(1.0f); out[i] = dot(v, v);", NO_MATCH),
+    line("fast-exp-of-half4", "half4 v = half4(1); out[i] = fast::exp(v).x;", NO_MATCH),
+    line("mul24-of-short4", "short4 v = short4(1); out[i] = mul24(v, v).x;", NO_MATCH),
+    line("transpose-of-bfloat", "out[i] = transpose(bfloat2x2(bfloat(1.0f)))[0].x;", NO_MATCH),
+    line("simd-and-of-float", "out[i] = simd_and(out[i]);", NO_MATCH),
+    line("quad-xor-of-half2", "out[i] = quad_xor(half2(1)).x;", NO_MATCH),
+    line("pack-of-half4", "out[i] = pack_float_to_unorm4x8(half4(1));", "no matching|no viable"),
+    line(
+        "barrier-with-a-scope",
+        "threadgroup_barrier(mem_flags::mem_device, thread_scope_device);",
+        "no matching|too many",
+    ),
+    line("select-with-another-width", "out[i] = select(float2(1), float2(2), bool3(true)).x;", NO_MATCH),
     *(
         line(f"bfloat-{call.partition('(')[0]}", f"bfloat b = bfloat(out[i]); auto w = {call};", "deleted|ambiguous")
         for call in _NARROW
@@ -230,6 +325,11 @@ ATOMICS = (
         "no matching",
         "",
         "device atomic_bool* a",
+    ),
+    Refused(
+        "atomic-float-in-threadgroup-memory",
+        in_kernel("threadgroup atomic_float t;\natomic_fetch_add_explicit(&t, 1.0f, memory_order_relaxed); // HERE"),
+        "no matching",
     ),
     Refused("atomic-long", "kernel void k(device atomic_long* a) { // HERE\n}", "atomic_long|type"),
 )

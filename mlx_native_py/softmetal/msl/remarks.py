@@ -1,0 +1,63 @@
+"""What clang remarks on in a source that it takes and Metal would not: recursion, vectors of too few values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+
+from ..toolchain import CompilerFailed
+
+_CALL = re.compile(r"^(\S+:\d+:\d+): remark: '(\S+)' not inlined into '(\S+)'", re.MULTILINE)
+_SHORT = re.compile(r"^(\S+:(\d+):(\d+)): warning: fewer values than components", re.MULTILINE)
+
+
+def refuse_remarked(output: str, source: Path) -> None:
+    """Raises CompilerFailed for what the compiler's `output` tells about `source`, in the compiler's own form."""
+    errors = [*_recursive_calls(output), *_short_vectors(output, source)]
+    if errors:
+        raise CompilerFailed(("software Metal",), "\n".join(errors))
+
+
+def _recursive_calls(output: str) -> Iterator[str]:
+    """The calls that cannot be inlined because they lead back to where they are made."""
+    calls = _CALL.findall(output)
+    callees: dict[str, set[str]] = {}
+    for _, callee, caller in calls:
+        callees.setdefault(caller, set()).add(callee)
+    for place, callee, caller in calls:
+        if _reaches(callees, callee, caller):
+            yield f"{place}: error: recursive calls are not supported in Metal"
+
+
+def _reaches(callees: dict[str, set[str]], start: str, goal: str) -> bool:
+    seen, todo = set(), [start]
+    while todo:
+        name = todo.pop()
+        if name == goal:
+            return True
+        if name not in seen:
+            seen.add(name)
+            todo += callees.get(name, ())
+    return False
+
+
+def _short_vectors(output: str, source: Path) -> Iterator[str]:
+    """Vectors made from fewer values than they have components, but for lists in braces."""
+    found = [each for each in dict.fromkeys(_SHORT.findall(output)) if each[0].startswith(f"{source}:")]
+    lines = source.read_text().splitlines() if found else []
+    for place, line, column in found:
+        first = int(line) - 1
+        if _is_call(chain(lines[first][int(column) - 1 :], *lines[first + 1 :])):
+            yield f"{place}: error: no matching constructor: fewer values than the vector has components"
+
+
+def _is_call(text: Iterable[str]) -> bool:
+    """Whether the values after a type's or variable's name stand in parentheses."""
+    depth = 0
+    for character in text:
+        depth += (character == "<") - (character == ">")
+        if depth == 0 and character in "({":
+            return character == "("
+    return False
