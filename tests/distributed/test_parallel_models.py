@@ -60,7 +60,7 @@ def test_every_family_is_there(models: Path) -> None:
     assert families == set(architectures()) - {"gemma3_text"}
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize("count", [2, *(pytest.param(count, marks=pytest.mark.full) for count in (1, 3, 4))])
 def test_same_tokens_as_one_process(models: Path, count: int) -> None:
     done = run_ranks(count, "parallel_models.py", str(models), timeout=500)
     assert done.returncode == 0, done.stderr
