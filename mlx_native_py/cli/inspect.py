@@ -7,7 +7,7 @@ import argparse
 from ..calls.inspection import NOTE, Inspection
 from ..device import MlxDevice
 from .arguments import parse_sizes
-from .kernel_launch import chosen_kernel, library_of
+from .kernel_launch import add_source_options, chosen_kernel, library_of
 from .table import print_json, print_table
 
 __all__ = ["options", "run"]
@@ -17,9 +17,7 @@ def options(command: argparse.ArgumentParser) -> None:
     command.add_argument("file", help="a file with MSL source")
     command.add_argument("--kernel", metavar="K", help="which kernel of the file; all by default")
     command.add_argument("--group", metavar="N", help="threads of a threadgroup, such as 256 or 16x16 (default: 256)")
-    command.add_argument(
-        "--constant", action="append", default=[], metavar="NAME=VALUE", help="value of a function constant"
-    )
+    add_source_options(command)
     command.add_argument("--json", action="store_true", help="print it as JSON")
 
 

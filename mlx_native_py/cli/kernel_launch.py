@@ -15,7 +15,7 @@ from ..memory.buffer import as_array
 from ..pipelines.pipeline import Binding, Pipeline
 from .arguments import LANGUAGE, arguments_for, parse_argument, parse_sizes
 
-__all__ = ["KernelLaunch", "add_launch_options", "chosen_kernel", "launch_from", "library_of"]
+__all__ = ["KernelLaunch", "add_launch_options", "add_source_options", "chosen_kernel", "launch_from", "library_of"]
 
 
 def add_launch_options(command: argparse.ArgumentParser) -> None:
@@ -30,6 +30,11 @@ def add_launch_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--shared", action="append", default=[], type=int, metavar="BYTES", help="length of a threadgroup argument"
     )
+    add_source_options(command)
+
+
+def add_source_options(command: argparse.ArgumentParser) -> None:
+    """The options that say how to compile a file."""
     command.add_argument(
         "--constant", action="append", default=[], metavar="NAME=VALUE", help="value of a function constant"
     )

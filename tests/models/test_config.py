@@ -129,7 +129,7 @@ def test_odd_metadata_is_refused_or_does_no_harm(family: str) -> None:
 
 
 def test_folders_without_a_config(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ModelFileError, match=r"config\.json: is missing"):
         load(tmp_path)
     (tmp_path / "config.json").write_text("[")
     with pytest.raises(ModelFileError, match="no JSON"):

@@ -60,6 +60,8 @@ class Execution:
         self._places: list[int] = []  # of the pending dispatches
         self._times: list[tuple[int, int]] = []  # of what ran so far, one entry for each unit
         self._marks: list[tuple[Attachment, int, int]] = []  # passes to sample, by their units' numbers
+        self._early: list[Sample] = []  # samples that nothing ran before, since the sample before them
+        self._sampled = 0  # units that the last sample came after
         self._resident = standing
         self._checker = Checker(standing) if self._options.checked else None
         self.start_ns = 0
@@ -162,8 +164,17 @@ class Execution:
         return items
 
     def _sample(self, item: Sample) -> None:
+        """The end of what ran before it; behind another sample, the start of what runs after it.
+
+        Building a kernel's code is no work of the GPU, so it must not lie between a sample and its dispatch.
+        """
         self.flush()
-        item.samples[item.index] = time.monotonic_ns()
+        if len(self._times) > self._sampled:
+            item.samples[item.index] = self._times[-1][1]
+        else:
+            item.samples[item.index] = time.monotonic_ns()
+            self._early.append(item)
+        self._sampled = len(self._times)
 
     def _dispatch(self, dispatch: EncodedDispatch) -> None:
         if not self._work.retained:
@@ -207,6 +218,9 @@ class Execution:
             self._times.extend(zip(times[::2], times[1::2], strict=True))
         else:
             self._times.append((times[0], times[-1]))
+        early, self._early = self._early, []
+        for item in early:
+            item.samples[item.index] = times[0]
         self.start_ns = self.start_ns or times[0]
         self.end_ns = times[-1]
         self._take_samples()
