@@ -117,7 +117,8 @@ def _bfloat(device: MlxDevice) -> tuple[str, Any]:
         enc.dispatch(device.kernels.get_pipeline("f", library=library), x, threads=1)
     if float(x.numpy()[0]) != 3.0:
         raise ArithmeticError(f"2 + 1 in bfloat is {x.numpy()[0]}")
-    return f"bfloat runs, compiled as MSL {library.options.language}", library.options.language
+    version = library.options.language
+    return f"bfloat runs, compiled as MSL {'.'.join(map(str, version or ('by default',)))}", version
 
 
 def _residency(device: MlxDevice) -> tuple[str, Any]:

@@ -29,7 +29,7 @@ def test_every_mac_has_a_verdict(name: str, monkeypatch: pytest.MonkeyPatch, tmp
     bridge = install(monkeypatch, PROFILES[name])
     found = rehearsed(tmp_path)
     assert [finding for finding in found.values() if not finding.good] == []
-    assert "compiled as MSL" in found["bfloat"].detail
+    assert "compiled as MSL 3." in found["bfloat"].detail
     assert ("<Plan of 10" in found["replay"].detail) is (name not in ("paravirtual", "no-indirect"))
     assert ("in use" in found["residency"].detail) is (name not in ("macos-14", "paravirtual", "no-residency"))
     assert found["pipelines self_check"].facts["found"]["built"]["self_check"]["width"] == 32
