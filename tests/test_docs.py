@@ -41,7 +41,15 @@ CRATE = """
 
 
 @pytest.mark.parametrize(("page", "number", "block"), BLOCKS)
-def test_blocks_run(page: Path, number: int, block: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_blocks_run(
+    page: Path,
+    number: int,
+    block: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
     exec(compile(block, f"{page.name}, block {number}", "exec"), {"__name__": "block"})
     assert capsys.readouterr().out, "a block shows what it does"
 

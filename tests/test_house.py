@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,3 +123,14 @@ def test_exports_exist(name: str) -> None:
 
 def test_readme_is_short() -> None:
     assert (ROOT / "README.md").read_text().count("\n") <= 150
+
+
+def test_nothing_lies_about() -> None:
+    """The top level is what the project is made of; a program's output has no place there."""
+    known = {"docs", "examples", "kernels", "mlx_native_py", "tests", "mkdocs.yml", "pyproject.toml"}
+    documents = {"CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md"}
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if tracked.returncode:
+        pytest.skip("not a git checkout")
+    top = {name.split("/")[0] for name in tracked.stdout.splitlines()}
+    assert {name for name in top if not name.startswith(".")} <= known | documents

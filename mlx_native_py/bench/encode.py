@@ -71,6 +71,7 @@ def _messages_alone(device: MlxDevice, plan: Plan, dispatches: int) -> Round:
     enc = device.command_encoder()
     plan.encode(enc)
     mtl = enc.metal_command_buffer().computeCommandEncoderWithDispatchType_(0)
+    enc.discard()
 
     def once() -> float:
         begin = time.perf_counter()

@@ -22,6 +22,7 @@ NOTE = (
     "is on them, its registers and its instructions are not known here."
 )
 _PATIENCE_S = 10.0
+_NAP_S = 0.02
 _GROUP = 256
 
 
@@ -121,7 +122,9 @@ def _engine(mtl: Any, shape: tuple[int, int, int]) -> tuple[str, Mapping[str, st
     mtl.soft_prepare(shape)
     end = time.monotonic() + _PATIENCE_S
     while not mtl.soft_settled() and time.monotonic() < end:
-        time.sleep(0.02)
+        time.sleep(_NAP_S)
+    if not mtl.soft_settled():
+        return f"{mtl.soft_engine()}, while code for lanes is still being built", mtl.soft_declined()
     declined = mtl.soft_declined()
     lanes = [name for name in declined if name.startswith("lanes")]
     return ("lanes" if not lanes else str(mtl.soft_engine())), declined

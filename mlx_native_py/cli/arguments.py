@@ -145,13 +145,13 @@ def _value(text: str, argument: Argument) -> Any:
     words = {"true": True, "false": False}
     if text in words:
         return words[text]
-    values = []
+    values: list[int | float] = []
     for part in text.split(","):
         try:
             values.append(int(part, 0))
         except ValueError:
             try:
-                values.append(float(part))  # type: ignore[arg-type]
+                values.append(float(part))
             except ValueError:
                 raise InvalidArgument(f"--arg {argument}: {part!r} is no value.\n{LANGUAGE}") from None
     return values[0] if len(values) == 1 else tuple(values)

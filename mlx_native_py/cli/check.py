@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import runpy
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from .. import counters, settings
 from ..calls.library import Kernel, declared
@@ -17,6 +14,7 @@ from ..device import MlxDevice
 from ..errors import InvalidArgument, MlxError
 from ..softmetal.checked.errors import CheckedError, observers
 from .kernel_launch import add_launch_options, chosen_kernel, launch_from, library_of
+from .script import run_script
 from .table import print_json
 
 __all__ = ["Verdict", "options", "run"]
@@ -102,19 +100,11 @@ def _found(subject: str, problem: BaseException) -> Verdict:
 
 def _check_program(chosen: argparse.Namespace) -> int:
     path, *arguments = chosen.file
-    if not Path(path).is_file():
-        raise InvalidArgument(f"there is no file {path}")
     settings.export(device="soft", soft_checked=True)
-    before, status = counters.dispatch_count(), 0
+    before = counters.dispatch_count()
     found: list[CheckedError] = []
-    with _heard(found), _as_main(path, arguments), redirect_stdout(sys.stderr if chosen.json else sys.stdout):
-        try:
-            runpy.run_path(path, run_name="__main__")
-        except SystemExit as left:
-            status = left.code if isinstance(left.code, int) else int(left.code is not None)
-        except Exception as problem:
-            _print_traceback(problem, path)
-            status = 1
+    with _heard(found), redirect_stdout(sys.stderr if chosen.json else sys.stdout):
+        status = run_script(path, arguments)
     count = counters.dispatch_count() - before
     checks = [_found(path, each) for each in found]
     if not checks and status:
@@ -131,26 +121,6 @@ def _heard(found: list[CheckedError]) -> Iterator[None]:
         yield
     finally:
         observers.remove(found.append)
-
-
-@contextmanager
-def _as_main(path: str, arguments: list[str]) -> Iterator[None]:
-    """What a program sees that is started by Python itself."""
-    before = sys.argv, sys.path[:]
-    sys.argv = [path, *arguments]
-    sys.path.insert(0, str(Path(path).resolve().parent))
-    try:
-        yield
-    finally:
-        sys.argv, sys.path[:] = before
-
-
-def _print_traceback(problem: Exception, path: str) -> None:
-    """From the program's first line on, as Python itself would print it."""
-    trace = problem.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename != path:
-        trace = trace.tb_next
-    traceback.print_exception(problem.with_traceback(trace or problem.__traceback__))
 
 
 def _print(json: bool, checks: list[Verdict]) -> None:

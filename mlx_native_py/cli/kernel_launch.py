@@ -63,7 +63,7 @@ class KernelLaunch:
     def results(self) -> dict[str, Any]:
         """What the kernel may have written, by the names of its arguments."""
         pairs = zip(self.pipeline.buffers, self.values, strict=True)
-        return {binding.name: _array(value) for binding, value in pairs if _is_written(binding)}  # type: ignore[union-attr]
+        return {binding.name: _array(value) for binding, value in pairs if binding is not None and binding.writes}
 
 
 def library_of(device: MlxDevice, file: str, chosen: argparse.Namespace) -> Library:
@@ -94,10 +94,6 @@ def launch_from(chosen: argparse.Namespace, kernel: Kernel, device: MlxDevice) -
 
 
 _NO_BINDING = Binding(0, "", "buffer", "read")
-
-
-def _is_written(binding: Binding | None) -> bool:
-    return binding is not None and binding.writes
 
 
 def _array(value: Any) -> Any:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import runpy
 import shlex
 import sys
-import traceback
 from contextlib import redirect_stdout
-from pathlib import Path
 from typing import get_args
 
-from ..errors import InvalidArgument
 from ..profiling.profile import Level, Profile, load_profile, profile
 from ..profiling.summary import SORTS, By
+from .script import run_script
 from .table import print_json
 
 __all__ = ["options", "run"]
@@ -35,29 +32,10 @@ def options(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    script = Path(chosen.script)
-    if not script.is_file():
-        raise InvalidArgument(f"{script} is not a file; expected a Python script")
     with profile(chosen.level) as profiled, redirect_stdout(sys.stderr if chosen.json else sys.stdout):
-        status = _run_script(script, shlex.split(chosen.args))
+        status = run_script(chosen.script, shlex.split(chosen.args))
     _hand_out(profiled, chosen)
     return status
-
-
-def _run_script(script: Path, arguments: list[str]) -> int:
-    """As `python script` would; its exit status."""
-    kept = sys.argv, sys.path[:]
-    sys.argv, sys.path[:] = [str(script), *arguments], [str(script.parent), *sys.path]
-    try:
-        runpy.run_path(str(script), run_name="__main__")
-    except SystemExit as exit:
-        return exit.code if isinstance(exit.code, int) else int(exit.code is not None)
-    except Exception:
-        traceback.print_exc()
-        return 1
-    finally:
-        sys.argv, sys.path[:] = kept
-    return 0
 
 
 def _hand_out(profiled: Profile, chosen: argparse.Namespace) -> None:

@@ -13,6 +13,7 @@ from ..distributed.world import end_all
 from ..errors import DistributedError, InvalidArgument
 from ..metal import open_metal
 from .main import main as run_command
+from .script import run_script
 
 __all__ = ["main"]
 
@@ -46,8 +47,7 @@ def _run_python(arguments: Sequence[str]) -> int:
         sys.argv = list(arguments[1:])
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:
-        sys.argv = list(arguments)
-        runpy.run_path(arguments[0], run_name="__main__")
+        return run_script(arguments[0], arguments[1:])
     return 0
 
 

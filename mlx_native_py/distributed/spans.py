@@ -5,20 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
 from ..profiling import observer
 
 __all__ = ["as_span"]
 
-Collective = TypeVar("Collective", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def as_span(collective: Collective) -> Collective:
+def as_span(collective: Callable[P, R]) -> Callable[P, R]:
     """The same function; while a profile runs, each call leaves its time and bytes there."""
 
     @wraps(collective)
-    def told(*arguments: Any, **options: Any) -> Any:
+    def told(*arguments: P.args, **options: P.kwargs) -> R:
         if not observer.watchers:
             return collective(*arguments, **options)
         start = time.monotonic_ns()
@@ -27,4 +28,4 @@ def as_span(collective: Collective) -> Collective:
         observer.add_span("MPI", collective.__name__, start, time.monotonic_ns(), bytes=nbytes)
         return result
 
-    return told  # type: ignore[return-value]
+    return told

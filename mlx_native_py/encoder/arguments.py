@@ -140,7 +140,8 @@ def _record(pipeline: Pipeline, binding: Binding, given: Any) -> bytes:
             binding,
             f"has a type whose members the source does not tell; pass bytes of {binding.size}, not {_shown(given)}",
         )
-    return given.tobytes()  # type: ignore[no-any-return]
+    data: bytes = given.tobytes()
+    return data
 
 
 def _packed(pipeline: Pipeline, binding: Binding, given: Any) -> bytes:

@@ -87,7 +87,7 @@ def test_the_scripts_status_is_kept(script: str, text: str, status: int, capsys:
 
 def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["profile", str(tmp_path / "none.py")]) == 1
-    assert "is not a file; expected a Python script" in capsys.readouterr().err
+    assert "expected a Python program" in capsys.readouterr().err
     assert cli.main(["compare", str(tmp_path / "none.json"), "b"]) == 1
     assert "none.json" in capsys.readouterr().err
 
