@@ -47,6 +47,7 @@ class ComputePass:
 
     __slots__ = (
         "_backend",
+        "_concurrent",
         "_earlier",
         "_mtl",
         "_open_pass",
@@ -61,6 +62,7 @@ class ComputePass:
     def __init__(self, device: DeviceContext, ticket: Ticket) -> None:
         self._backend = device.backend
         self._ticket = ticket
+        self._concurrent = not settings.current().force_serial_dispatch
         self._scope = device.backend.Metal.MTLBarrierScopeBuffers
         self._samples = ticket.samples
         self._own_passes = ticket.samples is not None and ticket.samples.own_passes
@@ -135,7 +137,6 @@ class ComputePass:
 
     def _open(self) -> None:
         metal, commands = self._backend.Metal, self._ticket.mtl
-        concurrent = not settings.current().force_serial_dispatch
         if self.sender is not None:
             self._earlier = [self.bound(slot) for slot in range(BUFFER_SLOTS)].__getitem__
         with self._backend.autorelease_pool():
@@ -143,11 +144,11 @@ class ComputePass:
             if self._own_passes:
                 open_with, how = (
                     commands.computeCommandEncoderWithDescriptor_,
-                    self._samples.next_pass(concurrent),
+                    self._samples.next_pass(self._concurrent),
                 )
             else:
                 open_with = commands.computeCommandEncoderWithDispatchType_
-                how = metal.MTLDispatchTypeConcurrent if concurrent else metal.MTLDispatchTypeSerial
+                how = metal.MTLDispatchTypeConcurrent if self._concurrent else metal.MTLDispatchTypeSerial
             # One step for Python, so that after a Ctrl-C the pass is either not open or known to be.
             self._open_pass.extend(map(open_with, (how,)))
         opened = self._open_pass[0]

@@ -143,17 +143,25 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         self._pass.barrier(tuple(member.allocation for member in members))
 
     def useResource_usage_(self, resource: Resource, usage: int) -> None:
+        self._use((resource,), usage)
+
+    def useResources_count_usage_(self, resources: Sequence[Resource], count: int, usage: int) -> None:
+        self._use(counted(resources, count, "resources"), usage)
+
+    def _use(self, resources: Sequence[Resource], usage: int) -> None:
         self._alive("useResource_usage_")
         wanted = natural(usage, "usage")
         if not wanted or wanted & ~ANY_USAGE:
             raise InvalidValue(f"usage {wanted}: expected a union of read (1), write (2) and sample (4)")
-        if isinstance(resource, MTLIndirectCommandBuffer):
-            return
-        self._make_resident(instance(resource, Resource, "resource"), wanted)
-
-    def useResources_count_usage_(self, resources: Sequence[Resource], count: int, usage: int) -> None:
-        for resource in counted(resources, count, "resources"):
-            self.useResource_usage_(resource, usage)
+        used = [each for each in resources if not isinstance(each, MTLIndirectCommandBuffer)]
+        for each in used:
+            instance(each, Resource, "resource")
+        earlier, fresh = self._resident, dict.fromkeys([each.allocation for each in used], wanted)
+        shared = fresh.keys() & earlier.keys() if earlier else ()
+        self._resident = {**earlier, **fresh, **{each: wanted | earlier[each] for each in shared}}
+        self._resident_shared = False
+        for each in used:
+            self._retain(each)
 
     def useHeap_(self, heap: MTLHeap) -> None:
         self._alive("useHeap_")
@@ -201,7 +209,9 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
     ) -> None:
         self._retain(commands)
         self._resident_shared = True
-        self._add(Replay(commands.state, first, count, self._bindings.snapshot(), self._resident, self._path, source))
+        rules, bindings = commands.state.rules, self._bindings
+        inherited = bindings.snapshot() if rules.inherit_buffers or rules.inherit_pipeline else bindings
+        self._add(Replay(commands.state, first, count, inherited, self._resident, self._path, source))
 
     def _make_resident(self, resource: Resource, usage: int) -> None:
         allocation = resource.allocation
