@@ -32,6 +32,7 @@ LAYERS = (
     "profiling",
     "graph",
     "calls.named",
+    "calls.measuring",
     "calls.inspection",
     "calls.staging",
     "calls.library",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from ..pipelines.includes import source_with_headers
 from ..pipelines.pipeline import Binding, Pipeline
 from ..pipelines.registry import KernelLibrary
 from ..pipelines.structs import parameters_of
-from .inspection import Inspection, inspect_kernel
+from .inspection import Inspection, inspect_kernel, locator
+from .measuring import copied, counting_device, measure
 from .named import by_slot
 from .staging import Staging
 
@@ -224,13 +226,36 @@ class Kernel:
             )
         return _values_in(pipeline, values)
 
-    def inspect(self, group: Any = None, *, constants: Constants | None = None) -> Inspection:
+    def inspect(
+        self,
+        *args: Any,
+        threads: Any = None,
+        threadgroups: Any = None,
+        group: Any = None,
+        shared: Any = (),
+        constants: Constants | None = None,
+        **named: Any,
+    ) -> Inspection:
         """How the kernel uses memory, line by line, in threadgroups of `group` threads; see docs/inspecting-kernels.md.
 
-        The software device looks at the source, whatever device the kernel is on; nothing runs.
+        The software device looks at the source, whatever device the kernel is on. With the arguments of a launch, as a
+        call takes them, it also runs it on copies of them and counts: instructions, lines, and branches that divided.
         """
         chosen = {**self._constants, **(constants or {})}
-        return inspect_kernel(self._library.source, self.name, group, chosen, self._library.options)
+        source, options = self._library.source, self._library.options
+        measured, problem = None, ""
+        if args or named:
+            locate = locator(source, self.name, chosen, options)
+            with counting_device() as device:
+                twin = Kernel(device, device.kernels.library(source, options), self.name, chosen)
+                given = copied([*args, *named.values()])
+                keywords = dict(zip(named, given[len(args) :], strict=True))
+                sizes = {"threads": threads, "threadgroups": threadgroups, "group": group, "shared": shared}
+                measured, problem = measure(
+                    twin.pipeline, lambda: twin(*given[: len(args)], **sizes, **keywords), locate
+                )
+        found = inspect_kernel(source, self.name, measured.group if measured else group, chosen, options)
+        return replace(found, measured=measured, unmeasured=problem)
 
     def signature(self) -> str:
         """Its name and its arguments, with `inout` before those that it may write."""
