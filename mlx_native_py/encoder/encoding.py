@@ -50,7 +50,7 @@ class DispatchEncoder:
         self._tally = EncoderTally(tracker=self.mem_ranges)
         counters.open_tally(self, self._tally)
         self.owner = 0
-        """The thread whose plain dispatches take the fast way; 0 where none do: closed, capturing, being timed."""
+        """The thread whose plain dispatches take generated code; 0 where none do: closed, capturing, being timed."""
         self.sender: Sender | None = None
         """For generated code: what is bound in the open pass."""
         self._auto_barrier = now.auto_barrier if auto_barrier is None else auto_barrier
@@ -111,7 +111,13 @@ class DispatchEncoder:
     def dispatch_slowly(
         self, pipeline: Pipeline, launch: Launch, args: Sequence[Any], options: DispatchOptions = _NO_OPTIONS
     ) -> None:
-        """`dispatch` by way of a bound value; the next call of the same pattern takes the generated way."""
+        """`dispatch` by way of a bound value; the next call with the same pattern of arguments takes generated code."""
+        pattern = pattern_of_arguments(pipeline, args)
+        known = pipeline.encoders.get((pattern, self._parameters is not None))
+        if self.owner and not options and known is not None and known is not pipeline.encode:
+            pipeline.encode = known
+            known(self, launch, args)
+            return
         self._require("dispatch")
         kind = checked_kind(options.get("kind", _OTHER))
         if kind is _OTHER:
@@ -124,7 +130,7 @@ class DispatchEncoder:
         bound = self._pass.bound
         dispatch = bind(self.device, pipeline, args, launch, reads=reads, writes=writes, kind=kind, bound=bound)
         self._encode(dispatch, counts=True)
-        if (pattern := pattern_of_arguments(pipeline, args)) is not None:
+        if pattern is not None:
             pipeline.encode = encoder(pipeline, pattern, arena=self._parameters is not None)
 
     def _encode(self, dispatch: Dispatch, *, counts: bool) -> None:
@@ -134,7 +140,8 @@ class DispatchEncoder:
         self._expand_plan()
         tracker = self.mem_ranges
         if self._auto_barrier and tracker.meets(reads, writes):
-            self.hazard_barrier()
+            self._barrier()
+            tracker.force()
         tracker.record(reads, writes, dispatch.pipeline)
         self._tally.skip()
         self._tally.dispatches += counts
@@ -143,7 +150,7 @@ class DispatchEncoder:
             self.ticket.kinds[len(tracker.log) - 1] = dispatch.op_kind
         self._pass.send(dispatch, self._parameters)
         self.sender = self._pass.sender
-        if self._pass.is_plain and self._auto_barrier and self._recorder is None:
+        if self._pass.is_plain and self._auto_barrier and self._recorder is None and not self._profile_barriers:
             self.owner = self._thread
 
     def touch(self, pipeline: Pipeline, buffer: MlxBuffer) -> MemoryUse:
@@ -169,15 +176,11 @@ class DispatchEncoder:
         """For generated code: what the last dispatch computes."""
         self.ticket.kinds[len(self.mem_ranges.log) - 1] = kind
 
-    def hazard_barrier(self) -> object:
-        """For generated code: a barrier before a dispatch that must wait; the epoch that begins with it."""
-        if self._profile_barriers:
-            self._timed_barrier()
-        else:
+    def _barrier(self) -> None:
+        """To the pass, timed where that is asked for."""
+        if not self._profile_barriers:
             self._pass.barrier()
-        return self.mem_ranges.force()
-
-    def _timed_barrier(self) -> None:
+            return
         begin = time.perf_counter_ns()
         self._pass.barrier()
         self._tally.barrier_ns += time.perf_counter_ns() - begin
@@ -205,7 +208,7 @@ class DispatchEncoder:
         if self._recorder is not None:
             self._recorder.memory_barrier()
         elif self._pass.is_open:
-            self._timed_barrier() if self._profile_barriers else self._pass.barrier()
+            self._barrier()
             self._unexpanded = None
             self.mem_ranges.force_by_hand()
 
@@ -246,7 +249,8 @@ class DispatchEncoder:
         if len(tracker.log) > tracker.since:
             self._expand_plan()
             if tracker.meets(plan.reads, plan.writes):
-                self.hazard_barrier()
+                self._barrier()
+                tracker.force()
                 self._tally.skip_hazard()
         if self.ticket.notes is not None:
             self.ticket.notes.plans[len(tracker.log)] = plan.launches()
