@@ -47,7 +47,6 @@ class ComputePass:
 
     __slots__ = (
         "_backend",
-        "_concurrent",
         "_earlier",
         "_mtl",
         "_open_pass",
@@ -62,7 +61,6 @@ class ComputePass:
     def __init__(self, device: DeviceContext, ticket: Ticket) -> None:
         self._backend = device.backend
         self._ticket = ticket
-        self._concurrent = not settings.current().force_serial_dispatch
         self._scope = device.backend.Metal.MTLBarrierScopeBuffers
         self._samples = ticket.samples
         self._own_passes = ticket.samples is not None and ticket.samples.own_passes
@@ -94,7 +92,7 @@ class ComputePass:
         if not self._open_pass or self._own_passes:
             self._open()
         if self.sender is None:
-            self.sender = Sender(self._mtl, self.barrier, parameters, self.keep)
+            self.sender = Sender(self._mtl, parameters, self.keep)
         place = self._samples.next() if self._samples is not None and self._samples.in_pass else None
         if place is not None:
             self._mtl.sampleCountersInBuffer_atSampleIndex_withBarrier_(*place, True)
@@ -137,6 +135,7 @@ class ComputePass:
 
     def _open(self) -> None:
         metal, commands = self._backend.Metal, self._ticket.mtl
+        concurrent = not settings.current().force_serial_dispatch
         if self.sender is not None:
             self._earlier = [self.bound(slot) for slot in range(BUFFER_SLOTS)].__getitem__
         with self._backend.autorelease_pool():
@@ -144,11 +143,11 @@ class ComputePass:
             if self._own_passes:
                 open_with, how = (
                     commands.computeCommandEncoderWithDescriptor_,
-                    self._samples.next_pass(self._concurrent),
+                    self._samples.next_pass(concurrent),
                 )
             else:
                 open_with = commands.computeCommandEncoderWithDispatchType_
-                how = metal.MTLDispatchTypeConcurrent if self._concurrent else metal.MTLDispatchTypeSerial
+                how = metal.MTLDispatchTypeConcurrent if concurrent else metal.MTLDispatchTypeSerial
             # One step for Python, so that after a Ctrl-C the pass is either not open or known to be.
             self._open_pass.extend(map(open_with, (how,)))
         opened = self._open_pass[0]
