@@ -8,7 +8,6 @@ from functools import partial
 from operator import call
 from typing import Any, Protocol
 
-from .. import settings
 from ..errors import BackendError, EncoderStateError
 from ..hazards.ranges import Span
 from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
@@ -35,7 +34,7 @@ class Replayable(Protocol):
     def reads(self) -> Sequence[Span]: ...
     @property
     def writes(self) -> Sequence[Span]: ...
-    def acquire(self, ticket: Ticket) -> Iterable[Any]: ...
+    def acquire(self, ticket: Ticket) -> None: ...
     def send(self, mtl: Any) -> None: ...
     def dispatches(self) -> Iterable[tuple[bool, Dispatch]]: ...
     def bound_after(self, slot: int) -> Value: ...
@@ -47,6 +46,7 @@ class ComputePass:
 
     __slots__ = (
         "_backend",
+        "_dispatch_type",
         "_earlier",
         "_mtl",
         "_open_pass",
@@ -58,10 +58,12 @@ class ComputePass:
         "sender",
     )
 
-    def __init__(self, device: DeviceContext, ticket: Ticket) -> None:
+    def __init__(self, device: DeviceContext, ticket: Ticket, *, serial: bool) -> None:
+        metal = device.backend.Metal
         self._backend = device.backend
+        self._dispatch_type = metal.MTLDispatchTypeSerial if serial else metal.MTLDispatchTypeConcurrent
         self._ticket = ticket
-        self._scope = device.backend.Metal.MTLBarrierScopeBuffers
+        self._scope = metal.MTLBarrierScopeBuffers
         self._samples = ticket.samples
         self._own_passes = ticket.samples is not None and ticket.samples.own_passes
         self._mtl: Any = None
@@ -134,20 +136,16 @@ class ComputePass:
         self._ticket.hold(allocation)
 
     def _open(self) -> None:
-        metal, commands = self._backend.Metal, self._ticket.mtl
-        concurrent = not settings.current().force_serial_dispatch
+        commands = self._ticket.mtl
         if self.sender is not None:
             self._earlier = [self.bound(slot) for slot in range(BUFFER_SLOTS)].__getitem__
         with self._backend.autorelease_pool():
             self.end()
             if self._own_passes:
-                open_with, how = (
-                    commands.computeCommandEncoderWithDescriptor_,
-                    self._samples.next_pass(concurrent),
-                )
+                open_with = commands.computeCommandEncoderWithDescriptor_
+                how = self._samples.next_pass(self._dispatch_type)
             else:
-                open_with = commands.computeCommandEncoderWithDispatchType_
-                how = metal.MTLDispatchTypeConcurrent if concurrent else metal.MTLDispatchTypeSerial
+                open_with, how = commands.computeCommandEncoderWithDispatchType_, self._dispatch_type
             # One step for Python, so that after a Ctrl-C the pass is either not open or known to be.
             self._open_pass.extend(map(open_with, (how,)))
         opened = self._open_pass[0]
