@@ -50,7 +50,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
             ticket.timed = self._settings.profile_cb
             if self._settings.profile_dispatch or observer.wants_dispatches():
                 ticket.samples = self._queue.samples.samples()
-            self._pass = ComputePass(self.device, ticket, serial=self._settings.force_serial_dispatch)
+            self._pass = ComputePass(self.device, ticket)
             self._end = weakref.finalize(self, _dropped, self._queue, ticket, self._pass)
         except BaseException:
             self._queue.abandon(ticket)

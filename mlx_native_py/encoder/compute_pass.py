@@ -8,6 +8,7 @@ from functools import partial
 from operator import call
 from typing import Any, Protocol
 
+from .. import settings
 from ..errors import BackendError, EncoderStateError
 from ..hazards.ranges import Span
 from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
@@ -46,7 +47,6 @@ class ComputePass:
 
     __slots__ = (
         "_backend",
-        "_dispatch_type",
         "_earlier",
         "_mtl",
         "_open_pass",
@@ -58,12 +58,10 @@ class ComputePass:
         "sender",
     )
 
-    def __init__(self, device: DeviceContext, ticket: Ticket, *, serial: bool) -> None:
-        metal = device.backend.Metal
+    def __init__(self, device: DeviceContext, ticket: Ticket) -> None:
         self._backend = device.backend
-        self._dispatch_type = metal.MTLDispatchTypeSerial if serial else metal.MTLDispatchTypeConcurrent
         self._ticket = ticket
-        self._scope = metal.MTLBarrierScopeBuffers
+        self._scope = device.backend.Metal.MTLBarrierScopeBuffers
         self._samples = ticket.samples
         self._own_passes = ticket.samples is not None and ticket.samples.own_passes
         self._mtl: Any = None
@@ -136,16 +134,18 @@ class ComputePass:
         self._ticket.hold(allocation)
 
     def _open(self) -> None:
-        commands = self._ticket.mtl
-        if self.sender is not None:
-            self._earlier = [self.bound(slot) for slot in range(BUFFER_SLOTS)].__getitem__
+        metal, commands = self._backend.Metal, self._ticket.mtl
+        serial = settings.one("force_serial_dispatch")
+        dispatch_type = metal.MTLDispatchTypeSerial if serial else metal.MTLDispatchTypeConcurrent
         with self._backend.autorelease_pool():
-            self.end()
+            if self._open_pass:
+                self._earlier = [self.bound(slot) for slot in range(BUFFER_SLOTS)].__getitem__
+                self.end()
             if self._own_passes:
                 open_with = commands.computeCommandEncoderWithDescriptor_
-                how = self._samples.next_pass(self._dispatch_type)
+                how = self._samples.next_pass(dispatch_type)
             else:
-                open_with, how = commands.computeCommandEncoderWithDispatchType_, self._dispatch_type
+                open_with, how = commands.computeCommandEncoderWithDispatchType_, dispatch_type
             # One step for Python, so that after a Ctrl-C the pass is either not open or known to be.
             self._open_pass.extend(map(open_with, (how,)))
         opened = self._open_pass[0]
