@@ -15,7 +15,9 @@ import numpy as np
 from ..encoder import CommandEncoder, DeviceContext, Out, Ticket
 from ..encoder.arguments import refuse_count
 from ..encoder.launch import is_nothing
+from ..encoder.named import by_slot
 from ..errors import InvalidArgument, KernelNotFound, MlxError, ShaderCompilationError
+from ..markup import html_table
 from ..memory.buffer import MlxBuffer
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.foreign import hint
@@ -26,7 +28,6 @@ from ..pipelines.registry import KernelLibrary
 from ..pipelines.structs import parameters_of
 from .inspection import Inspection, inspect_kernel, locator
 from .measuring import copied, counting_device, measure
-from .named import by_slot
 from .staging import Staging
 
 __all__ = ["Kernel", "Library", "compiled", "declared"]
@@ -109,6 +110,12 @@ class Library:
         lines = [f"  {each.signature() if few else each.name}" for each in self._kernels.values()]
         plural = "" if len(self) == 1 else "s"
         return "\n".join([f"<Library of {len(self)} kernel{plural} on {self._device.name}>", *lines])
+
+    def _repr_html_(self) -> str:
+        """A table of its kernels, for notebooks."""
+        few = len(self) <= _SHOWN
+        rows = [(each.name, each.signature().removeprefix(each.name) if few else "") for each in self._kernels.values()]
+        return html_table(repr(self).partition("\n")[0], ("kernel", "arguments"), rows)
 
 
 class Kernel:
@@ -267,6 +274,13 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<Kernel {self.signature()}>"
+
+    def _repr_html_(self) -> str:
+        """A table of its arguments, for notebooks."""
+        try:
+            return self.pipeline._repr_html_()
+        except MlxError:  # it needs function constants, as its repr says
+            return html_table(repr(self), (), ())
 
 
 def _run(device: DeviceContext, pipeline: Pipeline, values: list[Any], launch: dict[str, Any], wait: bool) -> Ticket:
