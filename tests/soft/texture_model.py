@@ -181,7 +181,8 @@ def sample(levels: list[Array], rules: Sampler, coords: Array, lod: Array, offse
     low = np.floor(at).astype(int)
     part = (at - low.astype(F)).astype(F)[:, None]
     high = np.minimum(low + 1, len(levels) - 1)
-    return np.where(part > 0, every[low, rows] * (F(1) - part) + every[high, rows] * part, every[low, rows])
+    mixed = every[low, rows] * (F(1) - part) + every[high, rows] * part
+    return np.asarray(np.where(part > 0, mixed, every[low, rows]))
 
 
 def gather(image: Array, rules: Sampler, coords: Array, component: int, has_alpha: bool) -> Array:
