@@ -21,6 +21,21 @@ class MTLSize(NamedTuple):
     depth: int
 
 
+class MTLOrigin(NamedTuple):
+    """Where a region begins."""
+
+    x: int
+    y: int
+    z: int
+
+
+class MTLRegion(NamedTuple):
+    """A part of a texture."""
+
+    origin: MTLOrigin
+    size: MTLSize
+
+
 class MTLSizeAndAlign(NamedTuple):
     """What a resource needs inside a heap."""
 
@@ -57,6 +72,10 @@ NULL: Final = Null()
 
 def MTLSizeMake(width: int, height: int, depth: int) -> MTLSize:
     return MTLSize(width, height, depth)
+
+
+def MTLRegionMake2D(x: int, y: int, width: int, height: int) -> MTLRegion:
+    return MTLRegion(MTLOrigin(x, y, 0), MTLSize(width, height, 1))
 
 
 def NSMakeRange(location: int, length: int) -> NSRange:
@@ -118,6 +137,15 @@ def size(value: Any, what: str) -> tuple[int, int, int]:
 def _is_sequence(value: Any) -> bool:
     """Of anything but characters; the two usual types come first, since asking an abstract class takes long."""
     return type(value) in (tuple, list) or (isinstance(value, Sequence) and not isinstance(value, (str, bytes)))
+
+
+def region(value: Any, what: str) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """An MTLRegion, given as (origin, size)."""
+    if not _is_sequence(value):
+        raise TypeError(f"{what} is {value!r}, expected (origin, size)")
+    if len(value) != 2:
+        raise InvalidValue(f"{what} is {value!r}, expected (origin, size)")
+    return size(value[0], f"{what} origin"), size(value[1], f"{what} size")
 
 
 def span(value: Any, what: str) -> NSRange:
