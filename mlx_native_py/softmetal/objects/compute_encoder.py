@@ -195,15 +195,9 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         wanted = natural(usage, "usage")
         if not wanted or wanted & ~ANY_USAGE:
             raise InvalidValue(f"usage {wanted}: expected a union of read (1), write (2) and sample (4)")
-        used = [each for each in resources if not isinstance(each, MTLIndirectCommandBuffer)]
-        for each in used:
-            instance(each, Resource, "resource")
-        earlier, fresh = self._resident, dict.fromkeys([each.allocation for each in used], wanted)
-        shared = fresh.keys() & earlier.keys() if earlier else ()
-        self._resident = {**earlier, **fresh, **{each: wanted | earlier[each] for each in shared}}
-        self._resident_shared = False
-        for each in used:
-            self._retain(each)
+        for each in resources:
+            if not isinstance(each, MTLIndirectCommandBuffer):
+                self._make_resident(instance(each, Resource, "resource"), wanted)
 
     def useHeap_(self, heap: MTLHeap) -> None:
         self._alive("useHeap_")
