@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ import numpy as np
 from ..encoder import CommandEncoder, DeviceContext, Out, Ticket
 from ..encoder.arguments import refuse_count
 from ..encoder.launch import is_nothing
+from ..encoder.named import by_slot
 from ..errors import InvalidArgument, KernelNotFound, MlxError, ShaderCompilationError
+from ..markup import html_table
 from ..memory.buffer import MlxBuffer
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.foreign import hint
@@ -23,8 +26,8 @@ from ..pipelines.includes import source_with_headers
 from ..pipelines.pipeline import Binding, Pipeline
 from ..pipelines.registry import KernelLibrary
 from ..pipelines.structs import parameters_of
-from .inspection import Inspection, inspect_kernel
-from .named import by_slot
+from .inspection import Inspection, inspect_kernel, locator
+from .measuring import copied, counting_device, measure
 from .staging import Staging
 
 __all__ = ["Kernel", "Library", "compiled", "declared"]
@@ -107,6 +110,12 @@ class Library:
         lines = [f"  {each.signature() if few else each.name}" for each in self._kernels.values()]
         plural = "" if len(self) == 1 else "s"
         return "\n".join([f"<Library of {len(self)} kernel{plural} on {self._device.name}>", *lines])
+
+    def _repr_html_(self) -> str:
+        """A table of its kernels, for notebooks."""
+        few = len(self) <= _SHOWN
+        rows = [(each.name, each.signature().removeprefix(each.name) if few else "") for each in self._kernels.values()]
+        return html_table(repr(self).partition("\n")[0], ("kernel", "arguments"), rows)
 
 
 class Kernel:
@@ -224,13 +233,36 @@ class Kernel:
             )
         return _values_in(pipeline, values)
 
-    def inspect(self, group: Any = None, *, constants: Constants | None = None) -> Inspection:
+    def inspect(
+        self,
+        *args: Any,
+        threads: Any = None,
+        threadgroups: Any = None,
+        group: Any = None,
+        shared: Any = (),
+        constants: Constants | None = None,
+        **named: Any,
+    ) -> Inspection:
         """How the kernel uses memory, line by line, in threadgroups of `group` threads; see docs/inspecting-kernels.md.
 
-        The software device looks at the source, whatever device the kernel is on; nothing runs.
+        The software device looks at the source, whatever device the kernel is on. With the arguments of a launch, as a
+        call takes them, it also runs it on copies of them and counts: instructions, lines, and branches that divided.
         """
         chosen = {**self._constants, **(constants or {})}
-        return inspect_kernel(self._library.source, self.name, group, chosen, self._library.options)
+        source, options = self._library.source, self._library.options
+        measured, problem = None, ""
+        if args or named:
+            locate = locator(source, self.name, chosen, options)
+            with counting_device() as device:
+                twin = Kernel(device, device.kernels.library(source, options), self.name, chosen)
+                given = copied([*args, *named.values()])
+                keywords = dict(zip(named, given[len(args) :], strict=True))
+                sizes = {"threads": threads, "threadgroups": threadgroups, "group": group, "shared": shared}
+                measured, problem = measure(
+                    twin.pipeline, lambda: twin(*given[: len(args)], **sizes, **keywords), locate
+                )
+        found = inspect_kernel(source, self.name, measured.group if measured else group, chosen, options)
+        return replace(found, measured=measured, unmeasured=problem)
 
     def signature(self) -> str:
         """Its name and its arguments, with `inout` before those that it may write."""
@@ -242,6 +274,13 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<Kernel {self.signature()}>"
+
+    def _repr_html_(self) -> str:
+        """A table of its arguments, for notebooks."""
+        try:
+            return self.pipeline._repr_html_()
+        except MlxError:  # it needs function constants, as its repr says
+            return html_table(repr(self), (), ())
 
 
 def _run(device: DeviceContext, pipeline: Pipeline, values: list[Any], launch: dict[str, Any], wait: bool) -> Ticket:

@@ -92,7 +92,7 @@ class ComputePass:
         if not self._open_pass or self._own_passes:
             self._open()
         if self.sender is None:
-            self.sender = Sender(self._mtl, parameters, self.keep)
+            self.sender = Sender(self._mtl, self.barrier, parameters, self.keep)
         place = self._samples.next() if self._samples is not None and self._samples.in_pass else None
         if place is not None:
             self._mtl.sampleCountersInBuffer_atSampleIndex_withBarrier_(*place, True)
