@@ -23,7 +23,8 @@ class SoftNamespace:
         self._lock = threading.Lock()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(softmetal, name)
+        value = self.__dict__[name] = getattr(softmetal, name)
+        return value
 
     def MTLCreateSystemDefaultDevice(self) -> Any:
         """The same device each time, as Metal does."""

@@ -49,16 +49,21 @@ class CompileError(Exception):
 class KernelArgument:
     """One bindable argument of a kernel. Size and alignment are known once it is compiled (else 0)."""
 
-    kind: Literal["buffer", "threadgroup"]
+    kind: Literal["buffer", "threadgroup", "texture", "sampler"]
     index: int
     name: str
-    access: Literal["read", "read_write"]
+    access: Literal["read", "read_write", "write"]
     type_name: str = ""
     data_type: int = 0  # MTLDataType
     size: int = 0
     alignment: int = 0
     is_pointer: bool = True
     condition: str | None = None  # name of the function constant that switches it on
+    texture_type: int = 0  # MTLTextureType
+    is_depth: bool = False  # of a texture
+    is_sampled: bool = False  # a texture with access::sample
+    count: int = 1  # of an array of textures or samplers
+    table: int = -1  # the buffer slot whose table holds its handle, for textures and samplers
 
 
 @dataclass(frozen=True)

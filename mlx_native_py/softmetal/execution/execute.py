@@ -253,6 +253,12 @@ def check_memory(dispatch: EncodedDispatch) -> None:
                 f"kernel {dispatch.kernel}: buffer {allocation.label or ''!r} at index {slot} was "
                 "released before the command buffer ran"
             )
+    for argument, texture in dispatch.textures:
+        if not texture.allocation.live:
+            raise LostResource(
+                f"kernel {dispatch.kernel}: texture '{argument.name}' (index {argument.index}) was "
+                "released before the command buffer ran"
+            )
 
 
 def fault_code(fault: KernelFault) -> int:

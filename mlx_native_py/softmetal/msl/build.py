@@ -89,7 +89,7 @@ class BuildSpec:
 
     def defines(self) -> str:
         """The macros that stand for function constants."""
-        lines = ["#define SOFT_FC constexpr"]
+        lines = [*_library_part(self.manifest), "#define SOFT_FC constexpr"]
         used = {bound.number for bound in self.used}
         for name, bound in self.manifest.constants.items():
             given = self.constants.get(bound.constant.index)
@@ -125,9 +125,14 @@ class BuildSpec:
         return f"{self.defines()}\n{assemble(self.manifest.pieces, self.wanted)}\n{entry}\n"
 
 
+def _library_part(manifest: LibraryManifest) -> list[str]:
+    """What the precompiled library lacks, because few kernels need it."""
+    return ['#include "soft_texture.h"'] if manifest.textures else []
+
+
 def check_defines(manifest: LibraryManifest) -> str:
     """Macros for a check of the whole source, where function constants are no constant expressions, as on Metal."""
-    lines = ["#define SOFT_FC"]
+    lines = [*_library_part(manifest), "#define SOFT_FC"]
     for bound in manifest.constants.values():
         lines.append(f"#define SOFT_FC_{bound.number} soft::not_yet_known<{bound.type.spelling}>()")
         lines.append(f"#define SOFT_FC_DEFINED_{bound.number} true")
@@ -209,6 +214,8 @@ def _kernel(spec: BuildSpec, image: KernelImage) -> KernelSignature:
 
 
 def _sized(argument: KernelArgument, known: Any) -> KernelArgument:
+    if argument.table >= 0:
+        return replace(argument, count=known.is_pointer, **_texture(known) if argument.kind == "texture" else {})
     return replace(
         argument,
         data_type=known.data_type,
@@ -216,6 +223,18 @@ def _sized(argument: KernelArgument, known: Any) -> KernelArgument:
         alignment=known.alignment,
         is_pointer=bool(known.is_pointer),
     )
+
+
+def _texture(known: Any) -> dict[str, Any]:
+    """What describes a texture; see soft_texture_entry.h."""
+    access = known.alignment & 255
+    return {
+        "data_type": known.data_type,
+        "texture_type": known.size,
+        "access": ("read", "read", "write", "read_write")[access],
+        "is_sampled": access == 0,
+        "is_depth": bool(known.alignment >> 8),
+    }
 
 
 __all__ = ["BuildSpec", "CompilerFailed", "MissingConstant", "check_defines", "compile_spec", "load"]

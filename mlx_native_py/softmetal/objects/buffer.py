@@ -125,6 +125,12 @@ class MTLBuffer(Resource):
     def gpuAddress(self) -> int:
         return self.allocation.address
 
+    def newTextureWithDescriptor_offset_bytesPerRow_(self, descriptor: Any, offset: int, row: int) -> Any:
+        """A texture over these bytes, which stay the buffer's as well."""
+        from .texture import texture_of_buffer  # it is a resource itself
+
+        return texture_of_buffer(self, descriptor, offset, row)
+
     def allocatedSize(self) -> int:
         return self._heap_size if self._heap else memory.pages(self.allocation.length)
 
