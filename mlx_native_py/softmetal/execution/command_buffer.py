@@ -42,8 +42,8 @@ class CommandOutcome:
 class CommandBufferState:
     """Commands for a queue. How far it has come is told by single stores, so no exception finds it in between.
 
-    `claim` holds one token; whoever takes it out runs the commands, from the first that is not `done`. `progress` gets
-    what a direct run yields; where that ends before the last command, it puts the token back.
+    `claim` holds one token, the number of the first command that is not `done`; whoever takes it out runs the commands
+    from there. `progress` gets what a direct run yields; where that ends before the last command, a token comes back.
     `outcome` is the end of the work, `finished` the end of everything, handlers included.
     """
 
@@ -94,7 +94,7 @@ class CommandBufferState:
         self.completed_handlers: list[Handler] = []
         self.handler_error: BaseException | None = None
         self.encoding = self.lost_encoder = False
-        self.claim = [True]
+        self.claim = [0]
         self.progress: list[Any] = []
         self.started = self.scheduled = self.finished = False
         self.outcome: CommandOutcome | None = None

@@ -28,17 +28,17 @@ SHORT_ELSEWHERE_NS = 20_000_000
 class DirectRun:
     """The next commands up to a wait for an event: one batch of dispatches, then the values that are signalled."""
 
-    __slots__ = ("_batch", "_begin", "_places", "_prepared", "_signals", "end")
+    __slots__ = ("_batch", "_begin", "_places", "_prepared", "_signals", "end", "first")
 
     def __init__(
-        self, work: CommandBufferState, batch: LaunchBatch | None, places: list[int], signals: list[Signal], end: int
+        self, work: CommandBufferState, batch: LaunchBatch | None, places: list[int], signals: list[Signal], part: range
     ) -> None:
         self._begin = time.monotonic()
         self._batch = batch
         self._places = places
         self._signals = signals
         self._prepared = batch.prepare(work.device.runtime, work.device.options) if batch else None
-        self.end = end  # the number of the first command that is not part of it
+        self.first, self.end = part.start, part.stop  # the commands that it consists of
 
     @property
     def call(self) -> tuple[Any, ...]:
@@ -93,14 +93,14 @@ def direct_run(work: CommandBufferState, standing: Resident) -> DirectRun | None
             return None
     else:
         end = len(work.commands)
-    replayed = _replayed(passes, standing)
+    part, replayed = range(first, end), _replayed(passes, standing)
     if replayed is not None:
-        return DirectRun(work, replayed, [passes[0][0]], signals, end) if _is_short(replayed) else None
+        return DirectRun(work, replayed, [passes[0][0]], signals, part) if _is_short(replayed) else None
     found = _dispatches(work, passes)
     if found is None:
         return None
     dispatches, places = found
-    return DirectRun(work, LaunchBatch(dispatches) if dispatches else None, places, signals, end)
+    return DirectRun(work, LaunchBatch(dispatches) if dispatches else None, places, signals, part)
 
 
 def must_wait(work: CommandBufferState) -> bool:

@@ -106,8 +106,8 @@ class QueueState:
             work.kernel_end = time.monotonic()
             work.kernel_start = work.kernel_start or work.kernel_end
             try:
-                work.progress.extend(results(((work.claim.pop,), (tuple, (run,)), run.call)))
-            except IndexError:  # another thread was faster
+                work.progress.extend(results(((work.claim.remove, run.first), (tuple, (run,)), run.call)))
+            except ValueError:  # another thread was faster
                 return False
         self._finish_direct(work)
         self._polling_until = time.monotonic() + _POLLING_SECONDS
@@ -255,7 +255,7 @@ class QueueState:
                 (work.progress.remove, told),
                 (work.done.extend, fresh),
                 (work.progress.clear,),
-                (work.claim.append, True),
+                (work.claim.append, told[0].end),
             )
 
     def _retire(self, work: CommandBufferState) -> None:
