@@ -113,6 +113,7 @@ class Settings:
 
     soft_schedule: str = _flag("MLX_SOFT_SCHEDULE", "ordered", _schedule)
     soft_checked: bool = _flag("MLX_SOFT_CHECKED", False)
+    soft_isolated: bool = _flag("MLX_SOFT_ISOLATED", False)
     soft_engine: EngineChoice = _flag("MLX_SOFT_ENGINE", "auto", _choice("auto", "flat", "lanes", "fibers"))
     soft_cpu: str = _flag("MLX_SOFT_CPU", "native", _processor)
     soft_threads: int | None = _flag("MLX_SOFT_THREADS", None, _count)
