@@ -87,6 +87,22 @@ class KernelSignature:
     max_total_threads: int | None = None
 
 
+class KernelImage(Protocol):
+    """A kernel's shared object where it runs: in this process, or in the helpers of an isolated device."""
+
+    def address(self, name: str) -> int:
+        """Where one of its functions is."""
+        ...
+
+    def call(self, name: str) -> int:
+        """What a function without arguments answers, in 64 bits."""
+        ...
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of the image."""
+        ...
+
+
 @dataclass(frozen=True)
 class Specialised:
     """A kernel compiled for the lanes engine and one shape of threadgroup."""
@@ -94,7 +110,7 @@ class Specialised:
     entry: int  # address of its soft_lanes_entry, or of a soft_entry for whole threadgroups
     engine: Literal["lanes", "flat"]  # how the runtime calls it; flat where simdgroups never wait for each other
     stack_bytes: int
-    image: object  # keeps the shared object loaded
+    image: KernelImage  # keeps the shared object loaded
 
 
 class LanesCode(Protocol):
@@ -128,7 +144,7 @@ class Executable:
     stack_bytes: int
     max_total_threads: int
     declined: Mapping[str, str]  # engine -> why it was not taken
-    image: object  # keeps the shared object loaded
+    image: KernelImage  # keeps the shared object loaded
     lanes: LanesCode | None = None
     whole: bool = False  # compiled with all of the source, needed or not
     locate: Callable[[int, int], Diagnostic | None] | None = None  # of a line and column that the compiler saw

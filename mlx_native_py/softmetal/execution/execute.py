@@ -27,6 +27,7 @@ FAULT_CODES = {
     "stack overflow": c.MTLCommandBufferErrorStackOverflow,
     "out of memory": c.MTLCommandBufferErrorOutOfMemory,
     "checked": c.MTLCommandBufferErrorPageFault,
+    "forbidden system call": c.MTLCommandBufferErrorNotPermitted,
 }
 CODE_TEXTS = {
     c.MTLCommandBufferErrorInternal: "Internal Error",
@@ -34,6 +35,7 @@ CODE_TEXTS = {
     c.MTLCommandBufferErrorPageFault: "Caused GPU Address Fault Error",
     c.MTLCommandBufferErrorOutOfMemory: "Insufficient Memory",
     c.MTLCommandBufferErrorInvalidResource: "Invalid Resource",
+    c.MTLCommandBufferErrorNotPermitted: "Not Permitted",
     c.MTLCommandBufferErrorStackOverflow: "Stack Overflow",
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import re
 from dataclasses import dataclass, replace
@@ -132,12 +131,10 @@ class LanesBuilder:
         path = self.compiler.store.artefact(found["artefact"])
         if path is None:
             return None
-        self.compiler.runtime()
-        image = ctypes.CDLL(str(path))
-        if int(image.soft_tg_size()) > self.threadgroup_bytes:
+        image = self.compiler.runtime().load(path)
+        if image.call("soft_tg_size") & 0xFFFFFFFF > self.threadgroup_bytes:
             raise Declined("its threadgroup variables take more room than on fibers")
-        entry = getattr(image, ALONE if found["alone"] else ENTRY)
-        address = ctypes.cast(entry, ctypes.c_void_p).value or 0
+        address = image.address(ALONE if found["alone"] else ENTRY)
         return Specialised(address, "flat" if found["alone"] else "lanes", found["stack"], image)
 
 

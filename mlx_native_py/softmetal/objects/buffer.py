@@ -84,11 +84,8 @@ class Resource(Owned, Labelled):
         if wanted != c.MTLPurgeableStateKeepCurrent:
             self._purgeable = wanted
         if wanted == c.MTLPurgeableStateEmpty and self._heap is None:
-            self._discard_contents()
+            self.allocation.discard()
         return before
-
-    def _discard_contents(self) -> None:
-        memory.arena().discard(self.allocation.address, self.allocation.length)
 
     def heap(self) -> Any:
         return self._heap
@@ -149,10 +146,6 @@ class MTLBuffer(Resource):
         if self.storageMode() != c.MTLStorageModeManaged:
             raise MetalMisuse(f"didModifyRange_ on {self!r}: only buffers of managed storage need it")
 
-    def _discard_contents(self) -> None:
-        if self._backing is None:  # memory of the caller keeps what is in it
-            memory.arena().discard(self.allocation.address, self.allocation.length)
-
     def __del__(self) -> None:
         # A half-made object has no allocation; while Python shuts down, kernels may still be running on the pages.
         if sys is None or sys.is_finalizing() or "_charged" not in self.__dict__:
@@ -182,6 +175,6 @@ def over_caller_memory(
             f"of {memory.PAGE} bytes (allocate it with mmap.mmap)"
         )
     release = None if deallocator is None else lambda: deallocator(address, length)
-    allocation = memory.DeviceMemory(address, length, owned=False)
+    allocation = memory.DeviceMemory(address, length, None)
     device.state.charge_caller(length)
     return MTLBuffer(device, allocation, options, charged=length, release=release, backing=view)

@@ -147,6 +147,8 @@ class MTLDevice(DeviceObject):
         size, flags = natural(length, "length"), resource_options(options)
         if flags & 0xF0 == c.MTLResourceStorageModePrivate:
             raise InvalidValue("memory of the caller cannot have private storage")
+        if self.state.options.isolated:
+            raise InvalidValue("the helpers of an isolated device do not see memory of the caller: copy it")
         if size > self.state.profile.buffer_limit:
             return None
         callback = None if deallocator is None else handler(deallocator, "deallocator")
