@@ -13,7 +13,7 @@ from ..errors import BackendError, InvalidArgument
 from ..metal import Backend
 from .buffer import Array, MlxBuffer
 
-__all__ = ["MlxSampler", "MlxTexture", "PixelFormat", "pixel_format", "texture_over"]
+__all__ = ["MlxSampler", "MlxTexture", "TextureFormat", "pixel_format", "texture_over"]
 
 _NAME = re.compile(r"(R|RG|RGBA|BGRA)(8|16|32)(Unorm|Snorm|Uint|Sint|Float)(_sRGB)?")
 _KINDS: dict[str, str] = {
@@ -31,7 +31,7 @@ _MOST = 16384  # texels in a row or column
 
 
 @dataclass(frozen=True)
-class PixelFormat:
+class TextureFormat:
     """One of Metal's pixel formats: how numpy stores a component, and what a kernel sees in it."""
 
     name: str
@@ -45,7 +45,7 @@ class PixelFormat:
         return self.channels * self.dtype.size
 
 
-def pixel_format(backend: Backend, name: str | None, dtype: DType, channels: int) -> PixelFormat:
+def pixel_format(backend: Backend, name: str | None, dtype: DType, channels: int) -> TextureFormat:
     """A format by its Metal name, or the usual one for a type: 8 and 16-bit integers are numbers from 0 or -1 to 1."""
     if channels not in _CHANNELS:
         raise InvalidArgument(f"a texture has 1, 2 or 4 channels, not {channels}; add one for alpha to three colours")
@@ -62,7 +62,7 @@ def pixel_format(backend: Backend, name: str | None, dtype: DType, channels: int
     if (stored, len(letters)) != (dtype, channels):
         raise InvalidArgument(f"format {name} holds {len(letters)} x {stored}, but was given {channels} x {dtype}")
     seen: Literal["float", "int", "uint"] = "uint" if kind == "Uint" else "int" if kind == "Sint" else "float"
-    return PixelFormat(name, int(number), stored, channels, seen)
+    return TextureFormat(name, int(number), stored, channels, seen)
 
 
 class MlxTexture:
@@ -79,7 +79,7 @@ class MlxTexture:
 
     __slots__ = ("buffer", "format", "mtl", "shape")
 
-    def __init__(self, mtl: Any, buffer: MlxBuffer, form: PixelFormat, shape: tuple[int, int, int]) -> None:
+    def __init__(self, mtl: Any, buffer: MlxBuffer, form: TextureFormat, shape: tuple[int, int, int]) -> None:
         self.mtl = mtl
         self.buffer = buffer
         """The memory of its rows, and of what room there is behind each."""
@@ -138,7 +138,7 @@ class MlxSampler:
         return f"MlxSampler({self.described})"
 
 
-def texture_over(backend: Backend, device: Any, buffer: MlxBuffer, form: PixelFormat, width: int) -> MlxTexture:
+def texture_over(backend: Backend, device: Any, buffer: MlxBuffer, form: TextureFormat, width: int) -> MlxTexture:
     """The texture of a buffer of (height, elements of a row); made once for each use of the memory."""
     height, row = buffer.shape[0], buffer.nbytes // buffer.shape[0]
     if not 1 <= width <= _MOST or not 1 <= height <= _MOST:
@@ -156,7 +156,7 @@ def texture_over(backend: Backend, device: Any, buffer: MlxBuffer, form: PixelFo
     return MlxTexture(known[key], buffer, form, (height, width, form.channels))
 
 
-def _made(backend: Backend, buffer: MlxBuffer, form: PixelFormat, size: tuple[int, int], row: int) -> Any:
+def _made(backend: Backend, buffer: MlxBuffer, form: TextureFormat, size: tuple[int, int], row: int) -> Any:
     metal = backend.Metal
     with backend.autorelease_pool():
         asked = metal.MTLTextureDescriptor.alloc().init()
