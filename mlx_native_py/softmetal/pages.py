@@ -55,6 +55,8 @@ def close_pages(address: int, length: int) -> bool:
 
 def empty_pages(address: int, length: int) -> bool:
     """Drops the contents; the pages stay usable and are zero."""
+    if sys.platform == "darwin":  # where that advice may be ignored
+        return bool(_libc().mmap(address, length, _READ_WRITE, _RESERVE | _FIXED, -1, 0) != _MAP_FAILED)
     return not _libc().madvise(address, length, _DONT_NEED)
 
 
