@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from threading import get_ident
-from typing import Any, Unpack
+from typing import Any, cast
 
 from .. import counters, settings
 from ..dtypes import DType
@@ -20,9 +20,10 @@ from .barriers import Barrier
 from .bind import bind, require_device, revalidate
 from .compute_pass import ComputePass, Replayable
 from .context import DeviceContext
-from .dispatch import CapturedNode, CapturedOpKind, Dispatch, DispatchOptions, check_options, checked_kind
+from .dispatch import CapturedNode, CapturedOpKind, Dispatch, DispatchOptions, checked_kind
 from .generate import Aliased, encoder, pattern_of_arguments
 from .launch import Launch, Launchable, is_nothing, pipeline_of, plan_launch
+from .named import take_named
 from .recorder import Recorder
 from .sender import Sender
 from .tally import EncoderTally
@@ -76,13 +77,14 @@ class DispatchEncoder:
         threads: Any = None,
         threadgroups: Any = None,
         group: Any = None,
-        **options: Unpack[DispatchOptions],
+        **options: Any,
     ) -> None:
         """Launches a kernel over a grid of `threads`, or of `threadgroups` of `group` threads each; none is a no-op.
 
         The position of an argument is its slot: a buffer or view, a number (or numbers, for a vector) of the type that
-        the kernel declares, bytes, or None, which leaves the slot as it is. `shared` has the bytes of each threadgroup
-        argument. What the kernel reads and writes follows from its signature; `Out` and `reads`, `writes` narrow it.
+        the kernel declares, bytes, or None, which leaves the slot as it is. The later ones may come by the kernel's
+        names for them: `x=x, n=64`. `shared` has the bytes of each threadgroup argument.
+        What the kernel reads and writes follows from its signature; `Out` and `reads`, `writes` narrow it.
         """
         pipeline: Any = kernel  # most often it is one; what is not fails at the first look-up
         try:
@@ -93,14 +95,16 @@ class DispatchEncoder:
                 launch = pipeline.launches[key]
         except (KeyError, TypeError, AttributeError):
             self._require("dispatch")
-            check_options(options)
             pipeline = pipeline_of(kernel, self.device)
+            args = take_named(pipeline, args, options)
             if is_nothing(threads, threadgroups):
                 return
             launch = plan_launch(pipeline, threads, threadgroups, group, options.get("shared", ()))
+        if options:
+            args = take_named(pipeline, args, options)
         encode = pipeline.encode
-        if (options and _says_more(options)) or encode is None:
-            self.dispatch_slowly(pipeline, launch, args, options)
+        if encode is None or (options and options.keys() != {"shared"}):
+            self.dispatch_slowly(pipeline, launch, args, cast(DispatchOptions, options))
         else:
             encode(self, launch, args)
 
@@ -239,8 +243,7 @@ class DispatchEncoder:
         if plan.device is not self.device:
             raise InvalidArgument("this plan was made for another device")
         # Whatever can be refused comes before anything is recorded.
-        for each in plan.acquire(self.ticket):
-            self.ticket.hold(each)
+        plan.acquire(self.ticket)
         tracker = self.mem_ranges
         if len(tracker.log) > tracker.since:
             self._expand_plan()
@@ -300,9 +303,3 @@ class DispatchEncoder:
         return EncoderStateError(
             f"{call} from thread {get_ident()}: this encoder belongs to thread {self._thread}; make one per thread"
         )
-
-
-def _says_more(options: DispatchOptions) -> bool:
-    """Whether a dispatch is told more than what its launch has; refuses what there is no option for."""
-    check_options(options)
-    return options.keys() != {"shared"}
