@@ -243,8 +243,7 @@ class DispatchEncoder:
         if plan.device is not self.device:
             raise InvalidArgument("this plan was made for another device")
         # Whatever can be refused comes before anything is recorded.
-        for each in plan.acquire(self.ticket):
-            self.ticket.hold(each)
+        plan.acquire(self.ticket)
         tracker = self.mem_ranges
         if len(tracker.log) > tracker.since:
             self._expand_plan()

@@ -21,6 +21,21 @@ class MTLSize(NamedTuple):
     depth: int
 
 
+class MTLOrigin(NamedTuple):
+    """Where a region begins."""
+
+    x: int
+    y: int
+    z: int
+
+
+class MTLRegion(NamedTuple):
+    """A part of a texture."""
+
+    origin: MTLOrigin
+    size: MTLSize
+
+
 class MTLSizeAndAlign(NamedTuple):
     """What a resource needs inside a heap."""
 
@@ -57,6 +72,10 @@ NULL: Final = Null()
 
 def MTLSizeMake(width: int, height: int, depth: int) -> MTLSize:
     return MTLSize(width, height, depth)
+
+
+def MTLRegionMake2D(x: int, y: int, width: int, height: int) -> MTLRegion:
+    return MTLRegion(MTLOrigin(x, y, 0), MTLSize(width, height, 1))
 
 
 def NSMakeRange(location: int, length: int) -> NSRange:
@@ -113,6 +132,15 @@ def size(value: Any, what: str) -> tuple[int, int, int]:
     if len(value) != 3:
         raise InvalidValue(f"{what} is {value!r}, expected three integers")
     return natural(value[0], what), natural(value[1], what), natural(value[2], what)
+
+
+def region(value: Any, what: str) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """An MTLRegion, given as (origin, size)."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise TypeError(f"{what} is {value!r}, expected (origin, size)")
+    if len(value) != 2:
+        raise InvalidValue(f"{what} is {value!r}, expected (origin, size)")
+    return size(value[0], f"{what} origin"), size(value[1], f"{what} size")
 
 
 def span(value: Any, what: str) -> NSRange:

@@ -84,7 +84,7 @@ class CommandBufferState:
         self.kept: set[Any] = set()
         self.retain: Callable[[Any], None] = self.kept.add if retained else _forget
         self.commands: list[Command] = []
-        self.inline = InlineBytes(device.inline_pool)
+        self.inline = InlineBytes(device.arena, device.inline_pool)
         self.residency: dict[ResidencyState, None] = {}
         self.captures: tuple[Any, ...] = ()
         self.scheduled_handlers: list[Handler] = []

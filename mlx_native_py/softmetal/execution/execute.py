@@ -27,6 +27,7 @@ FAULT_CODES = {
     "stack overflow": c.MTLCommandBufferErrorStackOverflow,
     "out of memory": c.MTLCommandBufferErrorOutOfMemory,
     "checked": c.MTLCommandBufferErrorPageFault,
+    "forbidden system call": c.MTLCommandBufferErrorNotPermitted,
 }
 CODE_TEXTS = {
     c.MTLCommandBufferErrorInternal: "Internal Error",
@@ -34,6 +35,7 @@ CODE_TEXTS = {
     c.MTLCommandBufferErrorPageFault: "Caused GPU Address Fault Error",
     c.MTLCommandBufferErrorOutOfMemory: "Insufficient Memory",
     c.MTLCommandBufferErrorInvalidResource: "Invalid Resource",
+    c.MTLCommandBufferErrorNotPermitted: "Not Permitted",
     c.MTLCommandBufferErrorStackOverflow: "Stack Overflow",
 }
 
@@ -249,6 +251,12 @@ def check_memory(dispatch: EncodedDispatch) -> None:
         if allocation is not None and not allocation.live:
             raise LostResource(
                 f"kernel {dispatch.kernel}: buffer {allocation.label or ''!r} at index {slot} was "
+                "released before the command buffer ran"
+            )
+    for argument, texture in dispatch.textures:
+        if not texture.allocation.live:
+            raise LostResource(
+                f"kernel {dispatch.kernel}: texture '{argument.name}' (index {argument.index}) was "
                 "released before the command buffer ran"
             )
 
