@@ -130,9 +130,9 @@ def test_different_files_are_refused(models: Path, tmp_path: Path) -> None:
     copy.write_bytes(whole)
     whole[len(whole) * 2 // 3] ^= 1
     other.write_bytes(whole)
-    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    done = run_ranks(2, "different_files.py", str(first), str(other), **cache)
+    cache = str(tmp_path / "cache")
+    done = run_ranks(2, "different_files.py", str(first), str(other), XDG_CACHE_HOME=cache)
     assert done.returncode != 0
     assert "the ranks do not agree: the digest of the model's weights" in done.stderr
-    done = run_ranks(2, "different_files.py", str(first), str(copy), **cache)
+    done = run_ranks(2, "different_files.py", str(first), str(copy), XDG_CACHE_HOME=cache)
     assert done.returncode == 0, done.stderr

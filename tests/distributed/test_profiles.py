@@ -1,4 +1,4 @@
-"""`generate` over ranks: communication beside GPU time, one trace with a row for each rank, and a rank that is killed."""
+"""`generate` over ranks: communication beside GPU time, one trace of all ranks, a rank that is killed."""
 
 from __future__ import annotations
 
@@ -57,9 +57,8 @@ def test_a_killed_rank_ends_a_generation(tmp_path: Path) -> None:
 def _ranks(started: subprocess.Popen[str]) -> list[int]:
     listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 1) for line in listed.splitlines()[1:]]
-    return [
-        int(pid) for pid, _, words in rows if "mlx_native_py.cli.rank" in words and _is_under(int(pid), started.pid)
-    ]
+    found = [int(pid) for pid, words in rows if "mlx_native_py.cli.rank" in words]
+    return [each for each in found if _is_under(each, started.pid)]
 
 
 def _is_under(process: int, ancestor: int) -> bool:
