@@ -65,7 +65,7 @@ class Engine:
         assert library is not None, error
         state, error = self.device.newComputePipelineStateWithFunction_error_(library.newFunctionWithName_("k"), None)
         assert state is not None, error
-        return function
+        return state
 
     def run(self, name: str, values: np.ndarray) -> tuple[np.ndarray, str]:
         """What the kernel wrote, and the error of its command buffer."""
