@@ -185,8 +185,7 @@ class Kernel:
         """
         device = self._place((*args, *named.values())) if encoder is None else encoder.device
         pipeline = self.pipeline_on(device, constants)
-        if named:
-            args = by_slot(pipeline, args, named)
+        args = by_slot(pipeline, args, named) if named else args
         if len(args) != len(pipeline.buffers):
             raise refuse_count(pipeline, args)
         unsaid = threads is None and threadgroups is None
@@ -194,14 +193,9 @@ class Kernel:
             return CommandEncoder(device).commit(label=pipeline.label) if encoder is None else encoder.ticket
         staging = Staging(device, pipeline)
         values = [staging.argument(binding, given) for binding, given in zip(pipeline.buffers, args, strict=True)]
-        if unsaid:
-            threads = self._default_threads(pipeline, values)
-        if staging.to_bring_back and (encoder is not None or not wait):
-            how = "wait=False" if encoder is None else "encoder="
-            raise InvalidArgument(
-                f"kernel {pipeline.label!r}: with {how}, what it writes must be a device buffer or an array over one; "
-                f"{', '.join(map(repr, staging.to_bring_back))} would be copied"
-            )
+        threads = self._default_threads(pipeline, values) if unsaid else threads
+        if encoder is not None or not wait:
+            staging.require_no_copies("wait=False" if encoder is None else "encoder=")
         launch = {"threads": threads, "threadgroups": threadgroups, "group": group, "shared": shared}
         if encoder is not None:
             encoder.dispatch(pipeline, *values, **launch)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import struct
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import update_wrapper
 from threading import get_ident
 from typing import Any, TypeVar
 
@@ -35,7 +35,7 @@ def recorded(function: F) -> F:
     """The op with a memory: a function of the same signature."""
     parameters = list(inspect.signature(function).parameters.values())
     names = [each.name for each in parameters[1:]]
-    space = {
+    space: dict[str, Any] = {
         **{f"default_{each.name}": each.default for each in parameters},
         "CommandEncoder": CommandEncoder,
         "MlxBuffer": MlxBuffer,
@@ -59,7 +59,9 @@ def recorded(function: F) -> F:
         f"    return op(enc, {call})",
     ]
     exec(compile("\n".join(lines), f"<{function.__name__}>", "exec"), space)
-    return wraps(function)(space.pop("front"))  # type: ignore[return-value]
+    front: F = space.pop("front")
+    update_wrapper(front, function)
+    return front
 
 
 def _declared(parameters: Sequence[inspect.Parameter]) -> list[str]:

@@ -70,7 +70,8 @@ class Execution:
         self.end_ns = 0
 
     def perform(self) -> None:
-        for place, command in enumerate(self._work.commands):
+        first = len(self._work.done)
+        for place, command in enumerate(self._work.commands[first:], first):
             self._place = place
             try:
                 self._one(command)
@@ -311,7 +312,8 @@ def _outcome(work: CommandBufferState, run: Execution, begin: int) -> CommandOut
         stopped = Stopped(code, str(finding), place, finding)
     failure = failed(work, stopped) if stopped else None
     end = time.monotonic_ns()
-    return CommandOutcome((run.start_ns or begin) / 1e9, (run.end_ns or end) / 1e9, failure)
+    start = work.done[0] if work.done else (run.start_ns or begin) / 1e9
+    return CommandOutcome(start, (run.end_ns or end) / 1e9, failure)
 
 
 def failed(work: CommandBufferState, stopped: Stopped) -> Failure:

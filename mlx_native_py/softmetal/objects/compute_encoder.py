@@ -185,17 +185,19 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         self._pass.barrier(tuple(member.allocation for member in members))
 
     def useResource_usage_(self, resource: Resource, usage: int) -> None:
+        self._use((resource,), usage)
+
+    def useResources_count_usage_(self, resources: Sequence[Resource], count: int, usage: int) -> None:
+        self._use(counted(resources, count, "resources"), usage)
+
+    def _use(self, resources: Sequence[Resource], usage: int) -> None:
         self._alive("useResource_usage_")
         wanted = natural(usage, "usage")
         if not wanted or wanted & ~ANY_USAGE:
             raise InvalidValue(f"usage {wanted}: expected a union of read (1), write (2) and sample (4)")
-        if isinstance(resource, MTLIndirectCommandBuffer):
-            return
-        self._make_resident(instance(resource, Resource, "resource"), wanted)
-
-    def useResources_count_usage_(self, resources: Sequence[Resource], count: int, usage: int) -> None:
-        for resource in counted(resources, count, "resources"):
-            self.useResource_usage_(resource, usage)
+        for each in resources:
+            if not isinstance(each, MTLIndirectCommandBuffer):
+                self._make_resident(instance(each, Resource, "resource"), wanted)
 
     def useHeap_(self, heap: MTLHeap) -> None:
         self._alive("useHeap_")
@@ -243,7 +245,9 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
     ) -> None:
         self._retain(commands)
         self._resident_shared = True
-        self._add(Replay(commands.state, first, count, self._bindings.snapshot(), self._resident, self._path, source))
+        rules, bindings = commands.state.rules, self._bindings
+        inherited = bindings.snapshot() if rules.inherit_buffers or rules.inherit_pipeline else bindings
+        self._add(Replay(commands.state, first, count, inherited, self._resident, self._path, source))
 
     def _make_resident(self, resource: Resource, usage: int) -> None:
         allocation = resource.allocation
