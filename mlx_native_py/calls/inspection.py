@@ -135,21 +135,21 @@ def inspect_kernel(
     with settings.override(soft_checked=False, soft_isolated=False, soft_engine="auto"):
         plain = _pipeline(source, name, constants, options)
     shape = _shape(plain, group)
-    found, problem = None, ""
+    inspected, problem = None, ""
     try:
-        found = inspect_pipeline(checked.mtl.state, shape)
+        inspected = inspect_pipeline(checked.mtl.state, shape)
     except Declined as declined:
         problem = str(declined)
     engine, declined_engines = _engine(plain.mtl, shape)
     bindings, static = plain.bindings, plain.static_threadgroup_bytes
-    return Inspection(name, shape, bindings, static, engine, declined_engines, found, problem)
+    return Inspection(name, shape, bindings, static, engine, declined_engines, inspected, problem)
 
 
 def locator(source: str, name: str, constants: Mapping[Any, Any] | None, options: Any) -> Locate:
     """Finds lines of the source from places in the text that was compiled."""
     with settings.override(soft_checked=True, soft_isolated=False, soft_engine="lanes"):
-        found: Locate = _pipeline(source, name, constants, options or CompileOptions()).mtl.state.code.locate
-    return found
+        locate: Locate = _pipeline(source, name, constants, options or CompileOptions()).mtl.state.code.locate
+    return locate
 
 
 def _pipeline(source: str, name: str, constants: Mapping[Any, Any] | None, options: CompileOptions) -> Pipeline:

@@ -18,8 +18,8 @@ from .conftest import LAYERS, Work
 
 def large(count: int) -> Profile:
     """Ten command buffers with `count` dispatches of 20 kernels between them."""
-    made = Profile("dispatch")
-    made.started_ns, made.ended_ns = 1, 2
+    result = Profile("dispatch")
+    result.started_ns, result.ended_ns = 1, 2
     each = count // 10
     for number in range(10):
         begin = number * each * 12_000
@@ -35,8 +35,8 @@ def large(count: int) -> Profile:
         times = (begin, begin + 10, begin + 20, begin, begin + each * 10_000)
         record = CommandBufferRecord(number, f"step {number}", "device", 1, *times, "measured")
         record.dispatches, record.barriers, record.memory = dispatches, barriers, [(begin, number << 20)]
-        made._records.append(record)
-    return made
+        result._records.append(record)
+    return result
 
 
 @pytest.fixture
