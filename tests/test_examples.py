@@ -39,6 +39,7 @@ PRINTED: dict[str, tuple[list[str], list[str]]] = {
     ),
     "write_your_own_model": ([], [r"llama\.Llama: '.+'", r"__main__\.SigmoidLlama: '.+'"]),
     "distributed_sum": ([], [r"rank 0 of 1: squares of 12 numbers, sum of all 650"]),
+    "parallel_model": ([], [r"rank 0 of 1: 4 heads of 2 layers, the same tokens as one process"]),
     "image_blur": (
         [],
         [

@@ -12,6 +12,7 @@ _SUBJECTS = {
     "ops": "the ops against MLX, torch and numpy",
     "encode": "what a dispatch costs in Python",
     "decode": "tokens a second of a model",
+    "parallel": "tokens a second of a model over ranks, beside predictions; after mlx-native launch -n 2",
     "distributed": "an all_sum of ranks beside mpi4py's own call; after mlx-native launch -n 2",
 }
 

@@ -31,5 +31,4 @@ def sum_again(x: MlxBuffer, group: Group) -> Callable[[], object]:
             raise reported(error) from error
         return x
 
-    all_sum_again.__name__ = all_sum.__name__
-    return as_span(all_sum_again)
+    return as_span(all_sum_again, "all_sum")

@@ -5,6 +5,7 @@ Each returns its result; `out` says where it goes, and may be `x` itself. Buffer
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..memory.buffer import Array
 from .arrivals import Call
 from .elements import ArrayLike, call_on, made_like, raw, readable, reduced_as, writable
 from .group import Group
-from .in_place import reduce_in_place
+from .in_place import reduce_in_place, reduced_again
 from .mpi import call, mpi
 from .spans import as_span
 from .world import init
@@ -24,14 +25,15 @@ __all__ = ["all_gather", "all_max", "all_min", "all_sum", "barrier", "broadcast"
 _BARRIER = Call("barrier")
 
 
-@as_span
 def all_sum(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
     """The sum of the ranks' `x`, on every rank; f16 and bf16 are added in f32.
 
     >>> all_sum(np.array([1, 2]))
     array([1, 2])
     """
-    return _reduce("all_sum", "SUM", x, out, group)
+    if out is x and reduced_again("all_sum", x, group):
+        return x
+    return _other_sum(x, out, group)
 
 
 @as_span
@@ -148,6 +150,11 @@ def _reduce(name: str, op: str, x: ArrayLike, out: ArrayLike | None, group: Grou
     group.meet(call_on(name, given.dtype, given.shape))
     call(group.comm.Allreduce, mpi().IN_PLACE, reduced, op=getattr(mpi(), op))
     return _delivered(result, target, reduced)
+
+
+@partial(as_span, name="all_sum")
+def _other_sum(x: ArrayLike, out: ArrayLike | None, group: Group | None) -> ArrayLike:
+    return _reduce("all_sum", "SUM", x, out, group)
 
 
 def _apart(target: Array, given: Array) -> Array:

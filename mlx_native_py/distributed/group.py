@@ -6,6 +6,7 @@ from typing import Any
 
 from ..errors import DistributedError
 from .arrivals import Board, Call
+from .roll import Roll
 
 __all__ = ["Group"]
 
@@ -27,7 +28,10 @@ class Group:
         self.size: int = 1 if comm is None else comm.size
         self.prepared: dict[Any, tuple[Any, ...]] = {}
         """What MPI is told for reductions that were done before."""
-        self.board = Board.shared_by(comm, patient=is_behind) if self.size > 1 else None
+        self.board: Board | Roll | None = None
+        """How ranks find out whether all have come; None where there is one."""
+        if self.size > 1:
+            self.board = Board.shared_by(comm, patient=is_behind) or Roll(comm)
         self.behind = Group(comm.Dup(), timeout, is_behind=True) if self.size > 1 and not is_behind else None
         """The same ranks, for collectives in the background, which must not mix with those of the program."""
         self.timeout = timeout

@@ -36,7 +36,7 @@ def command_for(ranks: int, hosts: Sequence[str], flags: Sequence[str], program:
         if hosts:
             options += ["--host", ",".join(hosts), *(part for flag in flags for part in ("-x", flag))]
     elif hosts:
-        options += ["-hosts", ",".join(hosts)]
+        options += ["-hosts", ",".join(hosts), *(["-genvlist", ",".join(flags)] if flags else [])]
     return [str(mpiexec), *options, *program]
 
 

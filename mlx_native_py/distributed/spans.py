@@ -15,8 +15,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def as_span(collective: Callable[P, R]) -> Callable[P, R]:
-    """The same function; while a profile runs, each call leaves its time and bytes there."""
+def as_span(collective: Callable[P, R], name: str = "") -> Callable[P, R]:
+    """The same function; while a profile runs, each call leaves its time and bytes there, under its name."""
+    called = name or collective.__name__
 
     @wraps(collective)
     def told(*arguments: P.args, **options: P.kwargs) -> R:
@@ -25,7 +26,7 @@ def as_span(collective: Callable[P, R]) -> Callable[P, R]:
         start = time.monotonic_ns()
         result = collective(*arguments, **options)
         nbytes = int(getattr(result, "nbytes", 0))
-        observer.add_span("MPI", collective.__name__, start, time.monotonic_ns(), bytes=nbytes)
+        observer.add_span("MPI", called, start, time.monotonic_ns(), bytes=nbytes)
         return result
 
     return told

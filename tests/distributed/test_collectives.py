@@ -23,8 +23,9 @@ def test_programs(count: int) -> None:
     assert (done.returncode, done.stdout.splitlines()) == (0, lines), done.stderr
 
 
-def test_disagreements() -> None:
-    done = run_ranks(3, "disagreements.py")
+@pytest.mark.parametrize("where", ["together", "apart"])
+def test_disagreements(where: str) -> None:
+    done = run_ranks(3, "disagreements.py", where)
     assert "Traceback" not in done.stderr and "Error" not in done.stderr, done.stderr
 
 

@@ -101,7 +101,22 @@ def test_without_mpi4py(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     assert "pip install 'mlx-native-py[distributed]'" in capsys.readouterr().err
 
 
-def test_other_hosts_are_told_the_flags() -> None:
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("mpiexec (Open MPI) 5.0.11", "--allow-run-as-root --oversubscribe --host a,b:2 -x MLX_SOFT_THREADS"),
+        ("HYDRA build details:", "-hosts a,b:2 -genvlist MLX_SOFT_THREADS"),
+    ],
+)
+def test_other_hosts_are_told_the_flags(
+    version: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command lines of both MPIs, by what their mpiexec says of itself."""
+    script = tmp_path / "mpiexec"
+    script.write_text(f"#!/bin/sh\necho '{version}'\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(mpiexec, "find_mpiexec", lambda: script)
     command = mpiexec.command_for(4, ["a", "b:2"], ["MLX_SOFT_THREADS"], ["python", "x.py"])
-    assert command[1:3] == ["-n", "4"] and command[-2:] == ["python", "x.py"]
-    assert "a,b:2" in command
+    assert command == [str(script), "-n", "4", *expected.split(), "python", "x.py"]
+    alone = mpiexec.command_for(2, [], ["MLX_SOFT_THREADS"], ["python", "x.py"])
+    assert "a,b:2" not in alone and "MLX_SOFT_THREADS" not in alone

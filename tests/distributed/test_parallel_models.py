@@ -11,6 +11,7 @@ from models.reference import Table
 from models.tiny import BASE, GEMMA, random_weights, write_gguf, write_mlx, write_plain
 
 from distributed.ranks import run_ranks
+from distributed.test_launch import launch
 from mlx_native_py.models import architectures
 from mlx_native_py.models.tiny import write_tiny
 from mlx_native_py.parallel.fingerprint import digest
@@ -101,11 +102,12 @@ def test_smollm2(count: int) -> None:
 @pytest.mark.full
 def test_predictions_stand_beside_measured_times() -> None:
     """How close they are says only a machine on which nothing else runs; docs/parallel-models.md has figures."""
-    done = run_ranks(2, "time_model.py", timeout=500)
-    assert done.returncode == 0, done.stderr
-    parsed = json.loads(done.stdout)
-    assert parsed["predicted"].keys() == parsed["measured"].keys() == {"tensor", "pipeline", "in flight"}
-    assert parsed["predicted"]["in flight"] < parsed["predicted"]["pipeline"]
+    started = launch("bench", "parallel", "--rounds", "1", "--json")
+    out, err = started.communicate(timeout=500)
+    assert started.returncode == 0, err
+    rows = json.loads(out)["rows"]
+    assert [row["predicted"] is not None for row in rows] == [False] * 3 + [True] * 3
+    assert rows[5]["predicted"] < rows[4]["predicted"]
 
 
 def test_a_digest_is_kept_until_the_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,16 @@ def test_example() -> None:
     assert sorted(lines) == [f"rank {rank} of 2: squares of 6 numbers, sum of all 650" for rank in range(2)]
 
 
+def test_example_of_a_model() -> None:
+    lines = sorted(ended(launch("python", str(ROOT / "examples" / "parallel_model.py"))).splitlines())
+    divided = [(2, 2), (4, 1)]
+    assert lines == sorted(
+        f"rank {rank} of 2: {heads} heads of {layers} layers, the same tokens as one process"
+        for heads, layers in divided
+        for rank in range(2)
+    )
+
+
 def test_bench() -> None:
     out = ended(launch("bench", "distributed", "--rounds", "5", "--nbytes", "4096"))
     assert re.search(r"2 ranks, 4096 bytes: mpi4py [\d.]+ us, all_sum of an array .* of a buffer [\d.]+ us", out), out

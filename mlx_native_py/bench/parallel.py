@@ -1,0 +1,179 @@
+"""`mlx-native launch -n 2 bench parallel`: a model over the ranks, beside one process and predictions."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .. import settings
+from ..device import MlxDevice
+from ..distributed import Group, all_sum, barrier, init
+from ..models import load_model, model_path
+from ..models.loading import OpenedModel, open_model
+from ..ops import add
+from ..parallel import load_pipeline_parallel, load_tensor_parallel
+from ..parallel.host_steps import HostSteps
+from ..parallel.time_model import Machine, estimate
+from .harness import Measured, options, report
+
+__all__ = ["Configuration", "main", "measure"]
+
+_PROMPT = [1, 2, 3, 4, 5]
+_SUMS = 60
+_WARM, _STEPS = 4, 12  # of a configuration before the next one has its turn; the first ones are not timed
+_SHORT, _LONG = 3, 13  # tokens of sequences in flight, whose difference is free of how they begin and end
+_LINK_VALUES = 1 << 20
+_LEAST, _FURTHEST = 0.8, 0.25
+Step = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Configuration(Measured):
+    """A way to run the model: seconds from one token to the next, and what the time model says."""
+
+    way: str
+    token: float
+    """The median."""
+    least: float
+    """The quickest, which other programs on the machine disturbed least."""
+    predicted: float | None = None
+    """From what one process, and exchanges by themselves, took at the quickest."""
+
+
+def measure(name: str, rounds: int, group: Group) -> list[Configuration]:
+    """All configurations take turns; times are those of the first rank."""
+    cores = max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    threads = max(1, cores // group.size)
+    path = model_path(name)
+    with settings.override(soft_threads=threads):
+        device = MlxDevice()
+    with settings.override(soft_threads=threads * group.size):
+        all_cores = MlxDevice()
+    whole, pipeline = load_model(path, device), load_pipeline_parallel(path, device, group=group)
+    alone = partial(_only_first, group)
+    ways: dict[str, Step] = {
+        f"one process, {threads * group.size} threads": alone(_steps(load_model(path, all_cores))),
+        f"one process, {threads} threads": alone(_steps(whole)),
+        f"{group.size} processes, each a whole model": _steps(whole),
+        f"{group.size} ranks, tensor": _steps(load_tensor_parallel(path, device, group=group)),
+        f"{group.size} ranks, pipeline": _steps(pipeline),
+        "a few tokens in flight": _flights(pipeline, group.size, _SHORT),
+        "many tokens in flight": _flights(pipeline, group.size, _LONG),
+        "an exchange": _exchanges(device, group),
+        "a large sum": partial(all_sum, np.zeros(_LINK_VALUES, np.float32), group=group),
+    }
+    times = _in_turns(ways, rounds, group)
+    found = {way: (statistics.median(each), min(each)) for way, each in times.items()}
+    few, many = found.pop("a few tokens in flight"), found.pop("many tokens in flight")
+    median, least = ((b - a) / (_LONG - _SHORT) / group.size for a, b in zip(few, many, strict=True))
+    found[f"{group.size} ranks, pipeline, {group.size} in flight"] = median, least
+    return _rows(open_model(path), group, found)
+
+
+def _rows(opened: OpenedModel, group: Group, found: dict[str, tuple[float, float]]) -> list[Configuration]:
+    """Three configurations with their predictions, behind those that the predictions come from."""
+    best, n = {way: least for way, (_, least) in found.items()}, group.size
+    all_cores, one, together, tensor_way, pipeline_way, exchange, sums, flight_way = found
+    (nbytes,) = estimate(opened, 1, "tensor", Machine(1, 1, 1)).nbytes
+    link = _LINK_VALUES * 4 / best[sums]
+    busy = Machine(nbytes / best[together], link, best[exchange] / _SUMS)
+    idle = Machine(nbytes / best[one], link, best[exchange] / _SUMS)
+    tensor, pipeline = estimate(opened, n, "tensor", busy), estimate(opened, n, "pipeline", idle)
+    in_flight = estimate(opened, n, "pipeline", busy).between
+    rows = [Configuration(way, *found[way]) for way in (all_cores, one, together)]
+    predictions = {tensor_way: tensor.token, pipeline_way: pipeline.token, flight_way: in_flight}
+    for way, predicted in predictions.items():
+        token, least = found[way]
+        close, quick = abs(predicted / least - 1) <= _FURTHEST, found[all_cores][0] / token
+        bar, passed = f"prediction within {_FURTHEST:.0%}", close
+        if way == tensor_way:
+            bar, passed = f"{bar}, {quick:.2f} x of {all_cores}, at least {_LEAST}", close and quick >= _LEAST
+        rows.append(Configuration(way, token, least, predicted, bar=bar, passed=passed))
+    return rows
+
+
+def _in_turns(ways: dict[str, Step], rounds: int, group: Group) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {way: [] for way in ways}
+    for turn in range(rounds + 1):
+        for way, step in ways.items():
+            for number in range(_STEPS):
+                barrier(group=group)
+                begin = time.perf_counter()
+                step()
+                # The first steps compile, and wake what has slept meanwhile.
+                if turn and number >= _WARM:
+                    times[way].append(time.perf_counter() - begin)
+    return times
+
+
+def _only_first(group: Group, step: Step) -> Step:
+    """While the first rank works, the others sleep at the next barrier."""
+    return step if group.rank == 0 else lambda: None
+
+
+def _steps(model: Any) -> Step:
+    """A step of decoding; it begins anew before the sequence gets long."""
+    state: list[Any] = []
+
+    def step() -> object:
+        if not state or state[1] > 200:
+            decoder = model.make_decoder(model.make_cache())
+            decoder.prefill([_PROMPT])
+            state[:] = [decoder, 0]
+        state[1] += 1
+        return state[0].step()
+
+    return step
+
+
+def _flights(model: Any, batch: int, tokens: int) -> Step:
+    """So many tokens of as many sequences."""
+    decoders: list[Any] = []
+
+    def step() -> object:
+        if not decoders or decoders[0].cache.flights[0].lengths[0] > 200:
+            decoders[:] = [model.make_decoder(model.make_cache(batch=batch))]
+        return decoders[0].sequences([_PROMPT] * batch, tokens, ())
+
+    return step
+
+
+def _exchanges(device: MlxDevice, group: Group) -> Step:
+    """Sums of 4 bytes in a row, with next to nothing computed between them."""
+    steps = HostSteps()
+    x = device.buffer(np.zeros(1, np.float32))
+    with device.capture(x=x) as graph:
+        y = x
+        for _ in range(_SUMS):
+            y = add(graph.encoder, y, x)
+            steps.add(graph.encoder, partial(all_sum, y, out=y, group=group), y)
+    return steps.plan(graph, "exchange").run
+
+
+_COLUMNS: dict[str, Callable[[Configuration], str | float | None]] = {
+    "way": lambda row: row.way,
+    "token ms": lambda row: row.token * 1e3,
+    "least ms": lambda row: row.least * 1e3,
+    "tokens/s": lambda row: 1 / row.token,
+    "predicted ms": lambda row: None if row.predicted is None else row.predicted * 1e3,
+    "predicted/least": lambda row: None if row.predicted is None else row.predicted / row.least,
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints the table on the first rank."""
+    parser = options("parallel", __doc__)
+    parser.add_argument("--model", default="smollm2", help="a path, an alias or a name on the hub (default: smollm2)")
+    chosen = parser.parse_args(arguments)
+    group = init(strict=True)
+    rows = measure(chosen.model, chosen.rounds, group)
+    if group.rank:
+        return 0
+    return report(chosen, f"decode of {chosen.model} over {group.size} ranks of this machine, greedy", rows, _COLUMNS)
