@@ -51,7 +51,7 @@ def _texts(given: list[str]) -> list[str]:
     if len(given) > 1 or not Path(given[0]).is_file():
         return given
     lines = Path(given[0]).read_text(encoding="utf-8").splitlines()
-    found = [line for line in lines if line.strip()]
-    if not found:
+    texts = [line for line in lines if line.strip()]
+    if not texts:
         raise InvalidArgument(f"{given[0]} has no text in it; expected one on each line")
-    return found
+    return texts

@@ -64,13 +64,13 @@ def test_every_family_is_there(models: Path) -> None:
 def test_same_tokens_as_one_process(models: Path, count: int) -> None:
     done = run_ranks(count, "parallel_models.py", str(models), timeout=500)
     assert done.returncode == 0, done.stderr
-    found = dict(json.loads(line) for line in done.stdout.splitlines())
-    assert found.keys() == {each.name for each in models.iterdir()}
-    for name, ranks in found.items():
+    parsed = dict(json.loads(line) for line in done.stdout.splitlines())
+    assert parsed.keys() == {each.name for each in models.iterdir()}
+    for name, ranks in parsed.items():
         assert len(ranks) == count
         for rank in ranks:
             check(name, rank)
-    (first, *_), (shared, *_) = found["llama-Q4_1.gguf"], found["mistral-f16"]
+    (first, *_), (shared, *_) = parsed["llama-Q4_1.gguf"], parsed["mistral-f16"]
     expected = {1: [6], 2: [4, 2], 3: [2, 2, 2], 4: [2, 2, 1, 1]}[count]
     assert first["tensor"]["heads"] == expected and sum(first["pipeline"]["layers"]) == 4
     if count == 3:
@@ -102,9 +102,9 @@ def test_predictions_stand_beside_measured_times() -> None:
     """How close they are says only a machine on which nothing else runs; docs/parallel-models.md has figures."""
     done = run_ranks(2, "time_model.py", timeout=500)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["predicted"].keys() == found["measured"].keys() == {"tensor", "pipeline", "in flight"}
-    assert found["predicted"]["in flight"] < found["predicted"]["pipeline"]
+    parsed = json.loads(done.stdout)
+    assert parsed["predicted"].keys() == parsed["measured"].keys() == {"tensor", "pipeline", "in flight"}
+    assert parsed["predicted"]["in flight"] < parsed["predicted"]["pipeline"]
 
 
 def test_different_files_are_refused(models: Path) -> None:
