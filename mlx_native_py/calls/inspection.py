@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import Any
 
 from .. import settings
 from ..encoder.context import DeviceContext
+from ..markup import html_table
 from ..metal import open_metal
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.pipeline import Binding, Pipeline
@@ -31,7 +33,7 @@ _NAP_S = 0.02
 _GROUP = 256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Inspection:
     """A kernel as it was understood; `print` shows it as text, `to_dict` is for programs."""
 
@@ -78,6 +80,14 @@ class Inspection:
         listing = [f"  {'  '.join(row)}" for row in _columns(self.listing())] if self.measured else []
         notes = [NOTE, *[COUNTED] * bool(self.measured)]
         return "\n".join([*self.facts(), *(f"  {_line(each)}" for each in self.accesses), *listing, *notes])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Facts and lines as a table, for notebooks."""
+        head, *rows = self.listing() if self.measured else _listed(self.accesses)
+        notes = [*self.facts()[1:], NOTE, *[COUNTED] * bool(self.measured)]
+        return html_table(self.facts()[0], head, rows) + "".join(f"<div>{escape(note)}</div>" for note in notes)
 
     def listing(self) -> list[tuple[str, ...]]:
         """The lines that a launch ran, under a head: what was counted, how they use memory, and the source."""
@@ -173,6 +183,11 @@ def _engine(mtl: Any, shape: tuple[int, int, int]) -> tuple[str, Mapping[str, st
 
 def _type(binding: Binding) -> str:
     return binding.scalar.name if binding.scalar else binding.kind if binding.kind == "threadgroup" else "struct"
+
+
+def _listed(accesses: tuple[MemoryAccess, ...]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [("line", "memory", "source")]
+    return rows + [(str(each.line), _use(each), each.source) for each in accesses]
 
 
 def _use(access: MemoryAccess) -> str:

@@ -62,6 +62,7 @@ def test_what_runs_is_not_changed() -> None:
         assert lib.copy.pipeline is before
     assert (result.nbytes("load"), result.nbytes("store")) == (16, 16)
     assert result.engine == "lanes" and result.group == (256, 1, 1)
+    assert ">load x neighbouring<" in result._repr_html_()
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,6 +105,8 @@ def test_a_launch_is_counted_line_by_line() -> None:
     assert (lines[8].threads, lines[8].stores) == (96, 96)
     assert measured.instructions["load"] == sum(each.loads for each in measured.lines)
     assert 0.3 < measured.divergence_share < 0.9
+    shown = result._repr_html_()
+    assert ">sum = sum * x[k] + 1.0f;<" in shown and "96 of 100 threads" in shown and repr(result) == str(result)
     assert "96 of 100 threads" in str(result) and "how many instructions an Apple GPU takes" in str(result)
 
 
