@@ -82,4 +82,4 @@ def _prefetch(frame: Frame, address: Address, found: tuple[Run, ...], size: int)
     ahead = _AHEAD * len(found)
     for run in found:
         there = address.at(frame, run.factor + ahead * factor, run.first + ahead * gap)
-        frame.emit(f"call void @llvm.prefetch.p0(ptr {there}, i32 0, i32 3, i32 1)")
+        frame.emit(f"call void @llvm.prefetch.p0(ptr {there}, i32 0, i32 2, i32 1)")
