@@ -14,12 +14,13 @@ from .dtypes import DType
 from .encoder import CommandEncoder
 from .encoder.context import DeviceContext
 from .encoder.session import EncoderSession
+from .errors import InvalidArgument
 from .graph import ComputeGraph, capture
 from .memory.buffer import MlxBuffer
 from .memory.pool import MlxBufferPool
 from .metal import Backend, open_metal
 from .profiling.at_exit import follow_environment
-from .settings import BackendName
+from .settings import BackendName, override
 
 __all__ = ["MlxDevice"]
 
@@ -27,14 +28,21 @@ __all__ = ["MlxDevice"]
 class MlxDevice(DeviceContext):
     """Metal's default device: Apple's, or the software one; `backend` says which, else `MLX_NATIVE_DEVICE`.
 
+    `isolated=True` (or `MLX_SOFT_ISOLATED=1`) has the software device run kernels in processes without any rights, as
+    a GPU keeps them apart from the program; see docs/security.md.
+
     >>> with MlxDevice("soft") as device:
     ...     x = device.buffer([1.0, 2.0])
     ...     print(x, x.numpy().sum())
     MlxBuffer(f32[2], 8 bytes: 1, 2) 3.0
     """
 
-    def __init__(self, backend: Backend | BackendName | None = None) -> None:
-        super().__init__(backend if isinstance(backend, Backend) else open_metal(backend))
+    def __init__(self, backend: Backend | BackendName | None = None, *, isolated: bool | None = None) -> None:
+        changes = {} if isolated is None else {"soft_isolated": isolated}
+        if isinstance(backend, Backend) and changes:
+            raise InvalidArgument("isolated is decided when a backend is opened, and this one is open already")
+        with override(**changes):
+            super().__init__(backend if isinstance(backend, Backend) else open_metal(backend))
         follow_environment()
 
     def zeros(self, shape: int | Sequence[int], dtype: Any = DType.F32, *, label: str = "") -> MlxBuffer:

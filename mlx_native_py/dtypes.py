@@ -10,7 +10,7 @@ import numpy as np
 
 from .errors import InvalidArgument
 
-__all__ = ["DType", "DTypeLike", "FLOATS", "narrowed"]
+__all__ = ["DType", "DTypeLike", "FLOATS", "INTEGERS", "narrowed"]
 
 
 class DType(Enum):
@@ -106,6 +106,7 @@ def narrowed(array: np.ndarray[Any, np.dtype[Any]], python: bool = False) -> np.
 DTypeLike = DType | str | type | np.dtype[Any]
 """What `DType.of` takes."""
 FLOATS = (DType.F32, DType.F16, DType.BF16)
+INTEGERS = tuple(each for each in DType if each.numpy.kind in "iu")
 _BY_NUMPY = {member.numpy: member for member in DType}
 _BY_NAME = {member.name_: member for member in DType} | {"bfloat16": DType.BF16}
 _KNOWN = ", ".join(_BY_NAME)

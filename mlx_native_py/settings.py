@@ -29,6 +29,7 @@ __all__ = [
     "flags_in_force",
     "launched_ranks",
     "misspelt",
+    "one",
     "override",
     "strange",
 ]
@@ -112,6 +113,7 @@ class Settings:
 
     soft_schedule: str = _flag("MLX_SOFT_SCHEDULE", "ordered", _schedule)
     soft_checked: bool = _flag("MLX_SOFT_CHECKED", False)
+    soft_isolated: bool = _flag("MLX_SOFT_ISOLATED", False)
     soft_engine: EngineChoice = _flag("MLX_SOFT_ENGINE", "auto", _choice("auto", "flat", "lanes", "fibers"))
     soft_cpu: str = _flag("MLX_SOFT_CPU", "native", _processor)
     soft_threads: int | None = _flag("MLX_SOFT_THREADS", None, _count)
@@ -135,6 +137,7 @@ class Settings:
 _FIELDS = {f.name: f for f in fields(Settings)}
 _FLAGS = {f.metadata["flag"]: f for f in fields(Settings)}
 _ENCODED = tuple(os.fsencode(flag) for flag in _FLAGS)
+_DEFAULTS = {f.name: (os.fsencode(flag), f.default) for flag, f in _FLAGS.items()}
 _OWN_PREFIXES = ("MLX_SOFT_", "MLX_NATIVE_", "MLX_PROFILE_", "MLX_KERNEL_", "HF2Q_")
 _overrides: ContextVar[dict[str, Any] | None] = ContextVar("mlx_native_py_settings", default=None)
 
@@ -144,6 +147,14 @@ def current() -> Settings:
     found = _parse(_texts())
     changes = _overrides.get()
     return replace(found, **changes) if changes else found
+
+
+def one(name: str) -> Any:
+    """One field of `current()`, for those who ask often: while its flag is not set, the others are not looked at."""
+    flag, default = _DEFAULTS[name]
+    if _overrides.get() is None and flag not in getattr(os.environ, "_data", (flag,)):
+        return default
+    return getattr(current(), name)
 
 
 def strange() -> list[str]:

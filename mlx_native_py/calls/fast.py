@@ -118,9 +118,7 @@ class MetalKernel:
         device (else that of the buffers among the inputs), or a `CommandEncoder`, into which the kernel is only
         encoded; the outputs are buffers then. A grid without threads runs nothing, and leaves zeros or `init_value`.
         """
-        self._check_count("inputs", inputs, self._body.input_names)
-        self._check_count("output_shapes", output_shapes, self._body.output_names)
-        self._check_count("output_dtypes", output_dtypes, self._body.output_names)
+        self._check_counts(inputs, output_shapes, output_dtypes)
         if 0 in self._three("grid", grid):
             pairs = zip(output_shapes, output_dtypes, strict=True)
             return [np.full(tuple(shape), init_value or 0, _dtype(dtype).numpy) for shape, dtype in pairs]
@@ -149,9 +147,14 @@ class MetalKernel:
     def _refusal(self, problem: str) -> InvalidArgument:
         return InvalidArgument(f"metal_kernel {self._body.name!r}: {problem}")
 
-    def _check_count(self, what: str, given: Sequence[Any], names: Sequence[str]) -> None:
-        if len(given) != len(names):
-            raise self._refusal(f"{what} has {len(given)} items, expected {len(names)} for {', '.join(names)}")
+    def _check_counts(self, inputs: Sequence[Any], shapes: Sequence[Any], dtypes: Sequence[Any]) -> None:
+        for what, given, names in (
+            ("inputs", inputs, self._body.input_names),
+            ("output_shapes", shapes, self._body.output_names),
+            ("output_dtypes", dtypes, self._body.output_names),
+        ):
+            if len(given) != len(names):
+                raise self._refusal(f"{what} has {len(given)} items, expected {len(names)} for {', '.join(names)}")
 
     def _bring(self, device: DeviceContext, given: Any) -> _Input:
         if isinstance(given, MlxBuffer):

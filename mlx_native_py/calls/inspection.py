@@ -1,4 +1,4 @@
-"""What can be said of a kernel from its source: arguments, engine, and how its lines use memory."""
+"""What can be said of a kernel: arguments, engine, how its lines use memory, and what was counted in a launch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ from ..pipelines.compile_options import CompileOptions
 from ..pipelines.pipeline import Binding, Pipeline
 from ..softmetal.engines.lanes.ir.model import Declined
 from ..softmetal.inspection import Inspected, MemoryAccess, inspect_pipeline
+from .measuring import CountedLaunch, Locate
 
-__all__ = ["Inspection", "inspect_kernel"]
+__all__ = ["COUNTED", "Inspection", "NOTE", "inspect_kernel", "locator"]
 
 NOTE = (
     "From the source and the software device's compiler. Patterns are facts about addresses; how fast an Apple GPU "
     "is on them, its registers and its instructions are not known here."
+)
+COUNTED = (
+    "Counted on the software device, in the code that its compiler made. How often a line runs and where threads part "
+    "is the kernel's own doing on this data; how many instructions an Apple GPU takes for a line is not known here."
 )
 _PATIENCE_S = 10.0
 _NAP_S = 0.02
@@ -41,6 +46,10 @@ class Inspection:
     found: Inspected | None
     problem: str = ""
     """Why the lines could not be looked at, where they could not."""
+    measured: CountedLaunch | None = None
+    """What was counted in a launch, where one was given."""
+    unmeasured: str = ""
+    """Why nothing could be counted in the launch that was given."""
 
     @property
     def accesses(self) -> tuple[MemoryAccess, ...]:
@@ -57,10 +66,28 @@ class Inspection:
             {"name": each.name, "slot": each.index, "kind": each.kind, "access": each.access, "type": _type(each)}
             for each in self.arguments
         ]
-        return {**asdict(self), "arguments": arguments, "declined": dict(self.declined), "note": NOTE}
+        return {
+            **asdict(self),
+            "arguments": arguments,
+            "declined": dict(self.declined),
+            "note": NOTE,
+            "measured_note": COUNTED if self.measured else "",
+        }
 
     def __str__(self) -> str:
-        return "\n".join([*self.facts(), *(f"  {_line(each)}" for each in self.accesses), NOTE])
+        listing = [f"  {'  '.join(row)}" for row in _columns(self.listing())] if self.measured else []
+        notes = [NOTE, *[COUNTED] * bool(self.measured)]
+        return "\n".join([*self.facts(), *(f"  {_line(each)}" for each in self.accesses), *listing, *notes])
+
+    def listing(self) -> list[tuple[str, ...]]:
+        """The lines that a launch ran, under a head: what was counted, how they use memory, and the source."""
+        rows: list[tuple[str, ...]] = [("line", "threads", "instructions", "at once", "divided", "memory", "source")]
+        for each in self.measured.lines if self.measured else ():
+            uses = [_use(access) for access in self.accesses if access.line == each.line]
+            divided = f"{each.divided}/{each.branches}" if each.branches else "-"
+            counts = (str(each.line), str(each.threads), str(each.instructions), f"{each.active_share:.0%}", divided)
+            rows.append((*counts, ", ".join(dict.fromkeys(uses)) or "-", each.source))
+        return rows
 
     def facts(self) -> list[str]:
         """All but the lines, one fact each."""
@@ -69,16 +96,23 @@ class Inspection:
         lines.append(f"threadgroup memory: {self.threadgroup_bytes} bytes of variables")
         why = "".join(f"; {name}: {reason}" for name, reason in self.declined.items())
         lines.append(f"engine of the software device for groups of {self.group}: {self.engine}{why}")
+        return [*lines, *self._static(), *self._counted()]
+
+    def _counted(self) -> list[str]:
+        if self.unmeasured:
+            return [f"the launch could not be counted: {self.unmeasured}"]
+        return self.measured.facts() if self.measured else []
+
+    def _static(self) -> list[str]:
         if self.found is None:
-            return [*lines, f"its lines could not be looked at: {self.problem}"]
+            return [f"its lines could not be looked at: {self.problem}"]
         loops = ", with each loop counted once" if self.found.has_loops else ""
-        lines.append(
-            f"a thread loads {self.nbytes('load')} and stores {self.nbytes('store')} bytes of device memory and does "
-            f"{self.found.operations} operations{loops}"
-        )
         branches, divergent = self.found.branches, self.found.divergent_branches
-        lines.append(f"branches: {branches}, of which {divergent} may divide a simdgroup")
-        return lines
+        return [
+            f"a thread loads {self.nbytes('load')} and stores {self.nbytes('store')} bytes of device memory and does "
+            f"{self.found.operations} operations{loops}",
+            f"branches: {branches}, of which {divergent} may divide a simdgroup",
+        ]
 
 
 def inspect_kernel(
@@ -99,6 +133,13 @@ def inspect_kernel(
     engine, declined_engines = _engine(plain.mtl, shape)
     bindings, static = plain.bindings, plain.static_threadgroup_bytes
     return Inspection(name, shape, bindings, static, engine, declined_engines, found, problem)
+
+
+def locator(source: str, name: str, constants: Mapping[Any, Any] | None, options: Any) -> Locate:
+    """Finds lines of the source from places in the text that was compiled."""
+    with settings.override(soft_checked=True, soft_engine="lanes"):
+        found: Locate = _pipeline(source, name, constants, options or CompileOptions()).mtl.state.code.locate
+    return found
 
 
 def _pipeline(source: str, name: str, constants: Mapping[Any, Any] | None, options: CompileOptions) -> Pipeline:
@@ -132,6 +173,17 @@ def _engine(mtl: Any, shape: tuple[int, int, int]) -> tuple[str, Mapping[str, st
 
 def _type(binding: Binding) -> str:
     return binding.scalar.name if binding.scalar else binding.kind if binding.kind == "threadgroup" else "struct"
+
+
+def _use(access: MemoryAccess) -> str:
+    meet = f", {access.conflicts} on a bank" if access.conflicts > 1 else ""
+    stride = f" by {access.stride}" if access.pattern == "strided" and access.stride is not None else ""
+    return f"{access.kind} {access.argument or 'memory'} {access.pattern}{stride}{meet}"
+
+
+def _columns(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    return [(*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]) for row in rows]
 
 
 def _line(access: MemoryAccess) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ import numpy as np
 from ..encoder import CommandEncoder, DeviceContext, Out, Ticket
 from ..encoder.arguments import refuse_count
 from ..encoder.launch import is_nothing
+from ..encoder.named import by_slot
 from ..errors import InvalidArgument, KernelNotFound, MlxError, ShaderCompilationError
+from ..markup import html_table
 from ..memory.buffer import MlxBuffer
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.foreign import hint
@@ -23,8 +26,8 @@ from ..pipelines.includes import source_with_headers
 from ..pipelines.pipeline import Binding, Pipeline
 from ..pipelines.registry import KernelLibrary
 from ..pipelines.structs import parameters_of
-from .inspection import Inspection, inspect_kernel
-from .named import by_slot
+from .inspection import Inspection, inspect_kernel, locator
+from .measuring import copied, counting_device, measure
 from .staging import Staging
 
 __all__ = ["Kernel", "Library", "compiled", "declared"]
@@ -108,6 +111,12 @@ class Library:
         plural = "" if len(self) == 1 else "s"
         return "\n".join([f"<Library of {len(self)} kernel{plural} on {self._device.name}>", *lines])
 
+    def _repr_html_(self) -> str:
+        """A table of its kernels, for notebooks."""
+        few = len(self) <= _SHOWN
+        rows = [(each.name, each.signature().removeprefix(each.name) if few else "") for each in self._kernels.values()]
+        return html_table(repr(self).partition("\n")[0], ("kernel", "arguments"), rows)
+
 
 class Kernel:
     """A kernel that is launched by calling it, on numpy arrays and on buffers.
@@ -176,8 +185,7 @@ class Kernel:
         """
         device = self._place((*args, *named.values())) if encoder is None else encoder.device
         pipeline = self.pipeline_on(device, constants)
-        if named:
-            args = by_slot(pipeline, args, named)
+        args = by_slot(pipeline, args, named) if named else args
         if len(args) != len(pipeline.buffers):
             raise refuse_count(pipeline, args)
         unsaid = threads is None and threadgroups is None
@@ -185,14 +193,9 @@ class Kernel:
             return CommandEncoder(device).commit(label=pipeline.label) if encoder is None else encoder.ticket
         staging = Staging(device, pipeline)
         values = [staging.argument(binding, given) for binding, given in zip(pipeline.buffers, args, strict=True)]
-        if unsaid:
-            threads = self._default_threads(pipeline, values)
-        if staging.to_bring_back and (encoder is not None or not wait):
-            how = "wait=False" if encoder is None else "encoder="
-            raise InvalidArgument(
-                f"kernel {pipeline.label!r}: with {how}, what it writes must be a device buffer or an array over one; "
-                f"{', '.join(map(repr, staging.to_bring_back))} would be copied"
-            )
+        threads = self._default_threads(pipeline, values) if unsaid else threads
+        if encoder is not None or not wait:
+            staging.require_no_copies("wait=False" if encoder is None else "encoder=")
         launch = {"threads": threads, "threadgroups": threadgroups, "group": group, "shared": shared}
         if encoder is not None:
             encoder.dispatch(pipeline, *values, **launch)
@@ -224,13 +227,36 @@ class Kernel:
             )
         return _values_in(pipeline, values)
 
-    def inspect(self, group: Any = None, *, constants: Constants | None = None) -> Inspection:
+    def inspect(
+        self,
+        *args: Any,
+        threads: Any = None,
+        threadgroups: Any = None,
+        group: Any = None,
+        shared: Any = (),
+        constants: Constants | None = None,
+        **named: Any,
+    ) -> Inspection:
         """How the kernel uses memory, line by line, in threadgroups of `group` threads; see docs/inspecting-kernels.md.
 
-        The software device looks at the source, whatever device the kernel is on; nothing runs.
+        The software device looks at the source, whatever device the kernel is on. With the arguments of a launch, as a
+        call takes them, it also runs it on copies of them and counts: instructions, lines, and branches that divided.
         """
         chosen = {**self._constants, **(constants or {})}
-        return inspect_kernel(self._library.source, self.name, group, chosen, self._library.options)
+        source, options = self._library.source, self._library.options
+        measured, problem = None, ""
+        if args or named:
+            locate = locator(source, self.name, chosen, options)
+            with counting_device() as device:
+                twin = Kernel(device, device.kernels.library(source, options), self.name, chosen)
+                given = copied([*args, *named.values()])
+                keywords = dict(zip(named, given[len(args) :], strict=True))
+                sizes = {"threads": threads, "threadgroups": threadgroups, "group": group, "shared": shared}
+                measured, problem = measure(
+                    twin.pipeline, lambda: twin(*given[: len(args)], **sizes, **keywords), locate
+                )
+        found = inspect_kernel(source, self.name, measured.group if measured else group, chosen, options)
+        return replace(found, measured=measured, unmeasured=problem)
 
     def signature(self) -> str:
         """Its name and its arguments, with `inout` before those that it may write."""
@@ -242,6 +268,13 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<Kernel {self.signature()}>"
+
+    def _repr_html_(self) -> str:
+        """A table of its arguments, for notebooks."""
+        try:
+            return self.pipeline._repr_html_()
+        except MlxError:  # it needs function constants, as its repr says
+            return html_table(repr(self), (), ())
 
 
 def _run(device: DeviceContext, pipeline: Pipeline, values: list[Any], launch: dict[str, Any], wait: bool) -> Ticket:

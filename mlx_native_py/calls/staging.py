@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..pipelines.pipeline import Binding, Pipeline
 __all__ = ["Staging"]
 
 _EFFORT = 1000  # of numpy's search for shared bytes; beyond it they count as shared
+_shares_memory: Callable[..., bool] = np.shares_memory  # whose stubs know only two limits of effort
 
 
 @dataclass(slots=True)
@@ -80,10 +82,13 @@ class Staging:
         self._refuse_overlap(self._staged[-1])
         return buffer
 
-    @property
-    def to_bring_back(self) -> list[str]:
-        """The names of the arguments that are written in a copy."""
-        return [each.name for each in self._staged if each.copied and each.written]
+    def require_no_copies(self, how: str) -> None:
+        """Refuses arguments that are written in a copy, for a launch that nobody waits for."""
+        if names := [repr(each.name) for each in self._staged if each.copied and each.written]:
+            raise InvalidArgument(
+                f"{self._kernel}: with {how}, what it writes must be a device buffer or an array over one; "
+                f"{', '.join(names)} would be copied"
+            )
 
     def bring_back(self) -> None:
         """Copies what the kernel wrote into the arrays."""
@@ -127,6 +132,6 @@ def _place(array: Array) -> tuple[Any, ...]:
 
 def _overlap(one: Array, two: Array) -> bool:
     try:
-        return bool(np.shares_memory(one, two, max_work=_EFFORT))  # type: ignore[arg-type]
+        return _shares_memory(one, two, max_work=_EFFORT)
     except np.exceptions.TooHardError:
         return True

@@ -19,6 +19,7 @@ from .table import print_json
 
 __all__ = ["Verdict", "options", "run"]
 
+_WORDS = {True: "ok", False: "FAULT", None: "not checked"}
 _LOOKED_AT = "with every load and store checked"
 
 
@@ -27,7 +28,8 @@ class Verdict:
     """What was looked at, whether it is in order, and what was found."""
 
     subject: str
-    good: bool
+    good: bool | None
+    """None where it could not be looked at."""
     detail: str
     kind: str = ""
     """The class of what was found, such as OutOfBounds or DataRace."""
@@ -58,7 +60,7 @@ def run(chosen: argparse.Namespace) -> int:
     _print(chosen.json, checks)
     if not (launched or chosen.json):
         print("to run a kernel with every access checked, give --kernel and --arg")
-    return 0 if all(check.good for check in checks) else 1
+    return 1 if any(check.good is False for check in checks) else 0
 
 
 def _check_file(chosen: argparse.Namespace, file: str, device: MlxDevice, launched: bool) -> Iterator[Verdict]:
@@ -74,7 +76,7 @@ def _check_file(chosen: argparse.Namespace, file: str, device: MlxDevice, launch
         except InvalidArgument as problem:
             if launched:
                 raise
-            yield Verdict(f"{file}: {kernel.name}", True, f"not compiled: {problem}")  # needs function constants
+            yield Verdict(f"{file}: {kernel.name}", None, f"{problem}; give it with --constant")
         except MlxError as problem:
             yield _found(f"{file}: {kernel.name}", problem)
         else:
@@ -125,8 +127,13 @@ def _heard(found: list[CheckedError]) -> Iterator[None]:
 
 def _print(json: bool, checks: list[Verdict]) -> None:
     if json:
-        print_json({"good": all(check.good for check in checks), "checks": [asdict(check) for check in checks]})
+        good = all(check.good is not False for check in checks)
+        not_checked = [check.subject for check in checks if check.good is None]
+        print_json({"good": good, "not_checked": not_checked, "checks": [asdict(check) for check in checks]})
         return
     for check in checks:
         kind = f"{check.kind}: " if check.kind else ""
-        print(f"{'ok' if check.good else 'FAULT':6}{check.subject}: {kind}{check.detail}")
+        print(f"{_WORDS[check.good]:13}{check.subject}: {kind}{check.detail}")
+    counts = [f"{sum(check.good is good for check in checks)} {word}" for good, word in _WORDS.items()]
+    if len(checks) > 1:
+        print(", ".join(counts))

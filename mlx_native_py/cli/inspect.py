@@ -1,13 +1,15 @@
-"""`mlx-native inspect FILE.metal`: how kernels use memory, line by line."""
+"""`mlx-native inspect FILE.metal`: how kernels use memory, line by line, and what a launch does there."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 
-from ..calls.inspection import NOTE, Inspection
+from ..calls.inspection import COUNTED, NOTE, Inspection
+from ..calls.library import Library
 from ..device import MlxDevice
 from .arguments import parse_sizes
-from .kernel_launch import add_source_options, chosen_kernel, library_of
+from .kernel_launch import add_launch_options, chosen_kernel, launch_from, library_of
 from .table import print_json, print_table
 
 __all__ = ["options", "run"]
@@ -15,25 +17,36 @@ __all__ = ["options", "run"]
 
 def options(command: argparse.ArgumentParser) -> None:
     command.add_argument("file", help="a file with MSL source")
-    command.add_argument("--kernel", metavar="K", help="which kernel of the file; all by default")
-    command.add_argument("--group", metavar="N", help="threads of a threadgroup, such as 256 or 16x16 (default: 256)")
-    add_source_options(command)
+    add_launch_options(command)
     command.add_argument("--json", action="store_true", help="print it as JSON")
 
 
 def run(chosen: argparse.Namespace) -> int:
-    group = parse_sizes(chosen.group, "--group") if chosen.group else None
     with MlxDevice("soft") as device:
         library = library_of(device, chosen.file, chosen)
-        names = [chosen_kernel(library, chosen.kernel, chosen.file).name] if chosen.kernel else list(library)
-        found = [library[name].inspect(group) for name in names]
+        found = list(_inspected(chosen, library, device))
     if chosen.json:
         print_json([each.to_dict() for each in found])
         return 0
     for each in found:
         _show(each)
     print(NOTE)
+    if any(each.measured for each in found):
+        print(COUNTED)
+    else:
+        print("to count what a launch does, line by line, describe it with --arg and --threads")
     return 0
+
+
+def _inspected(chosen: argparse.Namespace, library: Library, device: MlxDevice) -> Iterator[Inspection]:
+    if chosen.arg or chosen.threads or chosen.threadgroups:
+        launch = launch_from(chosen, chosen_kernel(library, chosen.kernel, chosen.file), device)
+        yield launch.kernel.inspect(*launch.values, **launch.sizes)
+        return
+    group = parse_sizes(chosen.group, "--group") if chosen.group else None
+    names = [chosen_kernel(library, chosen.kernel, chosen.file).name] if chosen.kernel else list(library)
+    for name in names:
+        yield library[name].inspect(group=group)
 
 
 def _show(found: Inspection) -> None:
@@ -51,6 +64,9 @@ def _show(found: Inspection) -> None:
         )
         for each in found.accesses
     ]
-    if rows:
+    if found.measured:
+        head, *lines = found.listing()
+        print_table(head, lines)
+    elif rows:
         print_table(("line", "source", "access", "of", "bytes", "pattern", "stride", "threads on a bank"), rows)
     print()

@@ -22,7 +22,7 @@ COMMANDS = {
     "doctor": "check PyObjC, the compiler, the cache folder and a kernel's result, and say what to do",
     "run": "run a kernel of a file, on arguments that the command line describes",
     "check": "compile kernels, and run one, or a Python program, with every access checked",
-    "inspect": "show how kernels use memory, line by line, without running them",
+    "inspect": "show how kernels use memory, line by line, and count what a launch does there",
     "profile": "run a Python script and show where its time on the GPU goes",
     "compare": "compare two saved profiles: what got slower, beyond noise",
     "bench": "measure the device",

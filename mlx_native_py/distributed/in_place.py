@@ -11,7 +11,7 @@ from .elements import call_on, reduced_as
 from .group import Group
 from .mpi import mpi, reported
 
-__all__ = ["reduce_in_place"]
+__all__ = ["prepare", "reduce_in_place"]
 
 _MOST = 4096  # reductions that a group remembers
 
@@ -30,7 +30,7 @@ def reduce_in_place(name: str, op: str, x: Any, group: Group) -> bool:
         return False
     known = group.prepared.get(key)
     if known is None or known[0] is not name or known[1] is not x.dtype or known[2] != x.shape:
-        known = _prepare(key, name, op, x, group)
+        known = prepare(key, name, op, x, group)
         if known is None:
             return False
     _, _, _, meet, call, function, in_place, memory, mpi_op = known
@@ -42,8 +42,9 @@ def reduce_in_place(name: str, op: str, x: Any, group: Group) -> bool:
     return True
 
 
-def _prepare(key: Any, name: str, op: str, x: Any, group: Group) -> tuple[Any, ...] | None:
-    """Kept by address, or by type for arrays, whose addresses take long to ask for."""
+def prepare(key: Any, name: str, op: str, x: Any, group: Group) -> tuple[Any, ...] | None:
+    """What MPI is told; None where it takes more than a reduction in place. Kept by address, or by type for arrays,
+    whose addresses take long to ask for."""
     is_buffer = isinstance(x, MlxBuffer)
     dtype = x.dtype.numpy if is_buffer else x.dtype
     if reduced_as(dtype) != dtype or (is_buffer and x.readonly) or not x.size:

@@ -14,7 +14,7 @@ from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import Binding, Pipeline
 from ..pipelines.structs import struct_of_argument
 
-__all__ = ["INLINE_LIMIT", "Out", "argument", "check_buffer", "refuse_count", "requirement"]
+__all__ = ["INLINE_LIMIT", "Out", "argument", "check_buffer", "is_modest", "refuse_count", "requirement"]
 
 INLINE_LIMIT = 4096
 """Bytes that Metal takes inline; longer ones travel in a buffer."""
@@ -48,12 +48,18 @@ def refuse_count(pipeline: Pipeline, given: Sequence[Any]) -> InvalidArgument:
     )
 
 
+_MODEST = 16  # bytes: the size and alignment of the largest vectors, and more than most arguments ask for
 _requirements: dict[tuple[int, int, bool], int] = {}
 
 
 def requirement(binding: Binding) -> int:
     """A bit for what an argument asks of a buffer; arguments that ask for the same share it."""
     return _requirements.setdefault((binding.size, binding.alignment, binding.writes), 1 << len(_requirements))
+
+
+def is_modest(binding: Binding) -> bool:
+    """Whether every buffer that `suits_most` arguments suits this one."""
+    return binding.size <= _MODEST and _MODEST % binding.alignment == 0
 
 
 def argument(
@@ -101,6 +107,7 @@ def check_buffer(pipeline: Pipeline, slot: int, given: MlxBuffer) -> None:
             f"needs an offset that is a multiple of {binding.alignment}; {_shown(given)} starts at byte {given.offset}",
         )
     given.passed |= requirement(binding)
+    given.suits_most = given.nbytes >= _MODEST and given.offset % _MODEST == 0 and not given.allocation.readonly
 
 
 def _refusal(pipeline: Pipeline, binding: Binding, problem: str) -> InvalidArgument:

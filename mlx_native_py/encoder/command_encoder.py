@@ -117,6 +117,16 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
             self.ticket.keep.add(event)
             self.ticket.mtl.encodeWaitForEvent_value_(event, value)
 
+    def stop_for_host(self, event: Any, value: int) -> None:
+        """Signals `value` of a shared event behind all so far; the rest begins when the CPU has set `value + 1`."""
+        self._require("stop_for_host")
+        self._pass.end()
+        self.owner, self.sender, self._unexpanded = 0, None, None
+        self.mem_ranges.reset()
+        self.ticket.keep.add(event)
+        self.ticket.mtl.encodeSignalEvent_value_(event, value)
+        self.ticket.mtl.encodeWaitForEvent_value_(event, value + 1)
+
     def _apply_label(self, label: str | None) -> None:
         if label is None:
             return

@@ -35,7 +35,7 @@ class Replayable(Protocol):
     def reads(self) -> Sequence[Span]: ...
     @property
     def writes(self) -> Sequence[Span]: ...
-    def acquire(self, ticket: Ticket) -> Iterable[Any]: ...
+    def acquire(self, ticket: Ticket) -> None: ...
     def send(self, mtl: Any) -> None: ...
     def dispatches(self) -> Iterable[tuple[bool, Dispatch]]: ...
     def bound_after(self, slot: int) -> Value: ...
@@ -92,7 +92,7 @@ class ComputePass:
         if not self._open_pass or self._own_passes:
             self._open()
         if self.sender is None:
-            self.sender = Sender(self._mtl, parameters, self.keep)
+            self.sender = Sender(self._mtl, self.barrier, parameters, self.keep)
         place = self._samples.next() if self._samples is not None and self._samples.in_pass else None
         if place is not None:
             self._mtl.sampleCountersInBuffer_atSampleIndex_withBarrier_(*place, True)
@@ -135,19 +135,17 @@ class ComputePass:
 
     def _open(self) -> None:
         metal, commands = self._backend.Metal, self._ticket.mtl
-        concurrent = not settings.current().force_serial_dispatch
-        if self.sender is not None:
-            self._earlier = [self.bound(slot) for slot in range(BUFFER_SLOTS)].__getitem__
+        serial = settings.one("force_serial_dispatch")
+        dispatch_type = metal.MTLDispatchTypeSerial if serial else metal.MTLDispatchTypeConcurrent
         with self._backend.autorelease_pool():
-            self.end()
+            if self._open_pass:
+                self._earlier = [self.bound(slot) for slot in range(BUFFER_SLOTS)].__getitem__
+                self.end()
             if self._own_passes:
-                open_with, how = (
-                    commands.computeCommandEncoderWithDescriptor_,
-                    self._samples.next_pass(concurrent),
-                )
+                open_with = commands.computeCommandEncoderWithDescriptor_
+                how = self._samples.next_pass(dispatch_type)
             else:
-                open_with = commands.computeCommandEncoderWithDispatchType_
-                how = metal.MTLDispatchTypeConcurrent if concurrent else metal.MTLDispatchTypeSerial
+                open_with, how = commands.computeCommandEncoderWithDispatchType_, dispatch_type
             # One step for Python, so that after a Ctrl-C the pass is either not open or known to be.
             self._open_pass.extend(map(open_with, (how,)))
         opened = self._open_pass[0]

@@ -22,7 +22,6 @@ __all__ = [
     "DispatchOptions",
     "Dispatched",
     "RecordedBinding",
-    "check_options",
     "checked_kind",
 ]
 
@@ -40,13 +39,6 @@ class CapturedOpKind(Enum):
     def is_reorderable(self) -> bool:
         """Whether other dispatches may be moved past it."""
         return self not in (CapturedOpKind.Sdpa, CapturedOpKind.Softmax)
-
-
-def check_options(options: Iterable[str]) -> None:
-    """Refuses what no dispatch can be told."""
-    for name in options:
-        if name not in _OPTIONS:
-            raise TypeError(f"dispatch() has no option {name!r}; there are {', '.join(_OPTIONS)}")
 
 
 def checked_kind(kind: CapturedOpKind) -> CapturedOpKind:
@@ -68,7 +60,7 @@ class DispatchOptions(TypedDict, total=False):
     """What it computes, for graphs."""
 
 
-_OPTIONS = ("threads", "threadgroups", "group", *DispatchOptions.__annotations__)
+OPTIONS = ("threads", "threadgroups", "group", *DispatchOptions.__annotations__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The lines of generated code that track and send one dispatch.
 
 They stand in functions that have `enc` (a `CommandEncoder`), `tracker` (its `mem_ranges`) and `sending` (its
-`Sender`), and a variable for the value of each slot.
+`Sender`) with its `CALLS`, and a variable for the value of each slot.
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ from dataclasses import dataclass
 from ..pipelines.pipeline import Binding
 from .launch import Launch
 
-__all__ = ["DispatchCode", "Slot", "indented"]
+__all__ = ["CALLS", "DispatchCode", "Slot", "indented"]
+
+CALLS = (
+    "buffers, numbers, barrier, set_pipeline, set_buffer, set_offset, set_bytes, threads, threadgroups = sending.calls"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +64,27 @@ class DispatchCode:
             if not slot.fresh:
                 yield f"if {slot.use}.tracker is not tracker: {slot.use} = enc.touch({self.pipeline}, {slot.value})"
 
-    def track(self, outs: str) -> Iterator[str]:
+    def track(self) -> Iterator[str]:
         """The tracker's check and record; what a kernel writes need not be recorded as read as well.
 
-        `outs` has the bits of slots that are only written. The encoder's tally is counted from the log.
+        The encoder's tally is counted from the log.
         """
         yield "epoch = tracker.epoch"
         tests = [_meets(slot, "written", "write_epoch") for slot, _ in self._tracked if not slot.fresh]
         tests += [_meets(slot, "read", "read_epoch") for slot, writes in self._tracked if writes and not slot.fresh]
         if tests:
-            yield f"if {' or '.join(tests)}: epoch = enc.hazard_barrier()"
+            yield f"if {' or '.join(tests)}: barrier(); epoch = tracker.force()"
         for slot, writes in self._tracked:
             part, mark = ("written", "write_epoch") if writes else ("read", "read_epoch")
             use, value = slot.use, slot.value
             yield f"if {use}.{mark} is not epoch: {use}.{mark} = epoch; {use}.{part} = {value}"
             yield f"elif {use}.{part} is not {value}: {use}.{part} = widened({use}.{part}, {value})"
+        outs = sum(1 << slot.index for slot in self.slots if slot.kind == "out")
         spans = "".join(f", {slot.value}.span" if slot.is_buffer else ", None" for slot in self.slots)
         yield f"tracker.log.append(({self.pipeline}, {outs}{spans}))"
 
     def send(self, launch: Launch | None = None) -> Iterator[str]:
         """The messages; state that is already set is not sent. Without `launch`, a variable of that name has it."""
-        yield "buffers, numbers, set_pipeline, set_buffer, set_offset, set_bytes, threads, threadgroups = sending.calls"
         yield (
             f"if sending.pipeline is not {self.pipeline}: "
             f"set_pipeline({self.state}); sending.pipeline = {self.pipeline}"
@@ -97,23 +101,24 @@ class DispatchCode:
 
 
 def _meets(slot: Slot, part: str, mark: str) -> str:
-    """Whether a buffer overlaps what was read or written since the last barrier."""
+    """Whether a buffer overlaps what was read or written since the last barrier; most often that is the buffer."""
     use, value = slot.use, slot.value
     return (
-        f"({use}.{mark} is epoch and {value}.start < (earlier := {use}.{part}).end and earlier.start < {value}.end"
-        f" and (earlier.intervals is None or earlier.intervals.meets({value}.start, {value}.end)))"
+        f"({use}.{mark} is epoch and ((earlier := {use}.{part}) is {value}"
+        f" or {value}.start < earlier.end and earlier.start < {value}.end"
+        f" and (earlier.intervals is None or earlier.intervals.meets({value}.start, {value}.end))))"
     )
 
 
 def _set_buffer(index: int, value: str) -> Iterator[str]:
     yield f"if (bound := buffers[{index}]) is not {value}:"
-    yield f"    if bound.mtl is not {value}.mtl: set_buffer({value}.mtl, {value}.offset, {index})"
+    yield f"    if bound is NOTHING or bound.mtl is not {value}.mtl: set_buffer({value}.mtl, {value}.offset, {index})"
     yield f"    elif bound.offset != {value}.offset: set_offset({value}.offset, {index})"
     yield f"    buffers[{index}] = {value}"
 
 
 def _set_bytes(index: int, value: str, length: str) -> Iterator[str]:
-    yield f"if numbers[{index}] != {value} or buffers[{index}] is not NOTHING:"
+    yield f"if buffers[{index}] is not NOTHING or numbers[{index}] is not {value} and numbers[{index}] != {value}:"
     yield f"    set_bytes({value}, {length}, {index}); numbers[{index}] = {value}; buffers[{index}] = NOTHING"
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from threading import get_ident
-from typing import Any, Unpack
+from typing import Any, cast
 
 from .. import counters, settings
 from ..dtypes import DType
@@ -20,9 +20,10 @@ from .barriers import Barrier
 from .bind import bind, require_device, revalidate
 from .compute_pass import ComputePass, Replayable
 from .context import DeviceContext
-from .dispatch import CapturedNode, CapturedOpKind, Dispatch, DispatchOptions, check_options, checked_kind
+from .dispatch import CapturedNode, CapturedOpKind, Dispatch, DispatchOptions, checked_kind
 from .generate import Aliased, encoder, pattern_of_arguments
 from .launch import Launch, Launchable, is_nothing, pipeline_of, plan_launch
+from .named import take_named
 from .recorder import Recorder
 from .sender import Sender
 from .tally import EncoderTally
@@ -49,7 +50,7 @@ class DispatchEncoder:
         self._tally = EncoderTally(tracker=self.mem_ranges)
         counters.open_tally(self, self._tally)
         self.owner = 0
-        """The thread whose plain dispatches take the fast way; 0 where none do: closed, capturing, being timed."""
+        """The thread whose plain dispatches take generated code; 0 where none do: closed, capturing, being timed."""
         self.sender: Sender | None = None
         """For generated code: what is bound in the open pass."""
         self._auto_barrier = now.auto_barrier if auto_barrier is None else auto_barrier
@@ -76,13 +77,14 @@ class DispatchEncoder:
         threads: Any = None,
         threadgroups: Any = None,
         group: Any = None,
-        **options: Unpack[DispatchOptions],
+        **options: Any,
     ) -> None:
         """Launches a kernel over a grid of `threads`, or of `threadgroups` of `group` threads each; none is a no-op.
 
         The position of an argument is its slot: a buffer or view, a number (or numbers, for a vector) of the type that
-        the kernel declares, bytes, or None, which leaves the slot as it is. `shared` has the bytes of each threadgroup
-        argument. What the kernel reads and writes follows from its signature; `Out` and `reads`, `writes` narrow it.
+        the kernel declares, bytes, or None, which leaves the slot as it is. The later ones may come by the kernel's
+        names for them: `x=x, n=64`. `shared` has the bytes of each threadgroup argument.
+        What the kernel reads and writes follows from its signature; `Out` and `reads`, `writes` narrow it.
         """
         pipeline: Any = kernel  # most often it is one; what is not fails at the first look-up
         try:
@@ -93,21 +95,29 @@ class DispatchEncoder:
                 launch = pipeline.launches[key]
         except (KeyError, TypeError, AttributeError):
             self._require("dispatch")
-            check_options(options)
             pipeline = pipeline_of(kernel, self.device)
+            args = take_named(pipeline, args, options)
             if is_nothing(threads, threadgroups):
                 return
             launch = plan_launch(pipeline, threads, threadgroups, group, options.get("shared", ()))
+        if options:
+            args = take_named(pipeline, args, options)
         encode = pipeline.encode
-        if (options and _says_more(options)) or encode is None:
-            self.dispatch_slowly(pipeline, launch, args, options)
+        if encode is None or (options and options.keys() != {"shared"}):
+            self.dispatch_slowly(pipeline, launch, args, cast(DispatchOptions, options))
         else:
             encode(self, launch, args)
 
     def dispatch_slowly(
         self, pipeline: Pipeline, launch: Launch, args: Sequence[Any], options: DispatchOptions = _NO_OPTIONS
     ) -> None:
-        """`dispatch` by way of a bound value; the next call of the same pattern takes the generated way."""
+        """`dispatch` by way of a bound value; the next call with the same pattern of arguments takes generated code."""
+        pattern = pattern_of_arguments(pipeline, args)
+        known = pipeline.encoders.get((pattern, self._parameters is not None))
+        if self.owner and not options and known is not None and known is not pipeline.encode:
+            pipeline.encode = known
+            known(self, launch, args)
+            return
         self._require("dispatch")
         kind = checked_kind(options.get("kind", _OTHER))
         if kind is _OTHER:
@@ -120,7 +130,7 @@ class DispatchEncoder:
         bound = self._pass.bound
         dispatch = bind(self.device, pipeline, args, launch, reads=reads, writes=writes, kind=kind, bound=bound)
         self._encode(dispatch, counts=True)
-        if (pattern := pattern_of_arguments(pipeline, args)) is not None:
+        if pattern is not None:
             pipeline.encode = encoder(pipeline, pattern, arena=self._parameters is not None)
 
     def _encode(self, dispatch: Dispatch, *, counts: bool) -> None:
@@ -130,7 +140,8 @@ class DispatchEncoder:
         self._expand_plan()
         tracker = self.mem_ranges
         if self._auto_barrier and tracker.meets(reads, writes):
-            self.hazard_barrier()
+            self._barrier()
+            tracker.force()
         tracker.record(reads, writes, dispatch.pipeline)
         self._tally.skip()
         self._tally.dispatches += counts
@@ -139,7 +150,7 @@ class DispatchEncoder:
             self.ticket.kinds[len(tracker.log) - 1] = dispatch.op_kind
         self._pass.send(dispatch, self._parameters)
         self.sender = self._pass.sender
-        if self._pass.is_plain and self._auto_barrier and self._recorder is None:
+        if self._pass.is_plain and self._auto_barrier and self._recorder is None and not self._profile_barriers:
             self.owner = self._thread
 
     def touch(self, pipeline: Pipeline, buffer: MlxBuffer) -> MemoryUse:
@@ -165,15 +176,11 @@ class DispatchEncoder:
         """For generated code: what the last dispatch computes."""
         self.ticket.kinds[len(self.mem_ranges.log) - 1] = kind
 
-    def hazard_barrier(self) -> object:
-        """For generated code: a barrier before a dispatch that must wait; the epoch that begins with it."""
-        if self._profile_barriers:
-            self._timed_barrier()
-        else:
+    def _barrier(self) -> None:
+        """To the pass, timed where that is asked for."""
+        if not self._profile_barriers:
             self._pass.barrier()
-        return self.mem_ranges.force()
-
-    def _timed_barrier(self) -> None:
+            return
         begin = time.perf_counter_ns()
         self._pass.barrier()
         self._tally.barrier_ns += time.perf_counter_ns() - begin
@@ -201,7 +208,7 @@ class DispatchEncoder:
         if self._recorder is not None:
             self._recorder.memory_barrier()
         elif self._pass.is_open:
-            self._timed_barrier() if self._profile_barriers else self._pass.barrier()
+            self._barrier()
             self._unexpanded = None
             self.mem_ranges.force_by_hand()
 
@@ -236,13 +243,13 @@ class DispatchEncoder:
         if plan.device is not self.device:
             raise InvalidArgument("this plan was made for another device")
         # Whatever can be refused comes before anything is recorded.
-        for each in plan.acquire(self.ticket):
-            self.ticket.hold(each)
+        plan.acquire(self.ticket)
         tracker = self.mem_ranges
         if len(tracker.log) > tracker.since:
             self._expand_plan()
             if tracker.meets(plan.reads, plan.writes):
-                self.hazard_barrier()
+                self._barrier()
+                tracker.force()
                 self._tally.skip_hazard()
         if self.ticket.notes is not None:
             self.ticket.notes.plans[len(tracker.log)] = plan.launches()
@@ -296,9 +303,3 @@ class DispatchEncoder:
         return EncoderStateError(
             f"{call} from thread {get_ident()}: this encoder belongs to thread {self._thread}; make one per thread"
         )
-
-
-def _says_more(options: DispatchOptions) -> bool:
-    """Whether a dispatch is told more than what its launch has; refuses what there is no option for."""
-    check_options(options)
-    return options.keys() != {"shared"}

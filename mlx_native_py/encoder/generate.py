@@ -17,8 +17,8 @@ from typing import Any
 from ..hazards.tracker import widened
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import Binding, Pipeline
-from .arguments import INLINE_LIMIT, Out, check_buffer, requirement
-from .dispatch_code import DispatchCode, Slot, indented
+from .arguments import INLINE_LIMIT, Out, check_buffer, is_modest, requirement
+from .dispatch_code import CALLS, DispatchCode, Slot, indented
 
 __all__ = ["Aliased", "NAMES", "NOTHING", "Pattern", "encoder", "pattern_of_arguments", "pattern_of_values", "sender"]
 
@@ -32,14 +32,8 @@ class Aliased(Exception):
     """A buffer lies over the same bytes as another one, which only the slow way knows how to track."""
 
 
-class _Nothing:
-    """Stands in a slot in which no buffer is bound."""
-
-    mtl = None
-    offset = -1
-
-
-NOTHING = _Nothing()
+NOTHING = object()
+"""Stands in a slot in which no buffer is bound."""
 NAMES: dict[str, Any] = {"Aliased": Aliased, "NOTHING": NOTHING, "Out": Out, "widened": widened}
 """What the lines of a `DispatchCode` refer to."""
 
@@ -50,14 +44,18 @@ def pattern_of_values(values: Sequence[Any]) -> Pattern:
 
 
 def pattern_of_arguments(pipeline: Pipeline, args: Sequence[Any]) -> Pattern | None:
-    """The pattern of a call's arguments; None where some of them take the slow way."""
+    """The pattern of a call's arguments; None where there is no code for them."""
+    if len(args) != len(pipeline.buffers):
+        return None
     pattern = []
     for binding, given in zip(pipeline.buffers, args, strict=True):
         kind = type(given)
         if binding is None:
             pattern.append("none")
-        elif kind is MlxBuffer or kind is Out:
+        elif kind is MlxBuffer:
             pattern.append("buffer")
+        elif kind is Out and binding.writes:
+            pattern.append("out")
         elif kind is bytes and not binding.writes:
             pattern.append("bytes")
         elif (kind is int or kind is float) and _pack(binding) is not None:
@@ -72,7 +70,7 @@ def sender(pipeline: Pipeline, pattern: Pattern, arena: bool) -> Function:
     key = (pattern, arena)
     if (send := pipeline.senders.get(key)) is None:
         slots = _slots(pipeline, pattern)
-        body = [*_unpacked(slots, "values"), *DispatchCode(slots, arena).send()]
+        body = [*_unpacked(slots, "values"), CALLS, *DispatchCode(slots, arena).send()]
         send = pipeline.senders[key] = _compiled(pipeline, "send(sending, launch, values)", body, {})
     return send
 
@@ -83,7 +81,7 @@ def encoder(pipeline: Pipeline, pattern: Pattern, arena: bool) -> Function:
     if (encode := pipeline.encoders.get(key)) is None:
         slots = _slots(pipeline, pattern)
         code = DispatchCode(slots, arena)
-        body = [*_check_lines(slots, code), *code.track("outs"), "sending = enc.sender", *code.send()]
+        body = [*_check_lines(slots, code), "sending = enc.sender", CALLS, *code.track(), *code.send()]
         names = {"get_ident": get_ident, "StructError": StructError, "check": check_buffer}
         for slot in slots:
             if slot.kind == "number":
@@ -121,18 +119,17 @@ def _pack(binding: Binding | None) -> Callable[..., bytes] | None:
 
 
 def _check_lines(slots: Sequence[Slot], code: DispatchCode) -> Iterator[str]:
-    """Values and uses of buffers from `args`, and the bits of slots that are marked `Out`."""
+    """Values and uses of buffers from `args`."""
     slow = "return enc.dispatch_slowly(PIPELINE, launch, args)"
     yield f"if get_ident() != enc.owner: {slow}"
     yield "tracker = enc.mem_ranges"
-    yield "outs = 0"
     yield "try:"
     yield from indented(_unpacked(slots, "args") or [f"if args: {slow}"])
     for slot in slots:
         if slot.kind == "none":
             yield f"    if {slot.value} is not None: {slow}"
-        elif slot.is_buffer and slot.binding is not None and slot.binding.writes:
-            yield f"    if {slot.value}.__class__ is Out: {slot.value} = {slot.value}.buffer; outs |= {1 << slot.index}"
+        elif slot.kind == "out":
+            yield f"    {slot.value} = {slot.value}.buffer"
     yield from indented(code.find_uses())
     yield from indented(_requirement_lines(slots))
     for slot in slots:
@@ -151,7 +148,8 @@ def _number_lines(slot: Slot, slow: str) -> Iterator[str]:
         yield f"{value} = {pack}"
     else:
         yield f"if {value}.__class__ is not int: {slow}"
-        yield f"{value} = packed{slot.index}({value}) or {pack}"
+        yield f"try: {value} = packed{slot.index}[{value}]"
+        yield f"except KeyError: {value} = {pack}"
 
 
 def _packing_names(slot: Slot) -> dict[str, Any]:
@@ -167,7 +165,7 @@ def _packing_names(slot: Slot) -> dict[str, Any]:
             packed[value] = data
         return data
 
-    return {f"pack{slot.index}": pack_and_keep, f"packed{slot.index}": packed.get}
+    return {f"pack{slot.index}": pack_and_keep, f"packed{slot.index}": packed}
 
 
 def _is_float(binding: Binding | None) -> bool:
@@ -176,9 +174,9 @@ def _is_float(binding: Binding | None) -> bool:
 
 def _requirement_lines(slots: Sequence[Slot]) -> Iterator[str]:
     """Checks of buffers that have not passed the like before."""
-    buffers = [(slot, slot.binding) for slot in slots if slot.is_buffer and slot.binding is not None]
-    for needed in sorted({requirement(binding) for _, binding in buffers}):
-        alike = [slot for slot, binding in buffers if requirement(binding) == needed]
-        passed = " & ".join(f"{slot.value}.passed" for slot in alike)
-        checks = "; ".join(f"check(PIPELINE, {slot.index}, {slot.value})" for slot in alike)
-        yield f"if not {passed} & {needed}: {checks}"
+    for slot in slots:
+        if slot.is_buffer and slot.binding is not None:
+            passed = f"{slot.value}.passed & {requirement(slot.binding)}"
+            if is_modest(slot.binding):
+                passed = f"{slot.value}.suits_most or {passed}"
+            yield f"if not ({passed}): check(PIPELINE, {slot.index}, {slot.value})"

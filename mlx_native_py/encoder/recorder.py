@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, Unpack
+from typing import Any, Protocol
 
 from .. import counters
 from ..memory.buffer import MlxBuffer
@@ -17,12 +17,11 @@ from .dispatch import (
     CapturedNode,
     CapturedOpKind,
     Dispatch,
-    DispatchOptions,
     Value,
-    check_options,
     checked_kind,
 )
 from .launch import Launch, Launchable, is_nothing, pipeline_of, plan_launch
+from .named import take_named
 
 __all__ = ["Encoder", "Recorder"]
 
@@ -40,7 +39,7 @@ class Encoder(Protocol):
         threads: Any = None,
         threadgroups: Any = None,
         group: Any = None,
-        **options: Unpack[DispatchOptions],
+        **options: Any,
     ) -> None: ...
 
     def empty(self, shape: int | Sequence[int], dtype: Any) -> MlxBuffer: ...
@@ -66,11 +65,11 @@ class Recorder:
         threads: Any = None,
         threadgroups: Any = None,
         group: Any = None,
-        **options: Unpack[DispatchOptions],
+        **options: Any,
     ) -> None:
         """Records a launch; see `CommandEncoder.dispatch`. It is counted now, and not again when it is replayed."""
-        check_options(options)
         pipeline = pipeline_of(kernel, self.device)
+        args = take_named(pipeline, args, options)
         if is_nothing(threads, threadgroups):
             return
         launch = plan_launch(pipeline, threads, threadgroups, group, options.get("shared", ()))

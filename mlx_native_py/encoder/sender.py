@@ -18,7 +18,13 @@ class Sender:
 
     __slots__ = ("_keep", "_parameters", "_set_shared", "_shared", "buffers", "calls", "cells", "numbers", "pipeline")
 
-    def __init__(self, mtl: Any, parameters: Parameters | None = None, keep: Callable[[Any], None] | None = None):
+    def __init__(
+        self,
+        mtl: Any,
+        barrier: Callable[[], object],
+        parameters: Parameters | None = None,
+        keep: Callable[[Any], None] | None = None,
+    ) -> None:
         self.buffers: list[Any] = [NOTHING] * BUFFER_SLOTS
         self.numbers: list[bytes | None] = [None] * BUFFER_SLOTS
         self.pipeline: Pipeline | None = None
@@ -27,6 +33,7 @@ class Sender:
         self.calls = (
             self.buffers,
             self.numbers,
+            barrier,
             mtl.setComputePipelineState_,
             mtl.setBuffer_offset_atIndex_,
             mtl.setBufferOffset_atIndex_,

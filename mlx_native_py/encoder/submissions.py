@@ -146,6 +146,16 @@ class Submissions:
         self.collect()
         self._raise(ticket)
 
+    def wait_for_stop(self, ticket: Ticket, event: Any, value: int) -> None:
+        """Returns when the work has come to where it signals `value`; raises the error of work that will not."""
+        while event.signaledValue() < value:
+            if self._can_wait:
+                event.waitUntilSignaledValue_timeoutMS_(value, _LONGEST_SLICE)
+            else:
+                time.sleep(_FIRST_SLICE / 1000)
+            if event.signaledValue() < value and ticket.done():
+                self.wait(ticket)
+
     def wait_for(self, allocation: Allocation) -> None:
         """Returns when no command buffer of this queue uses the memory any more."""
         with self._lock:

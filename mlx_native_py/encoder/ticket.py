@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CommandBufferError, EncoderStateError
@@ -51,6 +52,7 @@ class Ticket:
         "sequence",
         "times",
         "timed",
+        "turn",
         "value",
         "__weakref__",
     )
@@ -79,6 +81,8 @@ class Ticket:
         self.timed = False
         self.fence: tuple[Any, int] | None = None
         """The event and the value that others may be waiting for."""
+        self.turn = 0
+        """The thread whose turn it is, while the work has stopped for the CPU: that thread need not wait for it."""
         self.sequence = 0
         self.value = 0
         """Of the queue's event, once the GPU is through."""
@@ -91,15 +95,16 @@ class Ticket:
         return self._state >= Ticket.DONE
 
     def in_flight(self) -> tuple[Ticket, ...]:
-        """Itself, while it is not done."""
-        return () if self.done() else (self,)
+        """Itself, while it is not done; nothing for the thread that it has stopped for."""
+        return () if self.turn == get_ident() or self.done() else (self,)
 
     def wait(self, timeout: float | None = None) -> None:
         """Returns when the GPU is done; `timeout` is in seconds, and running out of it raises `WaitTimeout`.
 
         Raises the error of this command buffer, each time, or else that of another one which nobody has seen yet.
         """
-        self._queue.wait(self, timeout)
+        if self.turn != get_ident():
+            self._queue.wait(self, timeout)
 
     @property
     def error(self) -> BaseException | None:

@@ -93,11 +93,11 @@ class SampleBuffers:
         """Keeps passes from overlapping, so that each one's time is its own."""
         return self._mtl.newFence()
 
-    def pass_descriptor(self, concurrent: bool, sample: tuple[Any, int] | None) -> Any:
+    def pass_descriptor(self, dispatch_type: int, sample: tuple[Any, int] | None) -> Any:
         """Of a pass that is sampled at its start and its end."""
         metal = self._backend.Metal
         descriptor = metal.MTLComputePassDescriptor.computePassDescriptor()
-        descriptor.setDispatchType_(metal.MTLDispatchTypeConcurrent if concurrent else metal.MTLDispatchTypeSerial)
+        descriptor.setDispatchType_(dispatch_type)
         if sample is not None:
             attachment = descriptor.sampleBufferAttachments().objectAtIndexedSubscript_(0)
             attachment.setSampleBuffer_(sample[0])
@@ -131,9 +131,9 @@ class Samples:
         self._count += 1
         return self._buffers[chunk], 2 * place
 
-    def next_pass(self, concurrent: bool) -> Any:
+    def next_pass(self, dispatch_type: int) -> Any:
         """The descriptor of a compute pass for one dispatch."""
-        return self._pool.pass_descriptor(concurrent, self.next())
+        return self._pool.pass_descriptor(dispatch_type, self.next())
 
     def begin_dispatch(self, opened: Any) -> None:
         """Before the one dispatch of a pass, which comes behind the one before it."""

@@ -39,9 +39,6 @@ class Indirect:
     def message_count(self) -> int:
         return 2 + (0 if self._help is None else self._help.message_count)
 
-    def hold(self, _: object) -> None:
-        """For the encoder, which keeps this like memory until the GPU is done: a command buffer may not."""
-
     def send(self, enc: Any) -> None:
         """Runs the commands on an MTLComputeCommandEncoder."""
         enc.useResources_count_usage_(self._resources, len(self._resources), self._usage)

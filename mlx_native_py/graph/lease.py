@@ -11,6 +11,8 @@ from ..memory.allocation import Allocation
 
 __all__ = ["Lease"]
 
+_MANY = 64  # replays that are remembered without a look at whether they are done
+
 
 class _Claim:
     """What an allocation remembers: it is free when the lease is gone and its last replay is done."""
@@ -19,22 +21,27 @@ class _Claim:
 
     def __init__(self, lease: Lease) -> None:
         self.lease: ReferenceType[Lease] = ref(lease)
-        self.tickets: list[Ticket] = []
+        self.tickets: list[ReferenceType[Ticket]] = []
+        """Of the replays; queue and encoder keep those that are not done."""
 
     def done(self) -> bool:
-        return self.lease() is None and all(ticket.done() for ticket in self.tickets)
+        return self.lease() is None and not self.in_flight()
 
     def in_flight(self) -> list[Ticket]:
         """The replays so far that are not done; the lease itself may live on."""
-        return [ticket for ticket in self.tickets if not ticket.done()]
+        return [ticket for each in self.tickets if (ticket := each()) is not None and not ticket.done()]
 
 
 class Lease:
-    """Keeps memory from being lent to others while it lives, and until the replays that it was told of are done."""
+    """Keeps memory from being lent to others while it lives, and until the replays that it was told of are done.
 
-    __slots__ = ("_allocations", "_claim", "_releases", "__weakref__")
+    `also` is something else that the GPU needs until then.
+    """
 
-    def __init__(self, allocations: Iterable[Allocation]) -> None:
+    __slots__ = ("_allocations", "_also", "_claim", "_releases", "__weakref__")
+
+    def __init__(self, allocations: Iterable[Allocation], also: object) -> None:
+        self._also = also
         self._allocations = tuple(allocations)
         self._claim = _Claim(self)
         self._releases = Allocation.releases
@@ -51,6 +58,7 @@ class Lease:
         if transfers.under_way:
             transfers.wait_for(self._allocations)
         ticket.keep.add(self)
-        claim = self._claim
-        claim.tickets = [each for each in claim.tickets if not each.is_closed]
-        claim.tickets.append(ticket)
+        tickets = self._claim.tickets
+        if len(tickets) >= _MANY:
+            self._claim.tickets = tickets = [ref(each) for each in self._claim.in_flight()]
+        tickets.append(ref(ticket))

@@ -58,7 +58,8 @@ class Plan:
         if earlier is not None:
             arena.take_over(earlier)
         memory = allocations(step.node for step in graph.steps)
-        commands = self._indirect_or_reason(planned, arena, [each.mtl for each in memory])
+        numbers = arena.current()
+        commands = self._indirect_or_reason(planned, numbers, [each.mtl for each in memory])
         if earlier is not None:
             earlier.become(arena)
             arena = earlier
@@ -68,25 +69,27 @@ class Plan:
         self._closes = ends_fenced(graph.nodes)
         self.barrier_count = sum(step.barrier for step in self.steps) + self._closes
         self.reads, self.writes = _touched(self.steps)
-        self._lease = Lease(memory)
+        self._lease = Lease(memory if self._own else [*memory, numbers.allocation], commands)
         self._planned, self._arena = planned, arena
         self.bound_after = FinalBindings(planned, arena).at
         """For the encoder: what a replay leaves bound at a slot."""
         self._indirect = commands if isinstance(commands, Indirect) else None
         self.declined = commands if isinstance(commands, str) else ""
         """Why it is no indirect command buffer, where it is none."""
-        self._numbers: MlxBuffer | None = None
-        """The arena's buffer that the replay which is being encoded reads."""
+        self._numbers = numbers
+        """The arena's buffer that the replay which is being encoded reads; always the same where none can be set."""
         self._launches: list[PlannedLaunch] | None = None
         self._replay: Replay | None = None
         self._messages = 0
         if self._indirect is None:
             self._straight()
 
-    def _indirect_or_reason(self, planned: Sequence[Planned], arena: Arena, resources: list[Any]) -> Indirect | str:
+    def _indirect_or_reason(
+        self, planned: Sequence[Planned], numbers: MlxBuffer, resources: list[Any]
+    ) -> Indirect | str:
         if self._wanted is False:
             return "the caller asked for plain messages"
-        commands = indirect(self.device, planned, arena.current(), resources)
+        commands = indirect(self.device, planned, numbers, resources)
         if self._wanted and isinstance(commands, str):
             raise InvalidArgument(f"this plan cannot be an indirect command buffer: {commands}")
         return commands
@@ -134,18 +137,17 @@ class Plan:
 
     # For the encoder
 
-    def acquire(self, ticket: Ticket) -> Iterable[Any]:
-        """Its memory for a command buffer; what changes from replay to replay, arena and commands, is answered."""
+    def acquire(self, ticket: Ticket) -> None:
+        """Its memory for a command buffer."""
         self._lease.use(ticket)
-        commands = self._indirect
-        self._numbers = self._arena.current(None if commands is None else commands.arena)
-        return (self._numbers.allocation,) if commands is None else (self._numbers.allocation, commands)
+        if self._own:
+            commands = self._indirect
+            self._numbers = self._arena.current(None if commands is None else commands.arena)
+            ticket.hold(self._numbers.allocation)
 
     def send(self, mtl: Any) -> None:
         """All messages of a replay, behind `acquire`."""
         commands, numbers = self._indirect, self._numbers
-        if numbers is None:
-            raise EncoderStateError("a plan is replayed by an encoder, which asks for its memory first")
         if commands is None or numbers is not commands.arena:
             self._straight()(mtl, numbers.mtl)
             return

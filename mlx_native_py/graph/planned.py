@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ..encoder import Dispatch
@@ -94,11 +95,12 @@ class _Messages:
 def messages(sequence: Iterable[Planned], scope: int, *, closes: bool) -> list[Message]:
     """All messages of a replay to an encoder in which nothing is set; `closes` ends it with a barrier."""
     target = _Messages()
-    sender = Sender(target)
+    barrier = partial(target.memoryBarrierWithScope_, scope)
+    sender = Sender(target, barrier)
     for each in sequence:
         if each.step.barrier:
-            target.memoryBarrierWithScope_(scope)
+            barrier()
         sender.send(each.dispatch)
     if closes:
-        target.memoryBarrierWithScope_(scope)
+        barrier()
     return target.sent

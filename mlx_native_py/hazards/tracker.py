@@ -205,9 +205,9 @@ class MemRanges(TrackerSpellings):
     def force(self) -> object:
         """Forgets all ranges for a barrier before the dispatch that comes next; the epoch that begins with it."""
         at = len(self.log)
-        self.barriers.append((at, self.since))
+        self.epoch = epoch = (at, self.since)
+        self.barriers.append(epoch)
         self.since, self._conflict = at, None
-        self.epoch = epoch = object()
         return epoch
 
     def force_by_hand(self) -> None:

@@ -301,9 +301,11 @@ def over_pages(backend: Backend, device: Any, array: Array, limit: int, residenc
     _within(high - low, limit)
     pages = (ctypes.c_char * (high - low)).from_address(low)
     mode = backend.Metal.MTLResourceStorageModeShared
-    mtl = _made(
-        device.newBufferWithBytesNoCopy_length_options_deallocator_(pages, high - low, mode, None), high - low, device
-    )
+    try:
+        mtl = device.newBufferWithBytesNoCopy_length_options_deallocator_(pages, high - low, mode, None)
+    except ValueError as refused:
+        raise InvalidArgument(f"cannot use this memory without a copy: {refused}") from None
+    _made(mtl, high - low, device)
     allocation = Allocation(mtl, low, high - low, residency, readonly=not array.flags.writeable, owner=array)
     residency.add(allocation)
     return allocation, array.__array_interface__["data"][0] - low

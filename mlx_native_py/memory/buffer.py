@@ -50,6 +50,7 @@ class MlxBuffer(ArrayMethods):
         "start",
         "end",
         "passed",
+        "suits_most",
         "signed",
         "__weakref__",
     )
@@ -70,6 +71,8 @@ class MlxBuffer(ArrayMethods):
         self.span: Span = (allocation.memory, start, end)
         self.passed = 0
         """Bits of the requirements of kernel arguments that it was checked against, and meets."""
+        self.suits_most = False
+        """Whether it was checked, and is long, aligned and writable enough for almost any kernel argument."""
         self.signed: Signature | None = None
         """Its signature, if that was asked for before."""
 
@@ -171,7 +174,7 @@ class MlxBuffer(ArrayMethods):
     def _same_bytes(self, dtype: DType, shape: tuple[int, ...]) -> MlxBuffer:
         """Another type or shape; what kernels ask of a buffer is about its bytes, so it has passed the same."""
         other = MlxBuffer(self.allocation, dtype, shape, self.offset, self.nbytes)
-        other.passed = self.passed
+        other.passed, other.suits_most = self.passed, self.suits_most
         return other
 
     def view(self, dtype: Any) -> MlxBuffer:

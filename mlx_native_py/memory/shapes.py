@@ -36,9 +36,10 @@ def as_shape(shape: int | Sequence[int]) -> tuple[tuple[int, ...], int]:
     >>> as_shape([2, 3]), as_shape(5), as_shape(())
     (((2, 3), 6), ((5,), 5), ((), 1))
     """
+    given: Any = shape
     try:
-        axes = tuple(shape)  # type: ignore[arg-type]
+        axes = tuple(given)
     except TypeError:
-        axes = (shape,)  # type: ignore[assignment]
-    found = tuple(whole(axis, f"axis {i} of shape {axes}", 1) for i, axis in enumerate(axes))
-    return found, math.prod(found)
+        axes = (given,)
+    lengths = tuple(whole(axis, f"axis {i} of shape {axes}", 1) for i, axis in enumerate(axes))
+    return lengths, math.prod(lengths)

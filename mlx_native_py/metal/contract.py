@@ -2,10 +2,12 @@
 
 Kinds are Objective-C type encodings, shortened so that a line stays readable:
 
-    Q q Z z d v @   NSUInteger, NSInteger, BOOL, signed char (as a number), double, void, object
+    Q q Z z f d v @   NSUInteger, NSInteger, BOOL, signed char (as a number), float, double, void, object
     size range align     the structs MTLSize, NSRange, MTLSizeAndAlign; a plain tuple when sent
+    region id            the structs MTLRegion, as (origin, size), and MTLResourceID
     bytes:N              input memory whose length in bytes is argument N (counted from 0)
     bytes                input memory whose length follows from another argument's value
+    room                 memory to fill, whose length follows likewise
     objects:N  ints:N    input array of objects or of NSUInteger, counted by argument N
     block                always sent as None
     out@  outQ           out-parameter: None is sent, the value comes back behind the result
@@ -21,6 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from .contract_textures import TEXTURES
 
 __all__ = ["CONTRACT", "Selector", "corrections"]
 
@@ -67,6 +71,9 @@ MTLDevice
   newBufferWithLength:options: Q Q -> @ new
   newBufferWithBytes:length:options: bytes:1 Q Q -> @ new
   newBufferWithBytesNoCopy:length:options:deallocator: bytes:1 Q Q block -> @ new
+  newTextureWithDescriptor: @ -> @ new
+  newSamplerStateWithDescriptor: @ -> @ new
+  minimumLinearTextureAlignmentForPixelFormat: Q -> Q
   newHeapWithDescriptor: @ -> @ new
   heapBufferSizeAndAlignWithLength:options: Q Q -> align
   newLibraryWithSource:options:error: @ @ out@ -> @ new
@@ -104,6 +111,7 @@ MTLBuffer
   length -> Q
   gpuAddress -> Q
   didModifyRange: range -> v
+  newTextureWithDescriptor:offset:bytesPerRow: @ Q Q -> @ new
 MTLHeap
   newBufferWithLength:options: Q Q -> @ new
   newBufferWithLength:options:offset: Q Q Q -> @ new
@@ -230,6 +238,8 @@ MTLComputeCommandEncoder
   setBufferOffset:atIndex: Q Q -> v
   setBuffers:offsets:withRange: objects:2 ints:2 range -> v
   setBytes:length:atIndex: bytes:1 Q Q -> v
+  setTexture:atIndex: @ Q -> v
+  setSamplerState:atIndex: @ Q -> v
   setThreadgroupMemoryLength:atIndex: Q Q -> v
   dispatchThreads:threadsPerThreadgroup: size size -> v
   dispatchThreadgroups:threadsPerThreadgroup: size size -> v
@@ -320,9 +330,14 @@ def _read(text: str) -> Iterator[Selector]:
         yield Selector(owner, name, tuple(arguments), result, "new" in marks, "fix" in marks)
 
 
-CONTRACT: tuple[Selector, ...] = tuple(_read(_TEXT))
+CONTRACT: tuple[Selector, ...] = tuple(_read(_TEXT + TEXTURES))
 
-_ENCODINGS = {"size": "{MTLSize=QQQ}", "range": "{_NSRange=QQ}", "align": "{MTLSizeAndAlign=QQ}"}
+_ENCODINGS = {
+    "size": "{MTLSize=QQQ}",
+    "range": "{_NSRange=QQ}",
+    "align": "{MTLSizeAndAlign=QQ}",
+    "region": "{MTLRegion={MTLOrigin=QQQ}{MTLSize=QQQ}}",
+}
 _BLOCK = {"retval": {"type": b"v"}, "arguments": {0: {"type": b"^v"}, 1: {"type": b"n^v"}, 2: {"type": b"Q"}}}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import softmetal
+from ..errors import SettingsError
 from ..settings import Settings
 
 __all__ = ["SoftNamespace", "namespace", "url"]
@@ -22,7 +23,8 @@ class SoftNamespace:
         self._lock = threading.Lock()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(softmetal, name)
+        value = self.__dict__[name] = getattr(softmetal, name)
+        return value
 
     def MTLCreateSystemDefaultDevice(self) -> Any:
         """The same device each time, as Metal does."""
@@ -37,21 +39,25 @@ class SoftNamespace:
 
 def namespace(now: Settings) -> SoftNamespace:
     """The namespace for the software device's settings; equal settings share one."""
-    options = softmetal.SoftOptions(
-        schedule=now.soft_schedule,
-        checked=now.soft_checked,
-        threads=now.soft_threads,
-        watchdog_seconds=now.soft_timeout,
-        capture_enabled=now.metal_capture is not None,
-        engine=now.soft_engine,
-        cpu=now.soft_cpu,
-        cache_directory=now.kernel_cache,
-        cache_limit=now.soft_cache_limit << 20,
-        compiler=now.soft_clang,
-        compile_limits=softmetal.CompileLimits(
-            seconds=now.soft_compile_timeout, memory_mib=now.soft_compile_memory, output_mib=now.soft_compile_output
-        ),
-    )
+    try:
+        options = softmetal.SoftOptions(
+            schedule=now.soft_schedule,
+            checked=now.soft_checked,
+            isolated=now.soft_isolated,
+            threads=now.soft_threads,
+            watchdog_seconds=now.soft_timeout,
+            capture_enabled=now.metal_capture is not None,
+            engine=now.soft_engine,
+            cpu=now.soft_cpu,
+            cache_directory=now.kernel_cache,
+            cache_limit=now.soft_cache_limit << 20,
+            compiler=now.soft_clang,
+            compile_limits=softmetal.CompileLimits(
+                seconds=now.soft_compile_timeout, memory_mib=now.soft_compile_memory, output_mib=now.soft_compile_output
+            ),
+        )
+    except ValueError as refused:
+        raise SettingsError(str(refused)) from None
     return _opened(options)
 
 

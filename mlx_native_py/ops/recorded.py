@@ -10,14 +10,14 @@ from __future__ import annotations
 import inspect
 import struct
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import update_wrapper
 from threading import get_ident
 from typing import Any, TypeVar
 
 from ..counters import Tally
 from ..dtypes import DType
 from ..encoder import CapturedOpKind, CommandEncoder, DeviceContext, Dispatch, Recorder
-from ..encoder.dispatch_code import DispatchCode, Slot, indented
+from ..encoder.dispatch_code import CALLS, DispatchCode, Slot, indented
 from ..encoder.generate import NAMES
 from ..errors import MlxError
 from ..hazards.ranges import Memory
@@ -35,7 +35,7 @@ def recorded(function: F) -> F:
     """The op with a memory: a function of the same signature."""
     parameters = list(inspect.signature(function).parameters.values())
     names = [each.name for each in parameters[1:]]
-    space = {
+    space: dict[str, Any] = {
         **{f"default_{each.name}": each.default for each in parameters},
         "CommandEncoder": CommandEncoder,
         "MlxBuffer": MlxBuffer,
@@ -59,7 +59,9 @@ def recorded(function: F) -> F:
         f"    return op(enc, {call})",
     ]
     exec(compile("\n".join(lines), f"<{function.__name__}>", "exec"), space)
-    return wraps(function)(space.pop("front"))  # type: ignore[return-value]
+    front: F = space.pop("front")
+    update_wrapper(front, function)
+    return front
 
 
 def _declared(parameters: Sequence[inspect.Parameter]) -> list[str]:
@@ -164,11 +166,10 @@ class _Writer:
         pipeline, launch = self._constant(node.pipeline), self._constant(node.launch)
         arena = self._blank.device.parameters is not None
         code = DispatchCode(slots, arena, pipeline, self._constant(node.pipeline.mtl))
-        outs = sum(1 << slot.index for slot in slots if slot.kind == "out")
         given = "".join(f"Out({slot.value}), " if slot.kind == "out" else f"{slot.value}, " for slot in slots)
         self._lines += ["try:", *indented(list(code.find_uses()) or ["pass"])]
         self._lines += [f"except Aliased: enc.dispatch_slowly({pipeline}, {launch}, ({given}))", "else:"]
-        self._lines += indented([*code.track(str(outs)), "sending = enc.sender", *code.send(node.launch)])
+        self._lines += indented(["sending = enc.sender", CALLS, *code.track(), *code.send(node.launch)])
         if node.op_kind is not CapturedOpKind.Other:
             self._lines.append(f"enc.tag({self._constant(node.op_kind)})")
 

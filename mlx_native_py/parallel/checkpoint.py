@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..device import MlxDevice
-from ..distributed import Group, all_sum
+from ..distributed import Group
+from ..distributed.again import sum_again
 from ..dtypes import DType
 from ..encoder import Encoder
 from ..errors import InvalidArgument
@@ -34,7 +35,7 @@ class RowParallel(Linear):
 
     def __call__(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
         y = self.part(enc, x)
-        self.steps.add(enc, lambda: all_sum(y, out=y, group=self.group), y)
+        self.steps.add(enc, sum_again(y, self.group), y)
         return y
 
     product = __call__

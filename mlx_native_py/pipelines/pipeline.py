@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..errors import BackendError, InvalidArgument
+from ..markup import html_table
 from ..metal import Backend
 from .scalars import ScalarType, scalar_type
 
@@ -138,6 +139,14 @@ class Pipeline:
     def __repr__(self) -> str:
         names = ", ".join(binding.name for binding in self.bindings)
         return f"<Pipeline {self.label}({names}), at most {self.max_threads} threads, width {self.width}>"
+
+    def _repr_html_(self) -> str:
+        """A table of its arguments, for notebooks."""
+        rows = [
+            (str(each.index), each.name, each.scalar.name if each.scalar else each.kind, each.access, str(each.size))
+            for each in self.bindings
+        ]
+        return html_table(repr(self), ("slot", "argument", "type", "access", "bytes"), rows)
 
 
 def _by_slot(bindings: Any) -> tuple[Binding | None, ...]:

@@ -1,7 +1,15 @@
-"""What a device is able to do, measured: bytes per second of a copy, and operations per second of multiply-adds."""
+"""What a device is able to do, measured: bytes per second of a copy, and operations per second of multiply-adds.
+
+Kept on disk with the compiled kernels, for a week, so that a short script does not measure it each time.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import platform
+import time
+from dataclasses import asdict
 from weakref import WeakKeyDictionary
 
 from .. import settings
@@ -9,10 +17,11 @@ from ..dtypes import DType
 from ..encoder import CommandEncoder, DeviceContext
 from ..errors import MlxError
 from ..pipelines.pipeline import Pipeline
+from ..softmetal.cache import Store, default_directory, digest
 from . import observer
 from .summary import Peaks
 
-__all__ = ["measured_peaks"]
+__all__ = ["kept_peaks", "measured_peaks"]
 
 _SOURCE = """
 #include <metal_stdlib>
@@ -33,19 +42,47 @@ kernel void peak_fma(device float *y, constant float &a, constant uint &n, uint 
 _COPIED = 64 << 20  # bytes: more than caches hold
 _THREADS, _STEPS, _CHAINS = 1 << 17, 256, 8
 _RUNS = 5
+_WEEK_S = 7 * 86400.0
 
 _known: WeakKeyDictionary[DeviceContext, Peaks] = WeakKeyDictionary()
 
 
 def measured_peaks(device: DeviceContext) -> Peaks | None:
-    """Measured at the first call for a device; None while a profile is running, or where it cannot be measured."""
+    """From disk, or measured at the first call; None while a profile is running, or where it cannot be measured."""
     if device not in _known and not observer.watchers and not device.is_closed:
         try:
-            with settings.override(profile_cb=False, profile_dispatch=False):
-                _known[device] = _measured(device)
+            _known[device] = kept_peaks(device, _store())
         except (MlxError, RuntimeError):  # a device that is out of memory, an interpreter that is going down
             return None
     return _known.get(device)
+
+
+def _store() -> Store:
+    now = settings.current()
+    return Store(now.kernel_cache or default_directory(), now.soft_cache_limit << 20)
+
+
+def kept_peaks(device: DeviceContext, store: Store) -> Peaks:
+    """What a store has of a device like this one; else measured, and kept there."""
+    key = _key(device)
+    try:
+        known = json.loads(store.record(key) or b"{}")
+        if 0 <= time.time() - known["at"] < _WEEK_S:
+            return Peaks(float(known["bandwidth"]), float(known["flops"]), str(known["how"]))
+    except (KeyError, TypeError, ValueError):  # nothing there, or nothing that was written here
+        pass
+    with settings.override(profile_cb=False, profile_dispatch=False):
+        found = _measured(device)
+    store.put_record(key, json.dumps({**asdict(found), "at": time.time()}).encode())
+    return found
+
+
+def _key(device: DeviceContext) -> str:
+    """What the figures depend on: the device, its system and, for the software device, how it runs."""
+    now = settings.current()
+    how = (now.soft_engine, now.soft_threads, now.soft_checked, now.soft_cpu, os.cpu_count())
+    machine = (platform.platform(), platform.machine(), platform.node())
+    return digest("peaks", _SOURCE, device.backend.kind, device.name, repr(machine), repr(how))
 
 
 def _measured(device: DeviceContext) -> Peaks:

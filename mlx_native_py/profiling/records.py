@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 __all__ = ["BarrierRecord", "CommandBufferRecord", "DispatchRecord", "SpanRecord", "from_fields"]
 
-T = TypeVar("T")
+T = TypeVar("T", bound="DataclassInstance")
 
 
 @dataclass(slots=True)
@@ -131,5 +134,5 @@ class SpanRecord:
 
 def from_fields(kind: type[T], given: Mapping[str, Any]) -> T:
     """A record from a mapping; what a later version may add is left out."""
-    known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    known = {each.name for each in fields(kind)}
     return kind(**{name: value for name, value in given.items() if name in known})

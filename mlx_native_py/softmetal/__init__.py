@@ -22,9 +22,11 @@ from .objects.library import MTLCompileOptions, MTLFunctionDescriptor
 from .objects.pipeline import MTLComputePipelineDescriptor
 from .objects.queue import MTLCommandBufferDescriptor
 from .objects.residency import MTLResidencySetDescriptor
+from .objects.sampler import MTLSamplerDescriptor
 from .objects.system import MTLCopyAllDevices, MTLCreateSystemDefaultDevice, configure, open_device
+from .objects.texture import MTLTextureDescriptor
 from .options import DeviceProfile, SoftOptions
-from .values import NULL, MTLSize, MTLSizeMake, NSMakeRange, NSRange
+from .values import NULL, MTLRegion, MTLRegionMake2D, MTLSize, MTLSizeMake, NSMakeRange, NSRange
 
 __all__ = [
     "CompileLimits",
@@ -45,10 +47,14 @@ __all__ = [
     "MTLFunctionDescriptor",
     "MTLHeapDescriptor",
     "MTLIndirectCommandBufferDescriptor",
+    "MTLRegion",
+    "MTLRegionMake2D",
     "MTLResidencySetDescriptor",
+    "MTLSamplerDescriptor",
     "MTLSharedEventListener",
     "MTLSize",
     "MTLSizeMake",
+    "MTLTextureDescriptor",
     "MetalMisuse",
     "NSData",
     "NSError",

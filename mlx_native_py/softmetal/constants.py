@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .texture_constants import *  # noqa: F403
+
 MTLGPUFamilyApple1 = 1001
 MTLGPUFamilyApple2 = 1002
 MTLGPUFamilyApple3 = 1003

@@ -18,18 +18,18 @@ from .engines.lanes.ir import flow
 from .engines.lanes.ir.layout import size_of
 from .engines.lanes.ir.model import Declined, Instruction, IrConstant, IrFunction, PointerType, Value
 from .engines.lanes.ir.parse import parse_function, parse_module
+from .line_table import LineTable, Place
 from .msl.build import SOURCE_NAME
 from .msl.lanes import LanesBuilder
 from .program import Diagnostic, Size
 from .toolchain import uses_elements
 
 Pattern = Literal["same", "neighbouring", "strided", "gathered"]
-_ENTRY = "soft_entry_point"
+ENTRY = "soft_entry_point"
 _BANKS, _BANK_BYTES = 32, 4
 _ACCESS = re.compile(
     r"^  (?:%\S+ = )?(?:tail )?(?:load|store|call void @llvm\.memcpy)[ .].*?(?:, !dbg !(\d+))?(?:, !.*)?$", re.MULTILINE
 )
-_NODE = re.compile(r"^!(\d+) = (?:distinct )?!DI(?:Location|Subprogram|LexicalBlock|File)\w*\((.*)\)$", re.MULTILINE)
 _ARITHMETIC = frozenset(
     "fadd fsub fmul fdiv frem fneg add sub mul udiv sdiv urem srem shl lshr ashr and or xor".split()
 )
@@ -67,8 +67,8 @@ class Inspected:
 def inspect_pipeline(state: Any, shape: Size) -> Inspected:
     """Looks at a pipeline of a checked device that asks for lanes; raises Declined where it cannot be read."""
     code = state.code
-    text = _with_lines(code.lanes.builder, shape)
-    function = parse_function(parse_module(text), _ENTRY)
+    text = with_lines(code.lanes.builder, shape)
+    function = parse_function(parse_module(text), ENTRY)
     accesses, locations = _accesses_of(function), list(_locations(text))
     if len(accesses) != len(locations):
         raise Declined("its line table does not fit its code")
@@ -90,7 +90,7 @@ def inspect_pipeline(state: Any, shape: Size) -> Inspected:
     return Inspected(ordered, operations, len(ends), len(divergent), code.has_loops)
 
 
-def _with_lines(builder: LanesBuilder, shape: Size) -> str:
+def with_lines(builder: LanesBuilder, shape: Size) -> str:
     spec, compiler = replace(builder.spec, checked=False), builder.compiler
     toolchain = compiler.toolchain
     text = f"#define SOFT_SHAPE {shape[0]}, {shape[1]}, {shape[2]}\n#line 1\n{spec.text()}"
@@ -112,31 +112,14 @@ def _copies(inst: Instruction) -> bool:
     return inst.opcode == "call" and inst.callee.startswith("llvm.memcpy")
 
 
-def _locations(text: str) -> Iterator[tuple[int, int] | None]:
+def _locations(text: str) -> Iterator[Place | None]:
     """The line and column of each load and store of the entry, in the text that the compiler saw."""
-    start = re.search(rf"^define [^\n]*@{_ENTRY}\(", text, re.MULTILINE)
+    start = re.search(rf"^define [^\n]*@{ENTRY}\(", text, re.MULTILINE)
     assert start is not None
     body = text[start.start() : text.index("\n}", start.start())]
-    nodes = dict(_NODE.findall(text))
+    table = LineTable(text)
     for number in _ACCESS.findall(body):
-        yield _own_place(nodes, number)
-
-
-def _own_place(nodes: dict[str, str], number: str) -> tuple[int, int] | None:
-    """The innermost place in the kernel's own source; what our headers do is blamed on the line that asked for it."""
-    while number in nodes:
-        fields = dict(re.findall(r"(\w+): !?([^,]+)", nodes[number]))
-        if _file(nodes, fields.get("scope", "")).endswith(SOURCE_NAME):
-            return int(fields["line"]), int(fields.get("column", 1))
-        number = fields.get("inlinedAt", "")
-    return None
-
-
-def _file(nodes: dict[str, str], scope: str) -> str:
-    fields: dict[str, str] = dict(re.findall(r'(\w+): !?"?([^,"]+)', nodes.get(scope, "")))
-    if "filename" in fields:
-        return fields["filename"]
-    return _file(nodes, fields.get("file") or fields.get("scope", "")) if fields else ""
+        yield table.place(number)
 
 
 def _parts(inst: Instruction) -> Iterator[tuple[Literal["load", "store"], Value, int]]:
@@ -195,6 +178,6 @@ def _argument(pointer: Value, names: dict[int, str]) -> str:
         last = table.operands[-1]
         offset = int(last.text) if isinstance(last, IrConstant) and last.text.isdecimal() else -1
         table = table.operands[0]
-    if isinstance(table, Instruction) and table.opcode == "call":
-        return "threadgroup"
+    if not (isinstance(table, Instruction) and table.opcode == "load"):
+        return "threadgroup"  # the group itself, which has the address of its memory
     return names.get(offset // 8, "") if offset >= 0 else ""

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from functools import lru_cache
 
-from .pages import PAGE, addresses_are_limited, close_pages, empty_pages, mappings, open_pages, pages, reserve
+from .pages import PAGE, PageSource, PrivatePages, addresses_are_limited, mappings, pages
 
 __all__ = ["DeviceMemory", "MemoryArena", "PAGE", "Places", "Slab", "allocate", "arena", "pages", "view"]
 
@@ -29,7 +29,8 @@ class Places:
 
     RESTING = 4096  # how many freed places rest at least
 
-    def __init__(self, most: int, step: int) -> None:
+    def __init__(self, source: PageSource, most: int, step: int) -> None:
+        self._source = source
         self._most = most
         self._step = step
         self._regions: list[tuple[int, int]] = []
@@ -59,7 +60,7 @@ class Places:
         """Reserves more, twice as much each time, or less where the system refuses."""
         size = min(max(self._step, wanted), self._most - sum(size for _, size in self._regions))
         while size >= wanted:
-            base = reserve(size)
+            base = self._source.reserve(size)
             if base is not None:
                 self._holes.append((self._next, self._end - self._next))
                 self._regions.append((base, size))
@@ -100,17 +101,26 @@ class Slab:
 
 
 class MemoryArena:
-    """All device memory of a process. Its methods may be called from several threads at once."""
+    """Device memory, all from one source of pages. Its methods may be called from several threads at once."""
 
     SHARED = 1 << 20  # allocations up to this size may share a mapping
     SLAB = 1 << 20
     CELLS = 8  # that a slab has at least
 
-    def __init__(self, *, most: int = 1 << 44, step: int = 1 << 36, gap: int = 1 << 26, guarded: int = 0) -> None:
+    def __init__(
+        self,
+        source: PageSource | None = None,
+        *,
+        most: int = 1 << 44,
+        step: int = 1 << 36,
+        gap: int = 1 << 26,
+        guarded: int = 0,
+    ) -> None:
+        self._source = source = source or PrivatePages()
         # Gaps are wide enough that an index gone astray hits no other allocation, where there are addresses for it.
         limited = addresses_are_limited()
         self._gap = PAGE if limited else gap
-        self._places = Places(most, MemoryArena.SLAB if limited else step)
+        self._places = Places(source, most, MemoryArena.SLAB if limited else step)
         # Each allocation in a place of its own takes two mappings; half of all are left to others.
         self._guarded_left = guarded or mappings() // 4
         self._lock = threading.Lock()
@@ -121,6 +131,11 @@ class MemoryArena:
 
     def __contains__(self, address: int) -> bool:
         return address in self._places
+
+    def memory(self, length: int) -> DeviceMemory | None:
+        """Zeroed device memory of its own, or None when there is no more."""
+        address = self.allocate(length)
+        return None if address is None else DeviceMemory(address, length, self)
 
     def allocate(self, length: int) -> int | None:
         """The address of zeroed pages, or None when there are no more."""
@@ -144,14 +159,14 @@ class MemoryArena:
 
     def discard(self, address: int, length: int) -> None:
         """Drops the contents, keeping the pages usable and zeroed."""
-        if not empty_pages(address, pages(length)):
+        if not self._source.empty(address, pages(length)):
             ctypes.memset(address, 0, length)
 
     def _open(self, size: int) -> int | None:
         address = self._places.take(size + self._gap)
         if address is None:
             return None
-        if not open_pages(address, size):
+        if not self._source.open(address, size):
             self._places.give_back(address, size + self._gap)
             return None
         self._guarded_left -= 1
@@ -159,7 +174,7 @@ class MemoryArena:
 
     def _close(self, address: int, size: int) -> None:
         """A place that cannot be closed now is not used again before it is."""
-        if not close_pages(address, size):
+        if not self._source.close(address, size):
             self._unclosed.append((address, size))
             return
         self._guarded_left += 1
@@ -203,36 +218,40 @@ class MemoryArena:
             self._close(slab.address, slab.length)
 
 
-@lru_cache
-def arena() -> MemoryArena:
-    """The one range of this process."""
-    return MemoryArena()
-
-
 class DeviceMemory:
     """Some device memory and whether it is still there; command buffers without references keep only this."""
 
-    __slots__ = ("address", "length", "label", "live", "_owned")
+    __slots__ = ("address", "length", "label", "live", "_arena")
 
-    def __init__(self, address: int, length: int, *, owned: bool) -> None:
+    def __init__(self, address: int, length: int, owner: MemoryArena | None) -> None:
         self.address = address
         self.length = length
         self.label: str | None = None
         self.live = True
-        self._owned = owned
+        self._arena = owner
 
     def release(self) -> None:
         """Gives owned pages back, once."""
         if self.live:
             self.live = False
-            if self._owned:
-                arena().free(self.address, self.length)
+            if self._arena is not None:
+                self._arena.free(self.address, self.length)
+
+    def discard(self) -> None:
+        """Drops the contents of owned pages, which are zero then."""
+        if self._arena is not None:
+            self._arena.discard(self.address, self.length)
 
     def view(self) -> memoryview:
         return view(self.address, self.length)
 
 
+@lru_cache
+def arena() -> MemoryArena:
+    """The memory of devices whose kernels run in this process."""
+    return MemoryArena()
+
+
 def allocate(length: int) -> DeviceMemory | None:
     """Zeroed device memory of its own, or None when there is no more."""
-    address = arena().allocate(length)
-    return None if address is None else DeviceMemory(address, length, owned=True)
+    return arena().memory(length)

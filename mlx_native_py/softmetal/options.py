@@ -32,6 +32,7 @@ class SoftOptions:
 
     schedule: str = "ordered"  # ordered | reversed | shuffled:SEED, for dispatches between two barriers
     checked: bool = False
+    isolated: bool = False  # whether kernels run in processes of their own
     threads: int | None = None  # cores to run threadgroups on; all by default
     watchdog_seconds: float = 10.0
     queue_patience_seconds: float = 5.0  # how long commandBuffer() waits on a full queue where nothing moves
@@ -51,6 +52,11 @@ class SoftOptions:
             raise ValueError(f"cpu is {self.cpu!r}, expected a processor by clang's name, such as x86-64-v3")
         if self.threads is not None and self.threads < 1:
             raise ValueError(f"threads is {self.threads}, expected at least 1")
+        if self.checked and self.isolated:
+            raise ValueError(
+                "checked and isolated exclude each other: what checked mode sees is in this process, "
+                "and it carries out no access outside of what is bound"
+            )
         if self.watchdog_seconds <= 0 or self.queue_patience_seconds <= 0:
             raise ValueError("watchdog_seconds and queue_patience_seconds must be positive")
 

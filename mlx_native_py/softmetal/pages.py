@@ -8,14 +8,15 @@ import resource
 import sys
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 
 PAGE = mmap.PAGESIZE
-_READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
-_NO_ACCESS = 0
+READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
+NO_ACCESS = 0
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x40 if sys.platform == "darwin" else 0x4000)
-_FIXED = 0x10
-_RESERVE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-_MAP_FAILED = ctypes.c_void_p(-1).value
+FIXED = 0x10
+RESERVED = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+MAP_FAILED = ctypes.c_void_p(-1).value
 _DONT_NEED = 4
 _USUAL_MAPPINGS = 65530  # of Linux
 
@@ -26,7 +27,7 @@ def pages(length: int) -> int:
 
 
 @lru_cache
-def _libc() -> ctypes.CDLL:
+def libc() -> ctypes.CDLL:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
@@ -34,28 +35,44 @@ def _libc() -> ctypes.CDLL:
     return libc
 
 
-def reserve(length: int) -> int | None:
-    """Addresses that fault, or None; no memory is taken, and none is promised."""
-    address: int = _libc().mmap(None, length, _NO_ACCESS, _RESERVE, -1, 0)
-    return None if address == _MAP_FAILED else address
+class PageSource(Protocol):
+    """Where an arena has its pages from."""
+
+    def reserve(self, length: int) -> int | None:
+        """Addresses that fault, or None; no memory is taken, and none is promised."""
+        ...
+
+    def open(self, address: int, length: int) -> bool:
+        """Makes reserved pages usable; they are zero. False where the system has no more memory or mappings."""
+        ...
+
+    def close(self, address: int, length: int) -> bool:
+        """Gives the memory of pages back; from now on they fault. False where it did not work: ask again later."""
+        ...
+
+    def empty(self, address: int, length: int) -> bool:
+        """Drops the contents; the pages stay usable and are zero."""
+        ...
 
 
-def open_pages(address: int, length: int) -> bool:
-    """Makes reserved pages usable; they are zero. False where the system has no more memory or mappings."""
-    return not _libc().mprotect(address, length, _READ_WRITE)
+class PrivatePages:
+    """Pages of this process alone."""
 
+    def reserve(self, length: int) -> int | None:
+        address: int = libc().mmap(None, length, NO_ACCESS, RESERVED, -1, 0)
+        return None if address == MAP_FAILED else address
 
-def close_pages(address: int, length: int) -> bool:
-    """Gives the memory of pages back; from now on they fault. False where it did not work: ask again later."""
-    if _libc().mmap(address, length, _NO_ACCESS, _RESERVE | _FIXED, -1, 0) != _MAP_FAILED:
-        return True
-    # Without a mapping to spare, what there is can still be changed.
-    return empty_pages(address, length) and not _libc().mprotect(address, length, _NO_ACCESS)
+    def open(self, address: int, length: int) -> bool:
+        return not libc().mprotect(address, length, READ_WRITE)
 
+    def close(self, address: int, length: int) -> bool:
+        if libc().mmap(address, length, NO_ACCESS, RESERVED | FIXED, -1, 0) != MAP_FAILED:
+            return True
+        # Without a mapping to spare, what there is can still be changed.
+        return self.empty(address, length) and not libc().mprotect(address, length, NO_ACCESS)
 
-def empty_pages(address: int, length: int) -> bool:
-    """Drops the contents; the pages stay usable and are zero."""
-    return not _libc().madvise(address, length, _DONT_NEED)
+    def empty(self, address: int, length: int) -> bool:
+        return not libc().madvise(address, length, _DONT_NEED)
 
 
 def addresses_are_limited() -> bool:

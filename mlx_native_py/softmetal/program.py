@@ -49,16 +49,21 @@ class CompileError(Exception):
 class KernelArgument:
     """One bindable argument of a kernel. Size and alignment are known once it is compiled (else 0)."""
 
-    kind: Literal["buffer", "threadgroup"]
+    kind: Literal["buffer", "threadgroup", "texture", "sampler"]
     index: int
     name: str
-    access: Literal["read", "read_write"]
+    access: Literal["read", "read_write", "write"]
     type_name: str = ""
     data_type: int = 0  # MTLDataType
     size: int = 0
     alignment: int = 0
     is_pointer: bool = True
     condition: str | None = None  # name of the function constant that switches it on
+    texture_type: int = 0  # MTLTextureType
+    is_depth: bool = False  # of a texture
+    is_sampled: bool = False  # a texture with access::sample
+    count: int = 1  # of an array of textures or samplers
+    table: int = -1  # the buffer slot whose table holds its handle, for textures and samplers
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,22 @@ class KernelSignature:
     max_total_threads: int | None = None
 
 
+class KernelImage(Protocol):
+    """A kernel's shared object where it runs: in this process, or in the helpers of an isolated device."""
+
+    def address(self, name: str) -> int:
+        """Where one of its functions is."""
+        ...
+
+    def call(self, name: str) -> int:
+        """What a function without arguments answers, in 64 bits."""
+        ...
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of the image."""
+        ...
+
+
 @dataclass(frozen=True)
 class Specialised:
     """A kernel compiled for the lanes engine and one shape of threadgroup."""
@@ -89,7 +110,7 @@ class Specialised:
     entry: int  # address of its soft_lanes_entry, or of a soft_entry for whole threadgroups
     engine: Literal["lanes", "flat"]  # how the runtime calls it; flat where simdgroups never wait for each other
     stack_bytes: int
-    image: object  # keeps the shared object loaded
+    image: KernelImage  # keeps the shared object loaded
 
 
 class LanesCode(Protocol):
@@ -123,7 +144,7 @@ class Executable:
     stack_bytes: int
     max_total_threads: int
     declined: Mapping[str, str]  # engine -> why it was not taken
-    image: object  # keeps the shared object loaded
+    image: KernelImage  # keeps the shared object loaded
     lanes: LanesCode | None = None
     whole: bool = False  # compiled with all of the source, needed or not
     locate: Callable[[int, int], Diagnostic | None] | None = None  # of a line and column that the compiler saw

@@ -21,6 +21,21 @@ class MTLSize(NamedTuple):
     depth: int
 
 
+class MTLOrigin(NamedTuple):
+    """Where a region begins."""
+
+    x: int
+    y: int
+    z: int
+
+
+class MTLRegion(NamedTuple):
+    """A part of a texture."""
+
+    origin: MTLOrigin
+    size: MTLSize
+
+
 class MTLSizeAndAlign(NamedTuple):
     """What a resource needs inside a heap."""
 
@@ -57,6 +72,10 @@ NULL: Final = Null()
 
 def MTLSizeMake(width: int, height: int, depth: int) -> MTLSize:
     return MTLSize(width, height, depth)
+
+
+def MTLRegionMake2D(x: int, y: int, width: int, height: int) -> MTLRegion:
+    return MTLRegion(MTLOrigin(x, y, 0), MTLSize(width, height, 1))
 
 
 def NSMakeRange(location: int, length: int) -> NSRange:
@@ -108,16 +127,30 @@ def size(value: Any, what: str) -> tuple[int, int, int]:
         x, y, z = value
         if type(x) is int and type(y) is int and type(z) is int and x >= 0 and y >= 0 and z >= 0:
             return value
-    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+    if not _is_sequence(value):
         raise TypeError(f"{what} is {value!r}, expected three integers")
     if len(value) != 3:
         raise InvalidValue(f"{what} is {value!r}, expected three integers")
     return natural(value[0], what), natural(value[1], what), natural(value[2], what)
 
 
+def _is_sequence(value: Any) -> bool:
+    """Of anything but characters; the two usual types come first, since asking an abstract class takes long."""
+    return type(value) in (tuple, list) or (isinstance(value, Sequence) and not isinstance(value, (str, bytes)))
+
+
+def region(value: Any, what: str) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """An MTLRegion, given as (origin, size)."""
+    if not _is_sequence(value):
+        raise TypeError(f"{what} is {value!r}, expected (origin, size)")
+    if len(value) != 2:
+        raise InvalidValue(f"{what} is {value!r}, expected (origin, size)")
+    return size(value[0], f"{what} origin"), size(value[1], f"{what} size")
+
+
 def span(value: Any, what: str) -> NSRange:
     """An NSRange, given as `(location, length)`."""
-    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+    if not _is_sequence(value):
         raise TypeError(f"{what} is {value!r}, expected (location, length)")
     if len(value) != 2:
         raise InvalidValue(f"{what} is {value!r}, expected (location, length)")
@@ -154,11 +187,12 @@ def handler(value: Any, what: str) -> Callable[..., object]:
 def counted(values: Any, count: Any, what: str) -> Sequence[Any]:
     """A C array with its count; PyObjC wants both, and the array may be longer."""
     number = natural(count, f"count of {what}")
-    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
+    if not _is_sequence(values):
         raise TypeError(f"{what} is {values!r}, expected a list or tuple")
     if len(values) < number:
         raise InvalidValue(f"{what} has {len(values)} elements, but its count says {number}")
-    return values[:number]
+    found: Sequence[Any] = values[:number]
+    return found
 
 
 def flat_bytes(data: Any, length: int, what: str) -> memoryview:

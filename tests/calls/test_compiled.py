@@ -294,7 +294,7 @@ def test_the_wrong_type_of_buffer(device: MlxDevice, lib: Library) -> None:
 def test_names(lib: Library) -> None:
     assert {"axpy", "gap"} <= set(lib) and "axpy" in lib and "nothing" not in lib and len(lib) == 9
     assert lib["axpy"] is lib.axpy and "axpy" in dir(lib)
-    assert not hasattr(lib, "axpyy") and not hasattr(lib, "_repr_html_")
+    assert not hasattr(lib, "axpyy") and not hasattr(lib, "_repr_png_")
     with pytest.raises(AttributeError, match="Kernel not found: 'axpyy'. Did you mean 'axpy'?"):
         lib.axpyy  # noqa: B018
     with pytest.raises(KernelNotFound):
@@ -308,6 +308,11 @@ def test_repr_shows_signatures(device: MlxDevice, lib: Library) -> None:
     assert "\n  reversed(inout float x, threadgroup tile)" in shown
     assert "\n  points(inout struct out, struct p)" in shown
     assert repr(lib.positions) == "<Kernel positions(inout uint2 out)>"
+    assert (
+        "<td" in lib._repr_html_() and ">positions<" in lib._repr_html_() and "(inout uint2 out)" in lib._repr_html_()
+    )
+    for shown in (lib.positions._repr_html_(), lib.positions.pipeline._repr_html_()):
+        assert "&lt;Pipeline positions" in shown and ">uint2<" in shown and ">read_write<" in shown
     many = device.compile("".join(f"kernel void k{i}(device int *x) {{}}\n" for i in range(17)))
     assert "\n  k3\n" in repr(many) and not device.kernels.is_cached("k3")
 

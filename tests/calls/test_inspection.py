@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mlx_native_py import MlxDevice, kernel
@@ -42,7 +43,7 @@ EXPECTED = {
 
 
 def test_lines_are_classified() -> None:
-    found = kernel(SOURCE).mix.inspect(64)
+    found = kernel(SOURCE).mix.inspect(group=64)
     told = {(a.line, a.kind, a.argument, a.nbytes, a.pattern, a.stride, a.conflicts) for a in found.accesses}
     assert told >= EXPECTED, sorted(EXPECTED - told)
     assert found.found is not None and found.found.has_loops and found.found.divergent_branches >= 1
@@ -74,3 +75,54 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert told["kernel"] == "copy" and told["found"]["accesses"][0]["pattern"] == "neighbouring"
     assert "Apple" in told["note"]
     assert cli.main(["inspect", str(path), "--kernel", "kopy"]) == 1
+
+
+COUNTED = """
+kernel void part(device float *y, device const float *x, constant uint &rounds, uint i [[thread_position_in_grid]]) {
+  float sum = x[i];
+  if (i % 4 == 0) {
+    for (uint k = 0; k < rounds + i % 8; k++)
+      sum = sum * x[k] + 1.0f;
+  }
+  y[i] = sum;
+}
+"""
+
+
+def test_a_launch_is_counted_line_by_line() -> None:
+    """Of 96 threads every fourth goes round: 12 of them 3 times and 12 of them 7 times."""
+    y, x = np.zeros(100, np.float32), np.ones(100, np.float32)
+    found = kernel(COUNTED).part.inspect(y, x, 3, threads=100, group=32)
+    measured = found.measured
+    assert measured is not None and not found.unmeasured and not y.any(), "the launch ran on copies"
+    assert (measured.launched, measured.counted, measured.simdgroups, measured.group) == (100, 96, 3, (32, 1, 1))
+    lines = {each.line: each for each in measured.lines}
+    assert (lines[3].threads, lines[3].loads, lines[3].active_share) == (96, 96, 1.0)
+    assert (lines[4].branches, lines[4].divided) == (3, 3)
+    assert (lines[6].threads, lines[6].loads) == (120, 120)
+    assert lines[6].active_share == pytest.approx(120 / (3 * 7 * 32))
+    assert (lines[8].threads, lines[8].stores) == (96, 96)
+    assert measured.instructions["load"] == sum(each.loads for each in measured.lines)
+    assert 0.3 < measured.divergence_share < 0.9
+    assert "96 of 100 threads" in str(found) and "how many instructions an Apple GPU takes" in str(found)
+
+
+def test_threads_that_stay_together_do_not_diverge() -> None:
+    found = kernel(SOURCE).copy.inspect(y=np.zeros((64, 4), np.float32), x=np.ones((64, 4), np.float32), threads=64)
+    assert found.measured is not None and found.group == (64, 1, 1)
+    assert (found.measured.divided, found.measured.divergence_share, found.measured.counted) == (0, 0.0, 64)
+    empty = np.zeros((0, 4), np.float32)
+    assert kernel(SOURCE).copy.inspect(empty, empty).unmeasured == "nothing was launched"
+
+
+def test_command_counts_a_launch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "k.metal"
+    path.write_text(COUNTED)
+    launch = ["--arg", "y=zeros:64:f32", "--arg", "x=ones:64:f32", "--arg", "rounds=2", "--threads", "64"]
+    assert cli.main(["inspect", str(path), *launch, "--group", "32"]) == 0
+    out = capsys.readouterr().out
+    assert "64 of 64 threads, in 2 simdgroups" in out and "load x neighbouring" in out
+    assert "divided" in out and "Counted on the software" in out
+    assert cli.main(["inspect", str(path), *launch, "--json"]) == 0
+    [told] = json.loads(capsys.readouterr().out)
+    assert told["measured"]["counted"] == 64 and "Apple GPU" in told["measured_note"]

@@ -117,7 +117,11 @@ def test_check_compiles_every_kernel(metal: str, capsys: Captured) -> None:
     assert found["good"]
     told = {each["subject"].rpartition(": ")[2]: each["detail"] for each in found["checks"]}
     assert told["axpy"] == "compiles: axpy(inout float y, float x, float a)"
-    assert told["scaled"].startswith("not compiled") and "factor" in told["scaled"]
+    assert "factor" in told["scaled"] and "--constant" in told["scaled"]
+    assert [each.rpartition(": ")[2] for each in found["not_checked"]] == ["scaled"]
+    assert cli.main(["check", metal]) == 0
+    out = capsys.readouterr().out
+    assert "not checked  " in out and "3 ok, 0 FAULT, 1 not checked" in out
 
 
 def test_check_finds_what_does_not_compile(metal: str, capsys: Captured, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_out_and_narrowed_ranges_spare_barriers(device: MlxDevice) -> None:
     enc.dispatch(add, x, x, Out(y), threads=4)
     assert enc.barriers[0].hazard.kind.name in ("WAW", "WAR")  # type: ignore[union-attr]
     with pytest.raises(InvalidArgument, match="take buffers and views"):
-        enc.dispatch(add, x, x, y, threads=4, reads=[1])  # type: ignore[list-item]
+        enc.dispatch(add, x, x, y, threads=4, reads=[1])
     enc.commit_and_wait()
 
 

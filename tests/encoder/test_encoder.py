@@ -286,12 +286,26 @@ def test_repr(device: MlxDevice) -> None:
     assert "committed" in repr(enc) and "done" in repr(enc.ticket)
 
 
-@pytest.mark.parametrize("options", [{"thread": 2}, {"threads": 2, "writs": ()}, {"threads": 2, "shared": (), "x": 1}])
+def test_arguments_by_name(device: MlxDevice) -> None:
+    x, y, axpy = floats(device, 1, 2), floats(device, 0, 0), pipeline(device, "axpy")
+    recorder = Recorder(device)
+    with device.command_encoder() as enc:
+        for encoder in (enc, enc, enc, recorder):
+            encoder.dispatch(axpy, a=2.0, y=y, x=x, threads=2)
+            encoder.dispatch(axpy, x, threads=2, shared=(), a=1.0, y=y)
+        with pytest.raises(InvalidArgument, match="lacks 'a'"):
+            enc.dispatch(axpy, x, y=y, threads=2)
+        with pytest.raises(InvalidArgument, match="'x' is given twice"):
+            enc.dispatch(axpy, x, y=y, x=x, a=1.0, threads=2)
+    assert y.numpy().tolist() == [9, 18] and len(recorder.nodes) == 2
+
+
+@pytest.mark.parametrize("options", [{"thread": 2}, {"threads": 2, "writs": ()}, {"threads": 2, "shared": (), "z": 1}])
 def test_options_that_there_are_not(device: MlxDevice, options: dict[str, Any]) -> None:
     x, y, axpy = floats(device, 1, 2), floats(device, 0, 0), pipeline(device, "axpy")
     with device.command_encoder() as enc:
         enc.dispatch(axpy, x, y, 1.0, threads=2, shared=())
         for refusing in (enc, Recorder(device)):
-            with pytest.raises(TypeError, match="no option '(thread|writs|x)'; there are threads"):
+            with pytest.raises(TypeError, match="no option '(thread|writs|z)'; there are threads"):
                 refusing.dispatch(axpy, x, y, 1.0, **options)
     assert y.numpy().tolist() == [1, 2]

@@ -232,7 +232,7 @@ def test_what_is_no_pipeline_is_refused(device: MlxDevice) -> None:
     with pytest.raises(InvalidArgument, match="expected a CapturedOpKind"):
         enc.set_op_kind("Sdpa")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="expected a CapturedOpKind"):
-        enc.dispatch(pipeline(device, "nothing"), threads=1, kind="Sdpa")  # type: ignore[arg-type]
+        enc.dispatch(pipeline(device, "nothing"), threads=1, kind="Sdpa")
     enc.discard()
 
 

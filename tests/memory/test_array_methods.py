@@ -76,9 +76,23 @@ def test_arrays_of_numpy_on_either_side(device: MlxDevice) -> None:
     assert np.add(y, x).sum() == 9 and np.sum(x) == 3, "numpy's own functions take a buffer as an array"
 
 
+def test_whole_numbers(device: MlxDevice) -> None:
+    x, y = device.arange(4), device.buffer(np.array([5, -6, 7, 1 << 30], np.int32))
+    assert (x + y).tolist() == [5, -5, 9, (1 << 30) + 3] and (y - x).tolist() == [5, -7, 5, (1 << 30) - 3]
+    assert (-x).tolist() == [0, -1, -2, -3]
+    assert (y * 4).tolist() == [20, -24, 28, 0] and (10 - x).tolist() == [10, 9, 8, 7] and (x + y).dtype.name_ == "i32"
+    assert (x / 2).tolist() == [0, 0.5, 1, 1.5] and (x * 0.5).tolist() == [0, 0.5, 1, 1.5], "a fraction makes floats"
+    halves = device.full(4, 0.5, "f16")
+    assert (x + halves).tolist() == (halves + x).tolist() == [0.5, 1.5, 2.5, 3.5] and (x + halves).dtype.name_ == "f16"
+
+
 def test_what_the_ops_lack_is_said(device: MlxDevice) -> None:
-    with pytest.raises(InvalidArgument, match="add: a is i32.*expected f32"):
-        device.arange(3) + device.arange(3)
+    with pytest.raises(InvalidArgument, match="add: a is bool.*expected f32"):
+        device.zeros(3, "bool") + device.zeros(3, "bool")
+    with pytest.raises(InvalidArgument, match="cast one to the other's type"):
+        device.zeros(3, "i32") + device.zeros(3, "u8")
+    with pytest.raises(InvalidArgument, match="-1 is no u8"):
+        device.zeros(3, "u8") + -1
     with pytest.raises(InvalidArgument, match="do not broadcast"):
         device.zeros((2, 3)) + device.zeros((2, 2))
 

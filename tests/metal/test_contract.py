@@ -22,6 +22,9 @@ KINDS = {
     "objects": "n^@",
     "ints": "n^Q",
     "varlist": "^v",
+    "region": "{MTLRegion={MTLOrigin=QQQ}{MTLSize=QQQ}}",
+    "id": "{MTLResourceID=Q}",
+    "room": "o^v",
 }
 
 
@@ -113,4 +116,4 @@ def test_rows_beyond_the_given_table_say_so() -> None:
     """Only these four were written without a source to check them against; a Mac should confirm them first."""
     unverified = {key for key, row in ROWS.items() if row.get("added") == "unverified"}
     assert unverified == {("MTLFunctionConstant", name) for name in ("index", "name", "required", "type")}
-    assert sum("added" in row for row in ROWS.values()) == 25
+    assert sum("added" in row for row in ROWS.values()) == 82

@@ -146,7 +146,7 @@ def test_the_stand_in_enforces_the_table(bridge: Bridge, call: Any, complaint: s
 def test_the_stand_in_knows_only_the_table(bridge: Bridge) -> None:
     device = open_metal("metal").default_device()
     with pytest.raises(AttributeError, match="not in the selector table"):
-        device.newTextureWithDescriptor_(None)
+        device.newRasterizationRateMapWithDescriptor_(None)
 
 
 def test_without_the_fixes_the_stand_in_refuses_as_pyobjc_does(bridge: Bridge) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mlx_native_py import DType, ops
+from mlx_native_py.dtypes import INTEGERS
 
 from .bench import Array, Bench
 from .table import FLOATS, row
@@ -81,6 +84,40 @@ def in_place(bench: Bench, name: str, dtype: DType) -> None:
     out = bench.put(a, changes=True)
     bench.run(getattr(ops, name), out, bench.put(b), out)
     bench.elementwise(out, BINARY[name](wide(a), wide(b)))
+
+
+WHOLE = [DType.I32, DType.U8]
+
+
+WRAPPED: dict[str, Any] = {
+    "dtype": WHOLE,
+    "shapes": [((3, 43), (3, 43)), ((4, 9), (9,))],
+    "more": {"dtype": [each for each in INTEGERS if each not in WHOLE]},
+}
+
+
+def whole(name: str, bench: Bench, dtype: DType, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    """Bit for bit as numpy, whose whole numbers wrap around too."""
+    bits = [np.frombuffer(bench.rng.bytes(dtype.size * int(np.prod(shape))), dtype.numpy) for shape in shapes]
+    a, b = (each.reshape(shape) for each, shape in zip(bits, shapes, strict=True))
+    out = bench.out(*shapes[0], dtype=dtype)
+    bench.run(getattr(ops, name), bench.put(a), bench.put(b), out)
+    bench.exact(out, BINARY[name](a, b))
+
+
+@row("add", **WRAPPED)
+def whole_add(bench: Bench, dtype: DType, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    whole("add", bench, dtype, shapes)
+
+
+@row("sub", **WRAPPED)
+def whole_sub(bench: Bench, dtype: DType, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    whole("sub", bench, dtype, shapes)
+
+
+@row("mul", **WRAPPED)
+def whole_mul(bench: Bench, dtype: DType, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    whole("mul", bench, dtype, shapes)
 
 
 @row("scalar_mul", dtype=FLOATS, shape=SHAPES[1:3], s=[-1.5, 55.42], more={**MORE, "s": [0.0, 1.0, np.inf]})

@@ -27,7 +27,7 @@ CASES: list[tuple[str, Callable[[Any, Make], Any], str]] = [
     ("types", lambda e, b: ops.add(e, b(3), b(3, dtype=f16)), "add: b is f16[3] and a is f32[3]; cast one"),
     ("shape", lambda e, b: ops.add(e, b(2, 3), b(2)), "add: b is f32[2], expected the shape of a, f32[2, 3], or"),
     ("row", lambda e, b: ops.mul(e, b(3), b(2, 3)), "mul: b is f32[2, 3], expected the shape of a"),
-    ("whole", lambda e, b: ops.mul(e, b(3, dtype=u32), b(3, dtype=u32)), "mul: a is u32[3], expected f32 or f16"),
+    ("whole", lambda e, b: ops.div(e, b(3, dtype=u32), b(3, dtype=u32)), "div: a is u32[3], expected f32 or f16"),
     ("out", lambda e, b: ops.scalar_mul(e, b(3), 2.0, b(4)), "scalar_mul: out is f32[4], expected shape [3]"),
     ("same", lambda e, b: ops.cast(e, b(3), f32), "cast: x is f32[3] and dtype is f32, expected f16 or bf16"),
     ("other", lambda e, b: ops.cast(e, b(3), "uint32"), "dtype is u32, expected f16 or bf16"),

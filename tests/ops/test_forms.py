@@ -28,10 +28,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("case", [pytest.param(case, id=case.id) for case in chosen])
 
 
-@pytest.fixture(scope="module")
-def gpu() -> Iterator[MlxDevice]:
+@pytest.fixture(scope="module", params=["fibers", pytest.param("lanes", marks=pytest.mark.full)])
+def gpu(request: pytest.FixtureRequest) -> Iterator[MlxDevice]:
     """The software device under the name of a GPU: what is chosen for GPUs runs on it."""
-    with soft_device(DeviceProfile(architecture="applegpu_g15s")) as opened:
+    with soft_device(DeviceProfile(architecture="applegpu_g15s"), engine=request.param) as opened:
         yield opened
 
 

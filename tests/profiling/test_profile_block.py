@@ -6,14 +6,16 @@ import csv
 import io
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mlx_native_py import MlxDevice, load_profile, ops, profile, region
+from mlx_native_py import MlxDevice, dispatch_count, load_profile, ops, profile, region
 from mlx_native_py.errors import CommandBufferError, EncoderStateError, InvalidArgument
-from mlx_native_py.profiling import observer
+from mlx_native_py.profiling import observer, peaks
 from mlx_native_py.profiling.profile import Profile
+from mlx_native_py.softmetal.cache import Store
 
 from .conftest import LAYERS, Work
 
@@ -286,3 +288,13 @@ def test_level_cb_does_nothing_for_single_dispatches(device: MlxDevice) -> None:
         with profile("cb"):
             more.append(min(python_calls(encoding(count)) for _ in range(3)) - without)
     assert max(more) <= 60, "a call for each dispatch would be a thousand more"
+
+
+@pytest.mark.soft
+def test_peaks_are_measured_once_for_a_device(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with MlxDevice("soft") as first, MlxDevice("soft") as second:
+        found = peaks.kept_peaks(first, store)
+        before = dispatch_count()
+        assert peaks.kept_peaks(second, store) == found and dispatch_count() == before
+    assert found.bandwidth > 0 and found.flops > 0

@@ -17,7 +17,7 @@ from mlx_native_py.softmetal.program import EngineChoice, Size, Specialised
 from . import lanes_kit as kit
 from .test_lanes_engine import SUM
 
-CODE = Specialised(1, "lanes", 0, None)
+CODE = Specialised(1, "lanes", 0, image=None)  # type: ignore[arg-type]
 SHAPE = (64, 1, 1)
 
 

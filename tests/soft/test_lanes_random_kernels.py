@@ -12,7 +12,7 @@ from . import lanes_kit as kit
 from .random_kernels import kernel
 
 PROGRAMS = 10  # in one kernel
-KERNELS = 50
+KERNELS = 20
 MANY = 2000
 TOGETHER = 10
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mlx_native_py.softmetal import memory
+from mlx_native_py.softmetal.pages import PrivatePages
 
 PAGE = mmap.PAGESIZE
 ROOT = str(Path(__file__).parents[2])
@@ -50,7 +51,7 @@ def test_what_cannot_be_closed_is_not_used_before_it_is(monkeypatch: pytest.Monk
     assert first is not None and arena.allocate(PAGE) is not None
     memory.view(first, 1)[0] = 9
     with monkeypatch.context() as patch:
-        patch.setattr(memory, "close_pages", lambda address, length: False)
+        patch.setattr(PrivatePages, "close", lambda source, address, length: False)
         arena.free(first, PAGE)
         assert arena.allocate(PAGE) is None
     assert arena.allocate(PAGE) == first

@@ -85,14 +85,14 @@ def test_conditionals_nest() -> None:
 
 def test_what_is_not_compute_is_left_out() -> None:
     source = (
-        "float4 look(texture2d<float> t);\nvertex float4 v() { return 0; }\n"
-        "kernel void image(texture2d<float> t [[texture(0)]]) { look(t); }\n"
+        "float4 look(texture2d_ms<float> t);\nvertex float4 v() { return 0; }\n"
+        "kernel void image(texture2d_ms<float> t [[texture(0)]]) { look(t); }\n"
         "kernel void f(device float* a) { a[0] = 1; }"
     )
     found = translated(source)
     assert list(found.entries) == ["f"]
     assert [(note.line, note.severity) for note in found.unit.warnings] == [(3, "warning")]
-    assert "kernel 'image' is left out: 'texture2d' is not supported" in found.unit.warnings[0].message
+    assert "kernel 'image' is left out: 'texture2d_ms' is not supported" in found.unit.warnings[0].message
 
 
 @pytest.mark.parametrize(

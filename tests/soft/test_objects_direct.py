@@ -159,3 +159,75 @@ def test_many_threads_wait_on_one_queue(queue: Any) -> None:
         thread.join(60)
     assert not errors
     assert list(array(target)) == [160.0] * 32
+
+
+def replaying(count: int) -> tuple[Any, Any]:
+    """Indirect commands that each run a kernel with a loop in it, and what they write to."""
+    descriptor = Metal.MTLIndirectCommandBufferDescriptor.new()
+    descriptor.setCommandTypes_(Metal.MTLIndirectCommandTypeConcurrentDispatchThreads)
+    descriptor.setInheritBuffers_(False)
+    descriptor.setInheritPipelineState_(False)
+    device, target = default_device(), buffer(np.ones(2, np.uint32))
+    commands = device.newIndirectCommandBufferWithDescriptor_maxCommandCount_options_(descriptor, count, 0)
+    for index in range(count):
+        command = commands.indirectComputeCommandAtIndex_(index)
+        command.setComputePipelineState_(pipeline("endless", None, True))
+        command.setKernelBuffer_offset_atIndex_(target, 0, 0)
+        command.concurrentDispatchThreads_threadsPerThreadgroup_((1, 1, 1), (1, 1, 1))
+    return commands, target
+
+
+def encode_replay(commands: Any, replayed: tuple[Any, Any]) -> None:
+    encoder = commands.computeCommandEncoderWithDispatchType_(1)
+    encoder.useResource_usage_(replayed[1], Metal.MTLResourceUsageRead | Metal.MTLResourceUsageWrite)
+    encoder.executeCommandsInBuffer_withRange_(replayed[0], (0, replayed[0].size()))
+    encoder.endEncoding()
+
+
+def test_a_replay_with_loops_is_run_by_a_waiting_thread_but_the_main_one(queue: Any, performed: list[int]) -> None:
+    replayed = replaying(2)
+
+    def commit_and_wait() -> None:
+        commands = queue.commandBuffer()
+        encode_replay(commands, replayed)
+        commands.commit()
+        commands.waitUntilCompleted()
+        assert commands.error() is None
+
+    end = time.monotonic() + 60
+    while not pipeline("endless", None, True).soft_settled() and time.monotonic() < end:
+        commit_and_wait()
+    assert settled(queue, performed, commit_and_wait) == 50
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.append(settled(queue, performed, commit_and_wait)))
+    thread.start()
+    thread.join(60)
+    assert found[0] < 50
+
+
+def test_a_command_buffer_stops_for_events_and_whoever_comes_goes_on(device: Any, queue: Any) -> None:
+    """Parts of it are run by the thread that waits, or by the queue's; each runs once, in order."""
+    target, event = warm(queue), device.newSharedEvent()
+    for turn in range(50):
+        base = 6 * turn
+        commands = queue.commandBuffer()
+        for part in range(3):
+            encoder = commands.computeCommandEncoder()
+            encode_add(encoder, target, target, 1.0, 32)
+            encoder.endEncoding()
+            commands.encodeSignalEvent_value_(event, base + 2 * part + 1)
+            commands.encodeWaitForEvent_value_(event, base + 2 * part + 2)
+        commands.commit()
+        for part in range(3):
+            if (turn + part) % 3:
+                assert event.waitUntilSignaledValue_timeoutMS_(base + 2 * part + 1, 4000)
+            else:
+                while event.signaledValue() < base + 2 * part + 1:
+                    time.sleep(0.0005)
+            assert event.signaledValue() == base + 2 * part + 1
+            assert array(target)[0] == 3 * turn + part + 1
+            assert commands.status() < Metal.MTLCommandBufferStatusCompleted
+            event.setSignaledValue_(base + 2 * part + 2)
+        commands.waitUntilCompleted()
+        assert commands.error() is None
+        assert commands.GPUStartTime() <= commands.GPUEndTime()

@@ -30,6 +30,8 @@ from mlx_native_py.softmetal.objects import (
     pipeline,
     queue,
     residency,
+    sampler,
+    texture,
 )
 
 TABLE = json.loads((Path(__file__).parents[1] / "data" / "pyobjc-selectors.json").read_text())
@@ -52,6 +54,8 @@ MODULES = (
     pipeline,
     queue,
     residency,
+    sampler,
+    texture,
 )
 CLASSES: dict[str, type[Any]] = {
     name: kind for module in MODULES for name, kind in vars(module).items() if inspect.isclass(kind)
@@ -109,7 +113,7 @@ def test_selector(row: dict[str, Any]) -> None:
     takes_self = 0 if isinstance(static, classmethod) else 1
     parameters = list(inspect.signature(method).parameters)[takes_self:]
     assert len(parameters) == len(row["args"])
-    wanted = sum(kind.startswith("o^") for kind in row["args"]) + (row["selector"] in REFLECTING)
+    wanted = sum(kind in ("o^@", "o^Q") for kind in row["args"]) + (row["selector"] in REFLECTING)
     assert sum(name in OUT_NAMES for name in parameters if "^" in row["args"][parameters.index(name)]) == wanted
 
 
@@ -131,7 +135,8 @@ def test_responds_to_selector_is_truthful() -> None:
     assert mtl.respondsToSelector_(b"architecture")
     assert mtl.respondsToSelector_(b"newBufferWithLength:options:")
     assert not mtl.respondsToSelector_(b"newBufferWithLength:")
-    assert not mtl.respondsToSelector_(b"newTextureWithDescriptor:")
+    assert mtl.respondsToSelector_(b"newTextureWithDescriptor:")
+    assert not mtl.respondsToSelector_(b"newRasterizationRateMapWithDescriptor:")
     assert not mtl.respondsToSelector_(b"_charge:")
     old = Metal.open_device(profile=Metal.DeviceProfile(residency_sets=False, missing=frozenset({"architecture"})))
     assert not old.respondsToSelector_(b"architecture")

@@ -146,6 +146,12 @@ def _check(bridge: Bridge, row: Row, i: int, arguments: tuple[Any, ...]) -> None
     elif kind == "@?":
         if not (value is None or callable(value)):
             raise refuse("a callable or None")
+    elif kind == "f":
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise refuse("a number")
+    elif kind.startswith("{MTLRegion"):
+        if not (isinstance(value, tuple) and [len(part) for part in value] == [3, 3]):
+            raise refuse("a tuple of two tuples, origin and size")
     elif kind.startswith("{"):
         count = kind.partition("=")[2].count("Q")
         if not (isinstance(value, tuple) and len(value) == count and all(type(n) is int and n >= 0 for n in value)):
@@ -154,6 +160,9 @@ def _check(bridge: Bridge, row: Row, i: int, arguments: tuple[Any, ...]) -> None
         if type(value) is not int:
             raise refuse("an address, for PyObjC knows nothing of this pointer")
         raise refuse("memory: this package sends no addresses")
+    elif kind == "o^v":
+        if memoryview(value).readonly:
+            raise refuse("memory to write to")
     elif kind == "n^v":
         view = memoryview(value)  # raises TypeError for str, int and None, as PyObjC does
         if not view.c_contiguous or (i in row.lengths and view.nbytes < arguments[row.lengths[i]]):

@@ -32,10 +32,11 @@ def multiply(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffe
            [30., 80.]], dtype=float32)
     """
     with call(stream, a, b) as run:
-        for one, other in ((a, b), (b, a)):
-            if isinstance(other, (int, float)) and not isinstance(one, (int, float)):
-                return ops.scalar_mul(run.enc, run.put(one, "a"), other)
-        return _two(run, ops.mul, a, b)
+        left, right = _pair(run, a, b)
+        for one, other in ((left, b), (right, a)):
+            if isinstance(other, (int, float)) and one.dtype.is_float:
+                return ops.scalar_mul(run.enc, one, other)
+        return _two(run, ops.mul, left, right)
 
 
 def subtract(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
@@ -52,12 +53,15 @@ def subtract(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffe
 def divide(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
     """The quotient of two arrays, element by element, or of an array and a number; shapes broadcast.
 
+    Of whole numbers it is made in f32.
+
     >>> fn.divide(np.float32([[1, 2], [3, 4]]), np.float32([2, 4])).numpy()
     array([[0.5, 0.5],
            [1.5, 1. ]], dtype=float32)
     """
     with call(stream, a, b) as run:
-        return _repeated(run, ops.div, *_pair(run, a, b))
+        left, right = (_as_float(run, each, DType.F32) for each in _pair(run, a, b))
+        return _repeated(run, ops.div, left, right)
 
 
 def astype(a: Array, dtype: DTypeLike, *, stream: MlxDevice | None = None) -> MlxBuffer:
@@ -95,12 +99,35 @@ def _two(run: FunctionCall, op: BinaryOp, a: Array, b: Array) -> MlxBuffer:
 
 
 def _pair(run: FunctionCall, a: Array, b: Array) -> tuple[MlxBuffer, MlxBuffer]:
-    """Both as buffers; a number takes its partner's type."""
+    """Both as buffers of one type: a number takes its partner's, and whole numbers that of a partner of floats."""
     if isinstance(a, (int, float)):
-        right = run.put(b, "b")
-        return run.put(np.full(1, a).astype(right.dtype.numpy), "a"), right
+        right, left = _with_number(run, run.put(b, "b"), a)
+        return left, right
     left = run.put(a, "a")
-    return left, run.put(np.full(1, b).astype(left.dtype.numpy) if isinstance(b, (int, float)) else b, "b")
+    if isinstance(b, (int, float)):
+        return _with_number(run, left, b)
+    right = run.put(b, "b")
+    if left.dtype.is_float != right.dtype.is_float:
+        kind = left.dtype if left.dtype.is_float else right.dtype
+        return _as_float(run, left, kind), _as_float(run, right, kind)
+    return left, right
+
+
+def _with_number(run: FunctionCall, x: MlxBuffer, number: float) -> tuple[MlxBuffer, MlxBuffer]:
+    """A buffer and a number of its type; a fraction makes f32 of whole numbers."""
+    if isinstance(number, float):
+        x = _as_float(run, x, DType.F32)
+    try:
+        one = np.full(1, number, np.float64 if x.dtype.is_float else x.dtype.numpy)
+    except OverflowError:
+        raise InvalidArgument(f"{number} is no {x.dtype}") from None
+    with np.errstate(over="ignore"):
+        return x, run.put(one.astype(x.dtype.numpy), "b")
+
+
+def _as_float(run: FunctionCall, x: MlxBuffer, kind: DType) -> MlxBuffer:
+    """Whole numbers as floats of a type, converted on the CPU; floats as they are."""
+    return x if x.dtype.is_float else run.enc.device.buffer(x.numpy().astype(kind.numpy))
 
 
 def _repeated(run: FunctionCall, op: BinaryOp, left: MlxBuffer, right: MlxBuffer) -> MlxBuffer:

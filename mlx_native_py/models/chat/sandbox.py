@@ -251,10 +251,11 @@ def _metered(name: str, function: Any) -> Any:
 
 @cache
 def _environment() -> Any:
-    base: Any = extra("jinja2.sandbox").ImmutableSandboxedEnvironment
+    extra("jinja2")
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    class Sandbox(base):  # type: ignore[misc]
-        intercepted_binops = frozenset(base.default_binop_table)
+    class Sandbox(ImmutableSandboxedEnvironment):
+        intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
             _check_operator(operator, left, right)
@@ -276,9 +277,9 @@ def _environment() -> Any:
 
 
 def _generation_tag() -> Any:
-    base: Any = extra("jinja2.ext").Extension
+    from jinja2.ext import Extension
 
-    class Generation(base):  # type: ignore[misc]
+    class Generation(Extension):
         """`{% generation %}` marks what an assistant wrote; in a prompt it is only its content."""
 
         tags = {"generation"}

@@ -1,4 +1,4 @@
-"""Sums, differences, products, quotients, casts and fills, element by element."""
+"""Sums, differences and products of numbers of all types; quotients, casts and fills; element by element."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import DType
+from ...dtypes import INTEGERS, DType
 from ...encoder import CapturedOpKind, Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
@@ -17,29 +17,34 @@ from ..support import check_dtype, kernel, one_dtype, result, shown
 
 __all__ = ["add", "cast", "div", "fill", "mul", "scalar_mul", "sub"]
 
+NUMBERS = (*FLOATS, *INTEGERS)
 
-@op("a + b")
+
+@op("a + b", NUMBERS)
 def add(enc: Encoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuffer:
-    """The sum of two buffers of one shape; or b is a row, or a few, that every row of a is added to, such as a bias."""
-    return _two(enc, "add", a, b, out, CapturedOpKind.ElemAdd)
+    """The sum of two buffers of one shape; or b is a row, or a few, that every row of a is added to, such as a bias.
+
+    Whole numbers are taken modulo their width, here and in `sub` and `mul`.
+    """
+    return _two(enc, "add", a, b, out, CapturedOpKind.ElemAdd, NUMBERS)
 
 
-@op("a * b", fn=("multiply",))
+@op("a * b", NUMBERS, fn=("multiply",))
 def mul(enc: Encoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuffer:
     """The product of two buffers, element by element; b may be a row, or a few, as in `add`."""
-    return _two(enc, "mul", a, b, out, CapturedOpKind.ElemMul)
+    return _two(enc, "mul", a, b, out, CapturedOpKind.ElemMul, NUMBERS)
 
 
-@op("a - b", fn=("subtract",))
+@op("a - b", NUMBERS, fn=("subtract",))
 def sub(enc: Encoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuffer:
     """The difference of two buffers, element by element; b may be a row, or a few, as in `add`."""
-    return _two(enc, "sub", a, b, out, CapturedOpKind.Other)
+    return _two(enc, "sub", a, b, out, CapturedOpKind.Other, NUMBERS)
 
 
 @op("a / b", fn=("divide",))
 def div(enc: Encoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuffer:
     """The quotient of two buffers, element by element; b may be a row, or a few, as in `add`."""
-    return _two(enc, "div", a, b, out, CapturedOpKind.Other)
+    return _two(enc, "div", a, b, out, CapturedOpKind.Other, FLOATS)
 
 
 @op("x * s", fn=("multiply",))
@@ -74,17 +79,37 @@ def fill(enc: Encoder, out: MlxBuffer, value: float) -> MlxBuffer:
     return out
 
 
-def _two(enc: Encoder, name: str, a: MlxBuffer, b: MlxBuffer, out: Output, kind: CapturedOpKind) -> MlxBuffer:
-    dtype = one_dtype(a=a, b=b)
+def _two(
+    enc: Encoder,
+    name: str,
+    a: MlxBuffer,
+    b: MlxBuffer,
+    out: Output,
+    kind: CapturedOpKind,
+    allowed: tuple[DType, ...],
+) -> MlxBuffer:
+    dtype = one_dtype(allowed, a=a, b=b)
     out = result(enc, out, a.shape, dtype)
-    if a.shape == b.shape:
-        return for_each(
-            enc, kernel(enc, "elementwise", f"elementwise_{name}_{dtype}"), (a, b), out, counted=True, kind=kind
-        )
+    if a.shape != b.shape:
+        return _rows(enc, name, a, b, out)
+    if dtype in INTEGERS:
+        pipeline = kernel(enc, "integer", f"integer_{name}_{8 * dtype.size}")
+        for_each(enc, pipeline, (as_bits(a), as_bits(b)), as_bits(out))
+        return out
+    pipeline = kernel(enc, "elementwise", f"elementwise_{name}_{dtype}")
+    return for_each(enc, pipeline, (a, b), out, counted=True, kind=kind)
+
+
+def _rows(enc: Encoder, name: str, a: MlxBuffer, b: MlxBuffer, out: MlxBuffer) -> MlxBuffer:
+    """Every row of a with b. Without a kind: what is tagged ElemAdd or ElemMul has operands of one shape."""
     width = b.size
     if width > 1 and a.shape[-b.ndim :] != b.shape:
         raise InvalidArgument(f"b is {shown(b)}, expected the shape of a, {shown(a)}, or its last axes")
-    # Without a kind: what is tagged ElemAdd or ElemMul has operands of one shape.
-    pipeline = kernel(enc, "elementwise", f"elementwise_{name}_row_{dtype}")
-    enc.dispatch(pipeline, a, b, Out(out), width, threads=(width, a.size // width))
+    threads = (width, a.size // width)
+    if a.dtype in INTEGERS:
+        pipeline = kernel(enc, "integer", f"integer_{name}_row_{8 * a.dtype.size}")
+        enc.dispatch(pipeline, as_bits(a), as_bits(b), Out(as_bits(out)), width, threads=threads)
+    else:
+        pipeline = kernel(enc, "elementwise", f"elementwise_{name}_row_{a.dtype}")
+        enc.dispatch(pipeline, a, b, Out(out), width, threads=threads)
     return out

@@ -46,15 +46,12 @@ def softmax_sample(
     The draw follows from `seed`, `step` and the row alone. `step`, and `history_length` for the first tokens of each
     row of `history`, can be buffers of u32 with one value, or one per row, so that a captured step can be replayed.
     """
-    dtype = one_dtype(logits=logits)
+    one_dtype(logits=logits)
     rows, length = rows_of("logits", logits)
     _check_options(temperature, top_k, top_p, min_p, repetition_penalty)
     out = result(enc, out, logits.shape[:-1], DType.U32)
     log_probability = result(enc, log_probability, logits.shape[:-1], DType.F32)
-    if history is not None or dtype is not DType.F32:
-        logits = _prepared(enc, logits, history, history_length, repetition_penalty)
-    elif repetition_penalty != 1:
-        raise InvalidArgument(f"repetition_penalty is {repetition_penalty}, expected a history with it")
+    logits = _prepared(enc, logits, history, history_length, repetition_penalty)
     steps, stride = _per_row("step", step, rows)
     most = 0 if top_p >= 1 else max(1, round(top_p * _TOP_P))
     options = struct.pack("<Qf5I", seed % 2**64, temperature, top_k, most, round(min_p * _MIN_P), length, stride)
@@ -71,6 +68,10 @@ def _prepared(
     penalty: float,
 ) -> MlxBuffer:
     """The logits as f32, [rows, length], with those of the history penalised."""
+    if history is None and penalty != 1:
+        raise InvalidArgument(f"repetition_penalty is {penalty}, expected a history with it")
+    if history is None and logits.dtype is DType.F32:
+        return logits
     rows, length = rows_of("logits", logits)
     prepared = enc.empty((rows, length), DType.F32)
     pipeline = kernel(enc, "sampling", f"sample_logits_{logits.dtype}")

@@ -15,6 +15,7 @@ _SPACES = re.compile(r"__(?:local|private|generic|global|constant) ")
 _VECTOR = re.compile(r"metal::vec<(\w+), (\d)>")
 _VARIABLE = re.compile(r"'(?:__local )?(\w+)_soft_type'")
 _KERNEL = "kernel.clcpp"  # the one file whose lines are the user's
+_COORDINATE = 0xFFFE  # not the compiler's: include/soft_texture_types.h reports a texture's coordinate
 
 
 class _ArrayType(ctypes.Structure):
@@ -33,7 +34,10 @@ class _ArrayAccess(ctypes.Structure):
 
 @dataclass(frozen=True)
 class OutsideArray:
-    """An index, the type of the array it was for, the threadgroup variable's name if it is one, and where."""
+    """An index, the type of the array it was for, the threadgroup variable's name if it is one, and where.
+
+    Of a texture there is no type: the name is that of the coordinate, and the index has its limit in the upper half.
+    """
 
     index: int
     type_name: str
@@ -41,6 +45,9 @@ class OutsideArray:
     source: Diagnostic | None
 
     def __str__(self) -> str:
+        if not self.type_name:
+            value, end = self.index & 0xFFFFFFFF, self.index >> 32
+            return f"{self.variable} is {value}, expected less than {end}"
         name = f" {self.variable!r}" if self.variable else ""
         return f"index {self.index} of array{name} ({self.type_name})"
 
@@ -50,6 +57,8 @@ def outside_array(address: int, index: int, locate: Locate | None) -> OutsideArr
     found = _ArrayAccess.from_address(address)
     named = ctypes.string_at(found.array + ctypes.sizeof(_ArrayType)).decode(errors="replace")
     kind = _ArrayType.from_address(found.index)
+    if kind.kind == _COORDINATE:
+        return OutsideArray(index, "", named, None)
     signed = kind.kind == 0 and kind.info & 1
     spelled = _SPACES.sub("", named.split("'")[-2])
     variable = _VARIABLE.match(named)

@@ -32,7 +32,7 @@ class Window:
     start: int
     length: int
     access: int  # abi.READ | abi.WRITE
-    space: Literal["buffer", "inline bytes", "resident buffer"] = "buffer"
+    space: Literal["buffer", "inline bytes", "resident buffer", "texture"] = "buffer"
     slot: int | None = None
     name: str = ""
     label: str = ""

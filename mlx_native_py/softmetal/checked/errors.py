@@ -50,7 +50,14 @@ class Place:
     """The memory that an access met, or came nearest to; `offset` counts bytes from where it begins."""
 
     space: Literal[
-        "buffer", "inline bytes", "resident buffer", "unbound slot", "threadgroup memory", "private memory", "nowhere"
+        "buffer",
+        "inline bytes",
+        "resident buffer",
+        "texture",
+        "unbound slot",
+        "threadgroup memory",
+        "private memory",
+        "nowhere",
     ]
     offset: int
     length: int = 0

@@ -75,6 +75,12 @@ class Explainer:
         return self._race(report, access, other)
 
     def _outside_array(self, report: abi.Report, access: Access, array: OutsideArray) -> OutOfBounds:
+        if not array.type_name:
+            place, advice = (
+                Place("texture", 0),
+                "Metal reads zeros there and drops writes: compare with the size first.",
+            )
+            return OutOfBounds(self._kernel.name, access, place, f"outside of a texture: {array}", advice, array)
         place, where = Place("private memory", 0), "private memory of the thread"
         if report.space == abi.THREADGROUP:
             place = self._threadgroup_place(_signed(report.address))

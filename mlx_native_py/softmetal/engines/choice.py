@@ -33,12 +33,14 @@ def scalar_engine(asked: EngineChoice, *, checked: bool, waits: Sequence[str]) -
     return "flat", {}
 
 
-def lanes_refused(asked: EngineChoice, *, checked: bool) -> str:
+def lanes_refused(asked: EngineChoice, *, checked: bool, samples: bool = False) -> str:
     """Why no launch of a kernel may use lanes; empty if they may."""
     if asked in ("flat", "fibers"):
         return f"the settings ask for {asked}"
     if checked and asked != "lanes":
         return "checked mode runs on fibers unless the settings ask for lanes"
+    if samples and asked != "lanes":
+        return "sampling textures takes lanes long to compile; the settings can ask for it"
     return ""
 
 

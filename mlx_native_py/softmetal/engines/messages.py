@@ -38,12 +38,17 @@ class Messages:
         with self._lock:
             size = self._take(self._room, ctypes.byref(lost))
             data = self._room.raw[:size]
-        for level, subsystem, category, text in _messages(data):
-            origin = f"[{subsystem}:{category}] " if subsystem or category else ""
-            extra = {"subsystem": subsystem, "category": category}
-            _LOG.log(_LEVELS.get(level, logging.WARNING), "%s%s", origin, text, extra=extra)
-        if lost.value:
-            _LOG.warning("%d more messages of kernels were lost: %d bytes are kept at a time", lost.value, ROOM)
+        hand_on(data, lost.value)
+
+
+def hand_on(data: bytes, lost: int) -> None:
+    """Logs messages as the runtime keeps them, and how many there was no room for."""
+    for level, subsystem, category, text in _messages(data):
+        origin = f"[{subsystem}:{category}] " if subsystem or category else ""
+        extra = {"subsystem": subsystem, "category": category}
+        _LOG.log(_LEVELS.get(level, logging.WARNING), "%s%s", origin, text, extra=extra)
+    if lost:
+        _LOG.warning("%d more messages of kernels were lost: %d bytes are kept at a time", lost, ROOM)
 
 
 def _messages(data: bytes) -> Iterator[tuple[str, str, str, str]]:

@@ -40,15 +40,16 @@ class KernelFault(RuntimeError):
     def __init__(
         self, kind: str, launch: int, group: Position, thread: Position | None, address: int, access: str = ""
     ) -> None:
-        where = f"thread {thread} of threadgroup {group}" if thread else f"threadgroup {group}"
+        self.where = f", thread {thread} of threadgroup {group}" if thread else f", threadgroup {group}"
         self.detail = _detail(kind, address)
-        super().__init__(f"{kind}{self.detail} in launch {launch}, {where}")
+        super().__init__(f"{kind}{self.detail} in launch {launch}{self.where}")
         self.kind = kind
         self.launch = launch
         self.group = group
         self.thread = thread
         self.address = address
         self.access = access
+        self.checkable = True  # whether checked mode would tell more
         """Of a bad address: read or write; empty where the processor does not say."""
 
 
@@ -72,7 +73,23 @@ class RuntimeCall:
         if self._messages.pending.value:
             self._messages.deliver()
         if answer:
-            raise _fault(self._fault)
+            raise fault_of(self._fault)
+
+
+class LoadedImage(ctypes.CDLL):
+    """A kernel's shared object, loaded into this process."""
+
+    def address(self, name: str) -> int:
+        """Where one of its functions is."""
+        return ctypes.cast(self[name], ctypes.c_void_p).value or 0
+
+    def call(self, name: str) -> int:
+        """What a function without arguments answers, in 64 bits."""
+        return int(ctypes.CFUNCTYPE(ctypes.c_uint64)(self.address(name))())
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of the image."""
+        return ctypes.string_at(address, size)
 
 
 class Runtime:
@@ -91,6 +108,10 @@ class Runtime:
     @property
     def library(self) -> ctypes.CDLL:
         return self._library
+
+    def load(self, path: Path) -> LoadedImage:
+        """Loads the shared object of a kernel."""
+        return LoadedImage(str(path))
 
     def run(self, launches: Sequence[abi.SoftLaunch], deadline_s: float = 0.0, threads: int = 0) -> RunResult:
         """Runs launches in order, each on `threads` cores, and waits; raises KernelFault.
@@ -117,10 +138,11 @@ def _detail(kind: str, address: int) -> str:
     return ""
 
 
-def _fault(fault: abi.Fault) -> KernelFault:
+def fault_of(fault: abi.Fault) -> KernelFault:
+    """What a run left behind, as an exception."""
     thread = tuple(fault.thread) if fault.thread_known else None
-    group, access = tuple(fault.group), abi.ACCESSES.get(fault.access, "")
-    return KernelFault(abi.FAULTS[fault.kind], fault.launch, group, thread, fault.address or 0, access)
+    kind, access = abi.FAULTS.get(fault.kind, "unknown fault"), abi.ACCESSES.get(fault.access, "")
+    return KernelFault(kind, fault.launch, tuple(fault.group), thread, fault.address or 0, access)
 
 
 def _load_global(name: str) -> None:

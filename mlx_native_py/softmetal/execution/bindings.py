@@ -11,6 +11,7 @@ from ..memory import DeviceMemory
 from ..misuse import InvalidValue, MetalMisuse
 from ..values import natural
 from .device import DeviceState
+from .handles import Handles
 from .passes import EncodedDispatch
 from .pipeline import SIMD_WIDTH, PipelineState
 from .residency import Resident
@@ -34,6 +35,7 @@ class Bindings:
         "allocations",
         "bound",
         "dirty",
+        "handles",
         "inline",
         "pipeline",
         "threadgroup",
@@ -48,6 +50,7 @@ class Bindings:
         self.threadgroup: dict[int, int] = {}
         self.pipeline: PipelineState | None = None
         self.bound = self.inline = self.unaligned = 0
+        self.handles: Handles | None = None  # only compute encoders bind textures
         self.dirty = True
 
     def snapshot(self) -> Bindings:
@@ -150,9 +153,13 @@ class Bindings:
             )
         _pack_dimensions(self._launch, SoftLaunch.threads.offset, a, b, c, *groups, x, y, z)
         launch = _copy(self._launch)
-        return EncodedDispatch(
+        made = EncodedDispatch(
             pipeline, launch, (x, y, z), a * b * c, tuple(self.allocations), resident, label, indirect
         )
+        if pipeline.table >= 0 and self.handles is not None:
+            launch.buffers[pipeline.table], launch.lengths[pipeline.table] = self.handles.table(pipeline)
+            made.textures = self.handles.used(pipeline)
+        return made
 
     def _put(self, address: int, length: int, index: int) -> None:
         self._words[index] = address
@@ -203,6 +210,8 @@ class Bindings:
             self._check_alignment(pipeline)
         if pipeline.threadgroup_slots:
             self._layout(pipeline)
+        if pipeline.table >= 0 and self.handles is not None:
+            self.handles.check(pipeline)
         self.dirty = False
 
     def _check_alignment(self, pipeline: PipelineState) -> None:

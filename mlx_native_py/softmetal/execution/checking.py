@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from ..memory import DeviceMemory
@@ -85,6 +85,7 @@ class Checker:
                     label,
                 )
             )
+        windows += self._textures(dispatch)
         for allocation, usage in {**self._standing, **dispatch.resident}.items():
             self._allocations[allocation.address] = allocation
             access = usage & _READ_WRITE or 1
@@ -92,6 +93,22 @@ class Checker:
                 Window(allocation.address, allocation.length, access, "resident buffer", label=allocation.label or "")
             )
         return windows
+
+    def _textures(self, dispatch: EncodedDispatch) -> Iterator[Any]:
+        """The texels of bound textures, and what tells kernels where they are."""
+        from ..checked import Window
+
+        launch, table = dispatch.launch, dispatch.pipeline.table
+        if table >= 0:
+            yield Window(launch.buffers[table] or 0, launch.lengths[table], 1, "inline bytes")
+        for chunk in {texture.description for _, texture in dispatch.textures}:
+            yield Window(chunk.address, chunk.length, 1, "inline bytes")
+        for argument, texture in dispatch.textures:
+            allocation = texture.allocation
+            self._allocations[allocation.address] = allocation
+            access = {"read": 1, "write": 2}.get(argument.access, _READ_WRITE)
+            name, label = argument.name, allocation.label or ""
+            yield Window(texture.address, texture.shape.end, access, "texture", argument.index, name, label)
 
     def _locate(self, address: int) -> tuple[str, int]:
         """The name and the start of the allocation around an address."""

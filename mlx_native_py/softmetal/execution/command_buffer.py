@@ -42,7 +42,8 @@ class CommandOutcome:
 class CommandBufferState:
     """Commands for a queue. How far it has come is told by single stores, so no exception finds it in between.
 
-    `claim` holds one token; whoever takes it out runs the commands. `progress` gets what a direct run yields.
+    `claim` holds one token, the number of the first command that is not `done`; whoever takes it out runs the commands
+    from there. `progress` gets what a direct run yields; where that ends before the last command, a token comes back.
     `outcome` is the end of the work, `finished` the end of everything, handlers included.
     """
 
@@ -53,6 +54,7 @@ class CommandBufferState:
         "commands",
         "completed_handlers",
         "device",
+        "done",
         "encoding",
         "error_options",
         "finished",
@@ -84,14 +86,15 @@ class CommandBufferState:
         self.kept: set[Any] = set()
         self.retain: Callable[[Any], None] = self.kept.add if retained else _forget
         self.commands: list[Command] = []
-        self.inline = InlineBytes(device.inline_pool)
+        self.done: list[float] = []  # for each of the first commands that direct runs have done, when that run began
+        self.inline = InlineBytes(device.arena, device.inline_pool)
         self.residency: dict[ResidencyState, None] = {}
         self.captures: tuple[Any, ...] = ()
         self.scheduled_handlers: list[Handler] = []
         self.completed_handlers: list[Handler] = []
         self.handler_error: BaseException | None = None
         self.encoding = self.lost_encoder = False
-        self.claim = [True]
+        self.claim = [0]
         self.progress: list[Any] = []
         self.started = self.scheduled = self.finished = False
         self.outcome: CommandOutcome | None = None

@@ -9,6 +9,8 @@ from typing import Any
 from .. import memory
 from ..engines.abi import SLOTS, SoftLaunch
 from ..engines.runtime import Runtime
+from ..isolation.runtime import IsolatedRuntime
+from ..isolation.space import shared_arena
 from ..options import DeviceProfile, SoftOptions
 from ..process import refuse_after_fork
 from .inline_bytes import Chunk
@@ -23,6 +25,7 @@ class DeviceState:
         self.options = options
         self.profile = profile
         self.allocated = 0
+        self.arena = shared_arena() if options.isolated else memory.arena()
         self.inline_pool: list[Chunk] = []
         self._sample_buffers = 0
         self._lock = threading.RLock()  # reentrant, because the garbage collector may free memory anywhere
@@ -35,7 +38,7 @@ class DeviceState:
             return None
         allocation = None
         try:
-            allocation = memory.allocate(length)
+            allocation = self.arena.memory(length)
         finally:
             if allocation is None:
                 self.charge(-pages)
@@ -63,8 +66,8 @@ class DeviceState:
             return True
 
     @cached_property
-    def runtime(self) -> Runtime:
-        runtime: Runtime = self.compiler.runtime()
+    def runtime(self) -> Runtime | IsolatedRuntime:
+        runtime: Runtime | IsolatedRuntime = self.compiler.runtime()
         return runtime
 
     @cached_property
@@ -74,12 +77,12 @@ class DeviceState:
         options = self.options
         clang = None if options.compiler is None else str(options.compiler)
         folder, room = options.cache_directory, options.cache_limit
-        return open_compiler(folder, clang, options.engine, options.cpu, options.compile_limits, room)
+        return open_compiler(folder, clang, options.engine, options.cpu, options.compile_limits, room, options.isolated)
 
     @cached_property
     def zero_page(self) -> memory.DeviceMemory:
         """What an argument sees that nothing is bound to."""
-        page = memory.allocate(memory.PAGE)
+        page = self.arena.memory(memory.PAGE)
         if page is None:
             raise MemoryError("no memory left for a single page")
         return page

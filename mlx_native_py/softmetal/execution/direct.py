@@ -1,37 +1,44 @@
-"""Short command buffers as one call of the runtime, which the thread that waits for them makes itself."""
+"""Short work as one call of the runtime, which the thread that waits for it makes itself."""
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
 from .. import constants as c
 from ..engines.runtime import KernelFault
+from ..misuse import MetalMisuse
 from ..process import report
 from .command_buffer import CommandBufferState, CommandOutcome, Failure
-from .commands import Signal
+from .commands import Signal, WaitFor
 from .execute import Stopped, failed, fault_code
 from .fault_text import fault_text
+from .indirect import KeptBatch, Replay
 from .launches import MOST_TIMED, LaunchBatch
 from .passes import EncodedDispatch, Pass
+from .residency import Resident, joined
 
-# Ctrl-C is heard only after the call. So nothing longer runs this way, and no loop, which may end late or never.
+# The main thread hears Ctrl-C only after the call. So nothing longer runs this way there, and no loop, which may end
+# late or never.
 SHORT_NS = 1_000_000
+SHORT_ELSEWHERE_NS = 20_000_000
 
 
 class DirectRun:
-    """All that a command buffer does: one batch of dispatches, then the values that it signals."""
+    """The next commands up to a wait for an event: one batch of dispatches, then the values that are signalled."""
 
-    __slots__ = ("_batch", "_begin", "_places", "_prepared", "_signals")
+    __slots__ = ("_batch", "_begin", "_places", "_prepared", "_signals", "end", "first")
 
     def __init__(
-        self, work: CommandBufferState, dispatches: list[EncodedDispatch], places: list[int], signals: list[Signal]
+        self, work: CommandBufferState, batch: LaunchBatch | None, places: list[int], signals: list[Signal], part: range
     ) -> None:
         self._begin = time.monotonic()
-        self._batch = LaunchBatch(dispatches) if dispatches else None
+        self._batch = batch
         self._places = places
         self._signals = signals
-        self._prepared = self._batch.prepare(work.device.runtime, work.device.options) if self._batch else None
+        self._prepared = batch.prepare(work.device.runtime, work.device.options) if batch else None
+        self.first, self.end = part.start, part.stop  # the commands that it consists of
 
     @property
     def call(self) -> tuple[Any, ...]:
@@ -53,42 +60,88 @@ class DirectRun:
                 self._prepared.check(answer)
             except KernelFault as fault:
                 text = fault_text(fault, self._batch.dispatches[fault.launch], work.device.options)
-                failure = failed(work, Stopped(fault_code(fault), text, self._places[fault.launch]))
+                place = self._places[min(fault.launch, len(self._places) - 1)]
+                failure = failed(work, Stopped(fault_code(fault), text, place))
                 return CommandOutcome(self._begin, time.monotonic(), failure)
             times = self._prepared.times
             self._batch.ran(times)
             start, end = times[0] / 1e9, times[-1] / 1e9
         for signal in self._signals:
             signal.event.signal(signal.value)
-        return CommandOutcome(start, end)
+        return CommandOutcome(work.done[0] if work.done else start, end)
 
 
-def direct_run(work: CommandBufferState) -> DirectRun | None:
-    """The commands as one short call; None where they take more than that, may take long, or somebody is to be told."""
+def direct_run(work: CommandBufferState, standing: Resident) -> DirectRun | None:
+    """The next commands as one short call; None where they take more than that, may take long, must wait, or somebody
+    is to be told. `standing` is what kernels may reach without its being bound."""
     options = work.device.options
     if work.scheduled_handlers or work.completed_handlers or work.captures:
         return None
     if options.checked or options.schedule != "ordered":
         return None
-    dispatches: list[EncodedDispatch] = []
-    places: list[int] = []
+    passes: list[tuple[int, Pass]] = []
     signals: list[Signal] = []
-    expected_ns = 0.0
-    for place, command in enumerate(work.commands):
+    first = end = len(work.done)
+    for end, command in enumerate(work.commands[first:], first):
+        if isinstance(command, WaitFor) and (passes or signals):
+            break
         if isinstance(command, Signal):
             signals.append(command)
-            continue
-        if not isinstance(command, Pass) or signals or command.attachments:
+        elif isinstance(command, Pass) and not signals and not command.attachments:
+            passes.append((end, command))
+        elif not isinstance(command, WaitFor) or command.event.value < command.value:
             return None
-        for item in (item for epoch in command.epochs for item in epoch):
+    else:
+        end = len(work.commands)
+    part, replayed = range(first, end), _replayed(passes, standing)
+    if replayed is not None:
+        return DirectRun(work, replayed, [passes[0][0]], signals, part) if _is_short(replayed) else None
+    found = _dispatches(work, passes)
+    if found is None:
+        return None
+    dispatches, places = found
+    return DirectRun(work, LaunchBatch(dispatches) if dispatches else None, places, signals, part)
+
+
+def must_wait(work: CommandBufferState) -> bool:
+    """Whether a direct run ended where the next command waits for a value that is not reached."""
+    rest = work.commands[len(work.done) : len(work.done) + 1] if work.done else ()
+    return any(isinstance(each, WaitFor) and each.event.value < each.value for each in rest)
+
+
+def _replayed(passes: list[tuple[int, Pass]], standing: Resident) -> KeptBatch | None:
+    """What a pass that does nothing else replays, where it is known as one batch."""
+    if len(passes) != 1 or len(passes[0][1].epochs) != 1 or len(passes[0][1].epochs[0]) != 1:
+        return None
+    (item,) = passes[0][1].epochs[0]
+    try:
+        return item.kept(joined(standing, item.resident)) if isinstance(item, Replay) else None
+    except MetalMisuse:  # becomes the error of the command buffer, where the queue's thread finds it
+        return None
+
+
+def _is_short(batch: KeptBatch) -> bool:
+    is_main = threading.current_thread() is threading.main_thread()
+    if batch.taken_ns is None or (is_main and batch.has_loops):
+        return False
+    return batch.taken_ns <= (SHORT_NS if is_main else SHORT_ELSEWHERE_NS)
+
+
+def _dispatches(
+    work: CommandBufferState, passes: list[tuple[int, Pass]]
+) -> tuple[list[EncodedDispatch], list[int]] | None:
+    """All dispatches of the passes, and the places of their passes; None where they are too many or may take long."""
+    dispatches: list[EncodedDispatch] = []
+    places: list[int] = []
+    expected_ns = 0.0
+    for place, each in passes:
+        for item in (item for epoch in each.epochs for item in epoch):
             if not isinstance(item, EncodedDispatch) or (taken := _expected_ns(item, work.retained)) is None:
                 return None
             expected_ns += taken
             dispatches.append(item)
             places.append(place)
-    if expected_ns > SHORT_NS or len(dispatches) > MOST_TIMED:
-        return None
-    return DirectRun(work, dispatches, places, signals)
+    return None if expected_ns > SHORT_NS or len(dispatches) > MOST_TIMED else (dispatches, places)
 
 
 def _expected_ns(dispatch: EncodedDispatch, retained: bool) -> float | None:

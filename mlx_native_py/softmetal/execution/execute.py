@@ -27,6 +27,7 @@ FAULT_CODES = {
     "stack overflow": c.MTLCommandBufferErrorStackOverflow,
     "out of memory": c.MTLCommandBufferErrorOutOfMemory,
     "checked": c.MTLCommandBufferErrorPageFault,
+    "forbidden system call": c.MTLCommandBufferErrorNotPermitted,
 }
 CODE_TEXTS = {
     c.MTLCommandBufferErrorInternal: "Internal Error",
@@ -34,6 +35,7 @@ CODE_TEXTS = {
     c.MTLCommandBufferErrorPageFault: "Caused GPU Address Fault Error",
     c.MTLCommandBufferErrorOutOfMemory: "Insufficient Memory",
     c.MTLCommandBufferErrorInvalidResource: "Invalid Resource",
+    c.MTLCommandBufferErrorNotPermitted: "Not Permitted",
     c.MTLCommandBufferErrorStackOverflow: "Stack Overflow",
 }
 
@@ -68,7 +70,8 @@ class Execution:
         self.end_ns = 0
 
     def perform(self) -> None:
-        for place, command in enumerate(self._work.commands):
+        first = len(self._work.done)
+        for place, command in enumerate(self._work.commands[first:], first):
             self._place = place
             try:
                 self._one(command)
@@ -251,6 +254,12 @@ def check_memory(dispatch: EncodedDispatch) -> None:
                 f"kernel {dispatch.kernel}: buffer {allocation.label or ''!r} at index {slot} was "
                 "released before the command buffer ran"
             )
+    for argument, texture in dispatch.textures:
+        if not texture.allocation.live:
+            raise LostResource(
+                f"kernel {dispatch.kernel}: texture '{argument.name}' (index {argument.index}) was "
+                "released before the command buffer ran"
+            )
 
 
 def fault_code(fault: KernelFault) -> int:
@@ -303,7 +312,8 @@ def _outcome(work: CommandBufferState, run: Execution, begin: int) -> CommandOut
         stopped = Stopped(code, str(finding), place, finding)
     failure = failed(work, stopped) if stopped else None
     end = time.monotonic_ns()
-    return CommandOutcome((run.start_ns or begin) / 1e9, (run.end_ns or end) / 1e9, failure)
+    start = work.done[0] if work.done else (run.start_ns or begin) / 1e9
+    return CommandOutcome(start, (run.end_ns or end) / 1e9, failure)
 
 
 def failed(work: CommandBufferState, stopped: Stopped) -> Failure:

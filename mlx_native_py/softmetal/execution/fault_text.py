@@ -16,12 +16,11 @@ _ADVICE = {
 
 def fault_text(fault: KernelFault, dispatch: EncodedDispatch, options: SoftOptions) -> str:
     """The message of a command buffer whose kernel was stopped."""
-    where = f"thread {fault.thread} of threadgroup {fault.group}" if fault.thread else f"threadgroup {fault.group}"
     limit = f" after {options.watchdog_seconds:g} s" if fault.kind == "timeout" else ""
     near = _nearest(fault, dispatch) if fault.kind == "bad address" else ""
     usual = "; run with MLX_SOFT_CHECKED=1 to have every load and store checked"
-    advice = "" if options.checked else _ADVICE.get(fault.kind, usual)
-    return f"kernel {dispatch.label}: {fault.kind}{fault.detail}{limit}, {where}{near}{advice}"
+    advice = "" if options.checked or not fault.checkable else _ADVICE.get(fault.kind, usual)
+    return f"kernel {dispatch.label}: {fault.kind}{fault.detail}{limit}{fault.where}{near}{advice}"
 
 
 def _nearest(fault: KernelFault, dispatch: EncodedDispatch) -> str:

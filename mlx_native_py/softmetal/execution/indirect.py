@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import starmap
 from operator import attrgetter
+from typing import Any
 
 from .. import memory
 from ..memory import DeviceMemory
@@ -121,7 +123,7 @@ class Replay(PassItem):
     commands: IndirectState
     first: int
     count: int
-    inherited: Bindings  # the encoder's of that moment
+    inherited: Bindings  # the encoder's, of that moment where the commands inherit any
     resident: Resident
     path: str = ""
     span: tuple[DeviceMemory, int] | None = None  # where (location, length) will be read instead
@@ -131,7 +133,7 @@ class Replay(PassItem):
         known = self._known(resident)
         return known if isinstance(known, list) else known.again(resident)
 
-    def kept(self, resident: Resident) -> LaunchBatch | None:
+    def kept(self, resident: Resident) -> KeptBatch | None:
         """The same as one batch that was made before; None while the commands, or their engines, may change."""
         known = self._known(resident)
         return None if isinstance(known, list) else known.batch()
@@ -175,13 +177,27 @@ class Replay(PassItem):
         return fresh
 
 
+class KeptBatch(LaunchBatch):
+    """The dispatches of a replay as one batch, which is timed as a whole."""
+
+    __slots__ = ("has_loops", "taken_ns")
+
+    def __init__(self, dispatches: Sequence[EncodedDispatch]) -> None:
+        super().__init__(dispatches)
+        self.has_loops = any(dispatch.pipeline.code.has_loops for dispatch in dispatches)
+        self.taken_ns: int | None = None  # by the last run
+
+    def ran(self, times: Any) -> None:
+        self.taken_ns = times[-1] - times[0]
+
+
 class Expanded:
     """The dispatches of commands that inherit nothing; they stay the same until a command is edited."""
 
     def __init__(self, epochs: list[list[EncodedDispatch]], resident: Resident) -> None:
         self._epochs = epochs
         self._resident = resident  # where all the memory was found last
-        self._batch: LaunchBatch | None = None
+        self._batch: KeptBatch | None = None
         dispatches = [dispatch for epoch in epochs for dispatch in epoch]
         self._needed = {each for dispatch in dispatches for each in dispatch.allocations if each is not None}
 
@@ -197,10 +213,10 @@ class Expanded:
         """Dispatches with launches of their own."""
         return [[dispatch.again(resident) for dispatch in epoch] for epoch in self._epochs]
 
-    def batch(self) -> LaunchBatch | None:
+    def batch(self) -> KeptBatch | None:
         """All of them as one batch, once the engine of each is settled."""
         if self._batch is None:
             dispatches = [dispatch for epoch in self._epochs for dispatch in epoch]
             if dispatches and all(starmap(is_settled, {(each.pipeline, each.shape) for each in dispatches})):
-                self._batch = LaunchBatch([dispatch.again(self._resident) for dispatch in dispatches])
+                self._batch = KeptBatch([dispatch.again(self._resident) for dispatch in dispatches])
         return self._batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ..memory import allocate
+from ..memory import MemoryArena
 
 CHUNK = 1 << 16
 STEP = 64  # the strictest alignment of any argument
@@ -15,8 +15,8 @@ class Chunk:
 
     __slots__ = ("allocation", "view")
 
-    def __init__(self) -> None:
-        allocation = allocate(CHUNK)
+    def __init__(self, arena: MemoryArena) -> None:
+        allocation = arena.memory(CHUNK)
         if allocation is None:
             raise MemoryError("no memory left for inline bytes")
         self.allocation = allocation
@@ -30,9 +30,10 @@ class Chunk:
 class InlineBytes:
     """Bytes that live as long as their command buffer runs."""
 
-    __slots__ = ("_chunks", "_next", "_pool")
+    __slots__ = ("_arena", "_chunks", "_next", "_pool")
 
-    def __init__(self, pool: list[Chunk]) -> None:
+    def __init__(self, arena: MemoryArena, pool: list[Chunk]) -> None:
+        self._arena = arena
         self._pool = pool
         self._chunks: list[Chunk] = []
         self._next = CHUNK
@@ -58,4 +59,4 @@ class InlineBytes:
         try:
             return self._pool.pop()
         except IndexError:
-            return Chunk()
+            return Chunk(self._arena)

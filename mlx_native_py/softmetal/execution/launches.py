@@ -7,6 +7,7 @@ from typing import Any
 
 from ..engines.abi import SoftLaunch
 from ..engines.runtime import Runtime, RuntimeCall
+from ..isolation.runtime import IsolatedCall, IsolatedRuntime
 from ..options import SoftOptions
 from ..program import Size
 from .passes import EncodedDispatch
@@ -27,7 +28,7 @@ class LaunchBatch:
         launches = [dispatch.launch for dispatch in dispatches]
         self._launches: Any = launches[0] if len(launches) == 1 else (SoftLaunch * len(launches))(*launches)
 
-    def prepare(self, runtime: Runtime, options: SoftOptions) -> RuntimeCall:
+    def prepare(self, runtime: Runtime | IsolatedRuntime, options: SoftOptions) -> RuntimeCall | IsolatedCall:
         return runtime.prepare(self._launches, len(self.dispatches), options.watchdog_seconds, options.threads or 0)
 
     def ran(self, times: Any) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..engines.abi import SoftLaunch
 from ..memory import DeviceMemory
 from ..misuse import MetalMisuse
-from ..program import Size
+from ..program import KernelArgument, Size
 from .pipeline import PipelineState
 from .residency import Resident
+from .textures import TextureState
 
 
 class PassItem:
@@ -21,7 +23,7 @@ class PassItem:
 class EncodedDispatch(PassItem):
     """One dispatch with everything it was bound to, as of the moment it was encoded."""
 
-    __slots__ = ("allocations", "group", "indirect", "launch", "pipeline", "resident", "shape", "threads")
+    __slots__ = ("allocations", "group", "indirect", "launch", "pipeline", "resident", "shape", "textures", "threads")
 
     def __init__(
         self,
@@ -33,6 +35,7 @@ class EncodedDispatch(PassItem):
         resident: Resident,
         group: str,
         indirect: tuple[DeviceMemory, int] | None = None,
+        textures: tuple[tuple[KernelArgument, TextureState], ...] = (),
     ) -> None:
         self.pipeline = pipeline
         self.launch = launch
@@ -42,6 +45,7 @@ class EncodedDispatch(PassItem):
         self.resident = resident
         self.group = group  # debug groups around it, outermost first
         self.indirect = indirect  # where the threadgroup counts will be read
+        self.textures = textures
 
     @property
     def kernel(self) -> str:
@@ -112,6 +116,18 @@ class Pass:
             self.epochs[-1].append(item)
         if isinstance(item, Sample) and self.concurrent:
             self.epochs.append([])
+
+    def _dispatches(self) -> Iterator[EncodedDispatch]:
+        return (item for epoch in self.epochs for item in epoch if isinstance(item, EncodedDispatch))
+
+    def textures(self) -> Iterator[tuple[KernelArgument, TextureState]]:
+        """What its dispatches so far have as textures."""
+        return (bound for dispatch in self._dispatches() for bound in dispatch.textures)
+
+    def buffers(self) -> set[DeviceMemory]:
+        """The memory that its dispatches so far may touch as buffers."""
+        bound = {each for dispatch in self._dispatches() for each in dispatch.allocations if each is not None}
+        return bound.union(*(dispatch.resident for dispatch in self._dispatches()))
 
     def barrier(self, only: tuple[DeviceMemory, ...] | None = None) -> None:
         """Starts a new epoch; a serial pass has one before each dispatch anyway."""

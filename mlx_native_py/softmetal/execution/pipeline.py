@@ -48,6 +48,9 @@ class PipelineState:
         self.aligned = tuple((argument.index, argument.alignment) for argument in buffers if argument.alignment > 1)
         self.threadgroup_slots = tuple(sorted(each.index for each in arguments if each.kind == "threadgroup"))
         self.own_threadgroup_bytes = -(-code.static_threadgroup_bytes // 16) * 16
+        self.textures = tuple(each for each in arguments if each.kind == "texture")
+        self.samplers = tuple(each for each in arguments if each.kind == "sampler")
+        self.table = next((each.table for each in arguments if each.table >= 0), -1)
         self.last_engine: str = code.engine
         self.engines: dict[Size, str] = {}  # of the last launch, by threads per threadgroup
         self.ns_per_thread: dict[Size, float] = {}  # of the last launch, likewise

@@ -7,6 +7,7 @@ import itertools
 import time
 from _thread import get_ident, start_new_thread
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from weakref import WeakSet, ref
@@ -18,7 +19,7 @@ from .atomic import first, in_order, one_step, results
 from .command_buffer import CommandBufferState, CommandOutcome, Failure
 from .commands import WaitFor
 from .device import DeviceState
-from .direct import direct_run
+from .direct import DirectRun, direct_run, must_wait
 from .events import TICK, Waiters, never, sleep
 from .execute import execute
 from .residency import ResidencyState, Resident, joined
@@ -99,13 +100,14 @@ class QueueState:
         if work is None or self.closed:
             return False
         if len(work.progress) < _RAN:
-            run = direct_run(work) if work.claim else None
+            run = direct_run(work, self._standing(work)) if work.claim else None
             if run is None:
                 return False
-            work.kernel_start = work.kernel_end = time.monotonic()
+            work.kernel_end = time.monotonic()
+            work.kernel_start = work.kernel_start or work.kernel_end
             try:
-                work.progress.extend(results(((work.claim.pop,), (tuple, (run,)), run.call)))
-            except IndexError:  # another thread was faster
+                work.progress.extend(results(((work.claim.remove, run.first), (tuple, (run,)), run.call)))
+            except ValueError:  # another thread was faster
                 return False
         self._finish_direct(work)
         self._polling_until = time.monotonic() + _POLLING_SECONDS
@@ -162,6 +164,8 @@ class QueueState:
         if len(work.progress) == _RAN:  # an exception stopped the thread that ran it
             self._finish_direct(work)
             return True
+        if must_wait(work) and time.monotonic() < self._polling_until:
+            return False  # the thread that ran the commands before is likely to go on
         try:
             return self._claim_and_perform(work)
         except BaseException as error:
@@ -230,11 +234,29 @@ class QueueState:
 
     def _finish_direct(self, work: CommandBufferState) -> None:
         """What follows a direct run; each step may be taken again, by another thread too."""
-        _, (run,), answer = work.progress
+        progress = tuple(work.progress)
+        if len(progress) < _RAN:  # another thread was faster
+            return
+        _, told, answer = progress
+        outcome = told[0].outcome(work, answer)
+        if outcome.failure is None and told[0].end < len(work.commands):
+            self._hand_back(work, told, outcome.start)
+            return
         if work.outcome is None:
-            work.outcome = run.outcome(work, answer)
+            work.outcome = outcome
         work.release()
         self._retire(work)
+
+    def _hand_back(self, work: CommandBufferState, told: tuple[DirectRun], start: float) -> None:
+        """Part of the commands is done; whoever comes next runs the others. The first call is for one thread alone."""
+        fresh = [start] * (told[0].end - len(work.done))
+        with suppress(ValueError):
+            one_step(
+                (work.progress.remove, told),
+                (work.done.extend, fresh),
+                (work.progress.clear,),
+                (work.claim.append, told[0].end),
+            )
 
     def _retire(self, work: CommandBufferState) -> None:
         owner = self.order.get(work)  # lives until everything is done

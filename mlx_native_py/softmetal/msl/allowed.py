@@ -24,7 +24,9 @@ _BUILTIN = re.compile(
     r"__builtin_\w+|__(?:sync|atomic|c11_atomic|scoped_atomic|opencl_atomic|hip_atomic|nvvm|tsan|lane)_\w+|"
     r"__(?:arm|aarch64|ia32|amdgcn|nontemporal|sigsetjmp|debugbreak|fastfail|annotation|noop|va)\w*"
 )
-_OWN = re.compile(r"SOFT_\w+|soft_(?:meet|barrier|log|lane_offset|lanes_\w+|entry_point|tg_size|arguments\w*)")
+_OWN = re.compile(
+    r"SOFT_\w+|soft_(?:meet|barrier|log|lane_offset|lanes_\w+|entry_point|tg_size|arguments\w*|handle|bits)"
+)
 _LEFT_OUT = frozenset(
     (
         "extern asm __asm __asm__ __declspec __int128 __int128_t __uint128_t _Float16 __fp16 __bf16 __float128 "

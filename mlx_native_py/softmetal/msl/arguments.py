@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..data_types import data_type
@@ -11,6 +11,7 @@ from .aliases import input_type
 from .attributes import Attribute, attributes, is_attribute
 from .evaluate import NotConstant
 from .lexer import close_angle, is_name
+from .resources import LAST_INDEX, input_spelling, resource_argument
 from .unit import Unit
 from .values import Values
 
@@ -41,9 +42,7 @@ _SCALARS = (
     "dispatch_quadgroups_per_threadgroup",
 )
 WIDTHS = dict.fromkeys(POSITIONS, 3) | dict.fromkeys(_SCALARS, 1)
-_UNSUPPORTED = frozenset(
-    {"texture", "sampler", "stage_in", "payload", "visible", "imageblock_data", "color", "position"}
-)
+_UNSUPPORTED = frozenset({"stage_in", "payload", "visible", "imageblock_data", "color", "position"})
 _WITHOUT_MEANING = frozenset({"maybe_unused", "raster_order_group", "user", "access"})
 _SPACES = ("device", "constant", "threadgroup", "thread")
 
@@ -55,7 +54,7 @@ class Parameter:
     start: int
     end: int
     name: int
-    kind: Literal["buffer", "threadgroup", "in"]
+    kind: Literal["buffer", "threadgroup", "texture", "sampler", "in"]
     argument: KernelArgument | None = None
     builtin: str = ""
     condition: int = -1  # token that names the function constant
@@ -66,6 +65,8 @@ class Parameter:
             return "SOFT_NOTHING"
         if self.argument is None:
             return f"SOFT_IN({self.builtin})"
+        if self.argument.table >= 0:
+            return f"SOFT_{self.kind.upper()}({self.argument.table}, {self.argument.index})"
         return f"SOFT_{self.kind.upper()}({self.argument.index})"
 
 
@@ -125,7 +126,21 @@ class ParameterReader:
         parameters = [parameter for parameter in found if parameter]
         self._number([p for p in parameters if p.kind == "buffer"], "buffer")
         self._number([p for p in parameters if p.kind == "threadgroup"], "threadgroup")
+        self._number([p for p in parameters if p.kind == "texture"], "texture")
+        self._number([p for p in parameters if p.kind == "sampler"], "sampler")
+        self._place_handles(parameters)
         return parameters
+
+    def _place_handles(self, parameters: list[Parameter]) -> None:
+        """Textures and samplers are bound by a table of handles, in a buffer slot that the kernel leaves free."""
+        held = [p for p in parameters if p.kind in ("texture", "sampler")]
+        taken = {p.argument.index for p in parameters if p.kind == "buffer" and p.argument}
+        free = [index for index in range(MAX_INDEX + 1) if index not in taken]
+        if held and not free:
+            self.unit.error(held[0].start, "software Metal needs a buffer index that is free beside textures")
+        for parameter in held if free else ():
+            assert parameter.argument
+            parameter.argument = replace(parameter.argument, table=free[-1])
 
     def _parameter(self, start: int, end: int) -> Parameter | None:
         unit = self.unit
@@ -191,6 +206,10 @@ class ParameterReader:
         if spelling.removeprefix("metal::").startswith("tensor<"):
             unit.error(anchor, "tensors as kernel arguments are not supported by software Metal: make one of a buffer")
             return None
+        if held := resource_argument(unit, start, end, name, listed, condition):
+            place = next((attribute for attribute in listed if attribute.name == held.kind), None)
+            index = self._index(place) if place else -1
+            return Parameter(start, end, name, held.kind, replace(held, index=index), "", condition)
         if not listed:
             shown = unit.tokens.text[name] if name >= 0 else spelling
             unit.error(
@@ -255,9 +274,10 @@ class ParameterReader:
         except NotConstant as reason:
             unit.error(place.index, f"'{place.name}' attribute requires an integer constant ({reason} is not one)")
             return -1
-        if not 0 <= index <= MAX_INDEX:
+        last = LAST_INDEX.get(place.name, MAX_INDEX)
+        if not 0 <= index <= last:
             unit.error(
-                place.index, f"'{place.name}' attribute parameter is out of bounds: must be between 0 and {MAX_INDEX}"
+                place.index, f"'{place.name}' attribute parameter is out of bounds: must be between 0 and {last}"
             )
             return -1
         return index
@@ -280,11 +300,10 @@ class ParameterReader:
             assert parameter.argument
             if parameter.argument.index < 0:
                 index = next(free)
-                if index > MAX_INDEX:
-                    self.unit.error(
-                        parameter.start, f"no '{kind}' resource location left: the last index is {MAX_INDEX}"
-                    )
-                parameter.argument = _with_index(parameter.argument, index)
+                last = LAST_INDEX.get(kind, MAX_INDEX)
+                if index > last:
+                    self.unit.error(parameter.start, f"no '{kind}' resource location left: the last index is {last}")
+                parameter.argument = replace(parameter.argument, index=index)
 
 
 def _is_array(unit: Unit, name: int) -> bool:
@@ -307,10 +326,6 @@ def _pointee(unit: Unit, start: int, end: int, anchor: int) -> tuple[int, int]:
     return (stops[-2] + 1 if len(stops) > 1 else start), stops[-1]
 
 
-def _with_index(argument: KernelArgument, index: int) -> KernelArgument:
-    return KernelArgument(**{**vars(argument), "index": index})
-
-
 def _outside_angles(unit: Unit, start: int, end: int) -> list[int]:
     text, match = unit.tokens.text, unit.tokens.match
     found, index = [], start
@@ -323,17 +338,3 @@ def _outside_angles(unit: Unit, start: int, end: int) -> list[int]:
             found.append(index)
         index += 1
     return found
-
-
-def input_spelling(unit: Unit, start: int, end: int, name: int) -> str:
-    """The type of a parameter that is a value."""
-    return unit.spelling(start, _type_end(unit, start, end, name)).replace("const ", "")
-
-
-def _type_end(unit: Unit, start: int, end: int, name: int) -> int:
-    if name >= 0:
-        return name
-    index = start
-    while index < end and unit.tokens.text[index] != "[":
-        index += 1
-    return index

@@ -13,7 +13,7 @@ from typing import Any
 from ..cache import digest
 from ..engines import abi
 from ..engines.choice import scalar_engine
-from ..program import Executable, KernelArgument, KernelSignature
+from ..program import Executable, KernelArgument, KernelImage, KernelSignature
 from ..toolchain import CompilerFailed, Engine, MathMode
 from .compiler import Compiler
 from .emit import Piece, Segment, assemble
@@ -25,6 +25,7 @@ from .values import condition_value
 
 MAX_THREADS = 1024
 SOURCE_NAME = "kernel.clcpp"
+_UINT32 = (1 << 32) - 1
 _LOOP = re.compile(r"\b(for|while|do|goto)\b")
 # A constant whose value is worked out when the kernel is loaded would be code that runs outside of it.
 NO_CONSTRUCTORS = "-Werror=global-constructors"
@@ -88,7 +89,7 @@ class BuildSpec:
 
     def defines(self) -> str:
         """The macros that stand for function constants."""
-        lines = ["#define SOFT_FC constexpr"]
+        lines = [*_library_part(self.manifest), "#define SOFT_FC constexpr"]
         used = {bound.number for bound in self.used}
         for name, bound in self.manifest.constants.items():
             given = self.constants.get(bound.constant.index)
@@ -124,9 +125,14 @@ class BuildSpec:
         return f"{self.defines()}\n{assemble(self.manifest.pieces, self.wanted)}\n{entry}\n"
 
 
+def _library_part(manifest: LibraryManifest) -> list[str]:
+    """What the precompiled library lacks, because few kernels need it."""
+    return ['#include "soft_texture.h"'] if manifest.textures else []
+
+
 def check_defines(manifest: LibraryManifest) -> str:
     """Macros for a check of the whole source, where function constants are no constant expressions, as on Metal."""
-    lines = ["#define SOFT_FC"]
+    lines = [*_library_part(manifest), "#define SOFT_FC"]
     for bound in manifest.constants.values():
         lines.append(f"#define SOFT_FC_{bound.number} soft::not_yet_known<{bound.type.spelling}>()")
         lines.append(f"#define SOFT_FC_DEFINED_{bound.number} true")
@@ -175,16 +181,15 @@ def load(spec: BuildSpec, compiler: Compiler, body: bytes) -> Executable | None:
     path = compiler.store.artefact(found["artefact"])
     if path is None:
         return None
-    compiler.runtime()
-    image = ctypes.CDLL(str(path))
+    image = compiler.runtime().load(path)
     limit = spec.function.max_threads or MAX_THREADS
     if spec.function.max_threads_name:
-        limit = min(limit, int(image.soft_max_total_threads()))
+        limit = min(limit, image.call("soft_max_total_threads") & _UINT32)
     return Executable(
         kernel=_kernel(spec, image),
         engine=found["engine"],
-        entry=ctypes.cast(image.soft_entry_point, ctypes.c_void_p).value or 0,
-        static_threadgroup_bytes=int(image.soft_tg_size()),
+        entry=image.address("soft_entry_point"),
+        static_threadgroup_bytes=image.call("soft_tg_size") & _UINT32,
         stack_bytes=found["stack"],
         max_total_threads=limit,
         declined=found["declined"],
@@ -194,21 +199,23 @@ def load(spec: BuildSpec, compiler: Compiler, body: bytes) -> Executable | None:
     )
 
 
-def _kernel(spec: BuildSpec, image: ctypes.CDLL) -> KernelSignature:
+def _kernel(spec: BuildSpec, image: KernelImage) -> KernelSignature:
     """The signature with what the compiler knows about each argument."""
     on = spec.switched_on()
     kept = [item.argument for item, keep in zip(spec.function.items, on, strict=True) if keep and item.argument]
-    count = int(image.soft_arguments_count())
-    image.soft_arguments.restype = ctypes.POINTER(abi.SoftArgument * max(count, 1))
-    known = image.soft_arguments().contents
+    count = image.call("soft_arguments_count") & _UINT32
     if count != len(kept):
         raise RuntimeError(f"{spec.entry} was compiled with {count} arguments, expected {len(kept)}")
+    table = abi.SoftArgument * count
+    known = table.from_buffer_copy(image.read(image.call("soft_arguments"), ctypes.sizeof(table)))
     arguments = [_sized(argument, known[index]) for index, argument in enumerate(kept)]
     constants = tuple(bound.constant for bound in spec.used)
     return KernelSignature(spec.entry, tuple(arguments), constants, spec.function.max_threads)
 
 
 def _sized(argument: KernelArgument, known: Any) -> KernelArgument:
+    if argument.table >= 0:
+        return replace(argument, count=known.is_pointer, **_texture(known) if argument.kind == "texture" else {})
     return replace(
         argument,
         data_type=known.data_type,
@@ -216,6 +223,18 @@ def _sized(argument: KernelArgument, known: Any) -> KernelArgument:
         alignment=known.alignment,
         is_pointer=bool(known.is_pointer),
     )
+
+
+def _texture(known: Any) -> dict[str, Any]:
+    """What describes a texture; see soft_texture_entry.h."""
+    access = known.alignment & 255
+    return {
+        "data_type": known.data_type,
+        "texture_type": known.size,
+        "access": ("read", "read", "write", "read_write")[access],
+        "is_sampled": access == 0,
+        "is_depth": bool(known.alignment >> 8),
+    }
 
 
 __all__ = ["BuildSpec", "CompilerFailed", "MissingConstant", "check_defines", "compile_spec", "load"]

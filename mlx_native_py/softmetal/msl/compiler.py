@@ -13,6 +13,7 @@ from pathlib import Path
 from .. import engines
 from ..cache import DEFAULT_LIMIT, Store, default_directory, digest
 from ..engines.runtime import build_runtime
+from ..isolation.runtime import IsolatedRuntime, isolated_runtime
 from ..program import EngineChoice
 from ..toolchain import DEFAULT_LIMITS, INCLUDE, MATH, CompileLimits, Engine, MathMode, Toolchain, find_toolchain
 from .identity import identity
@@ -35,6 +36,7 @@ class Compiler:
     announce: Callable[[str], None] = _announce
     engine: EngineChoice = "auto"
     clang: str | None = None
+    isolated: bool = False
     identity: str = field(init=False)
     _headers: dict[tuple[str, ...], Path] = field(default_factory=dict)
 
@@ -61,9 +63,10 @@ class Compiler:
         self.store.touch(known)
         return known
 
-    def runtime(self) -> engines.Runtime:
-        """The runtime that kernels are linked against when they are loaded."""
-        return engines.runtime(self.store.directory, clang=self.clang, library=self._runtime_library)
+    def runtime(self) -> engines.Runtime | IsolatedRuntime:
+        """The runtime that loads kernels and runs them."""
+        own = engines.runtime(self.store.directory, clang=self.clang, library=self._runtime_library)
+        return isolated_runtime(own) if self.isolated else own
 
     def _runtime_library(self) -> Path:
         if found := self._stored(_RUNTIME):
@@ -131,7 +134,10 @@ def open_compiler(
     cpu: str = "native",
     limits: CompileLimits = DEFAULT_LIMITS,
     room: int = DEFAULT_LIMIT,
+    isolated: bool = False,
 ) -> Compiler:
     """The process's compiler for a cache directory that may take `room` bytes, and a clang."""
     toolchain = find_toolchain(clang, cpu, limits)
-    return Compiler(Store(directory or default_directory(), room), toolchain, engine=engine, clang=clang)
+    return Compiler(
+        Store(directory or default_directory(), room), toolchain, engine=engine, clang=clang, isolated=isolated
+    )

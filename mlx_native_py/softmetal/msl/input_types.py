@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from ..data_types import DataType
 from .aliases import input_type
-from .arguments import POSITIONS, Parameter, input_spelling
+from .arguments import POSITIONS, Parameter
+from .resources import input_spelling
 from .unit import Unit
 
 _SAME_TYPE = (

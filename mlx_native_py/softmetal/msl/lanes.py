@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from .image import ImageRefused, check_image
 ENTRY = "soft_lanes_entry"
 ALONE = "soft_lanes_alone"
 LARGE_STACK = 256 << 10  # what a thread of the host may not have left
+_SAMPLES = re.compile(r"\.\s*(sample|gather)")
 _PASS = Path(__file__).parent.parent / "engines" / "lanes"
 # Simdgroups that never wait for each other run one after the other, without fibers.
 _TURNS = """
@@ -130,12 +131,10 @@ class LanesBuilder:
         path = self.compiler.store.artefact(found["artefact"])
         if path is None:
             return None
-        self.compiler.runtime()
-        image = ctypes.CDLL(str(path))
-        if int(image.soft_tg_size()) > self.threadgroup_bytes:
+        image = self.compiler.runtime().load(path)
+        if image.call("soft_tg_size") & 0xFFFFFFFF > self.threadgroup_bytes:
             raise Declined("its threadgroup variables take more room than on fibers")
-        entry = getattr(image, ALONE if found["alone"] else ENTRY)
-        address = ctypes.cast(entry, ctypes.c_void_p).value or 0
+        address = image.address(ALONE if found["alone"] else ENTRY)
         return Specialised(address, "flat" if found["alone"] else "lanes", found["stack"], image)
 
 
@@ -145,7 +144,8 @@ def _first_error(output: str) -> str:
 
 def with_lanes(code: Executable, spec: BuildSpec, compiler: Compiler, key: str) -> Executable:
     """The executable with its lanes code, or with the reason why it has none."""
-    reason = lanes_refused(compiler.engine, checked=spec.checked)
+    samples = spec.manifest.textures and _SAMPLES.search(spec.text()) is not None
+    reason = lanes_refused(compiler.engine, checked=spec.checked, samples=samples)
     if reason:
         return replace(code, declined={**code.declined, "lanes": reason})
     builder = LanesBuilder(spec, compiler, key, code.static_threadgroup_bytes)

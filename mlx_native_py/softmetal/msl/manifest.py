@@ -12,6 +12,7 @@ from ..program import Constant, Diagnostic, KernelArgument
 from .closure import reach
 from .emit import Piece, pieces
 from .kernels import Entry
+from .resources import names_textures
 from .translate import Translation
 
 
@@ -57,6 +58,7 @@ class LibraryManifest:
     initialisers: dict[str, list[str]]
     warnings: tuple[Diagnostic, ...]
     closure: dict[str, str]
+    textures: bool = False  # whether the source names textures or samplers
     _reached: dict[tuple[str, ...], set[str]] = field(default_factory=dict)
 
     def reached(self, entry: str) -> set[str]:
@@ -86,6 +88,7 @@ class LibraryManifest:
             "initialisers": self.initialisers,
             "warnings": [asdict(warning) for warning in self.warnings],
             "closure": self.closure,
+            "textures": self.textures,
         }
         return json.dumps(data, separators=(",", ":")).encode()
 
@@ -105,6 +108,7 @@ class LibraryManifest:
             initialisers=data["initialisers"],
             warnings=tuple(Diagnostic(**warning) for warning in data["warnings"]),
             closure=data["closure"],
+            textures=data["textures"],
         )
 
 
@@ -148,6 +152,7 @@ def make_manifest(
         initialisers=_needed(conditions, values.initialisers),
         warnings=(*translation.unit.warnings, *warnings),
         closure=closure,
+        textures=names_textures(translation.unit.tokens),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a source holds besides compute: render stages and textures, which are left out where kernels do without them."""
+"""What a source holds besides compute: render stages and their types, left out where kernels do without them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .scopes import Declaration, parse
 
 STAGES = frozenset({"vertex", "fragment", "object", "mesh", "intersection", "tile"})
 _TYPES = re.compile(
-    r"(texture(1d|2d|3d|cube|_buffer)|depth(2d|cube))(_ms)?(_array)?|sampler|imageblock|intersector|intersection_query|"
+    r"(texture|depth)2d_ms(_array)?|depthcube(_array)?|imageblock|intersector|intersection_query|"
     r"acceleration_structure|(primitive|instance)_acceleration_structure|visible_function_table|intersection_function_table|"
     r"render_grid_properties|mesh_grid_properties|command_buffer|compute_command|render_command"
 )

@@ -11,6 +11,7 @@ from .constant_pointers import check_constant_pointers
 from .function_pointers import check_function_pointers
 from .left_out import check_left_out
 from .pointers import check_pointers
+from .resources import LAST_INDEX
 from .scopes import Declaration, walk
 from .stages import graphics_indices
 from .unit import Unit
@@ -89,7 +90,7 @@ def _plain_parameters(unit: Unit) -> None:
             ranges = split(unit, unit.tokens.match[declaration.end - 2], declaration.end - 2)
         for start, end in ranges:
             for attribute in attributes(unit.tokens, start, end):
-                if attribute.name in WIDTHS or attribute.name in ("buffer", "threadgroup"):
+                if attribute.name in WIDTHS or attribute.name in ("buffer", "threadgroup", *LAST_INDEX):
                     unit.drop(attribute.start, attribute.end)
 
 
@@ -127,6 +128,8 @@ def _variable(unit: Unit, declaration: Declaration) -> None:
     if declaration.in_class:
         if "static" in words and "constant" not in words:
             unit.error(declaration.name, "static data member must reside in constant address space")
+    elif "sampler" in words and {"constexpr", "const"} & set(words):
+        return  # no memory at all
     elif "constant" not in words or _is_pointer(unit, declaration):
         if "constant" in text[declaration.head : declaration.end] and "*" in words:
             return

@@ -84,11 +84,8 @@ class Resource(Owned, Labelled):
         if wanted != c.MTLPurgeableStateKeepCurrent:
             self._purgeable = wanted
         if wanted == c.MTLPurgeableStateEmpty and self._heap is None:
-            self._discard_contents()
+            self.allocation.discard()
         return before
-
-    def _discard_contents(self) -> None:
-        memory.arena().discard(self.allocation.address, self.allocation.length)
 
     def heap(self) -> Any:
         return self._heap
@@ -128,6 +125,12 @@ class MTLBuffer(Resource):
     def gpuAddress(self) -> int:
         return self.allocation.address
 
+    def newTextureWithDescriptor_offset_bytesPerRow_(self, descriptor: Any, offset: int, row: int) -> Any:
+        """A texture over these bytes, which stay the buffer's as well."""
+        from .texture import texture_of_buffer  # it is a resource itself
+
+        return texture_of_buffer(self, descriptor, offset, row)
+
     def allocatedSize(self) -> int:
         return self._heap_size if self._heap else memory.pages(self.allocation.length)
 
@@ -142,10 +145,6 @@ class MTLBuffer(Resource):
         within(span, self.allocation.length, "range")
         if self.storageMode() != c.MTLStorageModeManaged:
             raise MetalMisuse(f"didModifyRange_ on {self!r}: only buffers of managed storage need it")
-
-    def _discard_contents(self) -> None:
-        if self._backing is None:  # memory of the caller keeps what is in it
-            memory.arena().discard(self.allocation.address, self.allocation.length)
 
     def __del__(self) -> None:
         # A half-made object has no allocation; while Python shuts down, kernels may still be running on the pages.
@@ -176,6 +175,6 @@ def over_caller_memory(
             f"of {memory.PAGE} bytes (allocate it with mmap.mmap)"
         )
     release = None if deallocator is None else lambda: deallocator(address, length)
-    allocation = memory.DeviceMemory(address, length, owned=False)
+    allocation = memory.DeviceMemory(address, length, None)
     device.state.charge_caller(length)
     return MTLBuffer(device, allocation, options, charged=length, release=release, backing=view)

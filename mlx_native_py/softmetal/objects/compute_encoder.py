@@ -8,11 +8,12 @@ from typing import Any
 from .. import constants as c
 from ..execution.bindings import Bindings
 from ..execution.command_buffer import CommandBufferState
+from ..execution.handles import Handles
 from ..execution.indirect import Replay
 from ..execution.passes import Pass, Sample
 from ..memory import DeviceMemory
 from ..misuse import InvalidValue, MetalMisuse
-from ..values import counted, flat_bytes, instance, natural, size, span, truth, within
+from ..values import counted, flat_bytes, instance, maybe, natural, size, span, truth, within
 from .buffer import MTLBuffer, Resource
 from .counters import MTLCounterSampleBuffer
 from .encoder import MTLCommandEncoder
@@ -21,6 +22,8 @@ from .heap import MTLHeap
 from .indirect import MTLIndirectCommandBuffer
 from .owned import Owned
 from .pipeline import MTLComputePipelineState
+from .sampler import MTLSamplerState, with_lod
+from .texture import MTLTexture
 
 INLINE_LIMIT = 4096
 ANY_USAGE = c.MTLResourceUsageRead | c.MTLResourceUsageWrite | c.MTLResourceUsageSample
@@ -35,11 +38,13 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         super().__init__(owner, state, work.signposts)
         self._pass = work
         self._bindings = Bindings(state.device)
+        self._bindings.handles = self._handles = Handles(state.inline.store)
         self._bind = self._bindings.bind
         self._freeze = self._bindings.dispatch
         self._store = state.inline.store
         self._add = work.add
         self._retain = state.retain
+        self._has_textures = False
         self._resident: dict[DeviceMemory, int] = {}
         self._resident_shared = False  # with dispatches, for which it must not change any more
 
@@ -92,6 +97,38 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         address = self._store(data if exact else flat_bytes(data, count, "bytes"))
         self._bindings.bind_inline(address, count, slot)
 
+    def setTexture_atIndex_(self, texture: MTLTexture | None, index: int) -> None:
+        self._alive("setTexture_atIndex_")
+        bound = maybe(MTLTexture)(texture, f"texture at index {index}")
+        self._handles.set_texture(bound.state if bound else None, index)
+        self._bindings.dirty = self._has_textures = True
+        if bound is not None:
+            self._retain(bound)
+
+    def setTextures_withRange_(self, textures: Sequence[MTLTexture | None], indices: tuple[int, int]) -> None:
+        run = span(indices, "range")
+        for index, texture in enumerate(counted(textures, run.length, "textures"), run.location):
+            self.setTexture_atIndex_(texture, index)
+
+    def setSamplerState_atIndex_(self, sampler: MTLSamplerState | None, index: int) -> None:
+        self._alive("setSamplerState_atIndex_")
+        bound = maybe(MTLSamplerState)(sampler, f"sampler at index {index}")
+        self._handles.set_sampler(bound.bits if bound else None, index)
+        self._bindings.dirty = True
+
+    def setSamplerState_lodMinClamp_lodMaxClamp_atIndex_(
+        self, sampler: MTLSamplerState, least: float, most: float, index: int
+    ) -> None:
+        self._alive("setSamplerState_lodMinClamp_lodMaxClamp_atIndex_")
+        bound = instance(sampler, MTLSamplerState, f"sampler at index {index}")
+        self._handles.set_sampler(with_lod(bound.bits, least, most), index)
+        self._bindings.dirty = True
+
+    def setSamplerStates_withRange_(self, samplers: Sequence[MTLSamplerState | None], indices: tuple[int, int]) -> None:
+        run = span(indices, "range")
+        for index, sampler in enumerate(counted(samplers, run.length, "samplers"), run.location):
+            self.setSamplerState_atIndex_(sampler, index)
+
     def setThreadgroupMemoryLength_atIndex_(self, length: int, index: int) -> None:
         self._alive("setThreadgroupMemoryLength_atIndex_")
         self._bindings.set_threadgroup(length, index)
@@ -132,8 +169,13 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         wanted = natural(scope, "scope")
         if not wanted or wanted & ~ANY_SCOPE:
             raise InvalidValue(f"barrier scope {wanted}: a compute encoder knows buffers (1) and textures (2)")
-        if wanted & c.MTLBarrierScopeBuffers:
-            self._pass.barrier()
+        if wanted == ANY_SCOPE or not self._has_textures:
+            if wanted & c.MTLBarrierScopeBuffers:
+                self._pass.barrier()
+            return
+        textures = {texture.allocation for _, texture in self._pass.textures()}
+        ordered = textures if wanted == c.MTLBarrierScopeTextures else self._pass.buffers() - textures
+        self._pass.barrier(tuple(ordered))
 
     def memoryBarrierWithResources_count_(self, resources: Sequence[Resource], count: int) -> None:
         self._alive("memoryBarrierWithResources_count_")
@@ -143,17 +185,19 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         self._pass.barrier(tuple(member.allocation for member in members))
 
     def useResource_usage_(self, resource: Resource, usage: int) -> None:
+        self._use((resource,), usage)
+
+    def useResources_count_usage_(self, resources: Sequence[Resource], count: int, usage: int) -> None:
+        self._use(counted(resources, count, "resources"), usage)
+
+    def _use(self, resources: Sequence[Resource], usage: int) -> None:
         self._alive("useResource_usage_")
         wanted = natural(usage, "usage")
         if not wanted or wanted & ~ANY_USAGE:
             raise InvalidValue(f"usage {wanted}: expected a union of read (1), write (2) and sample (4)")
-        if isinstance(resource, MTLIndirectCommandBuffer):
-            return
-        self._make_resident(instance(resource, Resource, "resource"), wanted)
-
-    def useResources_count_usage_(self, resources: Sequence[Resource], count: int, usage: int) -> None:
-        for resource in counted(resources, count, "resources"):
-            self.useResource_usage_(resource, usage)
+        for each in resources:
+            if not isinstance(each, MTLIndirectCommandBuffer):
+                self._make_resident(instance(each, Resource, "resource"), wanted)
 
     def useHeap_(self, heap: MTLHeap) -> None:
         self._alive("useHeap_")
@@ -201,13 +245,17 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
     ) -> None:
         self._retain(commands)
         self._resident_shared = True
-        self._add(Replay(commands.state, first, count, self._bindings.snapshot(), self._resident, self._path, source))
+        rules, bindings = commands.state.rules, self._bindings
+        inherited = bindings.snapshot() if rules.inherit_buffers or rules.inherit_pipeline else bindings
+        self._add(Replay(commands.state, first, count, inherited, self._resident, self._path, source))
 
     def _make_resident(self, resource: Resource, usage: int) -> None:
         allocation = resource.allocation
         if self._resident_shared:
             self._resident, self._resident_shared = dict(self._resident), False
         self._resident[allocation] = usage | self._resident.get(allocation, 0)
+        if isinstance(resource, MTLTexture):
+            self._resident[resource.state.description] = c.MTLResourceUsageRead
         self._retain(resource)
 
     def _words(self, buffer: MTLBuffer, offset: int, count: int, what: str) -> tuple[DeviceMemory, int]:

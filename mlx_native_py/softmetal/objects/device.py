@@ -13,6 +13,7 @@ from typing import Any
 from .. import constants as c
 from .. import memory
 from ..execution.device import DeviceState
+from ..formats import pixel_format
 from ..misuse import InvalidValue
 from ..options import DeviceProfile, SoftOptions
 from ..process import opening, refuse_after_fork
@@ -42,6 +43,8 @@ from .owned import DeviceObject
 from .pipeline import REFLECTING, MTLComputePipelineDescriptor, build_pipeline
 from .queue import DEFAULT_SLOTS, MTLCommandQueue
 from .residency import MTLResidencySet, MTLResidencySetDescriptor
+from .sampler import MTLSamplerDescriptor, MTLSamplerState, new_sampler
+from .texture import LINEAR_STEP, MTLTexture, MTLTextureDescriptor, new_texture
 
 
 class MTLArchitecture(NSObject):
@@ -144,10 +147,29 @@ class MTLDevice(DeviceObject):
         size, flags = natural(length, "length"), resource_options(options)
         if flags & 0xF0 == c.MTLResourceStorageModePrivate:
             raise InvalidValue("memory of the caller cannot have private storage")
+        if self.state.options.isolated:
+            raise InvalidValue("the helpers of an isolated device do not see memory of the caller: copy it")
         if size > self.state.profile.buffer_limit:
             return None
         callback = None if deallocator is None else handler(deallocator, "deallocator")
         return over_caller_memory(self, data, size, flags, callback)
+
+    def newTextureWithDescriptor_(self, descriptor: MTLTextureDescriptor) -> MTLTexture | None:
+        return new_texture(self, descriptor)
+
+    def newSamplerStateWithDescriptor_(self, descriptor: MTLSamplerDescriptor) -> MTLSamplerState:
+        return new_sampler(self, descriptor)
+
+    def minimumLinearTextureAlignmentForPixelFormat_(self, form: int) -> int:
+        pixel_format(natural(form, "pixelFormat"))
+        return LINEAR_STEP
+
+    def minimumTextureBufferAlignmentForPixelFormat_(self, form: int) -> int:
+        pixel_format(natural(form, "pixelFormat"))
+        return LINEAR_STEP
+
+    def readWriteTextureSupport(self) -> int:
+        return c.MTLReadWriteTextureTier2
 
     def newHeapWithDescriptor_(self, descriptor: MTLHeapDescriptor) -> MTLHeap | None:
         asked = instance(descriptor, MTLHeapDescriptor, "descriptor")

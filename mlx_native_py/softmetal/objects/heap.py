@@ -107,7 +107,7 @@ class MTLHeap(Resource):
 
     def _cut(self, place: int, wanted: int, length: int, options: int) -> MTLBuffer:
         self._used.append((place, wanted))
-        part = memory.DeviceMemory(self.allocation.address + place, length, owned=False)
+        part = memory.DeviceMemory(self.allocation.address + place, length, None)
         return MTLBuffer(
             self._device, part, options, charged=0, heap=self, release=lambda: self._give_back(place, wanted)
         )

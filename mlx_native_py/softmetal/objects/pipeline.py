@@ -78,6 +78,19 @@ class MTLComputePipelineDescriptor(Descriptor):
         self._buffers = MTLPipelineBufferDescriptorArray()
 
 
+_BINDING_TYPES = {
+    "buffer": c.MTLBindingTypeBuffer,
+    "threadgroup": c.MTLBindingTypeThreadgroupMemory,
+    "texture": c.MTLBindingTypeTexture,
+    "sampler": c.MTLBindingTypeSampler,
+}
+_ACCESS = {
+    "read": c.MTLBindingAccessReadOnly,
+    "read_write": c.MTLBindingAccessReadWrite,
+    "write": c.MTLBindingAccessWriteOnly,
+}
+
+
 class MTLBinding(NSObject):
     """One argument that the kernel uses."""
 
@@ -91,11 +104,10 @@ class MTLBinding(NSObject):
         return self._argument.index
 
     def type(self) -> int:
-        buffer = self._argument.kind == "buffer"
-        return c.MTLBindingTypeBuffer if buffer else c.MTLBindingTypeThreadgroupMemory
+        return _BINDING_TYPES[self._argument.kind]
 
     def access(self) -> int:
-        return c.MTLBindingAccessReadOnly if self._argument.access == "read" else c.MTLBindingAccessReadWrite
+        return _ACCESS[self._argument.access]
 
     def isUsed(self) -> bool:
         return True
@@ -127,14 +139,35 @@ class MTLThreadgroupBinding(MTLBinding):
         return self._argument.size
 
 
+class MTLTextureBinding(MTLBinding):
+    """A texture argument."""
+
+    def textureType(self) -> int:
+        return self._argument.texture_type
+
+    def textureDataType(self) -> int:
+        return self._argument.data_type
+
+    def isDepthTexture(self) -> bool:
+        return self._argument.is_depth
+
+    def arrayLength(self) -> int:
+        return self._argument.count
+
+
+_BINDINGS: dict[str, type[MTLBinding]] = {
+    "buffer": MTLBufferBinding,
+    "threadgroup": MTLThreadgroupBinding,
+    "texture": MTLTextureBinding,
+    "sampler": MTLBinding,
+}
+
+
 class MTLComputePipelineReflection(NSObject):
     """What a kernel binds."""
 
     def __init__(self, arguments: tuple[KernelArgument, ...]) -> None:
-        self._bindings: NSArray[MTLBinding] = NSArray(
-            MTLBufferBinding(argument) if argument.kind == "buffer" else MTLThreadgroupBinding(argument)
-            for argument in arguments
-        )
+        self._bindings: NSArray[MTLBinding] = NSArray(_BINDINGS[argument.kind](argument) for argument in arguments)
 
     def bindings(self) -> NSArray[MTLBinding]:
         return self._bindings
@@ -250,6 +283,8 @@ def _refusal(
     device: DeviceObject, function: FunctionState, descriptor: MTLComputePipelineDescriptor, options: int
 ) -> NSError | None:
     profile = device.state.profile
+    if descriptor.supportIndirectCommandBuffers() and any(each.table >= 0 for each in function.kernel.arguments):
+        return NSError(PIPELINE_DOMAIN, 3, "Textures and samplers cannot be bound in indirect command buffers")
     if descriptor.supportIndirectCommandBuffers() and not profile.indirect_command_buffers:
         return NSError(PIPELINE_DOMAIN, 3, "Compute function cannot be used with indirect command buffers")
     asked, limit = descriptor.maxTotalThreadsPerThreadgroup(), profile.max_threads[0]

@@ -265,6 +265,12 @@ void run_launch(Run &run, Context &context) {
   wait_for_workers(run);
 }
 
+// For a process that will not be able to start any later.
+void start_all_workers() {
+  Locked hold(pool_lock);
+  start_workers(core_count() - 1);
+}
+
 // What was quicker than before is believed at once; what was slower may have been held up.
 void remember_time(const Run &run, uint64_t nanoseconds) {
   Cost &cost = cost_of(*run.launch);

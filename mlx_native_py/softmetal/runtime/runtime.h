@@ -160,6 +160,7 @@ SOFT_HIDDEN bool run_group(Context &, Run &, uint64_t number);
 
 // pool.cpp
 SOFT_HIDDEN void run_launch(Run &, Context &);
+SOFT_HIDDEN void start_all_workers();
 SOFT_HIDDEN void remember_time(const Run &, uint64_t nanoseconds);
 SOFT_HIDDEN void fail(Run &, uint32_t kind, uint64_t address = 0);
 SOFT_HIDDEN uint64_t now();
@@ -196,6 +197,7 @@ SOFT_HIDDEN void reset_faults_after_fork();
 
 // watchdog.cpp
 SOFT_HIDDEN void watch_deadline(Run &);
+SOFT_HIDDEN void start_watchdog();
 SOFT_HIDDEN void unwatch_deadline(Run &);
 SOFT_HIDDEN void reset_watchdog_after_fork();
 

@@ -59,6 +59,11 @@ void start() {
 
 }  // namespace
 
+void start_watchdog() {
+  Locked hold(watch_lock);
+  start();
+}
+
 // Deadlines mostly grow, so the sleeping thread is seldom disturbed.
 void watch_deadline(Run &run) {
   if (!run.deadline) return;

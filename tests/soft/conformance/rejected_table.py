@@ -225,8 +225,29 @@ SIGNATURES = (
         "[[kernel, max_total_threads_per_threadgroup(0)]] void k(device float* a) { // HERE\n}",
         "max_total_threads_per_threadgroup|positive|zero|greater",
     ),
-    Refused("texture", "kernel void k(texture2d<float> t [[texture(0)]]) { // HERE\n}", "texture"),
-    Refused("sampler", "kernel void k(device float* out, sampler s [[sampler(0)]]) { // HERE\n}", "sampler"),
+    Refused("multisampled-texture", "kernel void k(texture2d_ms<float> t [[texture(0)]]) { // HERE\n}", "texture2d_ms"),
+    Refused(
+        "write-to-read-texture",
+        "kernel void k(texture2d<float, access::read> t [[texture(0)]]) {\nt.write(float4(0), uint2(0)); // HERE\n}",
+        "access::write",
+    ),
+    Refused(
+        "read-of-write-texture",
+        "kernel void k(texture2d<float, access::write> t, device float4* o) {\no[0] = t.read(uint2(0)); // HERE\n}",
+        "cannot be read",
+    ),
+    Refused(
+        "sample-of-read-texture",
+        "kernel void k(texture2d<float, access::read> t, sampler s, device float4* o) {\n"
+        "o[0] = t.sample(s, float2(0)); // HERE\n}",
+        "access::sample",
+    ),
+    Refused("texture-of-chars", "kernel void k(texture2d<char> t [[texture(0)]]) { // HERE\n}", "half, float, short"),
+    Refused(
+        "textures-at-one-index",
+        "kernel void k(texture2d<float> a [[texture(1)]], texture2d<float> b [[texture(1)]]) { // HERE\n}",
+        "cannot reserve 'texture'",
+    ),
     Refused("vertex-function", "vertex float4 v(uint i [[vertex_id]]) { // HERE\nreturn 0; }", "vertex"),
     Refused("fragment-function", "fragment float4 f() { // HERE\nreturn 0; }", "fragment"),
     Refused(

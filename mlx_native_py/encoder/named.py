@@ -1,4 +1,4 @@
-"""Arguments of a kernel by name: `lib.axpy(y=y, x=x, a=2.0)`."""
+"""Arguments of a kernel by name: `lib.axpy(y=y, x=x, a=2.0)`, `enc.dispatch(lib.axpy, y=y, x=x, a=2.0, threads=8)`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 from ..errors import InvalidArgument
 from ..pipelines.pipeline import Pipeline
+from .dispatch import OPTIONS
 
-__all__ = ["by_slot"]
+__all__ = ["by_slot", "take_named"]
 
 _LAUNCH_WORDS = {
     "grid": "threads= counts threads, threadgroups= counts groups",
@@ -21,6 +22,23 @@ _LAUNCH_WORDS = {
     "block": "group= is the size of a threadgroup",
     "stream": "encoder= takes a CommandEncoder; the device is that of the buffers",
 }
+
+
+def take_named(pipeline: Pipeline, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
+    """All arguments by slot; those with names are taken out of the options of a dispatch, which come first.
+
+    Raises TypeError for what is neither.
+    """
+    named = {name: options.pop(name) for name in [name for name in options if name not in OPTIONS]}
+    if not named:
+        return args
+    known = {binding.name for binding in pipeline.buffers if binding is not None}
+    if strange := [name for name in named if name not in known]:
+        raise TypeError(
+            f"dispatch() has no option {strange[0]!r}; there are {', '.join(OPTIONS)}, and the arguments of "
+            f"kernel {pipeline.label!r} by name: {_advice(strange[0], sorted(known))}"
+        )
+    return by_slot(pipeline, args, named)
 
 
 def by_slot(pipeline: Pipeline, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -1,0 +1,57 @@
+"""Calls that another thread makes while the calling one waits for them, open to Ctrl-C."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Any
+
+__all__ = ["aside"]
+
+_calls: queue.SimpleQueue[_Call] = queue.SimpleQueue()
+_thread: threading.Thread | None = None
+
+
+class _Call:
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self.function, self.context = function, copy_context()
+        self.done = threading.Lock()
+        self.done.acquire()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.result = self.context.run(self.function)
+        except BaseException as error:
+            self.error = error
+        self.done.release()
+
+
+def aside(function: Callable[[], Any]) -> Any:
+    """What `function` answers or raises, called with the settings of this thread in one thread for all such calls.
+
+    Ctrl-C ends the wait alone.
+
+    >>> aside(lambda: 6 * 7)
+    42
+    """
+    global _thread
+    if threading.current_thread() is not threading.main_thread():
+        return function()
+    if _thread is None:
+        _thread = threading.Thread(target=_work, name="mlx-native steps", daemon=True)
+        _thread.start()
+    call = _Call(function)
+    _calls.put(call)
+    call.done.acquire()
+    if call.error is not None:
+        raise call.error
+    return call.result
+
+
+def _work() -> None:
+    while True:
+        _calls.get().run()

@@ -1,0 +1,160 @@
+"""Textures as memory: levels and slices inside an allocation, and the description that kernels read."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from .. import constants as c
+from .. import memory
+from ..formats import PixelFormat
+
+MOST_LEVELS = 15
+_CHUNK = 1 << 16
+_STEP = 448
+_CUBES = (c.MTLTextureTypeCube, c.MTLTextureTypeCubeArray)
+_ROW_STEP = 16  # what rows of a texture with memory of its own begin at
+
+
+class _Description(ctypes.Structure):
+    """struct texture_state of include/soft_texel.h."""
+
+    _fields_ = [
+        ("address", ctypes.c_uint64),
+        ("width", ctypes.c_uint32),
+        ("height", ctypes.c_uint32),
+        ("depth", ctypes.c_uint32),
+        ("slices", ctypes.c_uint32),
+        ("levels", ctypes.c_uint32),
+        ("layout", ctypes.c_uint32),
+        ("bytes", ctypes.c_uint32),
+        ("unused", ctypes.c_uint32),
+        ("offset", ctypes.c_uint64 * MOST_LEVELS),
+        ("image_bytes", ctypes.c_uint64 * MOST_LEVELS),
+        ("row_bytes", ctypes.c_uint64 * MOST_LEVELS),
+    ]
+
+
+class Descriptions:
+    """Room for descriptions in device memory; a texture's handle is the address of its own."""
+
+    def __init__(self) -> None:
+        self._free: list[tuple[int, memory.DeviceMemory]] = []
+        self._lock = threading.RLock()  # reentrant, because the garbage collector may free textures anywhere
+
+    def take(self) -> tuple[int, memory.DeviceMemory]:
+        """A place, and the memory that it lies in."""
+        with self._lock:
+            if not self._free:
+                chunk = memory.allocate(_CHUNK)
+                if chunk is None:
+                    raise MemoryError("no memory left for descriptions of textures")
+                self._free = [(chunk.address + at, chunk) for at in range(0, _CHUNK - _STEP, _STEP)]
+            return self._free.pop()
+
+    def give_back(self, place: tuple[int, memory.DeviceMemory]) -> None:
+        with self._lock:
+            self._free.append(place)
+
+
+DESCRIPTIONS = Descriptions()
+
+
+@dataclass(frozen=True)
+class Level:
+    """Where a mipmap level lies: bytes from the texture's begin, and the sizes of its parts."""
+
+    offset: int
+    row_bytes: int
+    image_bytes: int
+
+
+@dataclass(frozen=True)
+class TextureShape:
+    """What a texture is like, without its memory."""
+
+    type: int  # MTLTextureType
+    format: PixelFormat
+    width: int
+    height: int = 1
+    depth: int = 1
+    slices: int = 1  # faces of cubes count
+    levels: tuple[Level, ...] = ()
+
+    def extent(self, level: int) -> tuple[int, int, int]:
+        """Width, height and depth of a level."""
+        return max(self.width >> level, 1), max(self.height >> level, 1), max(self.depth >> level, 1)
+
+    @property
+    def end(self) -> int:
+        """Bytes from the first texel to behind the last one."""
+        return max(self._ends(), default=0)
+
+    def _ends(self) -> Iterator[int]:
+        for number, level in enumerate(self.levels):
+            width, height, depth = self.extent(number)
+            planes = self.slices * depth
+            rows = (planes - 1) * level.image_bytes + (height - 1) * level.row_bytes
+            yield level.offset + rows + width * self.format.bytes
+
+    def packed(self, count: int) -> TextureShape:
+        """The same with so many levels, one behind the other."""
+        levels, offset = [], 0
+        for number in range(count):
+            width, height, depth = self.extent(number)
+            row = -(-width * self.format.bytes // _ROW_STEP) * _ROW_STEP
+            levels.append(Level(offset, row, row * height))
+            offset += row * height * depth * self.slices
+        return replace(self, levels=tuple(levels))
+
+    def part(self, type_: int, form: PixelFormat, levels: tuple[int, int], slices: tuple[int, int]) -> TextureShape:
+        """A view: some levels (first, count) and slices of it, as another type or format."""
+        chosen = self.levels[levels[0] : levels[0] + levels[1]]
+        moved = tuple(replace(each, offset=each.offset + slices[0] * each.image_bytes) for each in chosen)
+        width, height, depth = self.extent(levels[0])
+        return TextureShape(type_, form, width, height, depth, slices[1], moved)
+
+
+class TextureState:
+    """A texture's shape in some memory, described for kernels as long as it lives."""
+
+    def __init__(self, shape: TextureShape, allocation: memory.DeviceMemory, start: int = 0, usage: int = 0) -> None:
+        self.shape = shape
+        self.allocation = allocation
+        self.start = start
+        self.usage = usage
+        self._place = DESCRIPTIONS.take()
+        described = _Description.from_address(self.handle)
+        described.address = self.address
+        described.width, described.height, described.depth = shape.extent(0)
+        described.slices, described.levels = shape.slices, len(shape.levels)
+        described.layout, described.bytes = shape.format.layout, shape.format.bytes
+        for number, level in enumerate(shape.levels):
+            described.offset[number] = level.offset
+            described.image_bytes[number] = level.image_bytes
+            described.row_bytes[number] = level.row_bytes
+
+    @property
+    def handle(self) -> int:
+        """What a kernel gets: the address of the description."""
+        return self._place[0]
+
+    @property
+    def description(self) -> memory.DeviceMemory:
+        """The memory that kernels read descriptions from."""
+        return self._place[1]
+
+    @property
+    def address(self) -> int:
+        return self.allocation.address + self.start
+
+    @property
+    def is_cube(self) -> bool:
+        return self.shape.type in _CUBES
+
+    def __del__(self) -> None:
+        if sys is not None and not sys.is_finalizing() and "_place" in self.__dict__:
+            DESCRIPTIONS.give_back(self._place)
