@@ -50,7 +50,7 @@ class EngineSpeed(Measured):
     """That of what the device reads at best."""
 
 
-class _Device:
+class _OwnEngine:
     """This package; `decoder` is that of the last prompt."""
 
     takes_prompts = True
@@ -73,7 +73,7 @@ def measure(
     ids = prompt_ids(tokenizer, _PROMPT)
     longest = (ids * (prompt // len(ids) + 1))[:prompt]
     measuring("this package")
-    device = _Device(model, prompt + warm + tokens)
+    device = _OwnEngine(model, prompt + warm + tokens)
     ours, expected = _measured(device, ids, longest, warm, tokens)
     rows = [_with_counts(ours, model, device, tokens, first_token_of_a_cold_start(name) if cold else None)]
     for peer in peers(model, prompt + warm + tokens):
@@ -121,7 +121,7 @@ def _timed(step: Step, count: int) -> tuple[list[int], list[float]]:
     return tokens, times
 
 
-def _with_counts(row: EngineSpeed, model: Any, device: _Device, tokens: int, cold_ms: float | None) -> EngineSpeed:
+def _with_counts(row: EngineSpeed, model: Any, device: _OwnEngine, tokens: int, cold_ms: float | None) -> EngineSpeed:
     """The row with what only this package can tell, and its bar."""
     decoder = device.decoder
     with counters.scope() as tally:
@@ -129,7 +129,9 @@ def _with_counts(row: EngineSpeed, model: Any, device: _Device, tokens: int, col
     assert row.tokens_per_s is not None
     cmd_bufs, messages = tally.cmd_bufs / tokens, float(decoder.plan.message_count)
     is_soft = model.device.backend.kind == "soft"
-    passed = cmd_bufs <= _MOST_CMD_BUFS and messages <= _MOST_MESSAGES and (row.tokens_per_s >= _LEAST_TPS or not is_soft)
+    passed = (
+        cmd_bufs <= _MOST_CMD_BUFS and messages <= _MOST_MESSAGES and (row.tokens_per_s >= _LEAST_TPS or not is_soft)
+    )
     bar = f"<= {_MOST_CMD_BUFS:g} and <= {_MOST_MESSAGES:g}" + (f", >= {_LEAST_TPS:g} tokens/s" if is_soft else "")
     speed = _weight_bytes(decoder) * row.tokens_per_s
     return EngineSpeed(
@@ -161,7 +163,7 @@ def _cold_start(name: str, folder: str) -> None:
     with settings.override(soft_cache_dir=Path(folder)):
         model, tokenizer = load(name)
         ids = prompt_ids(tokenizer, _PROMPT)
-        _Device(model, 256).begin((ids * _SHORT)[:_SHORT])()
+        _OwnEngine(model, 256).begin((ids * _SHORT)[:_SHORT])()
         print((time.perf_counter() - begin) * 1e3)
 
 

@@ -37,7 +37,7 @@ class Joined:
 def join(device: MlxDevice, *parts: Linear) -> Joined:
     """The layers over one matrix: their weights where these are neighbours, or a copy of small ones."""
     tables = [_buffers(part) for part in parts]
-    alike = len({(type(part), _settings(part), *map(_kind, table.items())) for part, table in zip(parts, tables)}) == 1
+    alike = len({_kind(part, table) for part, table in zip(parts, tables, strict=True)}) == 1
     columns = [_whole(device, [table[name] for table in tables]) for name in tables[0]] if alike else [None]
     found = {name: column for name, column in zip(tables[0], columns, strict=False) if column is not None}
     if len(found) < len(tables[0]):
@@ -61,14 +61,10 @@ def _buffers(linear: Linear) -> dict[str, MlxBuffer]:
     return {name: value for name, value in found.items() if isinstance(value, MlxBuffer)}
 
 
-def _settings(linear: Linear) -> tuple[Any, ...]:
-    found = (getattr(linear, field.name) for field in fields(linear))
-    return tuple(value for value in found if not isinstance(value, MlxBuffer))
-
-
-def _kind(named: tuple[str, MlxBuffer]) -> Any:
-    name, buffer = named
-    return name, buffer.dtype, buffer.shape[1:]
+def _kind(linear: Linear, table: dict[str, MlxBuffer]) -> tuple[Any, ...]:
+    """What has to be the same for rows of two layers to be rows of one."""
+    settings = (getattr(linear, field.name) for field in fields(linear) if field.name not in table)
+    return type(linear), *settings, *((name, each.dtype, each.shape[1:]) for name, each in table.items())
 
 
 def _whole(device: MlxDevice, buffers: list[MlxBuffer]) -> MlxBuffer | None:

@@ -45,7 +45,7 @@ def read_runs(frame: Frame, kind: Type, address: Address, align: int) -> str:
 
 
 def read_singles(frame: Frame, kind: Type, address: Address, align: int, found: tuple[Run, ...]) -> str:
-    """Single elements, each for some of the lanes: one after the other into a small vector, then to their lanes at once."""
+    """Single elements, each for some lanes: into a small vector, and from there to their lanes by one shuffle."""
     assert address.shape.offsets is not None
     narrow, total = f"<{len(found)} x {kind}>", "poison"
     for i, run in enumerate(found):
@@ -53,7 +53,9 @@ def read_singles(frame: Frame, kind: Type, address: Address, align: int, found: 
         total = frame.let("few", f"insertelement {narrow} {total}, {kind} {one}, i64 {i}")
     index = {(run.factor, run.first): i for i, run in enumerate(found)}
     lanes = [index[place] for place in zip(address.shape.factors, address.shape.offsets, strict=True)]
-    return frame.let("spread", f"shufflevector {narrow} {total}, {narrow} poison, <{WIDTH} x i32> {numbers(I32, lanes)}")
+    return frame.let(
+        "spread", f"shufflevector {narrow} {total}, {narrow} poison, <{WIDTH} x i32> {numbers(I32, lanes)}"
+    )
 
 
 def write_runs(frame: Frame, kind: Type, values: str, address: Address, align: int) -> bool:
