@@ -88,7 +88,7 @@ def play_mac(name: str) -> Bridge:
     sys.modules.update(modules(bridge))
 
     def refuse(declined: str) -> Backend:
-        raise DeviceNotFound(f"software Metal runs on Linux, and this is darwin. Apple's Metal: {declined}")
+        raise DeviceNotFound(f"MLX_NATIVE_DEVICE=soft opens software Metal on a Mac. Apple's Metal: {declined}")
 
     metal._open_soft = refuse
     return bridge

@@ -66,6 +66,11 @@ def test_every_page_is_found(page: Path) -> None:
     assert page.name in ("README.md",) or page.name in index
 
 
+def test_every_page_is_on_the_site() -> None:
+    listed = set(re.findall(r"\b([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    assert listed == {page.name for page in (ROOT / "docs").glob("*.md")}
+
+
 def rows() -> list[tuple[str, str]]:
     text = (ROOT / "docs" / "from-the-crate.md").read_text()
     cells = [line.replace(r"\|", "").split("|") for line in text.splitlines() if line.startswith("| `")]

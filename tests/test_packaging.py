@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import mlx_native_py
 from mlx_native_py.pipelines.sources import kernel_directory, kernel_source
 
 ROOT = Path(__file__).parent.parent
@@ -65,3 +66,8 @@ def test_readme_has_its_two_commands() -> None:
     assert "pip install ." in commands["run"] and "examples/hello_kernel.py" in commands["run"]
     assert "pip install -e '.[test]'" in commands["test"] and commands["test"].endswith("pytest -n auto")
     assert commands["run"] in (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+
+
+def test_the_changelog_has_this_version() -> None:
+    versions = re.findall(r"^## (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert versions[0] == "Unreleased" and mlx_native_py.__version__ in versions

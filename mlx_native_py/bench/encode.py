@@ -15,6 +15,7 @@ from ..encoder import CommandEncoder
 from ..graph import ComputeGraph, Plan
 from ..hazards.ranges import Memory
 from ..hazards.tracker import MemRanges
+from ..profiling.profile import Level, profile
 from . import peers, trace
 from .decode_step import DecodeStep
 from .harness import Measured, measuring, options, report
@@ -23,6 +24,7 @@ from .null import counting_device, free_device
 __all__ = ["EncodeRow", "main", "measure"]
 
 OPENCL = "PyOpenCL, the same trace"
+PROFILED = "dispatch, profiled"
 LENGTHS = (100, trace.DISPATCHES, 10_000)
 RANGES = (10, 100, 1_000, 10_000)
 _WARM_UP = 3  # rounds that are not counted: the first ones work out launches, ops and kernels' own functions
@@ -64,6 +66,16 @@ def _round(device: MlxDevice, encode: Encode, dispatches: int, *, runs: bool = T
         return taken / dispatches
 
     return once
+
+
+def _profiled(level: Level, once: Round) -> Round:
+    """The same inside of a profile."""
+
+    def inside() -> float:
+        with profile(level):
+            return once()
+
+    return inside
 
 
 def _messages_alone(device: MlxDevice, plan: Plan, dispatches: int) -> Round:
@@ -146,12 +158,14 @@ def _rounds(free: MlxDevice, soft: MlxDevice, lengths: Sequence[int]) -> dict[st
     for length in lengths:
         work, of = _Work.trace(free, length), f" of {length}" * (length != trace.DISPATCHES)
         if length == trace.DISPATCHES:
-            rounds["dispatch"] = _round(free, work.encode, length)
+            rounds["dispatch"] = plain = _round(free, work.encode, length)
+            rounds[PROFILED] = _profiled("cb", plain)
         straight = work.graph.plan(indirect=False)
         rounds[f"replay{of}"] = _round(free, straight.encode, length)
         rounds[f"replay{of}: messages alone"] = _messages_alone(free, straight, length)
         rounds[f"indirect replay{of}"] = _round(free, work.graph.plan(indirect=True).encode, length)
-    rounds["dispatch, software device"] = _round(soft, on_soft.encode, on_soft.dispatches, runs=False)
+    rounds["dispatch, software device"] = plain = _round(soft, on_soft.encode, on_soft.dispatches, runs=False)
+    rounds["dispatch, software device, each one timed"] = _profiled("dispatch", plain)
     rounds["three no-op calls"] = _no_ops()
     rounds |= {f"tracker, {size} live ranges": _tracker(size) for size in RANGES}
     return rounds
@@ -177,8 +191,8 @@ def _counts(device: MlxDevice, counts: Counter[str]) -> dict[str, tuple[int, int
     return counted
 
 
-def _medians(timed: Mapping[str, Round], rounds: int) -> dict[str, float]:
-    """All take turns, so that whatever else the machine does falls on each of them alike.
+def _times(timed: Mapping[str, Round], rounds: int) -> dict[str, list[float]]:
+    """Microseconds of every round. All take turns, so that whatever else the machine does falls on each of them alike.
 
     A turn begins with a run that is not counted, which brings back into the caches what the others have driven out.
     The traces, plans and libraries of all of them are no garbage, and are kept out of its collection.
@@ -192,7 +206,7 @@ def _medians(timed: Mapping[str, Round], rounds: int) -> dict[str, float]:
             once()
             times[name].append(once())
     gc.unfreeze()
-    return {name: median(each[_WARM_UP:]) * 1e6 for name, each in times.items()}
+    return {name: [each * 1e6 for each in found[_WARM_UP:]] for name, found in times.items()}
 
 
 def measure(rounds: int, *, lengths: Sequence[int] = LENGTHS) -> list[EncodeRow]:
@@ -201,12 +215,13 @@ def measure(rounds: int, *, lengths: Sequence[int] = LENGTHS) -> list[EncodeRow]
         free = free_device(soft)
         counted = _counts(*counting_device(soft))
         timed = {**_rounds(free, soft, lengths), **peers.rounds()}
-        us = _medians(timed, rounds)
+        times = _times(timed, rounds)
+    us, least = ({name: of(each) for name, each in times.items()} for of in (median, min))
     rows = []
     for name, taken in us.items():
         messages, dispatches = counted.get(name, (None, 1))
         ratio = taken / us[OPENCL] if OPENCL in us and not name.startswith("tracker") else None
-        bar, passed = _bar(name, us, ratio, messages, dispatches)
+        bar, passed = _bar(name, us, least, ratio, messages, dispatches)
         rows.append(
             EncodeRow(
                 name=name, us=taken, ratio=ratio, messages=messages, dispatches=dispatches, bar=bar, passed=passed
@@ -216,11 +231,18 @@ def measure(rounds: int, *, lengths: Sequence[int] = LENGTHS) -> list[EncodeRow]
 
 
 def _bar(
-    name: str, us: Mapping[str, float], ratio: float | None, messages: int | None, dispatches: int
+    name: str,
+    us: Mapping[str, float],
+    least: Mapping[str, float],
+    ratio: float | None,
+    messages: int | None,
+    dispatches: int,
 ) -> tuple[str, bool | None]:
-    """The limit that a row is held to, and whether it keeps it."""
+    """The limit that a row is held to, and whether it keeps it; two per cent show in the least of all rounds only."""
     if name == "dispatch" and ratio is not None and messages is not None:
         return "at most 1.0 x PyOpenCL, 6 messages", ratio <= 1.0 and messages <= 6 * dispatches
+    if name == PROFILED:
+        return "at most 1.02 x without a profile (least)", least[name] <= 1.02 * least["dispatch"]
     if name == "ops of a decode step" and ratio is not None:
         return "at most 2.5 x PyOpenCL", ratio <= 2.5
     if f"{name}: messages alone" in us:

@@ -120,9 +120,9 @@ def inspect_kernel(
 ) -> Inspection:
     """Looks at a kernel of a source in threadgroups of `group` threads (a number, or up to three)."""
     options = CompileOptions() if options is None else options
-    with settings.override(soft_checked=True, soft_engine="lanes"):
+    with settings.override(soft_checked=True, soft_isolated=False, soft_engine="lanes"):
         checked = _pipeline(source, name, constants, options)
-    with settings.override(soft_checked=False, soft_engine="auto"):
+    with settings.override(soft_checked=False, soft_isolated=False, soft_engine="auto"):
         plain = _pipeline(source, name, constants, options)
     shape = _shape(plain, group)
     found, problem = None, ""
@@ -137,7 +137,7 @@ def inspect_kernel(
 
 def locator(source: str, name: str, constants: Mapping[Any, Any] | None, options: Any) -> Locate:
     """Finds lines of the source from places in the text that was compiled."""
-    with settings.override(soft_checked=True, soft_engine="lanes"):
+    with settings.override(soft_checked=True, soft_isolated=False, soft_engine="lanes"):
         found: Locate = _pipeline(source, name, constants, options or CompileOptions()).mtl.state.code.locate
     return found
 

@@ -87,7 +87,7 @@ class CountedLaunch:
 @contextmanager
 def counting_device() -> Iterator[DeviceContext]:
     """A software device whose launches can be counted: lanes first, one threadgroup after the other."""
-    with settings.override(soft_checked=False, soft_engine="lanes", soft_threads=1):
+    with settings.override(soft_checked=False, soft_isolated=False, soft_engine="lanes", soft_threads=1):
         device = DeviceContext(open_metal("soft"))
         try:
             yield device

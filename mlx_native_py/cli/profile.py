@@ -46,6 +46,8 @@ def _hand_out(profiled: Profile, chosen: argparse.Namespace) -> None:
         profiled.report(chosen.html, compare_with=earlier, title=chosen.script)
     if chosen.trace:
         profiled.trace(chosen.trace)
+    for written in filter(None, (chosen.save, chosen.html, chosen.trace)):
+        print(f"wrote {written}", file=sys.stderr)
     if chosen.json:
         print_json(profiled.as_dict())
     elif profiled.records:

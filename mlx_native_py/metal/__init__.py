@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -85,9 +87,23 @@ def _open_pyobjc() -> Backend:
     return Backend("metal", pyobjc.Metal, pyobjc.autorelease_pool, pyobjc.url, parameter_arena=True)
 
 
+def _lacks_soft(declined: str) -> str:
+    """Why software Metal cannot be opened here; empty where it can. A Mac has it where it is asked for."""
+    from ..softmetal import system
+
+    here = system.host()
+    if here is None:
+        return f"software Metal runs on Linux and on Apple silicon, and this is {sys.platform} on {platform.machine()}"
+    if here.name == "darwin" and declined != ASKED_FOR_SOFT:
+        return "MLX_NATIVE_DEVICE=soft opens software Metal on a Mac"
+    if here.name == "darwin" and find_spec("ziglang") is None:
+        return "software Metal needs its compiler: pip install 'mlx_native_py[soft]'"
+    return ""
+
+
 def _open_soft(declined: str) -> Backend:
-    if sys.platform != "linux":
-        raise DeviceNotFound(f"software Metal runs on Linux, and this is {sys.platform}. Apple's Metal: {declined}")
+    if lacking := _lacks_soft(declined):
+        raise DeviceNotFound(f"{lacking}. Apple's Metal: {declined}")
     from . import soft
 
     return Backend("soft", soft.namespace(settings.current()), nullcontext, soft.url, declined, "simulated")

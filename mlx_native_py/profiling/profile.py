@@ -232,11 +232,13 @@ class Profile:
             made.write(path)
         return made
 
-    def report(self, path: str | os.PathLike[str], *, compare_with: Profile | None = None, title: str = "") -> None:
+    def report(self, path: str | os.PathLike[str], *, compare_with: Profile | None = None, title: str = "") -> Path:
         """Writes a page for a browser, all in one file; beside an earlier run, it also tells what changed."""
         from .report import page_of
 
-        Path(path).write_text(page_of(self, compare_with, title), encoding="utf-8")
+        file = Path(path)
+        file.write_text(page_of(self, compare_with, title), encoding="utf-8")
+        return file
 
     def compare(self, other: Profile, by: By | None = None) -> Comparison:
         """What got slower or faster from this profile to `other`; by what was measured, unless told otherwise."""

@@ -54,7 +54,7 @@ def _data(profiled: Profile, earlier: Profile | None, title: str) -> dict[str, A
         "points": [_point(row) for row in rows["kernel"] if row.gflops and row.nbytes],
         "bars": [{"name": row.name, "gbps": row.gbps} for row in rows["kernel"] if row.gbps and not row.gflops],
         "tree": _tree(records),
-        "barriers": [each for record in records for each in _barriers(record)],
+        "barriers": [each for record in records for each in _barriers(record, profiled.started_ns)],
         "memory": sorted((when - profiled.started_ns, size) for record in records for when, size in record.memory),
         "changes": None if earlier is None else _changes(earlier, profiled),
     }
@@ -98,7 +98,7 @@ def _tree(records: list[CommandBufferRecord]) -> list[dict[str, Any]]:
     ]
 
 
-def _barriers(record: CommandBufferRecord) -> Iterator[dict[str, Any]]:
+def _barriers(record: CommandBufferRecord, origin_ns: int) -> Iterator[dict[str, Any]]:
     for barrier in record.barriers:
         later = record.dispatches[barrier.before]
         known = barrier.earlier >= 0
@@ -114,6 +114,9 @@ def _barriers(record: CommandBufferRecord) -> Iterator[dict[str, Any]]:
             "text": f"{waits} {waited} {barrier.memory} {record.label} {'/'.join(later.region)}",
             "to": f"{record.sequence}/{barrier.before}",
             "from": f"{record.sequence}/{barrier.earlier}" if known else None,
+            # Where single dispatches were not timed, their command buffer is what there is to show.
+            "start": record.start_ns - origin_ns,
+            "end": record.end_ns - origin_ns,
         }
 
 

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DEFAULT_LIMIT = 1 << 30
+HEADER_SUFFIX = ".pch"
 _TOUCH_AFTER_S = 60.0
 _SWEEP_AFTER_S = 60.0
 _SWEEP_SHARE = 32  # of the limit: what one process may add before it looks at the whole directory again
 _ABANDONED_AFTER_S = 3600.0  # no compilation takes that long, so its process was killed
+_HEADER_IDLE_AFTER_S = 3600.0  # a precompiled header that nobody used for so long is mostly one of an older version
 _LOCK_POLL_S = 0.05
 _LOCK_PATIENCE_S = 60.0
 _DIGEST_CHARACTERS = 64
@@ -203,11 +205,11 @@ class Store:
         return found
 
     def _shrink(self, files: list[tuple[float, int, str]]) -> None:
-        """Removes what was not used for longest, until a quarter of the room is free."""
+        """Removes idle headers, which are large, then what was not used for longest, until a quarter is free."""
         total = sum(size for _, size, _ in files)
         if total <= self.limit:
             return
-        for _, size, path in sorted(files):
+        for _, size, path in sorted(files, key=_worth):
             if total <= self.limit * 3 // 4:
                 return
             with suppress(OSError):
@@ -217,6 +219,13 @@ class Store:
 
 def _total(entries: list[tuple[float, int, str]]) -> Usage:
     return Usage(len(entries), sum(size for _, size, _ in entries))
+
+
+def _worth(file: tuple[float, int, str]) -> tuple[bool, float]:
+    """What goes first when room is needed."""
+    used, _, path = file
+    is_idle_header = path.endswith(HEADER_SUFFIX) and time.time() - used > _HEADER_IDLE_AFTER_S
+    return not is_idle_header, used
 
 
 def _remove(path: Path) -> None:

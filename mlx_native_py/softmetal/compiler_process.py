@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import resource
-import select
 import signal
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import BinaryIO
+
+from .system import ends_within, limit, memory_file, within_limits
 
 MIB = 1 << 20
 # The compiler sees no environment of the user's: results do not depend on it, and messages are in English.
@@ -49,7 +49,7 @@ class CompilerFailed(ToolchainError):
 
 def run_compiler(command: Sequence[str], stdin: str, limits: CompileLimits) -> subprocess.CompletedProcess[str]:
     """Runs one step to its end; raises CompilerFailed with the compiler's words, or LimitExceeded."""
-    with _memory_file() as given, _memory_file() as out, _memory_file() as err:
+    with memory_file("given") as given, memory_file("out") as out, memory_file("err") as err:
         given.write(stdin.encode())
         given.seek(0)
         status = _run(command, given.fileno(), out.fileno(), err.fileno(), limits)
@@ -62,17 +62,14 @@ def run_compiler(command: Sequence[str], stdin: str, limits: CompileLimits) -> s
     return subprocess.CompletedProcess(command, 0, *texts)
 
 
-def _memory_file() -> BinaryIO:
-    """A file without a folder, so that having no descriptor left is told as such."""
-    return open(os.memfd_create("compiler"), "w+b")
-
-
 def _run(command: Sequence[str], stdin: int, stdout: int, stderr: int, limits: CompileLimits) -> int:
     """The exit status, or the negative number of the signal that ended it."""
-    process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=ENVIRONMENT, process_group=0)
+    wanted = _limits(limits)
+    within = within_limits(command, wanted)
+    process = subprocess.Popen(within, stdin=stdin, stdout=stdout, stderr=stderr, env=ENVIRONMENT, process_group=0)
     try:
-        _limit(process.pid, limits)
-        if not _ends_within(process, limits.seconds):
+        limit(process.pid, wanted)
+        if not ends_within(process, limits.seconds):
             raise LimitExceeded(
                 f"{_name(command)} did not end within {limits.seconds:g} s; MLX_SOFT_COMPILE_TIMEOUT allows more"
             )
@@ -84,29 +81,13 @@ def _run(command: Sequence[str], stdin: int, stdout: int, stderr: int, limits: C
     return process.returncode
 
 
-def _limit(pid: int, limits: CompileLimits) -> None:
-    wanted = {
+def _limits(limits: CompileLimits) -> dict[int, int]:
+    return {
         resource.RLIMIT_AS: limits.memory_mib * MIB,
         resource.RLIMIT_FSIZE: limits.output_mib * MIB,
         resource.RLIMIT_CPU: int(limits.seconds) + 1,
         resource.RLIMIT_CORE: 0,
     }
-    with suppress(ProcessLookupError):
-        for which, most in wanted.items():
-            hard = resource.prlimit(pid, which)[1]
-            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-            resource.prlimit(pid, which, (most, hard))
-
-
-def _ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Waits without reaping, so that the process's number stays its own."""
-    handle = os.pidfd_open(process.pid)
-    try:
-        poll = select.poll()
-        poll.register(handle, select.POLLIN)
-        return bool(poll.poll(seconds * 1000))
-    finally:
-        os.close(handle)
 
 
 def _failure(command: Sequence[str], status: int, said: str, limits: CompileLimits) -> ToolchainError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,6 +58,8 @@ class SoftOptions:
                 "checked and isolated exclude each other: what checked mode sees is in this process, "
                 "and it carries out no access outside of what is bound"
             )
+        if self.isolated and sys.platform != "linux":
+            raise ValueError(f"isolated devices are walled in by Linux, and this is {sys.platform}")
         if self.watchdog_seconds <= 0 or self.queue_patience_seconds <= 0:
             raise ValueError("watchdog_seconds and queue_patience_seconds must be positive")
 

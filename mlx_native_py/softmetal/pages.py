@@ -72,6 +72,8 @@ class PrivatePages:
         return self.empty(address, length) and not libc().mprotect(address, length, NO_ACCESS)
 
     def empty(self, address: int, length: int) -> bool:
+        if sys.platform == "darwin":  # where the advice may be ignored
+            return bool(libc().mmap(address, length, READ_WRITE, RESERVED | FIXED, -1, 0) != MAP_FAILED)
         return not libc().madvise(address, length, _DONT_NEED)
 
 

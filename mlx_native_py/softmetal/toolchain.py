@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import platform
 import re
 import shutil
 import subprocess
@@ -23,6 +22,7 @@ from .compiler_process import (
     ToolchainError,
     run_compiler,
 )
+from .system import System, host, processor
 
 __all__ = [
     "CompileLimits",
@@ -38,6 +38,7 @@ __all__ = [
     "processor",
     "stack_bytes",
     "uses_elements",
+    "zig_toolchain",
 ]
 
 HERE = Path(__file__).parent
@@ -116,15 +117,14 @@ class Toolchain:
     compiler: tuple[str, ...]
     linker: tuple[str, ...]
     version: str
+    system: System
     headers: tuple[Path, ...] = ()  # of libc, where the compiler has none of its own
     cpu: str = "native"  # what kernels are compiled for
     limits: CompileLimits = DEFAULT_LIMITS  # of each step
 
     @property
     def target(self) -> tuple[str, ...]:
-        machine = platform.machine()
-        flag = "-mcpu" if machine == "aarch64" else "-march"
-        return ("-target", f"{machine}-linux-gnu", f"{flag}={self.cpu}")
+        return self.system.target(self.cpu)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -142,17 +142,13 @@ class Toolchain:
 
     def dialect(self, math: MathMode = "fast") -> list[str]:
         """What every compilation of kernels shares, whether from a header or from a source."""
-        # Only the x86 target has the language's extensions on by itself.
-        extensions = [] if platform.machine() == "x86_64" else ["-Xclang", "-cl-ext=+all"]
-        return [*DIALECT, *self.target, *extensions, *MATH[math], "-I", str(INCLUDE)]
+        return [*DIALECT, *self.target, *self.system.dialect, *MATH[math], "-I", str(INCLUDE)]
 
-    def engine_flags(
-        self, engine: Engine, *, checked: bool = False, parallel: bool = True, elements: bool = True
-    ) -> list[str]:
+    def engine_flags(self, engine: Engine, *, checked: bool = False, elements: bool = True) -> list[str]:
+        """What a precompiled header depends on beside the dialect."""
         return [
             "-O2",
             f"-DSOFT_ENGINE={ENGINE_NUMBERS[engine]}",
-            f"-DSOFT_PARALLEL={int(parallel and not checked)}",
             f"-DSOFT_ELEMENTS={int(elements)}",
             *(CHECKED if checked else ()),
             *(ARRAYS if checked else ()),
@@ -190,8 +186,7 @@ class Toolchain:
 
     def link(self, objects: Sequence[Path], output: Path, *, checked: bool = False) -> list[str]:
         """A shared object; the runtime and the math library are found in the process that loads it."""
-        flags = ["-shared", "-z", "now", "-Bsymbolic", "--no-undefined-version", "-o", str(output), *map(str, objects)]
-        return [*self.linker, *flags, *(["-T", str(INCLUDE / "checked.ld")] if checked else [])]
+        return [*self.linker, *self.system.link(objects, output, INCLUDE / "checked.ld" if checked else None)]
 
     def compile_runtime(self, source: Path, output: Path) -> list[str]:
         headers = [flag for path in self.headers for flag in ("-isystem", str(path))]
@@ -200,7 +195,7 @@ class Toolchain:
             *self.target,
             *("-x", "c++", "-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti"),
             *("-fno-threadsafe-statics", "-fno-stack-protector", "-D_GNU_SOURCE", "-Wall"),
-            *(["-mno-red-zone"] if platform.machine() == "x86_64" else []),
+            *self.system.runtime_flags,
             *(["-nostdinc", *headers] if headers else []),
             *("-c", str(source), "-o", str(output)),
         ]
@@ -221,11 +216,11 @@ class Toolchain:
         Lanes of a flat kernel share their private arrays, so a loop with any runs in order.
         """
         elements = uses_elements(source.read_bytes())
+        flags = [*self.dialect(math), *self.engine_flags(engine, checked=checked, elements=elements)]
         for parallel in (True, False):
-            engine_flags = self.engine_flags(engine, checked=checked, parallel=parallel, elements=elements)
-            flags = [*self.dialect(math), *engine_flags]
             header = ["-include-pch", str(precompiled(flags))] if precompiled else []
-            remarks = self.run(self.compile(source, output, [*flags, *header, *options])).stderr
+            order = f"-DSOFT_PARALLEL={int(parallel and not checked)}"
+            remarks = self.run(self.compile(source, output, [*flags, *header, order, *options])).stderr
             if not parallel or checked or engine != "flat" or not _has_private_memory(remarks):
                 break
         waits = engine == "flat" and WAITS in output.read_bytes()
@@ -243,7 +238,7 @@ def _find_toolchain(clang: str | None) -> Toolchain:
     if clang:
         return _system_toolchain(clang)
     if importlib.util.find_spec("ziglang"):
-        return _zig_toolchain()
+        return zig_toolchain(_host())
     names = ["clang", *(f"clang-{version}" for version in range(30, MINIMUM_CLANG - 1, -1))]
     for name in names:
         found = shutil.which(name)
@@ -252,23 +247,32 @@ def _find_toolchain(clang: str | None) -> Toolchain:
     raise ToolchainError(f"no C++ compiler: install ziglang, or clang {MINIMUM_CLANG} or later with lld")
 
 
-def _zig_toolchain() -> Toolchain:
+def _host() -> System:
+    found = host()
+    if found is None:
+        raise ToolchainError("software Metal runs on Linux (x86_64, aarch64) and on macOS (Apple silicon)")
+    return found
+
+
+def zig_toolchain(system: System) -> Toolchain:
+    """ziglang's compiler, which is one for every system."""
     spec = importlib.util.find_spec("ziglang")
     if spec is None or spec.origin is None:
         raise ToolchainError("ziglang is installed without files")
     root = Path(spec.origin).parent
     zig = str(root / "zig")
-    machine = platform.machine()
-    family = {"x86_64": "x86"}.get(machine, machine)
     libc = root / "lib" / "libc" / "include"
-    folders = (f"{family}-linux-gnu", "generic-glibc", f"{family}-linux-any", "any-linux-any")
-    headers = (root / "lib" / "include", *(libc / folder for folder in folders))
+    headers = (root / "lib" / "include", *(libc / folder for folder in system.header_folders))
     # Asking for the version would start a process each time a compiled kernel is merely loaded.
     state = Path(zig).stat()
-    return Toolchain((zig, "clang"), (zig, "ld.lld"), f"zig {state.st_size} {state.st_mtime_ns}", headers)
+    version = f"zig {state.st_size} {state.st_mtime_ns}"
+    return Toolchain((zig, "clang"), (zig, *system.zig_linker), version, system, headers)
 
 
 def _system_toolchain(clang: str) -> Toolchain:
+    system = _host()
+    if system.name == "darwin":
+        raise ToolchainError(f"the compiler {clang!r} is not used on macOS: pip install ziglang")
     found = shutil.which(clang)
     if not found:
         raise ToolchainError(f"compiler {clang!r} not found")
@@ -279,7 +283,7 @@ def _system_toolchain(clang: str) -> Toolchain:
     linker = str(beside) if beside.exists() else shutil.which("ld.lld") or shutil.which("ld")
     if not linker:
         raise ToolchainError(f"no linker for {clang}: install lld")
-    return Toolchain((found,), (linker,), version)
+    return Toolchain((found,), (linker,), version, system)
 
 
 def _version(compiler: tuple[str, ...]) -> str:
@@ -293,16 +297,6 @@ def _version(compiler: tuple[str, ...]) -> str:
 def _clang_major(version: str) -> int:
     match = re.search(r"clang version (\d+)", version)
     return int(match[1]) if match else 0
-
-
-def processor() -> str:
-    """What -march=native depends on."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    wanted = ("model name", "flags", "Features", "CPU part")
-    return "\n".join(sorted({line for line in lines if line.startswith(wanted)}))
 
 
 def uses_elements(source: bytes) -> bool:

@@ -43,7 +43,7 @@ def test_messages_meet_their_targets(rows: dict[str, encode.EncodeRow]) -> None:
 
 @pytest.mark.soft
 def test_ways_take_turns_and_are_held_to_limits(rows: dict[str, encode.EncodeRow]) -> None:
-    assert {"replay of 50", "replay of 50: messages alone", "dispatch, software device"} <= set(rows)
+    assert {"replay of 50", "replay of 50: messages alone", "dispatch, software device", encode.PROFILED} <= set(rows)
     assert rows[encode.OPENCL].us == pytest.approx(1000) and rows[encode.OPENCL].ratio == 1.0
     assert rows["dispatch"].passed and rows["ops of a decode step"].passed
     assert all(row.us > 0 for row in rows.values())
@@ -59,11 +59,13 @@ def test_ways_take_turns_and_are_held_to_limits(rows: dict[str, encode.EncodeRow
         ("replay", {"replay": 0.36, "replay: messages alone": 0.31}, 0.2, 6000, True),
         ("replay", {"replay": 0.38, "replay: messages alone": 0.31}, 0.2, 6000, False),
         ("indirect replay", {}, 0.1, 11, False),
+        (encode.PROFILED, {"dispatch": 2.0, encode.PROFILED: 2.03}, 1.0, None, True),
+        (encode.PROFILED, {"dispatch": 2.0, encode.PROFILED: 2.05}, 1.0, None, False),
         ("three no-op calls", {}, 0.1, None, None),
     ],
 )
 def test_limits(name: str, us: dict[str, float], ratio: float, messages: int | None, kept: bool | None) -> None:
-    assert encode._bar(name, us, ratio, messages, 1070)[1] is kept
+    assert encode._bar(name, us, us, ratio, messages, 1070)[1] is kept
 
 
 @pytest.mark.soft

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -249,3 +251,31 @@ def test_clearing_leaves_what_a_compilation_needs(tmp_path: Path) -> None:
         assert folder.is_dir()
     assert removed.files == 2 and removed.nbytes > 4
     assert store.record("k") is None and store.artefact(name) is None and store.usage().files == 0
+
+
+def test_headers_that_nobody_uses_go_before_kernels(tmp_path: Path) -> None:
+    store = Store(tmp_path / "c", limit=10_000)
+    kernel = store.put_artefact(bytes(2_000), ".so")
+    stale, used = store.put_artefact(bytes(3_000), ".pch"), store.put_artefact(bytes(2_001), ".pch")
+    now = time.time()
+    for name, age in ((kernel, 9_000), (stale, 5_000), (used, 10)):
+        os.utime(store.directory / name, (now - age, now - age))
+    store.put_record("k", bytes(3_200))
+    assert store.artefact(stale) is None and store.artefact(kernel) and store.artefact(used)
+
+
+def test_one_header_serves_flat_kernels_in_any_order(tmp_path: Path) -> None:
+    asked: list[tuple[str, ...]] = []
+    source = tmp_path / "k.clcpp"
+    source.write_text(
+        "#include <soft.h>\nstatic void k(__global int* o, uint i) { int a[64]; for (int j = 0; j < 64; j++) "
+        "a[j] = o[j + i]; o[i] = a[o[i] & 63]; } SOFT_ENTRY((k), SOFT_BUFFER(0), SOFT_IN(thread_position_in_grid))"
+    )
+    compiler = msl.open_compiler()
+
+    def precompiled(flags: Sequence[str]) -> Path:
+        asked.append(tuple(flags))
+        return compiler.precompiled(flags)
+
+    made = compiler.toolchain.compile_kernel(source, tmp_path / "k.o", "flat", precompiled=precompiled)
+    assert not made.parallel and len(asked) == 2 and len(set(asked)) == 1

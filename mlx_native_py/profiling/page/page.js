@@ -267,8 +267,9 @@ if (data.changes) {
 $("barrier-count").textContent = `${data.barriers.length.toLocaleString("en")}, and what each waits for`;
 for (const barrier of data.barriers) {
   barrier.show = () => {
-    const to = data.byId[barrier.to], from = data.byId[barrier.from] || to;
-    if (to) { const room = (to.end - from.start) * 0.5; timeline.show(from.start - room, to.end + room); $("timeline").scrollIntoView(); }
+    const to = data.byId[barrier.to] || barrier, from = data.byId[barrier.from] || to, room = (to.end - from.start) * 0.5;
+    timeline.show(from.start - room, to.end + room);
+    $("timeline").scrollIntoView();
   };
 }
 const redrawBarriers = grid($("barriers"), [
@@ -369,7 +370,7 @@ const roofline = () => {
   add("text", { x: width - 18, y: py(flops / 1e9) - 6, "text-anchor": "end" }, `${plain(flops / 1e9, 0)} GFLOP/s`);
   add("text", { x: px(ridge) - 8, y: py(flops / 1e9) - 6, "text-anchor": "end" }, `${plain(bandwidth / 1e9, 1)} GB/s`);
   add("text", { x: (L + width) / 2, y: H - 4, "text-anchor": "middle" }, "floating-point operations per byte");
-  add("text", { x: 4, y: 10 }, "GFLOP/s");
+  add("text", { x: 4, y: 4 }, "GFLOP/s");
   for (const point of points) {
     const dot = add("circle", { class: "point", cx: px(point.intensity), cy: py(point.rate), r: 4 + 10 * Math.sqrt(point.share), fill: colour(point.name) });
     dot.onpointermove = (event) => showTip(event, `${point.name}\n${plain(point.rate, 2)} GFLOP/s, ${plain(point.gbps, 2)} GB/s\n${(point.share * 100).toFixed(1)} % of the time`);

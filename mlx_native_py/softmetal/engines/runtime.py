@@ -8,12 +8,14 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mlx_native_py.softmetal.engines import abi
 from mlx_native_py.softmetal.engines.messages import Messages
+from mlx_native_py.softmetal.system import host
 from mlx_native_py.softmetal.toolchain import RUNTIME_SOURCES, Toolchain, find_toolchain
 
 Position = tuple[int, int, int]
@@ -97,7 +99,7 @@ class Runtime:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        _load_global("libm.so.6")
+        _load_math_library()
         self._library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
         self._run = self._library.soft_run
         self._run.restype = ctypes.c_uint32
@@ -145,11 +147,13 @@ def fault_of(fault: abi.Fault) -> KernelFault:
     return KernelFault(kind, fault.launch, tuple(fault.group), thread, fault.address or 0, access)
 
 
-def _load_global(name: str) -> None:
-    try:
-        ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
-    except OSError:
-        return  # another C library, which has its functions elsewhere or none
+def _load_math_library() -> None:
+    system = host()
+    if system is None or not system.math_library:
+        return
+    # Another C library has its functions elsewhere, or none.
+    with suppress(OSError):
+        ctypes.CDLL(system.math_library, mode=ctypes.RTLD_GLOBAL)
 
 
 def build_runtime(toolchain: Toolchain, directory: Path) -> Path:

@@ -4,10 +4,6 @@
 #include "soft_lane.h"
 #include "soft_reflect.h"
 
-#ifndef SOFT_PARALLEL
-#define SOFT_PARALLEL 0
-#endif
-
 namespace soft {
 
 // Where a thread is; everything that a built-in value can be made of.
@@ -151,21 +147,29 @@ template <class... P> struct signature {
 
 template <class... P> signature<P...> signature_of(void (*)(P...));
 
-// All threads of a group in one loop; nobody waits, so their order does not matter.
-template <auto F, class... Items> struct flat_entry {
+// All threads of a group in one loop; nobody waits, so their order does not matter. Parallel: they have no memory of
+// their own either, so that the loop may be vectorised.
+template <bool Parallel, auto F, class... Items> struct flat_entry {
+  static __attribute__((always_inline)) void row(const soft_group &group, uint y, uint z, uint index) {
+    if constexpr (Parallel) {
+#pragma clang loop vectorize(assume_safety) interleave(enable)
+      for (uint x = 0; x < group.size[0]; x++) thread(group, x, y, z, index + x);
+    } else {
+      for (uint x = 0; x < group.size[0]; x++) thread(group, x, y, z, index + x);
+    }
+  }
+
+  static __attribute__((always_inline)) void thread(const soft_group &group, uint x, uint y, uint z, uint index) {
+    decltype(signature_of(F))::template call<F, Items...>(place{&group, x, y, z, index});
+  }
+
   static __attribute__((always_inline)) void run(const soft_group *shared) {
     const soft_launch launch = *shared->launch;
     soft_group group = *shared;
     group.launch = &launch;
     uint index = 0;
     for (uint z = 0; z < group.size[2]; z++)
-      for (uint y = 0; y < group.size[1]; y++, index += group.size[0]) {
-#if SOFT_PARALLEL
-#pragma clang loop vectorize(assume_safety) interleave(enable)
-#endif
-        for (uint x = 0; x < group.size[0]; x++)
-          decltype(signature_of(F))::template call<F, Items...>(place{&group, x, y, z, index + x});
-      }
+      for (uint y = 0; y < group.size[1]; y++, index += group.size[0]) row(group, y, z, index);
   }
 };
 
@@ -195,7 +199,8 @@ template <uint X, uint Y, uint Z> struct shape {
 #define SOFT_NOTHING soft::nothing
 
 #if SOFT_ENGINE == 0
-#define SOFT_RUN(f, ...) soft::flat_entry<f __VA_OPT__(, ) __VA_ARGS__>::run(group)
+// SOFT_PARALLEL: 1 or 0, known only where the kernel is compiled, so that one precompiled header serves both.
+#define SOFT_RUN(f, ...) soft::flat_entry<SOFT_PARALLEL, f __VA_OPT__(, ) __VA_ARGS__>::run(group)
 #elif SOFT_ENGINE == 2
 // SOFT_SHAPE: the threads per threadgroup, as three numbers.
 #define SOFT_RUN(f, ...) soft::shape<SOFT_SHAPE>::run<f __VA_OPT__(, ) __VA_ARGS__>(group)

@@ -9,9 +9,16 @@
 
 // Distance of the thread's lane pointer from the thread pointer; the runtime knows it.
 extern "C" const __global long soft_lane_offset;
-// Exist only in kernels with threadgroup variables.
-extern "C" __attribute__((weak, visibility("hidden"))) __global char __start_soft_tg[];
-extern "C" __attribute__((weak, visibility("hidden"))) __global char __stop_soft_tg[];
+// The section of threadgroup variables, and where it begins and ends; only kernels that have any have one.
+#if defined(__APPLE__)
+#define SOFT_TG_SECTION "__DATA,soft_tg"
+extern "C" __attribute__((visibility("hidden"))) __global char soft_tg_start[] __asm("section$start$__DATA$soft_tg");
+extern "C" __attribute__((visibility("hidden"))) __global char soft_tg_stop[] __asm("section$end$__DATA$soft_tg");
+#else
+#define SOFT_TG_SECTION "soft_tg"
+extern "C" __attribute__((weak, visibility("hidden"))) __global char soft_tg_start[] __asm("__start_soft_tg");
+extern "C" __attribute__((weak, visibility("hidden"))) __global char soft_tg_stop[] __asm("__stop_soft_tg");
+#endif
 
 #if SOFT_ENGINE == 2
 #include "soft_lanes.h"
@@ -23,16 +30,21 @@ namespace soft {
 typedef soft_lane *lane_t;
 
 static __attribute__((always_inline)) soft_lane *self() {
-  return *(soft_lane **)((char *)__builtin_thread_pointer() + soft_lane_offset);
+#if defined(__APPLE__)
+  char *thread = (char *)((ulong)__builtin_thread_pointer() & ~7ul);  // the low bits are not the address's
+#else
+  char *thread = (char *)__builtin_thread_pointer();
+#endif
+  return *(soft_lane **)(thread + soft_lane_offset);
 }
 #endif
 
 static __attribute__((always_inline)) uint static_threadgroup_bytes() {
-  return __stop_soft_tg - __start_soft_tg;
+  return soft_tg_stop - soft_tg_start;
 }
 
 static __attribute__((always_inline)) char *threadgroup_memory(const __global char *stand_in) {
-  return self()->group->tg + (stand_in - __start_soft_tg);
+  return self()->group->tg + (stand_in - soft_tg_start);
 }
 
 }  // namespace soft
@@ -41,6 +53,6 @@ static __attribute__((always_inline)) char *threadgroup_memory(const __global ch
 // variable: its place in the section is the variable's place in the threadgroup's memory.
 #define SOFT_TG_VAR(type, name, ...)                                                                              \
   typedef type name##_soft_type __VA_ARGS__;                                                                      \
-  static __attribute__((section("soft_tg"), aligned(alignof(name##_soft_type)))) __global char                    \
+  static __attribute__((section(SOFT_TG_SECTION), aligned(alignof(name##_soft_type)))) __global char              \
       name##_soft_place[sizeof(name##_soft_type)];                                                                \
   __local name##_soft_type &name = *(__local name##_soft_type *)soft::threadgroup_memory(name##_soft_place)

@@ -42,6 +42,9 @@
     return vec<bool, soft_size>(soft::convert<bool>(a) op soft::convert<bool>(b));           \
   }
 
+// As large as it is; the compiler's own vectors are aligned no further than to a register of the processor.
+#define SOFT_VEC_ALIGNED __attribute__((aligned(4 * sizeof(typename soft::store<T>::type))))
+
 // What vectors of every width have in common. Components are members beside the compiler's vector, so that one
 // of them in a buffer is read and written alone. Constant expressions see the components only.
 #define SOFT_VEC_COMMON(N)                                                                                    \
@@ -197,7 +200,7 @@ template <class T> struct vec<T, 2> : swizzles<vec<T, 2>, T, 2> {
 };
 
 // Three elements lie in memory as four, of which the last is zero.
-template <class T> struct vec<T, 3> : swizzles<vec<T, 3>, T, 3> {
+template <class T> struct SOFT_VEC_ALIGNED vec<T, 3> : swizzles<vec<T, 3>, T, 3> {
   SOFT_VEC_COMMON(3)
   union {
     struct {
@@ -225,7 +228,7 @@ template <class T> struct vec<T, 3> : swizzles<vec<T, 3>, T, 3> {
   SOFT_MEMBER void put_constant(int i, T v) { (i == 0 ? x : i == 1 ? y : z) = v; }
 };
 
-template <class T> struct vec<T, 4> : swizzles<vec<T, 4>, T, 4> {
+template <class T> struct SOFT_VEC_ALIGNED vec<T, 4> : swizzles<vec<T, 4>, T, 4> {
   SOFT_VEC_COMMON(4)
   union {
     struct {

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from .. import engines
-from ..cache import DEFAULT_LIMIT, Store, default_directory, digest
+from ..cache import DEFAULT_LIMIT, HEADER_SUFFIX, Store, default_directory, digest
 from ..engines.runtime import build_runtime
 from ..isolation.runtime import IsolatedRuntime, isolated_runtime
 from ..program import EngineChoice
@@ -48,11 +48,9 @@ class Compiler:
         """What kernels are compiled for at first; lanes come on top."""
         return "auto" if self.engine == "lanes" else self.engine
 
-    def flags(
-        self, math: MathMode, engine: Engine = "fibers", *, checked: bool = False, parallel: bool = True
-    ) -> list[str]:
+    def flags(self, math: MathMode, engine: Engine = "fibers", *, checked: bool = False) -> list[str]:
         """The flags of a compilation; a precompiled header serves those it was made with, and no others."""
-        return [*self.toolchain.dialect(math), *self.toolchain.engine_flags(engine, checked=checked, parallel=parallel)]
+        return [*self.toolchain.dialect(math), *self.toolchain.engine_flags(engine, checked=checked)]
 
     def precompiled(self, flags: Sequence[str]) -> Path:
         """The library of MSL, precompiled for these flags."""
@@ -100,8 +98,8 @@ class Compiler:
             self._announce_once()
             math = next(mode for mode, options in reversed(MATH.items()) if set(options) <= set(wanted))
             engines: tuple[Engine, ...] = ("fibers", "flat", "lanes")
-            usual = [*(self.flags(math, engine) for engine in engines), self.flags(math, "flat", parallel=False)]
-            todo = [flags for flags in dict.fromkeys([wanted, *map(tuple, usual)]) if not self._stored(flags)]
+            usual = [tuple(self.flags(math, engine)) for engine in engines]
+            todo = [flags for flags in dict.fromkeys([wanted, *usual]) if not self._stored(flags)]
             with ThreadPoolExecutor(2) as pool:
                 made = pool.map(self._precompile, todo)
                 if not self._stored(_RUNTIME):
@@ -120,7 +118,7 @@ class Compiler:
             # The key speaks for the headers' content; their dates change with every installation.
             options = [*flags, "-Xclang", "-fno-pch-timestamp"]
             self.toolchain.run(self.toolchain.precompile(INCLUDE / "soft.h", output, options))
-            return self._keep(flags, output, ".pch")
+            return self._keep(flags, output, HEADER_SUFFIX)
 
     def _key(self, flags: tuple[str, ...]) -> str:
         return digest("tool", self.toolchain.fingerprint, *flags)

@@ -6,6 +6,8 @@ import re
 import struct
 from dataclasses import dataclass
 
+from . import image_macho
+
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -26,6 +28,9 @@ _FLOAT_FUNCTIONS = (
 ).split()
 _MEMORY = ("memcpy", "memmove", "memset", "memcmp", "bcmp")
 _CONVERSIONS = ("__truncsfhf2", "__extendhfsf2", "__truncsfbf2", "__gnu_h2f_ieee", "__gnu_f2h_ieee")
+# The same functions by names of macOS, and its loader's own.
+_MACOS = ("__sincosf_stret", "__exp10f", "bzero", "memset_pattern4", "memset_pattern8", "memset_pattern16")
+_LOADER = "dyld_stub_binder"
 IMPORTS = frozenset({*(name + "f" for name in _FLOAT_FUNCTIONS), *_MEMORY, *_CONVERSIONS})
 # The runtime's own, and the math library's for vectors. A source cannot name either: its functions are mangled.
 _FAMILIES = re.compile(r"soft_\w+|__tsan_\w+|__ubsan_handle_out_of_bounds|_ZGV[bcden]N\d+v+_(\w+)f")
@@ -59,6 +64,8 @@ class Section:
 def check_image(data: bytes) -> None:
     """Raises ImageRefused unless the object imports what kernels may call, and only that, and runs nothing at load."""
     try:
+        if data.startswith(image_macho.MAGIC):
+            return _check_macho(image_macho.read_image(data))
         sections = _sections(data)
         _check_sections(data, sections)
         for section in sections:
@@ -70,6 +77,14 @@ def check_image(data: bytes) -> None:
                 _check_tags(data, section)
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise ImageRefused(f"not a whole shared object: {error}") from error
+
+
+def _check_macho(image: image_macho.MachImage) -> None:
+    for reason, symbol in image_macho.faults(image):
+        raise ImageRefused(reason, symbol)
+    for name in sorted(image.imports - {_LOADER, *_MACOS}):
+        if not is_allowed(name):
+            raise ImageRefused(f"undefined function '{source_name(name)}'", name)
 
 
 def _sections(data: bytes) -> list[Section]:

@@ -3,9 +3,6 @@
 
 namespace soft {
 
-__thread soft_lane *current_lane;
-__thread Context *current_context;
-
 namespace {
 
 inline Lane *lane_of(soft_lane *thread) { return reinterpret_cast<Lane *>(thread); }
@@ -122,10 +119,3 @@ void soft_fiber_main(soft::Lane *lane) {
 }
 
 soft::Lane *soft_find_next(soft::Lane *lane) { return soft::find_next(lane); }
-
-// Kernels find their lane through the thread pointer, which costs no call.
-SOFT_EXPORT int64_t soft_lane_offset;
-int64_t soft_lane_offset;
-__attribute__((constructor)) static void publish_lane_offset() {
-  soft_lane_offset = reinterpret_cast<char *>(&soft::current_lane) - static_cast<char *>(__builtin_thread_pointer());
-}

@@ -1,4 +1,5 @@
 // The wall around a helper: the few system calls that running kernels takes, and no other.
+#if defined(__linux__)
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -99,3 +100,4 @@ SOFT_EXPORT int soft_close_process() {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return errno;
   return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) ? errno : 0;
 }
+#endif

@@ -1,4 +1,5 @@
 // Kernels in a process of their own: both ends of the channel. The helper's end trusts nothing but the system.
+#if defined(__linux__)
 #include "isolate.h"
 
 #include <dlfcn.h>
@@ -172,3 +173,4 @@ SOFT_EXPORT soft_u32 soft_submit(soft_channel *channel, int lifeline, const soft
 }
 
 SOFT_EXPORT soft_u64 soft_sizeof_channel() { return sizeof(soft_channel); }
+#endif

@@ -2,8 +2,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "runtime.h"
 
@@ -54,7 +52,7 @@ SOFT_EXPORT void soft_log(const char *subsystem, const char *category, const cha
   va_end(values);
   // A kernel that does little else than log would hardly ever be found outside of it.
   if (__atomic_load_n(&context.run->stop, __ATOMIC_RELAXED) != SOFT_FAULT_NONE)
-    syscall(SYS_tgkill, getpid(), context.owner, soft::interrupt_signal());
+    soft::signal_thread(context.owner, soft::interrupt_signal());
 }
 
 // Moves the messages to `out`, which has room for all of them, and answers their size; `lost` is how many there was no

@@ -1,11 +1,4 @@
 // The worker threads, and how a launch's threadgroups are handed out to them.
-#include <errno.h>
-#include <linux/futex.h>
-#include <sched.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
 #include "runtime.h"
 
 namespace soft {
@@ -195,15 +188,7 @@ void forked() {
   reset_log_after_fork();
 }
 
-// glibc's shared object has the first for every processor, other C libraries only the second.
-extern "C" __attribute__((weak)) int __register_atfork(void (*)(), void (*)(), void (*)(), void *);
-extern "C" __attribute__((weak)) int pthread_atfork(void (*)(), void (*)(), void (*)());
-__attribute__((constructor)) void register_fork_handler() {
-  if (__register_atfork)
-    __register_atfork(nullptr, nullptr, forked, nullptr);
-  else
-    pthread_atfork(nullptr, nullptr, forked);
-}
+__attribute__((constructor)) void register_fork_handler() { call_in_forked_child(forked); }
 
 }  // namespace
 
@@ -211,24 +196,10 @@ __attribute__((constructor)) void register_fork_handler() {
 uint32_t core_count() {
   static uint32_t known;
   if (uint32_t count = __atomic_load_n(&known, __ATOMIC_RELAXED)) return count;
-  cpu_set_t cores;
-  uint32_t count = sched_getaffinity(0, sizeof(cores), &cores) ? 1 : CPU_COUNT(&cores);
+  uint32_t count = count_cores();
   __atomic_store_n(&known, count, __ATOMIC_RELAXED);
   return count;
 }
-
-uint64_t now() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return uint64_t(time.tv_sec) * 1000000000 + time.tv_nsec;
-}
-
-void futex_wait(uint32_t *word, uint32_t seen, uint64_t nanoseconds) {
-  timespec limit = {time_t(nanoseconds / 1000000000), long(nanoseconds % 1000000000)};
-  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, nanoseconds ? &limit : nullptr, nullptr, 0);
-}
-
-void futex_wake(uint32_t *word, int count) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0); }
 
 void Lock::take() {
   uint32_t expected = 0;

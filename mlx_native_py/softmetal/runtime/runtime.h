@@ -7,8 +7,8 @@
 
 #include "../include/soft_abi.h"
 #include "check.h"
+#include "system.h"
 
-#define SOFT_HIDDEN __attribute__((visibility("hidden")))
 #define SOFT_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace soft {
@@ -98,7 +98,7 @@ struct alignas(64) Context {
   uint32_t barriers;                  // threadgroup barriers that the group has passed
   Escape escape;
   volatile uint32_t in_kernel;        // IN_KERNEL, or IN_LIBRARY where only a fault may end it
-  int owner;                          // thread id
+  uint64_t owner;                     // thread id
   Run *run;
   uint32_t fault;                     // set by the signal handler together with the next three
   uint32_t fault_access;
@@ -123,9 +123,6 @@ struct Run {
   Run *previous, *following;          // in the pool's list
   Run *watched_previous, *watched_next;
 };
-
-extern SOFT_HIDDEN __thread __attribute__((tls_model("initial-exec"))) soft_lane *current_lane;
-extern SOFT_HIDDEN __thread __attribute__((tls_model("initial-exec"))) Context *current_context;
 
 // context.cpp
 SOFT_HIDDEN Context *take_context();
@@ -163,10 +160,7 @@ SOFT_HIDDEN void run_launch(Run &, Context &);
 SOFT_HIDDEN void start_all_workers();
 SOFT_HIDDEN void remember_time(const Run &, uint64_t nanoseconds);
 SOFT_HIDDEN void fail(Run &, uint32_t kind, uint64_t address = 0);
-SOFT_HIDDEN uint64_t now();
 SOFT_HIDDEN uint32_t core_count();
-SOFT_HIDDEN void futex_wait(uint32_t *word, uint32_t seen, uint64_t nanoseconds);
-SOFT_HIDDEN void futex_wake(uint32_t *word, int count);
 
 // A lock that sleeps; safe to reset in a forked child.
 struct Lock {
@@ -183,8 +177,7 @@ struct Locked {
 // signals.cpp
 SOFT_HIDDEN bool watch_signals();     // whether others' handlers are covered, which unwatch_signals must know
 SOFT_HIDDEN void unwatch_signals(bool covering);
-SOFT_HIDDEN int own_thread();         // its number; the first call makes it ready for signals
-SOFT_HIDDEN int interrupt_signal();
+SOFT_HIDDEN uint64_t own_thread();    // its number; the first call makes it ready for signals
 SOFT_HIDDEN void keep_only_faults(sigset_t &blocked);
 SOFT_HIDDEN void pass_on(int number, siginfo_t *, void *machine);
 SOFT_HIDDEN void reset_signals_after_fork();

@@ -1,7 +1,5 @@
 // Who gets a signal: our handler stays installed once it is; whoever covers it is covered only while kernels run.
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "runtime.h"
 
@@ -23,7 +21,7 @@ struct sigaction before_interrupt;
 
 // What belongs to an OS thread that runs kernels: its number, and the stack that its handlers run on.
 struct Thread {
-  int number;
+  uint64_t number;
   char *signal_stack;
 };
 __thread __attribute__((tls_model("initial-exec"))) Thread thread;
@@ -67,13 +65,13 @@ void uncover() {
 
 void call(const struct sigaction &action, int number, siginfo_t *info, void *machine) {
   if (action.sa_flags & SA_SIGINFO) return action.sa_sigaction(number, info, machine);
-  if (action.sa_handler == SIG_IGN && info->si_code <= 0) return;
+  if (action.sa_handler == SIG_IGN && was_sent(*info)) return;
   if (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN) return action.sa_handler(number);
   // The instruction runs again and ends the process as it would have without us.
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;
   sigaction(number, &standard, nullptr);
-  if (info->si_code <= 0) raise(number);
+  if (was_sent(*info)) raise(number);
 }
 
 void end_thread(void *) {
@@ -100,12 +98,10 @@ __attribute__((constructor)) void make_key() { pthread_key_create(&thread_key, e
 
 }  // namespace
 
-int interrupt_signal() { return SIGRTMIN + 7; }
-
-int own_thread() {
+uint64_t own_thread() {
   if (thread.number) return thread.number;
   give_signal_stack();
-  return thread.number = syscall(SYS_gettid);
+  return thread.number = this_thread();
 }
 
 void keep_only_faults(sigset_t &blocked) {

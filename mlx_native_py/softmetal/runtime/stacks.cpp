@@ -77,7 +77,7 @@ bool fit_stacks(Context &context, uint64_t stride, uint32_t count) {
     unmap_guarded(context.stacks);
     context.guarded = 0;
     if (!map_guarded(context.stacks, round_up(stride * count, HUGE_PAGE))) return false;
-    if (stride <= LARGE_STACK) madvise(context.stacks.start, context.stacks.bytes, MADV_HUGEPAGE);
+    if (stride <= LARGE_STACK) want_huge_pages(context.stacks.start, context.stacks.bytes);
   }
   context.stride = stride;
   return true;

@@ -79,21 +79,22 @@ soft_run_on:
   "  ldp d12, d13, [sp, #128]\n  ldp d14, d15, [sp, #144]\n  add sp, sp, #160\n  ret\n"
 // soft_switch(save, load): keeps this fiber on its stack, goes on with another.
 asm("  .text\n"
-    "  .hidden soft_switch\n  .globl soft_switch\n  .type soft_switch,%function\n  .p2align 4\nsoft_switch:\n"
+    SOFT_FUNCTION(soft_switch)
     SOFT_SAVE
     "  mov x9, sp\n  str x9, [x0]\n  mov sp, x1\n"
     SOFT_RESTORE
-    "  .hidden soft_call_escapable\n  .globl soft_call_escapable\n  .type soft_call_escapable,%function\n"
-    "  .p2align 4\nsoft_call_escapable:\n"
+    SOFT_FUNCTION(soft_call_escapable)
     SOFT_SAVE
     "  mov x9, sp\n  str x9, [x3]\n  mov x10, x0\n  mov x0, x1\n  mov x1, x2\n  blr x10\n"
-    "  b soft_escape\n  .hidden soft_leave\n  .globl soft_leave\nsoft_leave:\n  mov sp, x0\n"
-    "  .hidden soft_escape\n  .globl soft_escape\nsoft_escape:\n"
+    "  b " SOFT_SYMBOL(soft_escape) "\n"
+    SOFT_FUNCTION(soft_leave)
+    "  mov sp, x0\n  b " SOFT_SYMBOL(soft_escape) "\n"
+    SOFT_FUNCTION(soft_escape)
     SOFT_RESTORE
-    "  .hidden soft_fiber_start\n  .globl soft_fiber_start\n  .type soft_fiber_start,%function\n  .p2align 4\n"
-    "soft_fiber_start:\n  ldr x0, [sp]\n  bl soft_fiber_main\n  brk #1\n"
-    "  .hidden soft_run_on\n  .globl soft_run_on\n  .type soft_run_on,%function\n  .p2align 4\n"
-    "soft_run_on:\n  mov sp, x0\n  mov x29, xzr\n  blr x1\n  brk #1\n");
+    SOFT_FUNCTION(soft_fiber_start)
+    "  ldr x0, [sp]\n  bl " SOFT_SYMBOL(soft_fiber_main) "\n  brk #1\n"
+    SOFT_FUNCTION(soft_run_on)
+    "  mov sp, x0\n  mov x29, xzr\n  blr x1\n  brk #1\n");
 #else
 #error "software Metal runs on x86_64 and aarch64"
 #endif

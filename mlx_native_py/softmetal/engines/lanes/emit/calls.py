@@ -15,7 +15,8 @@ from .simdgroup import lane_call
 
 _WATCHED = re.compile(r"__tsan_(?:unaligned_)?(?:volatile_)?(read_write|read|write)(\d+)$")
 _HINTS = ("llvm.lifetime.", "llvm.assume", "llvm.prefetch", "llvm.dbg.", "llvm.experimental.noalias")
-_TRAPS = ("llvm.trap", "llvm.debugtrap", "llvm.ubsantrap")
+_TRAPS = ("llvm.trap", "llvm.debugtrap")
+_CHECK = "llvm.ubsantrap"
 _MEMORY = ("llvm.memcpy.", "llvm.memmove.", "llvm.memset.")
 
 
@@ -31,6 +32,8 @@ def call(frame: Frame, inst: Instruction) -> None:
         lane_call(frame, inst)
     elif name.startswith(_TRAPS):
         frame.emit("call void @llvm.trap()")
+    elif name == _CHECK:
+        frame.emit(render(inst, frame.scalar))
     elif name.startswith(_MEMORY):
         _memory(frame, inst)
     elif watched:

@@ -1,0 +1,143 @@
+"""The runtime and kernels compiled for macOS on Apple silicon: they link, and are what a Mac's loader wants."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mlx_native_py.softmetal.engines.lanes.vectorise import vectorise
+from mlx_native_py.softmetal.engines.runtime import build_runtime
+from mlx_native_py.softmetal.msl.image import ImageRefused, check_image
+from mlx_native_py.softmetal.msl.image_macho import LIBRARY, MachImage, read_image
+from mlx_native_py.softmetal.system import System
+from mlx_native_py.softmetal.toolchain import Engine, Toolchain, zig_toolchain
+
+HEAD = """#include "soft.h"
+using namespace metal;
+#define device __attribute__((opencl_global_device))
+"""
+SHAPE = (64, 1, 1)
+PUBLIC = {"soft_entry_point", "soft_tg_size", "soft_arguments", "soft_arguments_count"}
+FLAT = """
+static void k(device float* out, const device int* in, uint i) {
+  out[i] = sin(float(in[i])) * cos(float(in[i])) + float(bfloat(float(i))) + float(half(in[i] / in[i + 1]));
+}
+SOFT_ENTRY((k), SOFT_BUFFER(0), SOFT_BUFFER(1), SOFT_IN(thread_position_in_grid))"""
+WAITING = """
+static void k(device float* out, const device int* in, uint i, uint t) {
+  SOFT_TG_VAR(float, shared, [64]);
+  SOFT_TG_VAR(uint, total, [1]);
+  shared[t] = in[i];
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  out[i] = simd_sum(shared[63 - t]) + float(in[i] / in[t]);
+}
+SOFT_ENTRY((k), SOFT_BUFFER(0), SOFT_BUFFER(1), SOFT_IN(thread_position_in_grid),
+           SOFT_IN(thread_index_in_threadgroup))"""
+# What the runtime takes from the system: memory, threads, signals, a clock, text, and the loader's own.
+SYSTEM = set(
+    "__ulock_wait __ulock_wake _tlv_bootstrap bzero calloc clock_gettime_nsec_np dladdr dyld_stub_binder free "
+    "getrlimit memcpy memmove memset mmap mprotect munmap pthread_atfork pthread_create pthread_detach "
+    "pthread_key_create pthread_kill pthread_self pthread_setspecific pthread_sigmask raise realloc sched_yield "
+    "sigaction sigaltstack strlen strstr sysconf vsnprintf".split()
+)
+BRK_DIVISION = 0xD4200000 | 0x5503 << 5
+READ_THREAD_POINTER = 0xD53BD060  # mrs x0, tpidrro_el0; the low five bits are the register
+
+
+@pytest.fixture(scope="module")
+def mac() -> Toolchain:
+    return replace(zig_toolchain(System("darwin", "aarch64")), cpu="apple-m1")
+
+
+def linked(mac: Toolchain, folder: Path, source: str, engine: Engine, *, checked: bool = False) -> MachImage:
+    """A kernel as the front end's steps make it."""
+    path, target, image = folder / "k.clcpp", folder / "k.o", folder / "k.dylib"
+    path.write_text(HEAD + source)
+    if engine == "lanes":
+        flags = [*mac.dialect(), *mac.engine_flags("lanes"), f"-DSOFT_SHAPE={SHAPE[0]},1,1"]
+        mac.run(mac.to_ir(path, folder / "k.ll", flags))
+        vectors = vectorise((folder / "k.ll").read_text(), "soft_entry_point", SHAPE)
+        (folder / "v.ll").write_text(vectors)
+        mac.run(mac.assemble(folder / "v.ll", target))
+    else:
+        mac.compile_kernel(path, target, engine, checked=checked)
+    mac.run(mac.link([target], image, checked=checked))
+    return read_image(image.read_bytes())
+
+
+def section(image: MachImage, name: str) -> tuple[str, int, int]:
+    (found,) = [each for each in image.sections if each.name == name]
+    return found.segment, found.address, found.size
+
+
+def test_the_runtime(mac: Toolchain, tmp_path: Path) -> None:
+    image = read_image(build_runtime(mac, tmp_path).read_bytes())
+    assert image.libraries == (LIBRARY,)
+    assert image.imports == SYSTEM
+    assert image.exports >= {"soft_run", "soft_meet", "soft_barrier", "soft_lanes_barrier", "soft_lane_offset"}
+    inside = {"soft_switch", "soft_call_escapable", "soft_leave", "soft_escape", "soft_fiber_start", "soft_run_on"}
+    assert inside <= {symbol.name for symbol in image.symbols if symbol.defined} and not inside & image.exports
+    assert section(image, "__text")[0] == "__TEXT"
+
+
+@pytest.mark.parametrize(
+    ("source", "engine", "imports"),
+    [
+        (FLAT, "flat", {"__sincosf_stret"}),
+        (FLAT, "fibers", {"__sincosf_stret"}),
+        (FLAT, "lanes", set()),
+        (WAITING, "fibers", {"soft_meet", "soft_barrier", "soft_lane_offset"}),
+        (WAITING, "lanes", {"soft_lanes_barrier"}),
+    ],
+    ids=["flat", "fibers", "lanes", "fibers-waiting", "lanes-waiting"],
+)
+def test_kernels(mac: Toolchain, tmp_path: Path, source: str, engine: Engine, imports: set[str]) -> None:
+    image = linked(mac, tmp_path, source, engine)
+    check_image(image.data)
+    assert image.imports >= imports and {name for name in image.imports if name.startswith("soft_")} <= imports
+    assert image.exports >= (PUBLIC - {"soft_entry_point"} | {"soft_lanes_entry"} if engine == "lanes" else PUBLIC)
+    # Divisions stop at zero; a lane is found through the thread pointer, in the one engine that looks for it.
+    assert BRK_DIVISION in image.words("__text")
+    reads = any(word & ~0x1F == READ_THREAD_POINTER for word in image.words("__text"))
+    assert reads == ("soft_lane_offset" in imports)
+
+
+@pytest.mark.parametrize("engine", ["fibers", "lanes"])
+def test_threadgroup_variables_lie_in_a_section_of_their_own(mac: Toolchain, tmp_path: Path, engine: Engine) -> None:
+    image = linked(mac, tmp_path, WAITING, engine)
+    segment, start, size = section(image, "soft_tg")
+    places = {symbol.name: symbol.address for symbol in image.symbols}
+    assert segment == "__DATA" and size >= 64 * 4
+    assert places["section$start$__DATA$soft_tg"] == start
+    assert places["section$end$__DATA$soft_tg"] == start + size
+
+
+def test_checked_kernels(mac: Toolchain, tmp_path: Path) -> None:
+    image = linked(mac, tmp_path, WAITING, "fibers", checked=True)
+    check_image(image.data)
+    assert image.imports >= {"__tsan_read4", "__tsan_write4"}
+
+
+@pytest.mark.parametrize(
+    ("head", "call", "reason"),
+    [
+        ("int system(int);", "system(int(i))", "undefined function 'system'"),
+        ("typedef int F(int);", "(*(F **)out)(int(i))", "call through a pointer"),
+        ("__global int kept;", "kept += int(i)", "all threads could write"),
+    ],
+    ids=["import", "pointer", "variable"],
+)
+def test_what_a_kernel_may_not_have(mac: Toolchain, tmp_path: Path, head: str, call: str, reason: str) -> None:
+    entry = "SOFT_ENTRY((k), SOFT_BUFFER(0), SOFT_IN(thread_position_in_grid))"
+    text = f"{head}\nstatic void k(device int* out, uint i) {{ out[i] = {call}; }}\n{entry}"
+    with pytest.raises(ImageRefused, match=reason):
+        check_image(linked(mac, tmp_path, text, "fibers").data)
+
+
+def test_a_damaged_library_is_refused(mac: Toolchain, tmp_path: Path) -> None:
+    whole = linked(mac, tmp_path, FLAT, "flat").data
+    for length in (3, 20, 31, 200, len(whole) // 2):
+        with pytest.raises(ImageRefused):
+            check_image(whole[:length])
