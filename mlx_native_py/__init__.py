@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from .hazards.tracker import BufferRange, MemRangeRole, MemRanges
     from .memory.buffer import MlxBuffer
     from .memory.pool import MlxBufferPool, PoolStatistics
+    from .memory.texture import MlxSampler, MlxTexture
     from .metal import Backend, Capabilities, open_metal
     from .pipelines.compile_options import CompileOptions
     from .pipelines.pipeline import Binding, Pipeline
@@ -114,6 +115,8 @@ __all__ = [
     "MlxBufferPool",
     "MlxDevice",
     "MlxError",
+    "MlxSampler",
+    "MlxTexture",
     "ModelFileError",
     "Out",
     "Outcome",
@@ -186,6 +189,7 @@ _NAMES = {
     "hazards.tracker": "BufferRange MemRangeRole MemRanges",
     "memory.buffer": "MlxBuffer",
     "memory.pool": "MlxBufferPool PoolStatistics",
+    "memory.texture": "MlxSampler MlxTexture",
     "metal": "Backend Capabilities open_metal",
     "pipelines.compile_options": "CompileOptions",
     "pipelines.pipeline": "Binding Pipeline",

@@ -13,11 +13,13 @@ from .calls.library import Library, compiled
 from .dtypes import DType
 from .encoder import CommandEncoder
 from .encoder.context import DeviceContext
+from .encoder.samplers import new_sampler
 from .encoder.session import EncoderSession
 from .errors import InvalidArgument
 from .graph import ComputeGraph, capture
-from .memory.buffer import MlxBuffer
+from .memory.buffer import MlxBuffer, as_array
 from .memory.pool import MlxBufferPool
+from .memory.texture import MlxSampler, MlxTexture, pixel_format, texture_over
 from .metal import Backend, open_metal
 from .profiling.at_exit import follow_environment
 from .settings import BackendName, override
@@ -70,6 +72,72 @@ class MlxDevice(DeviceContext):
         numbers = np.arange(start, step=step) if stop is None else np.arange(start, stop, step)
         return self.buffer(numbers.tolist(), dtype)
 
+    def texture(self, source: Any, *, format: str | None = None) -> MlxTexture:
+        """A texture of an image of (height, width) or (height, width, channels).
+
+        An array is copied; a buffer stays where it is, and is the texture's memory. Bytes and 16-bit integers are
+        numbers from 0 or -1 to 1 for kernels, unless `format` is a name like "RGBA8Uint" or "BGRA8Unorm_sRGB".
+
+        >>> image = device.texture(np.eye(4, dtype=np.float32))
+        >>> lib = device.compile('''
+        ... #include <metal_stdlib>
+        ... using namespace metal;
+        ... kernel void flip(texture2d<float, access::read> a, texture2d<float, access::write> b,
+        ...                  uint2 at [[thread_position_in_grid]]) {
+        ...   b.write(a.read(uint2(a.get_width() - 1 - at.x, at.y)), at);
+        ... }''')
+        >>> flipped = device.empty_texture((4, 4), "f32")
+        >>> ticket = lib.flip(image, flipped)
+        >>> flipped.numpy()[0, :, 0]
+        array([0., 0., 0., 1.], dtype=float32)
+        """
+        self.require_open()
+        if isinstance(source, MlxBuffer):
+            return self._texture_over(source, format)
+        array = as_array(source)
+        return self.empty_texture(array.shape, array.dtype, format=format).copy_from(array)
+
+    def empty_texture(self, shape: Sequence[int], dtype: Any = DType.F32, *, format: str | None = None) -> MlxTexture:
+        """A texture for `shape`, not cleared; see `texture`."""
+        height, width, channels = _image_shape(shape)
+        form = pixel_format(self.backend, format, DType.of(dtype), channels)
+        step = int(self.mtl.minimumLinearTextureAlignmentForPixelFormat_(form.number))
+        row = -(-width * form.texel_bytes // step) * step
+        rows = self.empty((height, row // form.dtype.size), form.dtype)
+        self.has_textures = True
+        return texture_over(self.backend, self.mtl, rows, form, width)
+
+    def _texture_over(self, buffer: MlxBuffer, format: str | None) -> MlxTexture:
+        height, width, channels = _image_shape(buffer.shape)
+        form = pixel_format(self.backend, format, buffer.dtype, channels)
+        self.has_textures = True
+        return texture_over(self.backend, self.mtl, buffer.reshape(height, width * channels), form, width)
+
+    def sampler(
+        self,
+        *,
+        filter: str = "nearest",
+        address: str = "clamp_to_edge",
+        coord: str = "normalized",
+        mip_filter: str = "none",
+        border: str = "transparent_black",
+    ) -> MlxSampler:
+        """A sampler for kernels that take one; the words are those of MSL's `sampler`.
+
+        >>> device.sampler(filter="linear", address="repeat")
+        MlxSampler(linear, repeat, normalized)
+        """
+        self.require_open()
+        return new_sampler(
+            self.backend,
+            self.mtl,
+            filter=filter,
+            address=address,
+            coord=coord,
+            mip_filter=mip_filter,
+            border=border,
+        )
+
     def buffer_pool(self, **options: Any) -> MlxBufferPool:
         """A pool of buffers of this device; see `MlxBufferPool`."""
         return MlxBufferPool(self, **options)
@@ -104,3 +172,10 @@ class MlxDevice(DeviceContext):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _image_shape(shape: Sequence[int]) -> tuple[int, int, int]:
+    if len(shape) not in (2, 3) or not all(shape):
+        raise InvalidArgument(f"an image is (height, width) or (height, width, channels), not {tuple(shape)}")
+    height, width, channels = (*shape, 1)[:3]
+    return int(height), int(width), int(channels)

@@ -39,6 +39,14 @@ PRINTED: dict[str, tuple[list[str], list[str]]] = {
     ),
     "write_your_own_model": ([], [r"llama\.Llama: '.+'", r"__main__\.SigmoidLlama: '.+'"]),
     "distributed_sum": ([], [r"rank 0 of 1: squares of 12 numbers, sum of all 650"]),
+    "image_blur": (
+        [],
+        [
+            r"blur +MlxTexture\(RGBA8Unorm, 256 x 192 texels\)",
+            r"resize +MlxTexture\(RGBA8Unorm, 128 x 96 texels\)",
+            r"barriers  2, .*\(right\)",
+        ],
+    ),
     "hello_kernel": ([], [r"result .*\(right\)", r"device ", r"GPU time +\d+ us"]),
     "dispatch_cost_calibration": (
         ["--quick"],

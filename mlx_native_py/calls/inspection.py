@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import Any
 
 from .. import settings
 from ..encoder.context import DeviceContext
+from ..markup import html_table
 from ..metal import open_metal
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.pipeline import Binding, Pipeline
@@ -31,7 +33,7 @@ _NAP_S = 0.02
 _GROUP = 256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Inspection:
     """A kernel as it was understood; `print` shows it as text, `to_dict` is for programs."""
 
@@ -79,6 +81,14 @@ class Inspection:
         notes = [NOTE, *[COUNTED] * bool(self.measured)]
         return "\n".join([*self.facts(), *(f"  {_line(each)}" for each in self.accesses), *listing, *notes])
 
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Facts and lines as a table, for notebooks."""
+        head, *rows = self.listing() if self.measured else _listed(self.accesses)
+        notes = [*self.facts()[1:], NOTE, *[COUNTED] * bool(self.measured)]
+        return html_table(self.facts()[0], head, rows) + "".join(f"<div>{escape(note)}</div>" for note in notes)
+
     def listing(self) -> list[tuple[str, ...]]:
         """The lines that a launch ran, under a head: what was counted, how they use memory, and the source."""
         rows: list[tuple[str, ...]] = [("line", "threads", "instructions", "at once", "divided", "memory", "source")]
@@ -125,21 +135,21 @@ def inspect_kernel(
     with settings.override(soft_checked=False, soft_isolated=False, soft_engine="auto"):
         plain = _pipeline(source, name, constants, options)
     shape = _shape(plain, group)
-    found, problem = None, ""
+    inspected, problem = None, ""
     try:
-        found = inspect_pipeline(checked.mtl.state, shape)
+        inspected = inspect_pipeline(checked.mtl.state, shape)
     except Declined as declined:
         problem = str(declined)
     engine, declined_engines = _engine(plain.mtl, shape)
     bindings, static = plain.bindings, plain.static_threadgroup_bytes
-    return Inspection(name, shape, bindings, static, engine, declined_engines, found, problem)
+    return Inspection(name, shape, bindings, static, engine, declined_engines, inspected, problem)
 
 
 def locator(source: str, name: str, constants: Mapping[Any, Any] | None, options: Any) -> Locate:
     """Finds lines of the source from places in the text that was compiled."""
     with settings.override(soft_checked=True, soft_isolated=False, soft_engine="lanes"):
-        found: Locate = _pipeline(source, name, constants, options or CompileOptions()).mtl.state.code.locate
-    return found
+        locate: Locate = _pipeline(source, name, constants, options or CompileOptions()).mtl.state.code.locate
+    return locate
 
 
 def _pipeline(source: str, name: str, constants: Mapping[Any, Any] | None, options: CompileOptions) -> Pipeline:
@@ -173,6 +183,11 @@ def _engine(mtl: Any, shape: tuple[int, int, int]) -> tuple[str, Mapping[str, st
 
 def _type(binding: Binding) -> str:
     return binding.scalar.name if binding.scalar else binding.kind if binding.kind == "threadgroup" else "struct"
+
+
+def _listed(accesses: tuple[MemoryAccess, ...]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [("line", "memory", "source")]
+    return rows + [(str(each.line), _use(each), each.source) for each in accesses]
 
 
 def _use(access: MemoryAccess) -> str:

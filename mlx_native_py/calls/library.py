@@ -16,9 +16,11 @@ from ..encoder import CommandEncoder, DeviceContext, Out, Ticket
 from ..encoder.arguments import refuse_count
 from ..encoder.launch import is_nothing
 from ..encoder.named import by_slot
+from ..encoder.textures import held_arguments, texture_threads
 from ..errors import InvalidArgument, KernelNotFound, MlxError, ShaderCompilationError
 from ..markup import html_table
 from ..memory.buffer import MlxBuffer
+from ..memory.texture import MlxTexture
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.foreign import hint
 from ..pipelines.function_constants import Constants
@@ -179,15 +181,20 @@ class Kernel:
 
         An array that the kernel writes has the result when the call returns. `threads`, where neither it nor
         `threadgroups` is given, is the number of values in the first argument that is written, or else in the first
-        array or buffer; where that is none, nothing is launched. `wait=False` returns at once, `encoder=` only encodes;
-        both write to buffers, or to arrays over buffers, because a copy could not be brought back, and arrays that are
-        read must stay as they are. It runs on the device of the buffers that it gets.
+        array or buffer; where that is none, nothing is launched. Textures have a thread for each texel.
+        `wait=False` returns at once, `encoder=` only encodes; both write to buffers, or to arrays over buffers,
+        because a copy could not be brought back, and arrays that are read must stay as they are. It runs on the device
+        of the buffers that it gets.
         """
         device = self._place((*args, *named.values())) if encoder is None else encoder.device
         pipeline = self.pipeline_on(device, constants)
         args = by_slot(pipeline, args, named) if named else args
+        others, held = held_arguments(pipeline, args)
+        args = tuple(others)
         if len(args) != len(pipeline.buffers):
             raise refuse_count(pipeline, args)
+        if threads is None and threadgroups is None:
+            threads = texture_threads(held)
         unsaid = threads is None and threadgroups is None
         if is_nothing(threads, threadgroups) or (unsaid and _is_empty(pipeline, args)):
             return CommandEncoder(device).commit(label=pipeline.label) if encoder is None else encoder.ticket
@@ -196,6 +203,7 @@ class Kernel:
         threads = self._default_threads(pipeline, values) if unsaid else threads
         if encoder is not None or not wait:
             staging.require_no_copies("wait=False" if encoder is None else "encoder=")
+        values += [given for _, given in held]
         launch = {"threads": threads, "threadgroups": threadgroups, "group": group, "shared": shared}
         if encoder is not None:
             encoder.dispatch(pipeline, *values, **launch)
@@ -207,7 +215,7 @@ class Kernel:
     def _place(self, given: Sequence[Any]) -> DeviceContext:
         """The device of the first buffer that is given, or else the one that the source was compiled for."""
         for each in given:
-            buffer = each.buffer if isinstance(each, Out) else each
+            buffer = each.buffer if isinstance(each, (Out, MlxTexture)) else each
             if isinstance(buffer, MlxBuffer):
                 mine = buffer.allocation.residency is self._device.residency
                 return self._device if mine else buffer.device
@@ -292,8 +300,8 @@ def _run(device: DeviceContext, pipeline: Pipeline, values: list[Any], launch: d
 
 def declared(binding: Binding) -> str:
     """An argument as a signature shows it."""
-    if binding.kind == "threadgroup":
-        return f"threadgroup {binding.name}"
+    if binding.kind != "buffer":
+        return f"{_ROLES[binding.access] if binding.kind == 'texture' else ''}{binding.kind} {binding.name}"
     kind = binding.scalar.name if binding.scalar else "struct"
     return f"{_ROLES[binding.access]}{kind} {binding.name}"
 

@@ -13,6 +13,7 @@ from .arguments import Out, argument, check_buffer, refuse_count
 from .context import DeviceContext
 from .dispatch import CapturedOpKind, Dispatch, Value
 from .launch import Launch
+from .textures import check_held, held_arguments
 
 __all__ = ["bind", "require_device", "revalidate"]
 
@@ -30,6 +31,7 @@ def bind(
 ) -> Dispatch:
     """The dispatch that `enc.dispatch` describes; `bound` tells what a slot holds that is given None."""
     _require_own(device, pipeline)
+    args, held = held_arguments(pipeline, args)
     if len(args) != len(pipeline.buffers):
         raise refuse_count(pipeline, args)
     values: list[Value] = []
@@ -51,9 +53,15 @@ def bind(
     if writes is not None:
         written = _named(writes)
         declared += written
+    if held:
+        textures_read, textures_written = check_held(pipeline, held)
+        for each in (*textures_read, *textures_written):
+            require_device(device, pipeline, each)
+        read, written = read + textures_read, written + textures_written
+        declared += dict.fromkeys(textures_read + textures_written)
     src = tuple(BufferRange.from_buffer(each, MemRangeRole.Src) for each in read)
     dst = tuple(BufferRange.from_buffer(each, MemRangeRole.Dst) for each in written)
-    return Dispatch(pipeline, tuple(values), launch, kind, src, dst, tuple(declared))
+    return Dispatch(pipeline, tuple(values), launch, kind, src, dst, tuple(declared), held)
 
 
 def revalidate(device: DeviceContext, dispatch: Dispatch) -> None:
@@ -64,6 +72,7 @@ def revalidate(device: DeviceContext, dispatch: Dispatch) -> None:
         if isinstance(value, MlxBuffer):
             check_buffer(pipeline, slot, value)
             require_device(device, pipeline, value)
+    check_held(pipeline, dispatch.held)
     for buffer in dispatch.declared:
         buffer.allocation.require_live()
 

@@ -52,7 +52,8 @@ class ComputePass:
         "_open_pass",
         "_own_passes",
         "_samples",
-        "_scope",
+        "_device",
+        "_orders_textures",
         "_ticket",
         "barrier",
         "sender",
@@ -61,7 +62,8 @@ class ComputePass:
     def __init__(self, device: DeviceContext, ticket: Ticket) -> None:
         self._backend = device.backend
         self._ticket = ticket
-        self._scope = device.backend.Metal.MTLBarrierScopeBuffers
+        self._device = device
+        self._orders_textures = False
         self._samples = ticket.samples
         self._own_passes = ticket.samples is not None and ticket.samples.own_passes
         self._mtl: Any = None
@@ -71,7 +73,7 @@ class ComputePass:
         """What was bound before the sender began to remember."""
         self.sender: Sender | None = None
         self.barrier: Callable[[], object] = _no_pass
-        """Orders the dispatches before it before those after it, for all buffers."""
+        """Orders the dispatches before it before those after it, for all memory."""
 
     @property
     def is_open(self) -> bool:
@@ -89,6 +91,9 @@ class ComputePass:
 
     def send(self, dispatch: Dispatch, parameters: Parameters | None) -> None:
         """One dispatch, with its samples."""
+        if dispatch.held and not self._orders_textures:
+            # A texture of this dispatch is younger than the pass, whose barriers speak of buffers alone.
+            self.end()
         if not self._open_pass or self._own_passes:
             self._open()
         if self.sender is None:
@@ -155,7 +160,8 @@ class ComputePass:
         if self._own_passes:
             self._samples.begin_dispatch(opened)
         self._mtl = opened
-        self.barrier = partial(opened.memoryBarrierWithScope_, self._scope)
+        self._orders_textures = self._device.has_textures
+        self.barrier = partial(opened.memoryBarrierWithScope_, self._device.barrier_scope)
 
 
 def _no_pass() -> None:

@@ -13,6 +13,7 @@ from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import Pipeline
 from .launch import DispatchKind, Launch, Size
 from .parameters import Cell
+from .textures import Held
 
 __all__ = [
     "CapturedBarrier",
@@ -113,6 +114,8 @@ class Dispatch(CapturedNode):
     writes: tuple[BufferRange, ...]
     declared: tuple[MlxBuffer, ...] = ()
     """Buffers that were named as read or written, bound or not."""
+    held: tuple[Held, ...] = ()
+    """Its textures and samplers; the memory of textures is among `declared`."""
     region: tuple[str, ...] = field(default=(), compare=False)
     """The regions that were open when it was captured."""
 

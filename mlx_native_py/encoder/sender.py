@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
+from ..pipelines.pipeline import BUFFER_SLOTS, Binding, Pipeline
 from .dispatch import Dispatch, Value
 from .generate import NOTHING, pattern_of_values, sender
 from .parameters import Cell, Parameters
@@ -16,7 +16,19 @@ __all__ = ["Sender"]
 class Sender:
     """What is bound in one MTLComputeCommandEncoder, and its selectors, each looked up once."""
 
-    __slots__ = ("_keep", "_parameters", "_set_shared", "_shared", "buffers", "calls", "cells", "numbers", "pipeline")
+    __slots__ = (
+        "_held",
+        "_keep",
+        "_mtl",
+        "_parameters",
+        "_set_shared",
+        "_shared",
+        "buffers",
+        "calls",
+        "cells",
+        "numbers",
+        "pipeline",
+    )
 
     def __init__(
         self,
@@ -29,6 +41,8 @@ class Sender:
         self.numbers: list[bytes | None] = [None] * BUFFER_SLOTS
         self.pipeline: Pipeline | None = None
         self._shared: dict[int, int] = {}
+        self._mtl = mtl
+        self._held: dict[tuple[str, int], Any] = {}
         self._set_shared = mtl.setThreadgroupMemoryLength_atIndex_
         self.calls = (
             self.buffers,
@@ -48,9 +62,19 @@ class Sender:
 
     def send(self, dispatch: Dispatch) -> None:
         """One dispatch; everything has been checked, and all that it waits for has been said."""
+        for binding, given in dispatch.held:
+            self._hold(binding, given)
         pattern = pattern_of_values(dispatch.values)
         send = sender(dispatch.pipeline, pattern, self._parameters is not None)
         send(self, dispatch.launch, dispatch.values)
+
+    def _hold(self, binding: Binding, given: Any) -> None:
+        """Binds a texture or sampler, unless it is the one that is bound."""
+        place = (binding.kind, binding.index)
+        if self._held.get(place) is not given.mtl:
+            set_it = self._mtl.setTexture_atIndex_ if binding.kind == "texture" else self._mtl.setSamplerState_atIndex_
+            set_it(given.mtl, binding.index)
+            self._held[place] = given.mtl
 
     def bound(self, slot: int) -> Value:
         """What is bound at a slot; None where that is not known."""

@@ -89,6 +89,8 @@ def indirect(
         return f"{device.name} has no indirect command buffers that work"
     if far := next((each.step.node for each in sequence if _reaches_far(each.step.node)), None):
         return f"kernel {far.pipeline.label!r} has a buffer at an offset of 2**32 bytes or more"
+    if held := next((each.step.node for each in sequence if each.step.node.held), None):
+        return f"kernel {held.pipeline.label!r} takes textures, which no indirect command can bind"
     try:
         used = dict.fromkeys(each.step.node.pipeline for each in sequence)
         pipelines = {pipeline: device.kernels.indirect(pipeline).mtl for pipeline in used}

@@ -46,7 +46,6 @@ class Plan:
         self.device = graph.device
         self._own = tuple(scalars)
         self._wanted = indirect
-        self._scope = self.device.backend.Metal.MTLBarrierScopeBuffers
         self._build(graph)
 
     def _build(self, graph: Recording, earlier: Arena | None = None) -> None:
@@ -97,7 +96,7 @@ class Plan:
     def _straight(self) -> Replay:
         """The replay line by line; one that is indirect needs it only where its arena is not free."""
         if self._replay is None:
-            sent = messages(self._planned, self._scope, closes=self._closes)
+            sent = messages(self._planned, self.device.barrier_scope, closes=self._closes)
             self._messages = len(sent)
             self._replay = straight_line(sent)
         return self._replay
@@ -152,10 +151,10 @@ class Plan:
             self._straight()(mtl, numbers.mtl)
             return
         if self.steps[0].barrier:
-            mtl.memoryBarrierWithScope_(self._scope)
+            mtl.memoryBarrierWithScope_(self.device.barrier_scope)
         commands.send(mtl)
         if self._closes:
-            mtl.memoryBarrierWithScope_(self._scope)
+            mtl.memoryBarrierWithScope_(self.device.barrier_scope)
 
     def dispatches(self) -> Iterator[tuple[bool, Dispatch]]:
         """Barriers and dispatches one by one, for an encoder that measures each."""

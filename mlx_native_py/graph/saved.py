@@ -77,6 +77,8 @@ class _Allocations:
     def node(self, node: CapturedNode) -> dict[str, Any]:
         if not isinstance(node, Dispatch):
             return {"barrier": True}
+        if node.held:
+            raise MlxError(f"kernel {node.pipeline.label!r} takes textures; such a graph cannot be saved")
         launch = node.launch
         bindings = [
             [slot, self.view(value) if isinstance(value, MlxBuffer) else _inline(value).hex()]

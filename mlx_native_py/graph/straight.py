@@ -19,6 +19,8 @@ _SHORT = {
     "setBuffer_offset_atIndex_": "b",
     "setBufferOffset_atIndex_": "o",
     "setThreadgroupMemoryLength_atIndex_": "m",
+    "setTexture_atIndex_": "i",
+    "setSamplerState_atIndex_": "s",
     "dispatchThreads_threadsPerThreadgroup_": "t",
     "dispatchThreadgroups_threadsPerThreadgroup_": "g",
     "memoryBarrierWithScope_": "w",

@@ -90,6 +90,7 @@ class Allocation:
         "owner",
         "pending",
         "released",
+        "textures",
         "use",
         "_export",
         "__weakref__",
@@ -120,6 +121,8 @@ class Allocation:
         """Not done while the GPU may still use the memory."""
         self.released = False
         """Whether it went back to its pool, after which no buffer over it may be used."""
+        self.textures: dict[Any, Any] = {}
+        """MTLTextures over the memory, which live as long as it does."""
         self.use: MemoryUse = UNUSED
         """What the encoder that used it last knows of its memory; that encoder has checked and kept it."""
         self._export: weakref.ref[_Export] | None = None

@@ -13,6 +13,7 @@ from .scalars import ScalarType, scalar_type
 __all__ = ["Binding", "Limits", "Pipeline", "reflected_bindings"]
 
 BUFFER_SLOTS = 31
+_ORDER = ("buffer", "threadgroup", "texture", "sampler")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Binding:
 
     index: int
     name: str
-    kind: Literal["buffer", "threadgroup"]
+    kind: Literal["buffer", "threadgroup", "texture", "sampler"]
     access: Literal["read", "write", "read_write"]
     data_type: int = 0
     """The MTLDataType of what it holds or points to."""
@@ -29,6 +30,8 @@ class Binding:
     """Bytes of one such value."""
     alignment: int = 1
     used: bool = True
+    texture_type: int = 0
+    """The MTLTextureType of a texture."""
 
     @property
     def reads(self) -> bool:
@@ -70,6 +73,7 @@ class Pipeline:
         "device",
         "encode",
         "encoders",
+        "held",
         "key",
         "label",
         "launches",
@@ -114,6 +118,8 @@ class Pipeline:
         self.supports_indirect = bool(mtl.supportIndirectCommandBuffers())
         self.buffers = _by_slot(b for b in bindings if b.kind == "buffer")
         """The buffer arguments by slot; None where the kernel has no argument."""
+        self.held = tuple(b for b in bindings if b.kind in ("texture", "sampler"))
+        """The textures, then the samplers, each in the order of their indices."""
         self.shared = _by_slot(b for b in bindings if b.kind == "threadgroup")
         self.senders: dict[Any, Any] = {}
         self.encoders: dict[Any, Any] = {}
@@ -174,8 +180,14 @@ def reflected_bindings(backend: Backend, reflection: Any, kernel: str) -> tuple[
             found.append(Binding(index, name, "buffer", access, data_type, size, alignment, bool(mtl.isUsed())))
         elif kind == metal.MTLBindingTypeThreadgroupMemory:
             found.append(Binding(index, name, "threadgroup", "read_write"))
+        elif kind == metal.MTLBindingTypeTexture:
+            access, data_type, form = accesses[mtl.access()], int(mtl.textureDataType()), int(mtl.textureType())
+            found.append(Binding(index, name, "texture", access, data_type, texture_type=form))
+        elif kind == metal.MTLBindingTypeSampler:
+            found.append(Binding(index, name, "sampler", "read"))
         else:
             raise InvalidArgument(
-                f"kernel {kernel!r}: argument {name!r} (index {index}) is neither a buffer nor threadgroup memory"
+                f"kernel {kernel!r}: argument {name!r} (index {index}) is no buffer, texture, sampler or threadgroup "
+                "memory"
             )
-    return tuple(sorted(found, key=lambda binding: (binding.kind, binding.index)))
+    return tuple(sorted(found, key=lambda binding: (_ORDER.index(binding.kind), binding.index)))

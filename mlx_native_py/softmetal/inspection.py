@@ -77,16 +77,16 @@ def inspect_pipeline(state: Any, shape: Size) -> Inspected:
     graph = flow.analyse(function)
     analysis = analyse(function, graph, shape, shared_allocas(function))
     names = {argument.index: argument.name for argument in code.kernel.arguments if argument.kind == "buffer"}
-    found: list[MemoryAccess] = []
+    memory: list[MemoryAccess] = []
     for inst in _accesses_of(function):
         seen = places.get(inst)
         where = code.locate(*seen) if seen and code.locate else None
         if where is not None and not (isinstance(inst.type, PointerType) and inst.opcode == "load"):
-            found.extend(_access(inst, where, analysis, names))
+            memory.extend(_access(inst, where, analysis, names))
     ends = [block.end for block in function.blocks if len(block.successors) > 1]
     divergent = [end for end in ends if not (analysis.shape_of(end.operands[0]) or VARYING).uniform]
     operations = sum(inst.opcode in _ARITHMETIC for inst in function.instructions())
-    ordered = tuple(sorted(found, key=lambda each: each.line))
+    ordered = tuple(sorted(memory, key=lambda each: each.line))
     return Inspected(ordered, operations, len(ends), len(divergent), code.has_loops)
 
 

@@ -56,12 +56,12 @@ def test_generate_as_json(llama: str, capsys: Captured) -> None:
         "5",
     ]
     assert cli.main(arguments) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert list(found) == ["prompt_ids", "ids", "text", "prompt_tps", "generation_tps"]
+    parsed = json.loads(capsys.readouterr().out)
+    assert list(parsed) == ["prompt_ids", "ids", "text", "prompt_tps", "generation_tps"]
     model, tokenizer = load(llama)
-    assert found["prompt_ids"] == tokenizer.encode("Hi") and len(found["ids"]) == 6
-    assert found["text"] == generate(model, tokenizer, "Hi", max_tokens=6, temperature=1.0, seed=5)
-    assert found["prompt_tps"] > 0 and found["generation_tps"] > 0
+    assert parsed["prompt_ids"] == tokenizer.encode("Hi") and len(parsed["ids"]) == 6
+    assert parsed["text"] == generate(model, tokenizer, "Hi", max_tokens=6, temperature=1.0, seed=5)
+    assert parsed["prompt_tps"] > 0 and parsed["generation_tps"] > 0
 
 
 def test_every_option_of_sampling_counts(llama: str, capsys: Captured) -> None:

@@ -1,0 +1,97 @@
+"""Textures and samplers among a dispatch's arguments: told from buffers by their type, and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import InvalidArgument
+from ..memory.buffer import MlxBuffer
+from ..memory.texture import MlxSampler, MlxTexture
+from ..pipelines.pipeline import Binding, Pipeline
+
+__all__ = ["Held", "arranged", "check_held", "held_arguments", "texture_threads"]
+
+Held = tuple[Binding, MlxTexture | MlxSampler]
+"""A texture or sampler, and the argument that takes it."""
+
+_ELEMENTS = {3: "float", 16: "float", 29: "int", 37: "int", 33: "uint", 41: "uint"}  # by MTLDataType
+_FLAT = 2  # MTLTextureType2D
+
+
+def held_arguments(pipeline: Pipeline, args: Sequence[Any]) -> tuple[Sequence[Any], tuple[Held, ...]]:
+    """The other arguments, in their order, and the textures and samplers, which fill indices in theirs."""
+    if not pipeline.held:
+        return args, ()
+    groups: dict[str, list[Any]] = {"buffer": [], "texture": [], "sampler": []}
+    for given in args:
+        groups[_kind(given)].append(given)
+    pairs: list[Held] = []
+    for kind in ("texture", "sampler"):
+        wanted = [binding for binding in pipeline.held if binding.kind == kind]
+        if len(wanted) != len(groups[kind]):
+            names = ", ".join(f"{each.name!r}" for each in wanted) or "none"
+            raise InvalidArgument(
+                f"kernel {pipeline.label!r} takes {len(wanted)} {kind}s ({names}); {len(groups[kind])} were given"
+            )
+        pairs += zip(wanted, groups[kind], strict=True)
+    return groups["buffer"], tuple(pairs)
+
+
+def arranged(pipeline: Pipeline, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Arguments by place and by name in the order that a dispatch takes: buffers, textures, samplers."""
+    left = {kind: [given for given in args if _kind(given) == kind] for kind in ("buffer", "texture", "sampler")}
+    found: list[Any] = []
+    for binding in (*pipeline.buffers, *pipeline.held):
+        if binding is None:
+            found.append(None)
+        elif binding.name in named:
+            found.append(named[binding.name])
+        elif left[binding.kind]:
+            found.append(left[binding.kind].pop(0))
+        else:
+            raise InvalidArgument(f"kernel {pipeline.label!r} lacks {binding.name!r}")
+    known = {binding.name for binding in (*pipeline.buffers, *pipeline.held) if binding is not None}
+    if strange := [name for name in named if name not in known]:
+        raise InvalidArgument(f"kernel {pipeline.label!r} has no argument {strange[0]!r}; it has {sorted(known)}")
+    if rest := [given for kind in left.values() for given in kind]:
+        raise InvalidArgument(f"kernel {pipeline.label!r}: {rest[0]!r} is one argument too many")
+    return tuple(found)
+
+
+def check_held(pipeline: Pipeline, held: Sequence[Held]) -> tuple[list[MlxBuffer], list[MlxBuffer]]:
+    """What is read and what is written of textures; raises where one does not fit its argument."""
+    reads, writes = [], []
+    for binding, given in held:
+        if isinstance(given, MlxSampler):
+            continue
+        if problem := _mismatch(binding, given):
+            raise InvalidArgument(f"kernel {pipeline.label!r}: {binding} {problem}")
+        given.buffer.allocation.require_live()
+        if binding.reads:
+            reads.append(given.buffer)
+        if binding.writes:
+            writes.append(given.buffer)
+    return reads, writes
+
+
+def texture_threads(held: Sequence[Held]) -> tuple[int, int] | None:
+    """A thread for each texel of the first texture that is written, or else of the first; None without textures."""
+    textures = [(binding, given) for binding, given in held if isinstance(given, MlxTexture)]
+    chosen = next((given for binding, given in textures if binding.writes), textures[0][1] if textures else None)
+    return None if chosen is None else (chosen.width, chosen.height)
+
+
+def _kind(given: Any) -> str:
+    return "texture" if isinstance(given, MlxTexture) else "sampler" if isinstance(given, MlxSampler) else "buffer"
+
+
+def _mismatch(binding: Binding, given: MlxTexture) -> str:
+    if binding.texture_type != _FLAT:
+        return f"is no texture2d, which {given!r} is"
+    wanted = _ELEMENTS.get(binding.data_type)
+    if wanted is not None and wanted != given.format.kind:
+        return f"holds {wanted}; kernels see {given.format.kind} in {given!r}, whose format= can be another"
+    if binding.writes and given.buffer.readonly:
+        return f"may be written, but {given!r} is over memory that is read-only"
+    return ""
