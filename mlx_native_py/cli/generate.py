@@ -59,7 +59,7 @@ def run(chosen: argparse.Namespace) -> int:
     from ..models import prompt_ids
 
     text, model, tokenizer, speaks = _opened(chosen)
-    tokens = prompt_ids(tokenizer, _messages(chosen, tokenizer, text))
+    tokens = prompt_ids(tokenizer, _messages(chosen, tokenizer, text), most=model.config.max_positions)
     with _profiled(chosen.profile and speaks, sys.stderr if chosen.json else sys.stdout):
         made = []
         for each in _streamed(chosen, model, tokenizer, tokens):
