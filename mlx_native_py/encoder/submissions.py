@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet, ref
 
-from ..errors import AFTER_FORK, BackendError, EncoderStateError, ForkedProcessError, WaitTimeout
+from ..errors import AFTER_FORK, BackendError, CommandBufferError, EncoderStateError, ForkedProcessError, WaitTimeout
 from ..memory.allocation import Allocation
 from ..memory.recycler import Recycler
 from ..memory.residency import Residency
@@ -256,7 +256,8 @@ class Submissions:
         reported = ticket.mtl.error()
         code = int(reported.code()) if reported is not None else None
         message = str(finding) if finding else str(reported.localizedDescription()) if reported else "no reason given"
-        error = ticket.failure(code, message)
+        # A checking device says what its finding is raised as.
+        error = ticket.failure(code, message, getattr(finding, "raised_as", CommandBufferError))
         error.__cause__ = finding
         return error
 
