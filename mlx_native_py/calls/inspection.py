@@ -16,7 +16,8 @@ from ..pipelines.compile_options import CompileOptions
 from ..pipelines.pipeline import Binding, Pipeline
 from ..softmetal.engines.lanes.ir.model import Declined
 from ..softmetal.inspection import Inspected, MemoryAccess, inspect_pipeline
-from .measuring import CountedLaunch, Locate
+from ..softmetal.source_lines import Locate, quoting
+from .measuring import CountedLaunch
 
 __all__ = ["COUNTED", "Inspection", "NOTE", "inspect_kernel", "locator"]
 
@@ -93,9 +94,9 @@ class Inspection:
         """The lines that a launch ran, under a head: what was counted, how they use memory, and the source."""
         rows: list[tuple[str, ...]] = [("line", "threads", "instructions", "at once", "divided", "memory", "source")]
         for each in self.measured.lines if self.measured else ():
-            uses = [_use(access) for access in self.accesses if access.line == each.line]
+            uses = [_use(access) for access in self.accesses if (access.file, access.line) == (each.file, each.line)]
             divided = f"{each.divided}/{each.branches}" if each.branches else "-"
-            counts = (str(each.line), str(each.threads), str(each.instructions), f"{each.active_share:.0%}", divided)
+            counts = (each.place, str(each.threads), str(each.instructions), f"{each.active_share:.0%}", divided)
             rows.append((*counts, ", ".join(dict.fromkeys(uses)) or "-", each.source))
         return rows
 
@@ -149,7 +150,7 @@ def locator(source: str, name: str, constants: Mapping[Any, Any] | None, options
     """Finds lines of the source from places in the text that was compiled."""
     with settings.override(soft_checked=True, soft_isolated=False, soft_engine="lanes"):
         locate: Locate = _pipeline(source, name, constants, options or CompileOptions()).mtl.state.code.locate
-    return locate
+    return quoting(locate, source)
 
 
 def _pipeline(source: str, name: str, constants: Mapping[Any, Any] | None, options: CompileOptions) -> Pipeline:
@@ -187,7 +188,7 @@ def _type(binding: Binding) -> str:
 
 def _listed(accesses: tuple[MemoryAccess, ...]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("line", "memory", "source")]
-    return rows + [(str(each.line), _use(each), each.source) for each in accesses]
+    return rows + [(each.place, _use(each), each.source) for each in accesses]
 
 
 def _use(access: MemoryAccess) -> str:
@@ -206,4 +207,4 @@ def _line(access: MemoryAccess) -> str:
     meet = f", {access.conflicts} threads on one bank" if access.conflicts > 1 else ""
     where = access.argument or "memory"
     what = f"{access.kind} {where}, {access.nbytes} bytes, {access.pattern}{stride}{meet}"
-    return f"{access.line:4}: {what} | {access.source}"
+    return f"{access.place:>4}: {what} | {access.source}"

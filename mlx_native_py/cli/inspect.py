@@ -53,7 +53,7 @@ def _show(inspection: Inspection) -> None:
     print("\n".join(inspection.facts()))
     rows = [
         (
-            str(each.line),
+            each.place,
             each.source,
             each.kind,
             each.argument or "-",

@@ -129,3 +129,21 @@ def test_command_counts_a_launch(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert cli.main(["inspect", str(path), *launch, "--json"]) == 0
     [told] = json.loads(capsys.readouterr().out)
     assert told["measured"]["counted"] == 64 and "Apple GPU" in told["measured_note"]
+
+
+def test_lines_of_headers_have_their_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    header = "static float twice(device const float *x, uint i) {\n  return 2 * x[4 * i];\n}\n"
+    (tmp_path / "twice.h").write_text(header)
+    body = (
+        '#include "twice.h"\nkernel void k(device float *y, device const float *x, uint i [[thread_position_in_grid]])'
+    )
+    path = tmp_path / "k.metal"
+    path.write_text(body + " {\n  y[i] = twice(x, i);\n}\n")
+    launch = ["--arg", "y=zeros:32:f32", "--arg", "x=ones:128:f32", "--threads", "32"]
+    assert cli.main(["inspect", str(path), *launch, "--json"]) == 0
+    [told] = json.loads(capsys.readouterr().out)
+    counted = {(each["file"], each["line"]): each for each in told["measured"]["lines"]}
+    assert counted["twice.h", 2]["loads"] == 32 and counted["twice.h", 2]["source"] == "return 2 * x[4 * i];"
+    assert counted["", 3]["stores"] == 32 and counted["", 3]["source"] == "y[i] = twice(x, i);"
+    assert cli.main(["inspect", str(path)]) == 0
+    assert "twice.h:2  return 2 * x[4 * i];  load    x" in capsys.readouterr().out
