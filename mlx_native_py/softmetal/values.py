@@ -1,4 +1,4 @@
-"""Plain values at the edge: Metal's structs, and the checks that turn Python arguments into them."""
+"""Metal's structs, and the checked conversion of Python arguments to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short work as one call of the runtime, which the thread that waits for it makes itself."""
+"""Short command buffers run by the waiting thread itself, as one call of the runtime."""
 
 from __future__ import annotations
 

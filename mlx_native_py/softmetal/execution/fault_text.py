@@ -1,4 +1,4 @@
-"""What is said of a kernel that was stopped: which, where, on what memory, and how to learn more."""
+"""Error messages for a kernel that faulted: which kernel, whose memory, and how to find out more."""
 
 from __future__ import annotations
 
