@@ -215,13 +215,13 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         if name in _MODULES:
-            found = _import_module(f".{_MODULES[name]}", __name__)
+            value = _import_module(f".{_MODULES[name]}", __name__)
         elif name in _HOMES:
-            found = getattr(_import_module(f".{_HOMES[name]}", __name__), name)
+            value = getattr(_import_module(f".{_HOMES[name]}", __name__), name)
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = found
-        return found
+        globals()[name] = value
+        return value
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})

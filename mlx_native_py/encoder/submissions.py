@@ -232,8 +232,8 @@ class Submissions:
             finding: Exception | None = None
             try:
                 ticket.mtl.waitUntilCompleted()
-            except Exception as found:  # what a checking device has to say, besides the error
-                finding = found
+            except Exception as raised:  # what a checking device has to say, besides the error
+                finding = raised
             failed = ticket.mtl.status() != self._completed or finding is not None
             error = self._failure(ticket, finding) if failed else None
             times = float(ticket.mtl.GPUStartTime()), float(ticket.mtl.GPUEndTime())
