@@ -22,12 +22,12 @@ def main() -> None:
 
         print(chosen.prompt, end="")
         options = {"max_tokens": chosen.max_tokens, "temperature": chosen.temperature}
-        for made in stream_generate(model, tokenizer, chosen.prompt, **options):
-            print(made.text, end="", flush=True)
+        for piece in stream_generate(model, tokenizer, chosen.prompt, **options):
+            print(piece.text, end="", flush=True)
 
-        print(f"\n\nprompt      {made.prompt_tokens} tokens, {made.prompt_tps:.1f} tokens/s")
-        print(f"generation  {made.generation_tokens} tokens, {made.generation_tps:.1f} tokens/s")
-        print(f"memory      {made.peak_memory:.3f} GB, ended by {made.finish_reason}")
+        print(f"\n\nprompt      {piece.prompt_tokens} tokens, {piece.prompt_tps:.1f} tokens/s")
+        print(f"generation  {piece.generation_tokens} tokens, {piece.generation_tps:.1f} tokens/s")
+        print(f"memory      {piece.peak_memory:.3f} GB, ended by {piece.finish_reason}")
 
 
 if __name__ == "__main__":

@@ -43,14 +43,17 @@ if TYPE_CHECKING:
         CaptureError,
         CollectiveTimeout,
         CommandBufferError,
+        DataRaceError,
         DeviceNotFound,
         DistributedError,
         EncoderStateError,
         ForkedProcessError,
         InvalidArgument,
         KernelNotFound,
+        MissingBarrierError,
         MlxError,
         ModelFileError,
+        OutOfBoundsError,
         SettingsError,
         ShaderCompilationError,
         WaitTimeout,
@@ -92,6 +95,7 @@ __all__ = [
     "CompileOptions",
     "ComputeGraph",
     "DType",
+    "DataRaceError",
     "DeviceNotFound",
     "Dispatch",
     "DispatchKind",
@@ -111,6 +115,7 @@ __all__ = [
     "MemRangeRole",
     "MemRanges",
     "MetalCapture",
+    "MissingBarrierError",
     "MlxBuffer",
     "MlxBufferPool",
     "MlxDevice",
@@ -119,6 +124,7 @@ __all__ = [
     "MlxTexture",
     "ModelFileError",
     "Out",
+    "OutOfBoundsError",
     "Outcome",
     "Pipeline",
     "Plan",
@@ -180,9 +186,9 @@ _NAMES = {
     ),
     "encoder.session": "EncoderSession",
     "errors": (
-        "BackendError BufferAllocationError CaptureError CollectiveTimeout CommandBufferError DeviceNotFound "
-        "DistributedError EncoderStateError ForkedProcessError InvalidArgument KernelNotFound MlxError ModelFileError "
-        "SettingsError ShaderCompilationError WaitTimeout"
+        "BackendError BufferAllocationError CaptureError CollectiveTimeout CommandBufferError DataRaceError "
+        "DeviceNotFound DistributedError EncoderStateError ForkedProcessError InvalidArgument KernelNotFound "
+        "MissingBarrierError MlxError ModelFileError OutOfBoundsError SettingsError ShaderCompilationError WaitTimeout"
     ),
     "graph": "ComputeGraph GraphExecutor GraphSession Outcome Plan Scalars",
     "hazards.ranges": "Hazard HazardKind",
@@ -209,13 +215,13 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         if name in _MODULES:
-            found = _import_module(f".{_MODULES[name]}", __name__)
+            value = _import_module(f".{_MODULES[name]}", __name__)
         elif name in _HOMES:
-            found = getattr(_import_module(f".{_HOMES[name]}", __name__), name)
+            value = getattr(_import_module(f".{_HOMES[name]}", __name__), name)
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = found
-        return found
+        globals()[name] = value
+        return value
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})

@@ -12,6 +12,9 @@ MlxError
 ├── EncoderStateError       also RuntimeError     the right call at the wrong time: after a commit, after close, ...
 ├── CaptureError            also RuntimeError     the device cannot write a GPU trace
 ├── CommandBufferError      also RuntimeError     the GPU gave up on a command buffer
+│   ├── OutOfBoundsError    also IndexError       checked mode: an access outside of what is bound, or of an array
+│   ├── DataRaceError                             checked mode: two threads, one writing, without order
+│   └── MissingBarrierError                       checked mode: two dispatches, one writing, no barrier between
 ├── DistributedError        also RuntimeError     ranks disagree, one is gone, or MPI reports an error
 │   └── CollectiveTimeout   also TimeoutError     a rank did not come to a collective in time
 ├── BufferAllocationError   also MemoryError      no memory for a buffer
@@ -29,14 +32,17 @@ __all__ = [
     "CaptureError",
     "CollectiveTimeout",
     "CommandBufferError",
+    "DataRaceError",
     "DeviceNotFound",
     "DistributedError",
     "EncoderStateError",
     "ForkedProcessError",
     "InvalidArgument",
     "KernelNotFound",
+    "MissingBarrierError",
     "MlxError",
     "ModelFileError",
+    "OutOfBoundsError",
     "SettingsError",
     "ShaderCompilationError",
     "WaitTimeout",
@@ -171,6 +177,18 @@ class CommandBufferError(MlxError, RuntimeError):
         shown = ", ".join(self.dispatches[:8]) + (f", and {len(self.dispatches) - 8} more" * (len(self.dispatches) > 8))
         inside = f"; dispatches: {shown}" if shown else ""
         return f"Command buffer error:{what}{where}{':' if what or where else ''} {self.args[0]}{inside}"
+
+
+class OutOfBoundsError(CommandBufferError, IndexError):
+    """Checked mode saw an access outside of what is bound, or of an array; `__cause__` has the facts as fields."""
+
+
+class DataRaceError(CommandBufferError):
+    """Checked mode saw two threads touch the same bytes, one writing, without order; `__cause__` has both."""
+
+
+class MissingBarrierError(CommandBufferError):
+    """Checked mode saw two dispatches touch the same bytes, one writing, with no barrier; `__cause__` has both."""
 
 
 class BufferAllocationError(MlxError, MemoryError):

@@ -144,9 +144,9 @@ _overrides: ContextVar[dict[str, Any] | None] = ContextVar("mlx_native_py_settin
 
 def current() -> Settings:
     """The settings in force here and now."""
-    found = _parse(_texts())
+    parsed = _parse(_texts())
     changes = _overrides.get()
-    return replace(found, **changes) if changes else found
+    return replace(parsed, **changes) if changes else parsed
 
 
 def one(name: str) -> Any:
@@ -170,14 +170,14 @@ def misspelt() -> dict[str, str]:
     {'MLX_SOFT_CHEKED': 'MLX_SOFT_CHECKED'}
     >>> del os.environ["MLX_SOFT_CHEKED"]
     """
-    found = {}
+    nearest = {}
     for name in strange():
         import difflib  # slow to import, and hardly ever needed
 
         cutoff = 0.4 if name.startswith(_OWN_PREFIXES) else 0.85
         if close := difflib.get_close_matches(name, _FLAGS, n=1, cutoff=cutoff):
-            found[name] = close[0]
-    return found
+            nearest[name] = close[0]
+    return nearest
 
 
 def environment() -> Settings:

@@ -10,7 +10,7 @@ from ..ops import row_sum
 __all__ = ["read_bandwidth"]
 
 _ROWS, _COLUMNS = 4096, 8192
-_ROUNDS = 5
+_ROUNDS = 15
 
 
 def read_bandwidth(device: MlxDevice) -> float:

@@ -93,13 +93,13 @@ def _measured(
         prompt_speed = (len(longest) - 1) / _least(lambda: engine.begin(longest))
         first = _least(lambda: engine.begin((ids * _SHORT)[:_SHORT])()) * 1e3
     step = engine.begin(ids)
-    found, times = _timed(step, warm + tokens)
+    generated, times = _timed(step, warm + tokens)
     same = None
     if expected is not None:
-        same = next((at for at, (a, b) in enumerate(zip(found, expected, strict=True)) if a != b), len(found))
+        same = next((at for at, (a, b) in enumerate(zip(generated, expected, strict=True)) if a != b), len(generated))
     speed = 1 / statistics.median(times[warm:])
     row = EngineSpeed(engine.name, speed, same, tokens, prompt_tokens_per_s=prompt_speed, first_token_ms=first)
-    return row, found
+    return row, generated
 
 
 def _least(work: Callable[[], object]) -> float:
@@ -154,8 +154,8 @@ def first_token_of_a_cold_start(name: str) -> float:
     """Milliseconds from importing the package to the first token, in a process whose cache of kernels is empty."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", __name__, name, folder]
-        found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return float(found.stdout.splitlines()[-1])
+        completed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return float(completed.stdout.splitlines()[-1])
 
 
 def _cold_start(name: str, folder: str) -> None:

@@ -206,7 +206,7 @@ def _times(timed: Mapping[str, Round], rounds: int) -> dict[str, list[float]]:
             once()
             times[name].append(once())
     gc.unfreeze()
-    return {name: [each * 1e6 for each in found[_WARM_UP:]] for name, found in times.items()}
+    return {name: [each * 1e6 for each in seconds[_WARM_UP:]] for name, seconds in times.items()}
 
 
 def measure(rounds: int, *, lengths: Sequence[int] = LENGTHS) -> list[EncodeRow]:

@@ -263,8 +263,8 @@ class Kernel:
                 measured, problem = measure(
                     twin.pipeline, lambda: twin(*given[: len(args)], **sizes, **keywords), locate
                 )
-        found = inspect_kernel(source, self.name, measured.group if measured else group, chosen, options)
-        return replace(found, measured=measured, unmeasured=problem)
+        inspection = inspect_kernel(source, self.name, measured.group if measured else group, chosen, options)
+        return replace(inspection, measured=measured, unmeasured=problem)
 
     def signature(self) -> str:
         """Its name and its arguments, with `inout` before those that it may write."""

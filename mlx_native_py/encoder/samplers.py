@@ -61,7 +61,7 @@ def new_sampler(
         asked.setRAddressMode_(mode)
         asked.setBorderColor_(getattr(metal, _chosen("border", border, _BORDERS)))
         asked.setNormalizedCoordinates_(normalized)
-        made = device.newSamplerStateWithDescriptor_(asked)
-    if made is None:
+        mtl = device.newSamplerStateWithDescriptor_(asked)
+    if mtl is None:
         raise BackendError("the device gives no sampler")
-    return MlxSampler(made, f"{filter}, {address}, {coord}")
+    return MlxSampler(mtl, f"{filter}, {address}, {coord}")

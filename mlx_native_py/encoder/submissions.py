@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet, ref
 
-from ..errors import AFTER_FORK, BackendError, EncoderStateError, ForkedProcessError, WaitTimeout
+from ..errors import AFTER_FORK, BackendError, CommandBufferError, EncoderStateError, ForkedProcessError, WaitTimeout
 from ..memory.allocation import Allocation
 from ..memory.recycler import Recycler
 from ..memory.residency import Residency
@@ -232,8 +232,8 @@ class Submissions:
             finding: Exception | None = None
             try:
                 ticket.mtl.waitUntilCompleted()
-            except Exception as found:  # what a checking device has to say, besides the error
-                finding = found
+            except Exception as raised:  # what a checking device has to say, besides the error
+                finding = raised
             failed = ticket.mtl.status() != self._completed or finding is not None
             error = self._failure(ticket, finding) if failed else None
             times = float(ticket.mtl.GPUStartTime()), float(ticket.mtl.GPUEndTime())
@@ -256,7 +256,8 @@ class Submissions:
         reported = ticket.mtl.error()
         code = int(reported.code()) if reported is not None else None
         message = str(finding) if finding else str(reported.localizedDescription()) if reported else "no reason given"
-        error = ticket.failure(code, message)
+        # A checking device says what its finding is raised as.
+        error = ticket.failure(code, message, getattr(finding, "raised_as", CommandBufferError))
         error.__cause__ = finding
         return error
 

@@ -41,14 +41,14 @@ def held_arguments(pipeline: Pipeline, args: Sequence[Any]) -> tuple[Sequence[An
 def arranged(pipeline: Pipeline, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
     """Arguments by place and by name in the order that a dispatch takes: buffers, textures, samplers."""
     left = {kind: [given for given in args if _kind(given) == kind] for kind in ("buffer", "texture", "sampler")}
-    found: list[Any] = []
+    arguments: list[Any] = []
     for binding in (*pipeline.buffers, *pipeline.held):
         if binding is None:
-            found.append(None)
+            arguments.append(None)
         elif binding.name in named:
-            found.append(named[binding.name])
+            arguments.append(named[binding.name])
         elif left[binding.kind]:
-            found.append(left[binding.kind].pop(0))
+            arguments.append(left[binding.kind].pop(0))
         else:
             raise InvalidArgument(f"kernel {pipeline.label!r} lacks {binding.name!r}")
     known = {binding.name for binding in (*pipeline.buffers, *pipeline.held) if binding is not None}
@@ -56,7 +56,7 @@ def arranged(pipeline: Pipeline, args: Sequence[Any], named: Mapping[str, Any]) 
         raise InvalidArgument(f"kernel {pipeline.label!r} has no argument {strange[0]!r}; it has {sorted(known)}")
     if rest := [given for kind in left.values() for given in kind]:
         raise InvalidArgument(f"kernel {pipeline.label!r}: {rest[0]!r} is one argument too many")
-    return tuple(found)
+    return tuple(arguments)
 
 
 def check_held(pipeline: Pipeline, held: Sequence[Held]) -> tuple[list[MlxBuffer], list[MlxBuffer]]:

@@ -196,10 +196,12 @@ class Ticket:
         name, count = f" {self.label!r}" if self.label else "", self.dispatch_count()
         return f"command buffer{name} of {count} dispatch{'' if count == 1 else 'es'}"
 
-    def failure(self, code: int | None, message: str) -> CommandBufferError:
+    def failure(
+        self, code: int | None, message: str, kind: type[CommandBufferError] = CommandBufferError
+    ) -> CommandBufferError:
         """The exception for an error that the GPU reports."""
         names = [pipeline.label for entry in self.log for pipeline in _pipelines(entry)]
-        return CommandBufferError(message, code=code, label=self.label, dispatches=names)
+        return kind(message, code=code, label=self.label, dispatches=names)
 
     def __repr__(self) -> str:
         state = ("open", "submitted", "done", "discarded")[self._state]

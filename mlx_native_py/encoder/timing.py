@@ -65,8 +65,8 @@ class SampleBuffers:
         descriptor.setSampleCount_(_SAMPLES)
         descriptor.setStorageMode_(metal.MTLStorageModeShared)
         descriptor.setLabel_("mlx_native.dispatch_samples")
-        made, error = self._mtl.newCounterSampleBufferWithDescriptor_error_(descriptor, None)
-        return made, "" if made is not None else str(error.localizedDescription())
+        samples, error = self._mtl.newCounterSampleBufferWithDescriptor_error_(descriptor, None)
+        return samples, "" if samples is not None else str(error.localizedDescription())
 
     def give(self, buffers: Sequence[Any]) -> None:
         """Back for the next command buffer."""
@@ -124,10 +124,10 @@ class Samples:
             return None
         chunk, place = divmod(self._count, _PAIRS)
         if chunk == len(self._buffers):
-            made, self._reason = self._pool.take()
-            if made is None:
+            samples, self._reason = self._pool.take()
+            if samples is None:
                 return None
-            self._buffers.append(made)
+            self._buffers.append(samples)
         self._count += 1
         return self._buffers[chunk], 2 * place
 

@@ -181,14 +181,14 @@ def _read_memory(path: Path, file: Any, header: Fields, size: int, device: Devic
     room = device.capabilities.recommended_working_set or device.capabilities.max_buffer_length
     if sum(nbytes for nbytes, _ in sizes) > room:
         raise ModelFileError(path, "memory", 16, f"asks for more than the {room} bytes that {device.name} is meant for")
-    found = []
+    allocations = []
     for nbytes, has_contents in sizes:
-        made = device.empty(nbytes, DType.U8)
+        buffer = device.empty(nbytes, DType.U8)
         if has_contents:
             file.seek(places.pop(0))
-            file.readinto(made.numpy().data)
-        found.append(made.allocation)
-    return found
+            file.readinto(buffer.numpy().data)
+        allocations.append(buffer.allocation)
+    return allocations
 
 
 class _Loader:
@@ -246,10 +246,10 @@ class _Loader:
     def _binding(self, fields: Fields, pipeline: Any) -> tuple[int, MlxBuffer | bytes]:
         slot = fields.at(0).number("", 0, len(pipeline.buffers))
         value = fields.at(1)
-        found = self.view(value) if value.is_table() else value.checked(lambda: bytes.fromhex(value.text("")))
+        bound = self.view(value) if value.is_table() else value.checked(lambda: bytes.fromhex(value.text("")))
         # As an encoder checks it: slot, size, alignment, and that numbers are only read.
-        value.checked(lambda: argument(pipeline, slot, found, lambda _: None, _refuse_long))
-        return slot, found
+        value.checked(lambda: argument(pipeline, slot, bound, lambda _: None, _refuse_long))
+        return slot, bound
 
     def _range(self, fields: Fields, role: MemRangeRole) -> BufferRange:
         allocation = self._memory[fields.at(0).number("", 0, len(self._memory))]

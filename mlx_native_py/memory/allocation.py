@@ -224,7 +224,7 @@ class Allocation:
         return np.asarray(export)
 
 
-def _made(mtl: Any, nbytes: int, device: Any) -> Any:
+def _allocated(mtl: Any, nbytes: int, device: Any) -> Any:
     if mtl is None:
         used, advised = int(device.currentAllocatedSize()), int(device.recommendedMaxWorkingSetSize())
         raise BufferAllocationError(
@@ -250,9 +250,9 @@ def allocate(backend: Backend, device: Any, nbytes: int, limit: int, residency: 
     if mtl is None and residency.flush():
         # Removals that were only staged kept memory; now it is free.
         mtl = device.newBufferWithLength_options_(nbytes, mode)
-    made = _made(mtl, nbytes, device)
-    address = _address(made, nbytes)
-    allocation = Allocation(made, address, nbytes, residency, memory=Memory(address, nbytes, fresh=True))
+    buffer = _allocated(mtl, nbytes, device)
+    address = _address(buffer, nbytes)
+    allocation = Allocation(buffer, address, nbytes, residency, memory=Memory(address, nbytes, fresh=True))
     residency.add(allocation)
     return allocation
 
@@ -266,10 +266,10 @@ def adopt(backend: Backend, mtl: Any, residency: Residency) -> Allocation:
 
 def _origin(array: Array) -> Any:
     """The object whose memory an array shows."""
-    found: Any = array
-    while isinstance(found, (np.ndarray, memoryview)):
-        found = found.base if isinstance(found, np.ndarray) else found.obj
-    return found
+    origin: Any = array
+    while isinstance(origin, (np.ndarray, memoryview)):
+        origin = origin.base if isinstance(origin, np.ndarray) else origin.obj
+    return origin
 
 
 def allocation_behind(array: Array) -> Allocation | None:
@@ -308,7 +308,7 @@ def over_pages(backend: Backend, device: Any, array: Array, limit: int, residenc
         mtl = device.newBufferWithBytesNoCopy_length_options_deallocator_(pages, high - low, mode, None)
     except ValueError as refused:
         raise InvalidArgument(f"cannot use this memory without a copy: {refused}") from None
-    _made(mtl, high - low, device)
+    _allocated(mtl, high - low, device)
     allocation = Allocation(mtl, low, high - low, residency, readonly=not array.flags.writeable, owner=array)
     residency.add(allocation)
     return allocation, array.__array_interface__["data"][0] - low

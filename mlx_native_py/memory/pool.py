@@ -112,12 +112,12 @@ class MlxBufferPool:
                 lease = Allocation(
                     block.mtl, block.address, block.nbytes, block.residency, memory=block.memory, owner=block
                 )
-                found = MlxBuffer(lease, kind, axes, 0, nbytes)
-                if found.label:
-                    found.label = ""
-                self._blocks[block] = found
+                buffer = MlxBuffer(lease, kind, axes, 0, nbytes)
+                if buffer.label:
+                    buffer.label = ""
+                self._blocks[block] = buffer
                 self._count(block.nbytes, fresh)
-            return found
+            return buffer
         except BaseException:
             if block is not None and self._blocks.get(block) is not None:
                 self._blocks[block] = None  # nobody got the buffer
@@ -129,16 +129,16 @@ class MlxBufferPool:
         >>> device.buffer_pool().alloc_batch([(8, "f32", 2), (2, "f16", ())])
         [MlxBuffer(f32[2], 8 bytes: 0, 0), MlxBuffer(f16[], 2 bytes: 0)]
         """
-        found: list[MlxBuffer] = []
+        buffers: list[MlxBuffer] = []
         with self._lock:
             try:
                 for byte_len, dtype, shape in requests:
-                    found.append(self.alloc(byte_len, dtype, shape))
+                    buffers.append(self.alloc(byte_len, dtype, shape))
             except BaseException:
-                for buffer in found:
+                for buffer in buffers:
                     self.release(buffer)
                 raise
-        return found
+        return buffers
 
     def release(self, buffer: MlxBuffer) -> None:
         """Takes a buffer back; refused for one that is not lent, or not by this pool, and for views."""

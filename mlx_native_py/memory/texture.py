@@ -53,11 +53,11 @@ def pixel_format(backend: Backend, name: str | None, dtype: DType, channels: int
         if str(dtype) not in _KINDS:
             raise InvalidArgument(f"no texture holds {dtype}; there are {', '.join(_KINDS)}")
         name = _CHANNELS[channels] + _KINDS[str(dtype)]
-    found = _NAME.fullmatch(name)
-    number = getattr(backend.Metal, f"MTLPixelFormat{name}", None) if found else None
-    if found is None or number is None:
+    match = _NAME.fullmatch(name)
+    number = getattr(backend.Metal, f"MTLPixelFormat{name}", None) if match else None
+    if match is None or number is None:
         raise InvalidArgument(f"format {name!r} is none that textures have here; 'RGBA8Unorm' and 'R32Float' are two")
-    letters, bits, kind, _ = found.groups()
+    letters, bits, kind, _ = match.groups()
     stored = DType.of(f"{'f' if kind == 'Float' else 'u' if kind[0] == 'U' else 'i'}{bits}")
     if (stored, len(letters)) != (dtype, channels):
         raise InvalidArgument(f"format {name} holds {len(letters)} x {stored}, but was given {channels} x {dtype}")
@@ -104,10 +104,10 @@ class MlxTexture:
         return rows[:, : self.width * self.format.channels].reshape(self.shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        found = self.numpy()
-        if dtype is not None and np.dtype(dtype) != found.dtype:
-            return found.astype(dtype)
-        return found.copy() if copy else found
+        array = self.numpy()
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
 
     def copy_from(self, source: Any) -> MlxTexture:
         """Sets every texel from the CPU; the array has this shape and type."""
@@ -167,7 +167,7 @@ def _made(backend: Backend, buffer: MlxBuffer, form: TextureFormat, size: tuple[
         asked.setStorageMode_(buffer.mtl.storageMode())
         written = 0 if buffer.readonly else metal.MTLTextureUsageShaderWrite
         asked.setUsage_(metal.MTLTextureUsageShaderRead | written)
-        made = buffer.mtl.newTextureWithDescriptor_offset_bytesPerRow_(asked, buffer.offset, row)
-    if made is None:
+        mtl = buffer.mtl.newTextureWithDescriptor_offset_bytesPerRow_(asked, buffer.offset, row)
+    if mtl is None:
         raise BackendError(f"the device gives no texture of {form.name}, {size[1]} x {size[0]} texels")
-    return made
+    return mtl

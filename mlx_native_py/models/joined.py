@@ -39,13 +39,13 @@ def join(device: MlxDevice, *parts: Linear) -> Joined:
     tables = [_buffers(part) for part in parts]
     alike = len({_kind(part, table) for part, table in zip(parts, tables, strict=True)}) == 1
     columns = [_whole(device, [table[name] for table in tables]) for name in tables[0]] if alike else [None]
-    found = {name: column for name, column in zip(tables[0], columns, strict=False) if column is not None}
-    if len(found) < len(tables[0]):
+    joined = {name: column for name, column in zip(tables[0], columns, strict=False) if column is not None}
+    if len(joined) < len(tables[0]):
         return Joined(parts, None)
     rows = [len(part.weight) for part in parts]
-    cut = {name: _cut(column, rows) for name, column in found.items()}
+    cut = {name: _cut(column, rows) for name, column in joined.items()}
     own = tuple(replace(part, **{name: cut[name][i] for name in cut}) for i, part in enumerate(parts))
-    return Joined(own, replace(parts[0], **found))
+    return Joined(own, replace(parts[0], **joined))
 
 
 def side_by_side(buffers: Sequence[MlxBuffer], shape: tuple[int, ...]) -> MlxBuffer | None:
@@ -57,8 +57,8 @@ def side_by_side(buffers: Sequence[MlxBuffer], shape: tuple[int, ...]) -> MlxBuf
 
 
 def _buffers(linear: Linear) -> dict[str, MlxBuffer]:
-    found = {field.name: getattr(linear, field.name) for field in fields(linear)}
-    return {name: value for name, value in found.items() if isinstance(value, MlxBuffer)}
+    buffers = {field.name: getattr(linear, field.name) for field in fields(linear)}
+    return {name: value for name, value in buffers.items() if isinstance(value, MlxBuffer)}
 
 
 def _kind(linear: Linear, table: dict[str, MlxBuffer]) -> tuple[Any, ...]:
@@ -69,11 +69,11 @@ def _kind(linear: Linear, table: dict[str, MlxBuffer]) -> tuple[Any, ...]:
 
 def _whole(device: MlxDevice, buffers: list[MlxBuffer]) -> MlxBuffer | None:
     """All rows of all buffers."""
-    found = side_by_side(buffers, (sum(map(len, buffers)), *buffers[0].shape[1:]))
-    if found is None and sum(each.nbytes for each in buffers) <= _WORTH_COPYING:
+    whole = side_by_side(buffers, (sum(map(len, buffers)), *buffers[0].shape[1:]))
+    if whole is None and sum(each.nbytes for each in buffers) <= _WORTH_COPYING:
         rows = np.concatenate([each.numpy() for each in buffers])
         return device.buffer(rows, buffers[0].dtype, label=buffers[0].label)
-    return found
+    return whole
 
 
 def _cut(whole: MlxBuffer, rows: list[int], shape: tuple[int, ...] | None = None) -> list[MlxBuffer]:

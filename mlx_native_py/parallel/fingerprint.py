@@ -36,16 +36,16 @@ def digest(path: Path) -> str:
     folder = (settings.current().cache_home or Path.home() / ".cache") / "mlx_native_py" / "model-digests"
     known = folder / hashlib.sha256(os.fsencode(path.resolve())).hexdigest()
     identity = list(_identity(path))
-    found = _read(known)
-    if found.get("identity") == identity:
-        return str(found["digest"])
-    made = _hashed(path)
+    kept = _read(known)
+    if kept.get("identity") == identity:
+        return str(kept["digest"])
+    hashed = _hashed(path)
     with suppress(OSError):  # a home that cannot be written to costs time, and nothing else
         folder.mkdir(parents=True, exist_ok=True)
         fresh = known.with_suffix(f".{os.getpid()}")
-        fresh.write_text(json.dumps({"identity": identity, "digest": made}))
+        fresh.write_text(json.dumps({"identity": identity, "digest": hashed}))
         fresh.replace(known)
-    return made
+    return hashed
 
 
 def _identity(path: Path) -> tuple[int, ...]:
@@ -54,16 +54,16 @@ def _identity(path: Path) -> tuple[int, ...]:
 
 
 def _hashed(path: Path) -> str:
-    made = hashlib.blake2b(digest_size=16)
+    hasher = hashlib.blake2b(digest_size=16)
     with path.open("rb") as file:
         while piece := file.read(_PIECE):
-            made.update(piece)
-    return made.hexdigest()
+            hasher.update(piece)
+    return hasher.hexdigest()
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text())
+        parsed = json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) and "digest" in found else {}
+    return parsed if isinstance(parsed, dict) and "digest" in parsed else {}

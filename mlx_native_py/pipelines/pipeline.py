@@ -156,8 +156,8 @@ class Pipeline:
 
 
 def _by_slot(bindings: Any) -> tuple[Binding | None, ...]:
-    found = {binding.index: binding for binding in bindings}
-    return tuple(found.get(slot) for slot in range(max(found, default=-1) + 1))
+    by_index = {binding.index: binding for binding in bindings}
+    return tuple(by_index.get(slot) for slot in range(max(by_index, default=-1) + 1))
 
 
 def reflected_bindings(backend: Backend, reflection: Any, kernel: str) -> tuple[Binding, ...]:
@@ -170,24 +170,24 @@ def reflected_bindings(backend: Backend, reflection: Any, kernel: str) -> tuple[
         metal.MTLBindingAccessWriteOnly: "write",
         metal.MTLBindingAccessReadWrite: "read_write",
     }
-    found = []
+    bindings = []
     for mtl in reflection.bindings():
         kind, index, name = mtl.type(), int(mtl.index()), str(mtl.name())
         if kind == metal.MTLBindingTypeBuffer:
             access = accesses[mtl.access()]
             size, alignment = int(mtl.bufferDataSize()), max(1, int(mtl.bufferAlignment()))
             data_type = int(mtl.bufferDataType())
-            found.append(Binding(index, name, "buffer", access, data_type, size, alignment, bool(mtl.isUsed())))
+            bindings.append(Binding(index, name, "buffer", access, data_type, size, alignment, bool(mtl.isUsed())))
         elif kind == metal.MTLBindingTypeThreadgroupMemory:
-            found.append(Binding(index, name, "threadgroup", "read_write"))
+            bindings.append(Binding(index, name, "threadgroup", "read_write"))
         elif kind == metal.MTLBindingTypeTexture:
             access, data_type, form = accesses[mtl.access()], int(mtl.textureDataType()), int(mtl.textureType())
-            found.append(Binding(index, name, "texture", access, data_type, texture_type=form))
+            bindings.append(Binding(index, name, "texture", access, data_type, texture_type=form))
         elif kind == metal.MTLBindingTypeSampler:
-            found.append(Binding(index, name, "sampler", "read"))
+            bindings.append(Binding(index, name, "sampler", "read"))
         else:
             raise InvalidArgument(
                 f"kernel {kernel!r}: argument {name!r} (index {index}) is no buffer, texture, sampler or threadgroup "
                 "memory"
             )
-    return tuple(sorted(found, key=lambda binding: (_ORDER.index(binding.kind), binding.index)))
+    return tuple(sorted(bindings, key=lambda binding: (_ORDER.index(binding.kind), binding.index)))

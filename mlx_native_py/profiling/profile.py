@@ -227,10 +227,10 @@ class Profile:
         Dispatches are in it where they were timed by themselves. Of several ranks, `merge_traces` makes one file.
         """
         begun = Trace(origin_ns=self.started_ns, wall_ns=self.wall_ns, rank=rank, process=process)
-        made = trace_of(self.records, self.spans, begun)
+        timeline = trace_of(self.records, self.spans, begun)
         if path is not None:
-            made.write(path)
-        return made
+            timeline.write(path)
+        return timeline
 
     def report(self, path: str | os.PathLike[str], *, compare_with: Profile | None = None, title: str = "") -> Path:
         """Writes a page for a browser, all in one file; beside an earlier run, it also tells what changed."""
@@ -267,12 +267,12 @@ def load_profile(path: str | os.PathLike[str]) -> Profile:
         table = json.loads(Path(path).read_bytes())
         if table["format"] != FORMAT:
             raise ValueError(f"its format is {table['format']!r}, expected {FORMAT!r}")
-        made = Profile(table["level"])
+        profile = Profile(table["level"])
         for name in ("started_ns", "ended_ns", "wall_ns", "dropped"):
-            setattr(made, name, int(table[name]))
-        made.spans = [from_fields(SpanRecord, each) for each in table["spans"]]
-        made._peaks = Peaks(**table["peaks"]) if table["peaks"] else None
-        made._records = [CommandBufferRecord.from_dict(each) for each in table["command_buffers"]]
+            setattr(profile, name, int(table[name]))
+        profile.spans = [from_fields(SpanRecord, each) for each in table["spans"]]
+        profile._peaks = Peaks(**table["peaks"]) if table["peaks"] else None
+        profile._records = [CommandBufferRecord.from_dict(each) for each in table["command_buffers"]]
     except (ValueError, TypeError, KeyError, RecursionError) as reason:
         raise InvalidArgument(f"{os.fspath(path)} is no profile that p.save() wrote: {reason}") from None
-    return made
+    return profile

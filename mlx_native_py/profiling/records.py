@@ -112,13 +112,13 @@ class CommandBufferRecord:
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> CommandBufferRecord:
         """What `as_dict` made, perhaps by way of JSON."""
-        made = from_fields(cls, given)
-        made.dispatches = [from_fields(DispatchRecord, each) for each in given["dispatches"]]
-        for dispatch in made.dispatches:
+        record = from_fields(cls, given)
+        record.dispatches = [from_fields(DispatchRecord, each) for each in given["dispatches"]]
+        for dispatch in record.dispatches:
             dispatch.region = tuple(dispatch.region)
-        made.barriers = [from_fields(BarrierRecord, each) for each in given["barriers"]]
-        made.memory = [(int(when), int(nbytes)) for when, nbytes in given["memory"]]
-        return made
+        record.barriers = [from_fields(BarrierRecord, each) for each in given["barriers"]]
+        record.memory = [(int(when), int(nbytes)) for when, nbytes in given["memory"]]
+        return record
 
 
 @dataclass(slots=True)

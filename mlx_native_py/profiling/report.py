@@ -50,7 +50,7 @@ def _data(profiled: Profile, earlier: Profile | None, title: str) -> dict[str, A
         if profiled.peaks is None
         else {"bandwidth": profiled.peaks.bandwidth, "flops": profiled.peaks.flops},
         "tracks": list(_tracks(profiled)),
-        "rows": {by: [row.as_dict() for row in found] for by, found in rows.items()},
+        "rows": {by: [row.as_dict() for row in entries] for by, entries in rows.items()},
         "points": [_point(row) for row in rows["kernel"] if row.gflops and row.nbytes],
         "bars": [{"name": row.name, "gbps": row.gbps} for row in rows["kernel"] if row.gbps and not row.gflops],
         "tree": _tree(records),
@@ -87,14 +87,14 @@ def _point(row: Row) -> dict[str, Any]:
 
 def _tree(records: list[CommandBufferRecord]) -> list[dict[str, Any]]:
     """GPU time by outermost region, and by kernel inside."""
-    found: dict[str, dict[str, float]] = {}
+    totals: dict[str, dict[str, float]] = {}
     for record in records:
         for dispatch in record.dispatches:
-            kernels = found.setdefault(dispatch.region[0] if dispatch.region else record.label, {})
+            kernels = totals.setdefault(dispatch.region[0] if dispatch.region else record.label, {})
             kernels[dispatch.kernel] = kernels.get(dispatch.kernel, 0.0) + dispatch.gpu_ns
     return [
         {"name": region, "leaves": [{"name": name, "size": size} for name, size in kernels.items() if size]}
-        for region, kernels in found.items()
+        for region, kernels in totals.items()
     ]
 
 

@@ -15,7 +15,7 @@ _INTRODUCTION = """\
 
 `ops.<name>(enc, ...)` encodes an op on buffers; [writing a kernel](writing-a-kernel.md) shows how one is made.
 `fn.<name>(...)` is for those who just want a result: numpy arrays or buffers in, a buffer out, under MLX's name where
-MLX has the function. Arithmetic is in float, whatever the elements are. NaN and infinity mean what IEEE 754 says.
+MLX has the function. Arithmetic on floats of any width is in float. NaN and infinity mean what IEEE 754 says.
 What an op reads and writes follows from its kernels, so barriers need no thought; all can be captured and replayed.
 
 This page is printed by `mlx-native ops --markdown`. `mx` is `mlx.core`, and `nn` is `mlx.nn`.

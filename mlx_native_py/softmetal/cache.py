@@ -41,12 +41,12 @@ class Usage:
 
 def digest(*parts: str | bytes) -> str:
     """A key made of parts; where one part ends and the next begins matters."""
-    made = hashlib.sha256()
+    hasher = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
-        made.update(len(data).to_bytes(8, "little"))
-        made.update(data)
-    return made.hexdigest()
+        hasher.update(len(data).to_bytes(8, "little"))
+        hasher.update(data)
+    return hasher.hexdigest()
 
 
 class Store:
@@ -195,14 +195,14 @@ class Store:
 
     def _entries(self) -> list[tuple[float, int, str]]:
         """Time of last use, size and path of each record and artefact."""
-        found = []
+        listed = []
         with os.scandir(self.directory) as entries:
             for entry in entries:
                 with suppress(OSError):
                     state = entry.stat(follow_symlinks=False)
                     if stat.S_ISREG(state.st_mode) and entry.name != "swept" and not entry.name.startswith(_PASSING):
-                        found.append((state.st_mtime, state.st_size, entry.path))
-        return found
+                        listed.append((state.st_mtime, state.st_size, entry.path))
+        return listed
 
     def _shrink(self, files: list[tuple[float, int, str]]) -> None:
         """Removes idle headers, which are large, then what was not used for longest, until a quarter is free."""

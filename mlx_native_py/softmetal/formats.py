@@ -53,8 +53,8 @@ def _formats() -> Iterator[PixelFormat]:
             continue
         if name in _PACKED:
             stored, channels, size, flags = _PACKED[name]
-        elif found := _PLAIN.fullmatch(name):
-            order, bits, kind, gamma = found.groups()
+        elif match := _PLAIN.fullmatch(name):
+            order, bits, kind, gamma = match.groups()
             stored, channels = f"{kind}{bits}{gamma or ''}", len(order)
             size = channels * int(bits) // 8
             flags = _BLUE_FIRST if order == "BGRA" else _ALPHA_ONLY if order == "A" else 0

@@ -1,4 +1,4 @@
-"""How a software device behaves and what it says of itself; values only, given to its constructor."""
+"""Options of a software device, and the profile of limits and capabilities that it reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What belongs to the process: refusing a device after fork, and reporting errors that no caller can receive."""
+"""Process-wide matters: refusal of a device after fork, and reports of errors that no caller can receive."""
 
 from __future__ import annotations
 

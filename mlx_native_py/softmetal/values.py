@@ -1,4 +1,4 @@
-"""Plain values at the edge: Metal's structs, and the checks that turn Python arguments into them."""
+"""Metal's structs, and the checked conversion of Python arguments to them."""
 
 from __future__ import annotations
 
@@ -191,8 +191,8 @@ def counted(values: Any, count: Any, what: str) -> Sequence[Any]:
         raise TypeError(f"{what} is {values!r}, expected a list or tuple")
     if len(values) < number:
         raise InvalidValue(f"{what} has {len(values)} elements, but its count says {number}")
-    found: Sequence[Any] = values[:number]
-    return found
+    first: Sequence[Any] = values[:number]
+    return first
 
 
 def flat_bytes(data: Any, length: int, what: str) -> memoryview:

@@ -89,22 +89,22 @@ def assert_deterministic(run: Callable[[], Any], *, times: int = 3) -> None:
     first = _bits(run())
     for order in orders[1 : times + 1]:
         with settings.override(soft_schedule=order, soft_engine="fibers"):
-            found = _bits(run())
+            again = _bits(run())
         for name, bits in first.items():
-            assert found.get(name) == bits, f"result {name} has other bits in the order {order!r} than in the first run"
-        assert found.keys() == first.keys(), f"results are {list(found)} in the order {order!r}, and were {list(first)}"
+            assert again.get(name) == bits, f"result {name} has other bits in the order {order!r} than in the first run"
+        assert again.keys() == first.keys(), f"results are {list(again)} in the order {order!r}, and were {list(first)}"
 
 
 def _hold(
-    what: str, found: int, exactly: int | None, at_most: int | None, detail: Mapping[str, int] | None = None
+    what: str, counted: int, exactly: int | None, at_most: int | None, detail: Mapping[str, int] | None = None
 ) -> None:
     if (exactly is None) == (at_most is None):
         raise TypeError(f"give either a number of {what} or at_most=")
     told = f" ({', '.join(f'{name} {count}' for name, count in Counter(detail).most_common())})" if detail else ""
     if exactly is not None:
-        assert found == exactly, f"{found} {what}{told}; exactly {exactly} are allowed"
+        assert counted == exactly, f"{counted} {what}{told}; exactly {exactly} are allowed"
     if at_most is not None:
-        assert found <= at_most, f"{found} {what}{told}; at most {at_most} are allowed"
+        assert counted <= at_most, f"{counted} {what}{told}; at most {at_most} are allowed"
 
 
 def _allocated(device: MlxDevice) -> int:
@@ -114,10 +114,10 @@ def _allocated(device: MlxDevice) -> int:
     return int(device.mtl.currentAllocatedSize())
 
 
-def _bits(found: Any) -> dict[Any, bytes]:
+def _bits(result: Any) -> dict[Any, bytes]:
     import numpy as np
 
-    if isinstance(found, Mapping):
-        return {name: np.asarray(value).tobytes() for name, value in found.items()}
-    values = found if isinstance(found, (list, tuple)) else [found]
+    if isinstance(result, Mapping):
+        return {name: np.asarray(value).tobytes() for name, value in result.items()}
+    values = result if isinstance(result, (list, tuple)) else [result]
     return {index: np.asarray(value).tobytes() for index, value in enumerate(values)}

@@ -119,8 +119,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(f"metal_device: nothing ran on {name}: {reason}")
     if not config.getoption("--metal-check"):
         return
-    found = config.stash[_FOUND]
+    problems = config.stash[_FOUND]
     terminalreporter.section("metal check", sep="-")
-    terminalreporter.write_line(f"{len(found)} findings, also those that tests expect:" if found else "no findings")
-    for line in found:
+    terminalreporter.write_line(
+        f"{len(problems)} findings, also those that tests expect:" if problems else "no findings"
+    )
+    for line in problems:
         terminalreporter.write_line(line)

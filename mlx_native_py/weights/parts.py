@@ -73,13 +73,13 @@ def part_of(tensor: Tensor, rows: Sequence[range] | None = None, columns: range 
 
 def _joined(ranges: Sequence[range]) -> tuple[range, ...]:
     """The same in fewer: ranges that follow each other become one."""
-    found: list[range] = []
+    merged: list[range] = []
     for each in ranges:
-        if found and found[-1].stop == each.start:
-            found[-1] = range(found[-1].start, each.stop)
+        if merged and merged[-1].stop == each.start:
+            merged[-1] = range(merged[-1].start, each.stop)
         else:
-            found.append(each)
-    return tuple(found)
+            merged.append(each)
+    return tuple(merged)
 
 
 def _stored(tensor: Tensor, columns: range) -> slice:

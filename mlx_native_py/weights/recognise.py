@@ -48,5 +48,5 @@ def what_it_is(path: Path) -> str:
     if is_safetensors(path):
         return "safetensors"
     start = _first(path)
-    found = next((kind for begin, kind in _KINDS if start.startswith(begin)), None)
-    return found or ("empty" if not start else f"nothing known: it begins with {start[:4]!r}")
+    recognised = next((kind for begin, kind in _KINDS if start.startswith(begin)), None)
+    return recognised or ("empty" if not start else f"nothing known: it begins with {start[:4]!r}")

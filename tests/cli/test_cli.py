@@ -91,7 +91,7 @@ def test_every_command_describes_itself(command: str, capsys: pytest.CaptureFixt
     assert "--json" in printed or command in ("bench", "launch")
 
 
-@pytest.mark.parametrize("subject", ["soft", "ops", "encode", "decode"], ids="bench {}".format)
+@pytest.mark.parametrize("subject", ["soft", "ops", "matvec", "encode", "decode"], ids="bench {}".format)
 def test_every_bench_describes_itself(subject: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         cli.main(["bench", subject, "--help"])

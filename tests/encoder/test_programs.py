@@ -11,7 +11,7 @@ from kit.encoding import DISPATCH, STAGE, sampling, soft_device
 from kit.programs import PROGRAMS, Run
 
 from mlx_native_py import MlxDevice, settings
-from mlx_native_py.errors import CommandBufferError
+from mlx_native_py.errors import MissingBarrierError
 from mlx_native_py.profiling import kernel_profile
 from mlx_native_py.softmetal.checked import MissingBarrier
 
@@ -80,7 +80,7 @@ def test_checked_mode_finds_nothing_to_complain_about(title: str, way: Run) -> N
 def test_checked_mode_catches_the_missing_tracker(title: str) -> None:
     """The proof that the silence above means something: without barriers of either kind each program is caught."""
     program, _ = PROGRAMS[title]
-    with pytest.raises(CommandBufferError, match=r"missing barrier \((RAW|WAR|WAW)\)") as caught:
+    with pytest.raises(MissingBarrierError, match=r"missing barrier \((RAW|WAR|WAW)\)") as caught:
         program(Run(device("ordered", "stage", True), auto_barrier=False))
     assert isinstance(caught.value.__cause__, MissingBarrier)
 

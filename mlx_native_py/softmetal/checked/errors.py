@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
+from ...errors import CommandBufferError, DataRaceError, MissingBarrierError, OutOfBoundsError
 from ..program import Diagnostic
 from .arrays import OutsideArray
 
@@ -22,6 +23,8 @@ class CheckedError(RuntimeError):
     """A kernel did what no kernel may do; the message says what, where, and what would help."""
 
     others: tuple[CheckedError, ...] = ()
+    raised_as: ClassVar[type[CommandBufferError]] = CommandBufferError
+    """What a command buffer fails with because of it."""
 
 
 observers: list[Callable[[CheckedError], None]] = []
@@ -83,6 +86,8 @@ def shown(source: Diagnostic | None) -> str:
 class OutOfBounds(CheckedError, IndexError):
     """An access outside of bound buffers, inline bytes, threadgroup memory or an array; it was not carried out."""
 
+    raised_as = OutOfBoundsError
+
     def __init__(
         self, kernel: str, access: Access, place: Place, what: str, advice: str, array: OutsideArray | None = None
     ) -> None:
@@ -96,6 +101,8 @@ class OutOfBounds(CheckedError, IndexError):
 
 class DataRace(CheckedError):
     """Two threads touch the same bytes, at least one writes, and nothing puts them in order."""
+
+    raised_as = DataRaceError
 
     def __init__(self, kernel: str, access: Access, other: Access, place: Place, advice: str) -> None:
         super().__init__(
@@ -122,6 +129,8 @@ _VERBS = {"RAW": ("writes", "reads"), "WAR": ("reads", "writes"), "WAW": ("write
 
 class MissingBarrier(CheckedError):
     """Two dispatches of one concurrent encoder touch the same bytes, at least one writes, with no barrier between."""
+
+    raised_as = MissingBarrierError
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""What the Metal objects stand for: plain state without selectors, and how command buffers run."""
+"""State of the Metal objects, without selectors, and the execution of command buffers."""

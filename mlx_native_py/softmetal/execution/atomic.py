@@ -1,4 +1,4 @@
-"""Steps that no exception can part.
+"""State changes that an exception or Ctrl-C cannot interrupt halfway.
 
 Python raises what a signal handler raises between two bytecodes. Calls that C makes one after the other have no
 bytecode between them.

@@ -1,4 +1,4 @@
-"""Captures: what queues do, written into a folder that a person can read."""
+"""Captures: the work of command queues, written into a folder of readable files."""
 
 from __future__ import annotations
 

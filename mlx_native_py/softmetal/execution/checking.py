@@ -1,4 +1,4 @@
-"""Joins checked mode to execution: what each dispatch may touch, and what the dispatches of a pass did touch."""
+"""Checked mode during execution: the memory that each dispatch may access, and what a pass accessed."""
 
 from __future__ import annotations
 

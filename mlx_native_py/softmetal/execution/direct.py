@@ -1,4 +1,4 @@
-"""Short work as one call of the runtime, which the thread that waits for it makes itself."""
+"""Short command buffers run by the waiting thread itself, as one call of the runtime."""
 
 from __future__ import annotations
 
@@ -96,10 +96,10 @@ def direct_run(work: CommandBufferState, standing: Resident) -> DirectRun | None
     part, replayed = range(first, end), _replayed(passes, standing)
     if replayed is not None:
         return DirectRun(work, replayed, [passes[0][0]], signals, part) if _is_short(replayed) else None
-    found = _dispatches(work, passes)
-    if found is None:
+    encoded = _dispatches(work, passes)
+    if encoded is None:
         return None
-    dispatches, places = found
+    dispatches, places = encoded
     return DirectRun(work, LaunchBatch(dispatches) if dispatches else None, places, signals, part)
 
 

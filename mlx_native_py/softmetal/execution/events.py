@@ -1,4 +1,4 @@
-"""Events: values that grow, whoever waits for them, and whoever is told of them."""
+"""Events: monotonic values, the threads that wait for them, and notifications."""
 
 from __future__ import annotations
 

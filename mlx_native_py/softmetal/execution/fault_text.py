@@ -1,4 +1,4 @@
-"""What is said of a kernel that was stopped: which, where, on what memory, and how to learn more."""
+"""Error messages for a kernel that faulted: which kernel, whose memory, and how to find out more."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def fault_text(fault: KernelFault, dispatch: EncodedDispatch, options: SoftOptio
 def _nearest(fault: KernelFault, dispatch: EncodedDispatch) -> str:
     """Read or write, and the argument that the address is nearest to: a guess, since only an address is known."""
     access = f", a {fault.access}" if fault.access else ""
-    launch, found = dispatch.launch, []
+    launch, distances = dispatch.launch, []
     for argument in dispatch.pipeline.code.kernel.arguments:
         start, length = launch.buffers[argument.index] or 0, launch.lengths[argument.index]
         if argument.kind == "buffer" and start and length:
             offset = fault.address - start
-            found.append((max(-offset, offset - length, 0), offset, length, argument))
-    if not found or (nearest := min(found, key=lambda each: each[0]))[0] > _FAR:
+            distances.append((max(-offset, offset - length, 0), offset, length, argument))
+    if not distances or (nearest := min(distances, key=lambda each: each[0]))[0] > _FAR:
         return access
     _, offset, length, argument = nearest
     return f"{access}; nearest is byte {offset} of {argument.name!r} (slot {argument.index}, {length} bytes)"

@@ -161,9 +161,9 @@ class Replay(PassItem):
         for command in self.commands.commands[first : first + count]:
             if command.barrier and epochs[-1]:
                 epochs.append([])
-            found = command.dispatch(self._inherited(), resident, self.path)
-            if found is not None:
-                epochs[-1].append(found)
+            dispatched = command.dispatch(self._inherited(), resident, self.path)
+            if dispatched is not None:
+                epochs[-1].append(dispatched)
         return epochs
 
     def _inherited(self) -> Bindings:

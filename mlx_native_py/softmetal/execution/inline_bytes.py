@@ -1,4 +1,4 @@
-"""Room for setBytes: chunks of device memory that command buffers borrow until they are done."""
+"""Memory for setBytes: chunks of device memory that command buffers borrow until they are done."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _queues: WeakSet[QueueState] = WeakSet()
 
 
 class QueueState:
-    """Every change is a single step that no exception can part; whoever comes next goes on where another one left off.
+    """A queue; each change of state is one step that no exception can interrupt, and the next thread continues from it.
 
     A command buffer is first in `order` until it is finished, and only the first one runs. Usually the queue's thread
     runs it; one that is short is run by the thread that waits for it, if that comes first. While this happens, commits

@@ -19,10 +19,10 @@ def _map(start: int, size: int, access: int, flags: int, file: int = -1) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-    found: int | None = libc.mmap(start, size, access, flags, file, 0)
-    if found == ctypes.c_void_p(-1).value or (start and found != start):
+    address: int | None = libc.mmap(start, size, access, flags, file, 0)
+    if address == ctypes.c_void_p(-1).value or (start and address != start):
         sys.exit(f"a helper cannot map {size} bytes at {start:#x}: {os.strerror(ctypes.get_errno())}")
-    return found or 0
+    return address or 0
 
 
 def _limit(memory: int) -> None:

@@ -74,8 +74,8 @@ class IsolatedCall:
     def call(self) -> tuple[Any, ...]:
         """A function written in C, and its arguments."""
         self._helper = helper = self._runtime.take()
-        made: tuple[Any, ...] = helper.submit(*self._sizes, self.times, self._fault)
-        return made
+        submitted: tuple[Any, ...] = helper.submit(*self._sizes, self.times, self._fault)
+        return submitted
 
     def check(self, answer: int) -> None:
         """Hands on the log and gives the helper back; raises KernelFault where a kernel, or the helper, was stopped."""

@@ -123,11 +123,11 @@ class SharedPages:
 def _reserve_range() -> tuple[int, int]:
     for size in _SIZES:
         for start in _STARTS:
-            found = libc().mmap(start, size, NO_ACCESS, RESERVED | _FIXED_NOREPLACE, -1, 0)
-            if found == start:
+            address = libc().mmap(start, size, NO_ACCESS, RESERVED | _FIXED_NOREPLACE, -1, 0)
+            if address == start:
                 return start, size
-            if found != MAP_FAILED:
-                libc().munmap(ctypes.c_void_p(found), ctypes.c_size_t(size))
+            if address != MAP_FAILED:
+                libc().munmap(ctypes.c_void_p(address), ctypes.c_size_t(size))
     raise IsolationUnavailable(
         f"no {_SIZES[-1]} addresses in one piece for an isolated device (is `ulimit -v` set?); "
         "open it without `isolated`"

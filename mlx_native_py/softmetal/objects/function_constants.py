@@ -22,7 +22,7 @@ def _read(value: Any, length: int) -> bytes:
 
 
 class MTLFunctionConstantValues(Descriptor):
-    """Typed values, waiting for a function."""
+    """Values of function constants, with their types."""
 
     def __init__(self) -> None:
         self.given: dict[int | str, tuple[int, bytes]] = {}
