@@ -42,8 +42,13 @@
     return vec<bool, soft_size>(soft::convert<bool>(a) op soft::convert<bool>(b));           \
   }
 
-// As large as it is; the compiler's own vectors are aligned no further than to a register of the processor.
+// Aligned to its size, which ARM's compiler does not do beyond a register. On x86, where it does, saying so would
+// void -fmax-type-align, and loads of vectors at any element's address would fault.
+#if defined(__aarch64__)
 #define SOFT_VEC_ALIGNED __attribute__((aligned(4 * sizeof(typename soft::store<T>::type))))
+#else
+#define SOFT_VEC_ALIGNED
+#endif
 
 // What vectors of every width have in common. Components are members beside the compiler's vector, so that one
 // of them in a buffer is read and written alone. Constant expressions see the components only.
