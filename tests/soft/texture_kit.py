@@ -49,7 +49,7 @@ kernel void sample_others(texture1d<float> line [[texture(0)]], texture2d_array<
     device const float4 *at, device float4 *out, constant uint &n, uint i [[thread_position_in_grid]]) {
   float4 c = at[i];
   out[i] = line.sample(s, c.x);
-  out[n + i] = planes.sample(s, c.xy, uint(c.w));
+  out[n + i] = planes.sample(s, c.xy, uint(c.w), 0);
   out[2 * n + i] = block.sample(s, c.xyz);
   out[3 * n + i] = lines.sample(s, c.x, uint(c.w));
 }
