@@ -45,11 +45,10 @@ kernel void ggml_quad(device const T *x [[buffer(0)]],
                       device const uint *ids [[buffer(3)]],
                       constant MatmulShape &shape [[buffer(4)]],
                       uint3 group [[threadgroup_position_in_grid]],
-                      uint simd [[simdgroup_index_in_threadgroup]],
-                      uint simds [[simdgroups_per_threadgroup]],
                       uint lane [[thread_index_in_simdgroup]]) {
+  threadgroup float memory[QUAD_FLOATS];
   const QuadBlocks<Block> weights(w, depth_of(shape), shape.columns);
-  quad_matvec(weights, x, x, out, ids, shape, group, simd, simds, lane);
+  quad_matvec(weights, x, x, out, ids, shape, memory, group, lane);
 }
 
 template <typename Block, typename T>

@@ -33,11 +33,10 @@ kernel void quantized_quad(device const T *x [[buffer(0)]],
                            constant MatmulShape &shape [[buffer(6)]],
                            constant AffineLayout &layout [[buffer(7)]],
                            uint3 group [[threadgroup_position_in_grid]],
-                           uint simd [[simdgroup_index_in_threadgroup]],
-                           uint simds [[simdgroups_per_threadgroup]],
                            uint lane [[thread_index_in_simdgroup]]) {
+  threadgroup float memory[QUAD_FLOATS];
   const QuadAffine weights = quad_affine(w, scales, biases, depth_of(shape), layout.rows);
-  quad_matvec(weights, x, x, out, ids, shape, group, simd, simds, lane);
+  quad_matvec(weights, x, x, out, ids, shape, memory, group, lane);
 }
 
 template <typename T>

@@ -104,13 +104,13 @@ class MlxDevice(DeviceContext):
         step = int(self.mtl.minimumLinearTextureAlignmentForPixelFormat_(form.number))
         row = -(-width * form.texel_bytes // step) * step
         rows = self.empty((height, row // form.dtype.size), form.dtype)
-        self.has_textures = True
+        self.barrier_scope |= self.backend.Metal.MTLBarrierScopeTextures
         return texture_over(self.backend, self.mtl, rows, form, width)
 
     def _texture_over(self, buffer: MlxBuffer, format: str | None) -> MlxTexture:
         height, width, channels = _image_shape(buffer.shape)
         form = pixel_format(self.backend, format, buffer.dtype, channels)
-        self.has_textures = True
+        self.barrier_scope |= self.backend.Metal.MTLBarrierScopeTextures
         return texture_over(self.backend, self.mtl, buffer.reshape(height, width * channels), form, width)
 
     def sampler(

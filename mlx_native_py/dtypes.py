@@ -63,16 +63,16 @@ class DType(Enum):
         """The member for a short name, a numpy name, a numpy type or dtype, or a member."""
         if isinstance(given, cls):
             return given
-        found = _BY_NAME.get(given) if isinstance(given, str) else None
-        if found is None and given is not None:
+        known = _BY_NAME.get(given) if isinstance(given, str) else None
+        if known is None and given is not None:
             try:
                 dtype = np.dtype(given)
             except TypeError:
                 raise InvalidArgument(f"{given!r} is not an element type; there are: {_KNOWN}") from None
-            found = _BY_NUMPY.get(dtype) if dtype.isnative else None
-        if found is None:
+            known = _BY_NUMPY.get(dtype) if dtype.isnative else None
+        if known is None:
             raise InvalidArgument(f"{given!r} is not an element type of buffers; there are: {_KNOWN}")
-        return found
+        return known
 
     @property
     def is_float(self) -> bool:

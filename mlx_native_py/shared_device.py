@@ -34,12 +34,12 @@ def default_device() -> MlxDevice:
     """
     key = replace(settings.current(), **_PER_ENCODER)
     with _lock:
-        found = _opened.get(key)
-        if found is not None:
+        device = _opened.get(key)
+        if device is not None:
             try:
-                found.require_open()
+                device.require_open()
             except EncoderStateError:  # somebody closed it
-                found = None
-        if found is None:
-            found = _opened[key] = MlxDevice()
-        return found
+                device = None
+        if device is None:
+            device = _opened[key] = MlxDevice()
+        return device

@@ -115,7 +115,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_testnodedown(node: Any) -> None:
     told, stash = getattr(node, "workeroutput", {}), node.config.stash
     # Every process looks at all tests, so what one leaves out they all do.
-    stash[NOT_RUN].update({mark: tuple(found) for mark, found in told.get("not_run", {}).items()})
+    stash[NOT_RUN].update({mark: tuple(result) for mark, result in told.get("not_run", {}).items()})
     if LANES in stash and "lanes" in told:
         stash[LANES].add(*told["lanes"])
 
@@ -123,9 +123,9 @@ def pytest_testnodedown(node: Any) -> None:
 @pytest.fixture
 def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     """Each kind of Metal in turn."""
-    found = opened(request.param)
-    with found.autorelease_pool():
-        yield found
+    opened_backend = opened(request.param)
+    with opened_backend.autorelease_pool():
+        yield opened_backend
 
 
 @pytest.fixture

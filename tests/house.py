@@ -141,8 +141,8 @@ def remarks(text: str, suffix: str) -> Iterator[tuple[int, str]]:
 
 def history_faults(text: str, suffix: str) -> Iterator[str]:
     for line, remark in remarks(text, suffix):
-        if found := HISTORY.search(remark):
-            yield f"line {line} says {found.group()!r}"
+        if match := HISTORY.search(remark):
+            yield f"line {line} says {match.group()!r}"
 
 
 def size_faults(text: str, suffix: str) -> Iterator[str]:

@@ -72,20 +72,20 @@ def _traced(act: Callable[[T], object], state: T, countdown: _Countdown) -> bool
 
 def _ends(check: Callable[[T], object], state: T, seconds: float) -> BaseException | None:
     """What `check` raised, run beside the test so that a hang is seen."""
-    found: list[BaseException | None] = []
+    ends: list[BaseException | None] = []
 
     def run() -> None:
         try:
             check(state)
         except BaseException as error:
-            found.append(error)
+            ends.append(error)
         else:
-            found.append(None)
+            ends.append(None)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(seconds)
-    return found[0] if found else TimeoutError(f"still not done after {seconds} s")
+    return ends[0] if ends else TimeoutError(f"still not done after {seconds} s")
 
 
 def raise_at_every_bytecode(

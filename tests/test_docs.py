@@ -84,10 +84,10 @@ def test_every_name_of_the_crate_has_a_row() -> None:
 
 @pytest.mark.parametrize("name", sorted({n for _, here in rows() for n in re.findall(r"`([\w.]+)`", here)}))
 def test_every_answer_exists(name: str) -> None:
-    found: object = mlx_native_py
+    thing: object = mlx_native_py
     for part in name.split("."):
-        assert hasattr(found, part) or part in getattr(found, "__annotations__", {}), name
-        found = getattr(found, part, None)
+        assert hasattr(thing, part) or part in getattr(thing, "__annotations__", {}), name
+        thing = getattr(thing, part, None)
 
 
 QUOTES = re.findall(

@@ -71,8 +71,8 @@ def test_house(path: Path) -> None:
     ],
 )
 def test_rules_bite(where: str, text: str, complaint: str) -> None:
-    found = list(faults(PACKAGE / where, text))
-    assert any(complaint[:-1] in fault for fault in found), found
+    problems = list(faults(PACKAGE / where, text))
+    assert any(complaint[:-1] in fault for fault in problems), problems
 
 
 def test_rules_leave_good_code_alone() -> None:

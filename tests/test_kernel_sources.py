@@ -18,7 +18,7 @@ _ELEMENTARY = re.compile(r"(?<![\w:])(exp|exp2|exp10|log|log2|log10|pow|powr|sin
 
 def _arrays(function: str) -> set[str]:
     """The names of arrays of simdgroup matrices."""
-    declared = {name for found in _MATRICES.findall(function) for name in re.findall(r"(\w+)(?:\[[^]]*\])+", found)}
+    declared = {name for result in _MATRICES.findall(function) for name in re.findall(r"(\w+)(?:\[[^]]*\])+", result)}
     return declared | set(_POINTERS.findall(function))
 
 
@@ -37,14 +37,14 @@ def _body(text: str, start: int) -> str:
 
 def _rolled(text: str) -> list[str]:
     """The loops that index such an array by their variable and say nothing of unrolling."""
-    found = []
+    rolled = []
     for function in text.split("\n}\n"):
         names = "|".join(sorted(_arrays(function)))
         for loop in _LOOP.finditer(function) if names else ():
             indexed = rf"\b(?:{names})(?:\[[^]]*\])*\[[^]]*\b{loop['index']}\b[^]]*\]"
             if not loop["pragma"] and re.search(indexed, _body(function, loop.end())):
-                found.append(loop[0].strip())
-    return found
+                rolled.append(loop[0].strip())
+    return rolled
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)

@@ -16,19 +16,19 @@ TWICE = "kernel void twice(device float *x, uint i [[thread_position_in_grid]]) 
 
 @pytest.fixture
 def shell() -> Iterator[Any]:
-    made: Any = InteractiveShell.instance()
-    made.run_line_magic("load_ext", "mlx_native_py.notebook")
-    yield made
+    interactive: Any = InteractiveShell.instance()
+    interactive.run_line_magic("load_ext", "mlx_native_py.notebook")
+    yield interactive
     InteractiveShell.clear_instance()
 
 
 def test_a_cell_of_msl_is_a_library(shell: Any) -> None:
     assert shell.run_cell(f"%%msl\n{TWICE}").success
     assert shell.run_cell(f"%%msl other\n{TWICE}").success
-    found = shell.run_cell(
+    result = shell.run_cell(
         "import numpy as np\nx = np.ones(3, np.float32)\nlib.twice(x); other.twice(x)\nx.tolist()", store_history=False
     )
-    assert found.result == [4, 4, 4]
+    assert result.result == [4, 4, 4]
 
 
 def test_mistakes_are_raised(shell: Any) -> None:

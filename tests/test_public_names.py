@@ -16,12 +16,12 @@ from mlx_native_py import MlxDevice
 
 def example(name: str) -> tuple[Any, str]:
     """The object, and its docstring; that of a module goes with those of what it exports."""
-    found = getattr(mlx_native_py, name)
-    if isinstance(found, ModuleType):
-        members = [getattr(found, each) for each in getattr(found, "__all__", ())]
-        return found, "\n".join(each.__doc__ or "" for each in [found, *members])
-    inherited = [base.__doc__ for base in found.__mro__[1:]] if isinstance(found, type) else []
-    return found, "" if found.__doc__ in inherited else found.__doc__ or ""
+    thing = getattr(mlx_native_py, name)
+    if isinstance(thing, ModuleType):
+        members = [getattr(thing, each) for each in getattr(thing, "__all__", ())]
+        return thing, "\n".join(each.__doc__ or "" for each in [thing, *members])
+    inherited = [base.__doc__ for base in thing.__mro__[1:]] if isinstance(thing, type) else []
+    return thing, "" if thing.__doc__ in inherited else thing.__doc__ or ""
 
 
 @pytest.mark.parametrize("name", mlx_native_py.__all__)
@@ -32,7 +32,7 @@ def test_is_documented(name: str) -> None:
 @pytest.mark.soft
 @pytest.mark.parametrize("name", ["Backend"])  # whose module no other test looks through
 def test_example_runs(name: str, tmp_path: Path) -> None:
-    found, text = example(name)
+    thing, text = example(name)
     with MlxDevice("soft") as device:
         globs = {**vars(mlx_native_py), **stage(device, tmp_path)}
         test = doctest.DocTestParser().get_doctest(text, globs, name, None, None)

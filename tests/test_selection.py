@@ -20,9 +20,9 @@ PYTEST = (sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider")
 def selected() -> list[str]:
     """The tests that a Mac would run."""
     command = [*PYTEST, "--collect-only", "--standin=m1", str(TESTS)]
-    found = subprocess.run(command, capture_output=True, text=True, cwd=TESTS.parent, check=False)
-    assert found.returncode == 0, found.stdout[-2000:] + found.stderr[-2000:]
-    return [line for line in found.stdout.splitlines() if "::" in line]
+    completed = subprocess.run(command, capture_output=True, text=True, cwd=TESTS.parent, check=False)
+    assert completed.returncode == 0, completed.stdout[-2000:] + completed.stderr[-2000:]
+    return [line for line in completed.stdout.splitlines() if "::" in line]
 
 
 def parameters(node: str) -> list[str]:

@@ -14,6 +14,11 @@ METAL_FUNC uint word_at(Bytes at) {
   device const ushort *halves = (device const ushort *)at;
   return halves[0] | uint(halves[1]) << 16;
 }
+// Byte i of an array, read as the four around it, so that neighbours are read once.
+METAL_FUNC uint byte_of(Bytes bytes, uint i) {
+  const packed_uchar4 four = *(device const packed_uchar4 *)(bytes + i / 4 * 4);
+  return as_type<uint>(uchar4(four)) >> i % 4 * 8 & 255;
+}
 METAL_FUNC int4 four_at(Bytes at) { return int4(uchar4(*(device const packed_uchar4 *)at)); }
 
 struct Q4_0 {
@@ -93,7 +98,7 @@ struct Q2_K {
     for (uint i = 0; i < 4; ++i) put(i, float4(four_at(values + 4 * i) >> shift & 3));
   }
   static METAL_FUNC float2 factors(Bytes block, uint span) {
-    const uint scale = block[span];
+    const uint scale = byte_of(block, span);
     return float2(half_at(block + 80) * float(scale & 15), -half_at(block + 82) * float(scale >> 4));
   }
 };
@@ -112,7 +117,8 @@ struct Q3_K {
   }
   static METAL_FUNC float2 factors(Bytes block, uint span) {
     Bytes scales = block + 96;
-    const uint bits = (scales[span % 8] >> (span / 8 * 4) & 15) | (scales[8 + span % 4] >> (span / 4 * 2) & 3) << 4;
+    const uint low = byte_of(scales, span % 8) >> span / 8 * 4 & 15, high = byte_of(scales, 8 + span % 4) >> span / 4 * 2;
+    const uint bits = low | (high & 3) << 4;
     return float2(half_at(block + 108) * float(int(bits) - 32), 0.0f);
   }
 };
@@ -121,8 +127,9 @@ struct Q3_K {
 METAL_FUNC float2 k_factors(Bytes block, uint span) {
   Bytes s = block + 4;
   const uint at = span % 4;
-  const uint scale = span < 4 ? s[at] & 63 : (s[at + 8] & 15) | (s[at] >> 6) << 4;
-  const uint least = span < 4 ? s[at + 4] & 63 : (s[at + 8] >> 4) | (s[at + 4] >> 6) << 4;
+  const uint a = byte_of(s, at), b = byte_of(s, at + 4), c = byte_of(s, at + 8);
+  const uint scale = span < 4 ? a & 63 : (c & 15) | a >> 6 << 4;
+  const uint least = span < 4 ? b & 63 : c >> 4 | b >> 6 << 4;
   return float2(half_at(block) * float(scale), -half_at(block + 2) * float(least));
 }
 
@@ -165,7 +172,8 @@ struct Q6_K {
     }
   }
   static METAL_FUNC float2 factors(Bytes block, uint span) {
-    return float2(half_at(block + 208) * float(((device const char *)block)[192 + span]), 0.0f);
+    const int scale = int(byte_of(block + 192, span) << 24) >> 24;
+    return float2(half_at(block + 208) * float(scale), 0.0f);
   }
 };
 

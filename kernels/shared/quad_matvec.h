@@ -1,35 +1,104 @@
-// A few rows of x by a matrix whose rows lie along k: a quad of lanes takes two rows of the matrix, eight apart, so that
-// a simdgroup makes 16 results. All lanes walk along k together, and neighbours read neighbouring bytes.
+// A few rows of x by a matrix whose rows lie along k: a simdgroup makes 32 results. First x is brought into the order
+// and the units of the codes, and a lane for each row of the matrix reads its scales; then a quad of lanes takes four
+// rows, eight apart. All lanes walk along k together, and neighbours read neighbouring bytes.
 //
-// `W` goes to a row with `go`, and takes `W::step()` values at a time: `W::Inputs` prepares x, and `product` is the
-// lane's share of a row's product with it.
+// `W` goes to a row with `go`, and takes `spans()` spans of 32 values at a time, in `groups()` groups with a scale each:
+// `factors` has (scale, bias) of a group, `slot` and `unit` say where value i of a span of x goes and what it is
+// multiplied by, and `codes` are a lane's share of a row, four of each 16 values with `quad`.
 #pragma once
 #include "shared/matmul_shape.h"
+#include "shared/quads.h"
 #include "shared/weights.h"
 
 // Where it is given, the width of the matrix, so that the rows of a simdgroup lie at known distances.
 constant uint DEPTH [[function_constant(2)]];
 
-constant constexpr uint QUAD_RESULTS = 16;
+constant constexpr uint QUAD_RESULTS = 32, QUAD_ROWS = QUAD_RESULTS / 8;
+// Spans of 32 values of x that lie in threadgroup memory, with up to two scales for each and row of the matrix.
+constant constexpr uint QUAD_SPANS = 64;
+constant constexpr uint QUAD_FLOATS = QUAD_SPANS * (32 + 2 + 2 * QUAD_RESULTS);
 
 METAL_FUNC uint depth_of(constant MatmulShape &shape) {
   return is_function_constant_defined(DEPTH) ? DEPTH : shape.depth;
 }
 
+// How many groups begin in a span: two where it has two scales.
+template <typename W>
+METAL_FUNC uint parts_of_span() {
+  return W::groups() > W::spans() ? 2 : 1;
+}
+
+// Spans of x in threadgroup memory, and the sums of their parts.
+template <typename W, typename T>
+METAL_FUNC void put_inputs(device const T *x, threadgroup float *inputs, threadgroup float *totals, uint spans,
+                           uint lane) {
+  const uint width = 32 / parts_of_span<W>();
+#pragma nounroll
+  for (uint s = 0; s < spans; ++s) {
+    const float value = float(x[32 * s + lane]);
+    inputs[32 * s + W::slot(lane)] = value * W::unit(lane);
+    float total = value;
+#pragma unroll
+    for (ushort distance = 1; distance < width; distance *= 2) total += simd_shuffle_xor(total, distance);
+    if (lane % width == 0) {
+      totals[32 / width * s + lane / width] = total;
+    }
+  }
+}
+
+// The scales of a lane's row in threadgroup memory; the answer is what its biases add to the row's product.
+template <typename W>
+METAL_FUNC float put_scales(W w, threadgroup const float *totals, threadgroup float *scales, uint first, uint spans,
+                            uint lane) {
+  const uint parts = parts_of_span<W>() * W::spans() / W::groups();
+  float bias = 0.0f;
+#pragma nounroll
+  for (uint s = 0; s < spans; s += W::spans())
+#pragma unroll
+    for (uint g = 0; g < W::groups(); ++g, totals += parts, scales += QUAD_RESULTS) {
+      const float2 both = w.factors(lane, first + s, g);
+      scales[lane] = both.x;
+#pragma unroll
+      for (uint p = 0; p < parts; ++p) bias = fma(both.y, totals[p], bias);
+    }
+  return bias;
+}
+
+template <typename W>
+METAL_FUNC float4 add_spans(W w, threadgroup const float *inputs, threadgroup const float *scales, uint first,
+                            uint spans, uint lane, float4 sums) {
+  const uint part = lane % 4, runs = 2 * W::spans() / W::groups();
+  inputs += part;
+#pragma nounroll
+  for (uint s = 0; s < spans; s += W::spans(), inputs += 32 * W::spans(), scales += QUAD_RESULTS * W::groups())
+#pragma unroll
+    for (uint r = 0; r < QUAD_ROWS; ++r) {
+      const uint row = lane / 4 + 8 * r;
+      const typename W::Codes codes = w.codes(row, first + s, part);
+#pragma unroll
+      for (uint g = 0; g < W::groups(); ++g) {
+        float4 dot = 0.0f;
+#pragma unroll
+        for (uint i = g * runs; i < (g + 1) * runs; ++i) {
+          threadgroup const float *x = inputs + 16 * i;
+          dot = fma(codes.quad(i), float4(x[0], x[4], x[8], x[12]), dot);
+        }
+        sums[r] = fma(scales[QUAD_RESULTS * g + row], add_four(dot), sums[r]);
+      }
+    }
+  return sums;
+}
+
 template <typename W, typename T>
 METAL_FUNC void quad_matvec(W w, device const T *x, device const T *c, device T *out, device const uint *ids,
-                            constant MatmulShape &shape, uint3 group, uint simd, uint simds, uint lane) {
-  const uint first = (group.x * simds + simd) * QUAD_RESULTS, row = group.y;
-  if (first >= shape.columns) {
-    return;
-  }
+                            constant MatmulShape &shape, threadgroup float *memory, uint3 group, uint lane) {
+  const uint first = group.x * QUAD_RESULTS, row = group.y;
   x += batch_start(shape, shape.x_batch, group.z) + row / shape.share * shape.x_row;
   c += batch_start(shape, shape.c_batch, group.z);
   out += (ulong(group.z) * shape.rows + row) * shape.columns;
   // The last results begin earlier, where the ones before them are made as well.
-  const uint begin = min(first, shape.columns - QUAD_RESULTS), part = lane % 4;
-  const uint column = begin + part % 2 * 8 + lane / 4;
-  const bool mine = part < 2 && column >= first;
+  const uint begin = min(first, shape.columns - QUAD_RESULTS), own = lane % 4 * 8 + lane / 4, column = begin + own;
+  const bool mine = column >= first;
   if (shape.experts != 0 && ids[row] >= shape.experts) {
     if (mine) {
       out[column] = T(0.0f);
@@ -38,16 +107,24 @@ METAL_FUNC void quad_matvec(W w, device const T *x, device const T *c, device T 
   }
   w.move(shape.experts != 0 ? expert_start(shape, ids[row]) : batch_start(shape, shape.w_batch, group.z));
   w.go(begin);
-  const uint steps = depth_of(shape) / W::step();
-  float2 sums = 0.0f;
-  for (uint s = 0; s < steps; ++s) {
-    const typename W::Inputs inputs(x + s * W::step(), part);
-    sums.x += w.product(lane / 4, s, part, inputs);
-    sums.y += w.product(lane / 4 + 8, s, part, inputs);
+  threadgroup float *totals = memory + 32 * QUAD_SPANS, *scales = totals + 2 * QUAD_SPANS;
+  const uint spans = depth_of(shape) / 32;
+  float4 sums = 0.0f;
+  float bias = 0.0f;
+#pragma nounroll
+  for (uint s = 0; s < spans; s += QUAD_SPANS) {
+    const uint count = min(QUAD_SPANS, spans - s);
+    put_inputs<W>(x + 32 * s, memory, totals, count, lane);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    bias += put_scales(w, totals, scales, s, count, lane);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    sums = add_spans(w, memory, scales, s, count, lane, sums);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
   }
   sums += simd_shuffle_xor(sums, ushort(2));
   sums += simd_shuffle_xor(sums, ushort(1));
+  const float sum = sums[lane % 4] + simd_shuffle(bias, ushort(own));
   if (mine) {
-    out[column] = finish(shape, c, part == 0 ? sums.x : sums.y, row, column);
+    out[column] = finish(shape, c, sum, row, column);
   }
 }

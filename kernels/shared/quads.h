@@ -11,12 +11,12 @@ METAL_FUNC float add_four(float4 v) { return (v.x + v.y) + (v.z + v.w); }
 
 // Numbers as they are.
 struct PlainUnits {
-  static METAL_FUNC float4 inputs(float4 x) { return x; }
+  static METAL_FUNC float input(uint) { return 1.0f; }
 };
 
 // Four bytes; the highest one is moved, because floats are made of signed numbers.
 struct ByteUnits {
-  static METAL_FUNC float4 inputs(float4 x) { return x * float4(1.0f, 1.0f / 256.0f, 1.0f / 65536.0f, 1.0f); }
+  static METAL_FUNC float input(uint i) { return i % 3 == 0 ? 1.0f : i == 1 ? 1.0f / 256.0f : 1.0f / 65536.0f; }
   static METAL_FUNC float4 values(uint bytes) {
     return float4(int4(int(bytes & 0xff), int(bytes & 0xff00), int(bytes & 0xff0000), int(bytes >> 24)));
   }

@@ -22,6 +22,10 @@ class NumpyLlama:
         self.head = self.table if model.lm_head is model.embed_tokens else self._matrix(model.lm_head)
         self.norm = _vector(model.norm)
         self.layers = [self._layer(layer) for layer in model.layers]
+        self.restart()
+
+    def restart(self) -> None:
+        """Forgets all tokens."""
         self.keys: list[list[Array]] = [[] for _ in self.layers]
         self.values: list[list[Array]] = [[] for _ in self.layers]
 

@@ -94,7 +94,7 @@ class DecodeStep:
         heads = {name: t.reshape(1, -1, shape.head_width) for name, t in (("q", q), ("k", k), ("v", v))}
         q, k = (ops.rope_at(enc, heads[name], self.position) for name in "qk")
         ops.kv_cache_copy(enc, k, heads["v"], layer["keys"], layer["values"], position=self.position)
-        found = ops.sdpa(
+        attended = ops.sdpa(
             enc,
             q.reshape(1, shape.heads, 1, shape.head_width),
             layer["keys"],
@@ -102,4 +102,4 @@ class DecodeStep:
             scale=shape.head_width**-0.5,
             length=self.length,
         )
-        return ops.matmul(enc, found.reshape(1, -1), layer["o"], transpose_b=True)
+        return ops.matmul(enc, attended.reshape(1, -1), layer["o"], transpose_b=True)

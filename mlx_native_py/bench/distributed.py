@@ -49,9 +49,9 @@ def _measured(nbytes: int, rounds: int, group: Any) -> list[float]:
     ]
     times: list[list[float]] = [[] for _ in ways]
     for _ in range(rounds):
-        for way, found in zip(ways, times, strict=True):
+        for way, seconds in zip(ways, times, strict=True):
             start = time.perf_counter()
             for _ in range(_CALLS):
                 way()
-            found.append((time.perf_counter() - start) / _CALLS * 1e6)
+            seconds.append((time.perf_counter() - start) / _CALLS * 1e6)
     return [median(each) for each in times]

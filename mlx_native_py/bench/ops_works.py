@@ -252,11 +252,11 @@ WORKS = [
 
 def _hadamard(x: Array) -> Array:
     n = x.shape[-1]
-    found = x.copy()
+    transformed = x.copy()
     step = 1
     while step < n:
-        pairs = found.reshape(*x.shape[:-1], n // (2 * step), 2, step)
+        pairs = transformed.reshape(*x.shape[:-1], n // (2 * step), 2, step)
         a, b = pairs[..., 0, :].copy(), pairs[..., 1, :].copy()
         pairs[..., 0, :], pairs[..., 1, :] = a + b, a - b
         step *= 2
-    return np.asarray(found / _F32(math.sqrt(n)))
+    return np.asarray(transformed / _F32(math.sqrt(n)))

@@ -56,7 +56,7 @@ def calls(device: MlxDevice, dispatches: int = DISPATCHES) -> list[TracedCall]:
     activations = [device.buffer(np.ones(SIZE, np.float32)) for _ in range(ACTIVATIONS)]
     kinds = _kinds(rng, dispatches)
     starts = _group_starts(rng, dispatches)
-    found: list[TracedCall] = []
+    traced: list[TracedCall] = []
     group: set[int] = set()
     previous = last = 0
     for index in range(dispatches):
@@ -64,10 +64,10 @@ def calls(device: MlxDevice, dispatches: int = DISPATCHES) -> list[TracedCall]:
             last, group = previous, set()
         out = int(rng.choice([n for n in range(ACTIVATIONS) if n not in group and n != last]))
         reads = [activations[last], *(weights[int(n)] for n in rng.integers(0, WEIGHTS, 1 + kinds[index] % 2))]
-        found.append(TracedCall(pipelines[kinds[index]], tuple(reads), activations[out], int(rng.integers(1, SIZE))))
+        traced.append(TracedCall(pipelines[kinds[index]], tuple(reads), activations[out], int(rng.integers(1, SIZE))))
         group.add(out)
         previous = out
-    return found
+    return traced
 
 
 def _kinds(rng: np.random.Generator, dispatches: int) -> list[int]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import Any
 
 from .. import settings
 from ..encoder.context import DeviceContext
+from ..markup import html_table
 from ..metal import open_metal
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.pipeline import Binding, Pipeline
 from ..softmetal.engines.lanes.ir.model import Declined
 from ..softmetal.inspection import Inspected, MemoryAccess, inspect_pipeline
-from .measuring import CountedLaunch, Locate
+from ..softmetal.source_lines import Locate, quoting
+from .measuring import CountedLaunch
 
 __all__ = ["COUNTED", "Inspection", "NOTE", "inspect_kernel", "locator"]
 
@@ -31,7 +34,7 @@ _NAP_S = 0.02
 _GROUP = 256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Inspection:
     """A kernel as it was understood; `print` shows it as text, `to_dict` is for programs."""
 
@@ -79,13 +82,21 @@ class Inspection:
         notes = [NOTE, *[COUNTED] * bool(self.measured)]
         return "\n".join([*self.facts(), *(f"  {_line(each)}" for each in self.accesses), *listing, *notes])
 
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Facts and lines as a table, for notebooks."""
+        head, *rows = self.listing() if self.measured else _listed(self.accesses)
+        notes = [*self.facts()[1:], NOTE, *[COUNTED] * bool(self.measured)]
+        return html_table(self.facts()[0], head, rows) + "".join(f"<div>{escape(note)}</div>" for note in notes)
+
     def listing(self) -> list[tuple[str, ...]]:
         """The lines that a launch ran, under a head: what was counted, how they use memory, and the source."""
         rows: list[tuple[str, ...]] = [("line", "threads", "instructions", "at once", "divided", "memory", "source")]
         for each in self.measured.lines if self.measured else ():
-            uses = [_use(access) for access in self.accesses if access.line == each.line]
+            uses = [_use(access) for access in self.accesses if (access.file, access.line) == (each.file, each.line)]
             divided = f"{each.divided}/{each.branches}" if each.branches else "-"
-            counts = (str(each.line), str(each.threads), str(each.instructions), f"{each.active_share:.0%}", divided)
+            counts = (each.place, str(each.threads), str(each.instructions), f"{each.active_share:.0%}", divided)
             rows.append((*counts, ", ".join(dict.fromkeys(uses)) or "-", each.source))
         return rows
 
@@ -125,21 +136,21 @@ def inspect_kernel(
     with settings.override(soft_checked=False, soft_isolated=False, soft_engine="auto"):
         plain = _pipeline(source, name, constants, options)
     shape = _shape(plain, group)
-    found, problem = None, ""
+    inspected, problem = None, ""
     try:
-        found = inspect_pipeline(checked.mtl.state, shape)
+        inspected = inspect_pipeline(checked.mtl.state, shape)
     except Declined as declined:
         problem = str(declined)
     engine, declined_engines = _engine(plain.mtl, shape)
     bindings, static = plain.bindings, plain.static_threadgroup_bytes
-    return Inspection(name, shape, bindings, static, engine, declined_engines, found, problem)
+    return Inspection(name, shape, bindings, static, engine, declined_engines, inspected, problem)
 
 
 def locator(source: str, name: str, constants: Mapping[Any, Any] | None, options: Any) -> Locate:
     """Finds lines of the source from places in the text that was compiled."""
     with settings.override(soft_checked=True, soft_isolated=False, soft_engine="lanes"):
-        found: Locate = _pipeline(source, name, constants, options or CompileOptions()).mtl.state.code.locate
-    return found
+        locate: Locate = _pipeline(source, name, constants, options or CompileOptions()).mtl.state.code.locate
+    return quoting(locate, source)
 
 
 def _pipeline(source: str, name: str, constants: Mapping[Any, Any] | None, options: CompileOptions) -> Pipeline:
@@ -175,6 +186,11 @@ def _type(binding: Binding) -> str:
     return binding.scalar.name if binding.scalar else binding.kind if binding.kind == "threadgroup" else "struct"
 
 
+def _listed(accesses: tuple[MemoryAccess, ...]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [("line", "memory", "source")]
+    return rows + [(each.place, _use(each), each.source) for each in accesses]
+
+
 def _use(access: MemoryAccess) -> str:
     meet = f", {access.conflicts} on a bank" if access.conflicts > 1 else ""
     stride = f" by {access.stride}" if access.pattern == "strided" and access.stride is not None else ""
@@ -191,4 +207,4 @@ def _line(access: MemoryAccess) -> str:
     meet = f", {access.conflicts} threads on one bank" if access.conflicts > 1 else ""
     where = access.argument or "memory"
     what = f"{access.kind} {where}, {access.nbytes} bytes, {access.pattern}{stride}{meet}"
-    return f"{access.line:4}: {what} | {access.source}"
+    return f"{access.place:>4}: {what} | {access.source}"

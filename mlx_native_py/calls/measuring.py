@@ -20,6 +20,7 @@ from ..pipelines.pipeline import Pipeline
 from ..softmetal.counting import CountedBlock, InstructionKind, LaunchCounter
 from ..softmetal.line_table import Place
 from ..softmetal.program import Diagnostic
+from ..softmetal.source_lines import Locate, place_name
 
 __all__ = ["CountedLaunch", "LineCount", "copied", "counting_device", "measure"]
 
@@ -29,7 +30,6 @@ _WORDS: dict[InstructionKind, str] = {
     "store": "stores",
     "branch": "branches",
 }
-Locate = Callable[[int, int], Diagnostic | None]
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,12 @@ class LineCount:
     """How often a simdgroup came to a branch there."""
     divided: int
     """How often its threads then went different ways."""
+    file: str = ""
+    """The header that the line is in; empty for the source itself."""
+
+    @property
+    def place(self) -> str:
+        return place_name(self.file, self.line)
 
 
 @dataclass(frozen=True)
@@ -140,7 +146,7 @@ def _summed(launch: Launch, blocks: list[CountedBlock], locate: Locate) -> Count
         sum(each.branches for each in lines.values()),
         sum(each.divided for each in lines.values()),
         1 - taken / turns if turns else 0.0,
-        tuple(lines[number].count(number) for number in sorted(lines)),
+        tuple(lines[place].count(*place) for place in sorted(lines)),
     )
 
 
@@ -159,17 +165,19 @@ class _Line:
         self.taken += block.threads
         self.turns += block.passes * width
 
-    def count(self, number: int) -> LineCount:
+    def count(self, file: str, number: int) -> LineCount:
         of = self.instructions.get
         share = self.taken / self.turns if self.turns else 0.0
         total, loads, stores = sum(self.instructions.values()), of("load", 0), of("store", 0)
-        return LineCount(number, self.source, self.threads, total, loads, stores, share, self.branches, self.divided)
+        return LineCount(
+            number, self.source, self.threads, total, loads, stores, share, self.branches, self.divided, file
+        )
 
 
-def _lines(blocks: list[CountedBlock], locate: Locate, width: float) -> dict[int, _Line]:
+def _lines(blocks: list[CountedBlock], locate: Locate, width: float) -> dict[tuple[str, int], _Line]:
     """By line of the source; what has none sets the kernel up, and is not counted."""
     known: dict[Place, Diagnostic | None] = {}
-    lines: dict[int, _Line] = {}
+    lines: dict[tuple[str, int], _Line] = {}
     for block in blocks:
         for each in block.instructions:
             if each.place is None:
@@ -178,7 +186,7 @@ def _lines(blocks: list[CountedBlock], locate: Locate, width: float) -> dict[int
                 known[each.place] = locate(*each.place)
             where = known[each.place]
             if where is not None:
-                line = lines.setdefault(where.line, _Line(where.source_line.strip()))
+                line = lines.setdefault((where.file, where.line), _Line(where.source_line.strip()))
                 line.add(block, each.kind, width)
                 if each is block.instructions[-1] and block.branches:
                     line.branches += block.passes

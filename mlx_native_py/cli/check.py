@@ -104,25 +104,25 @@ def _check_program(chosen: argparse.Namespace) -> int:
     path, *arguments = chosen.file
     settings.export(device="soft", soft_checked=True)
     before = counters.dispatch_count()
-    found: list[CheckedError] = []
-    with _heard(found), redirect_stdout(sys.stderr if chosen.json else sys.stdout):
+    errors: list[CheckedError] = []
+    with _heard(errors), redirect_stdout(sys.stderr if chosen.json else sys.stdout):
         status = run_script(path, arguments)
     count = counters.dispatch_count() - before
-    checks = [_found(path, each) for each in found]
+    checks = [_found(path, each) for each in errors]
     if not checks and status:
         checks = [Verdict(path, False, f"the program ended with status {status} after {count} dispatches")]
     _print(chosen.json, checks or [Verdict(path, True, f"no fault in {count} dispatches, {_LOOKED_AT}")])
-    return status or int(bool(found))
+    return status or int(bool(errors))
 
 
 @contextmanager
-def _heard(found: list[CheckedError]) -> Iterator[None]:
+def _heard(errors: list[CheckedError]) -> Iterator[None]:
     """Collects what is found inside the block, also where the program catches it."""
-    observers.append(found.append)
+    observers.append(errors.append)
     try:
         yield
     finally:
-        observers.remove(found.append)
+        observers.remove(errors.append)
 
 
 def _print(json: bool, checks: list[Verdict]) -> None:

@@ -22,9 +22,9 @@ def options(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    found = load_profile(chosen.before).compare(load_profile(chosen.after), chosen.by)
+    comparison = load_profile(chosen.before).compare(load_profile(chosen.after), chosen.by)
     if chosen.json:
-        print_json(found.to_records())
+        print_json(comparison.to_records())
     else:
-        print(found)
-    return 1 if chosen.fail and found.slower else 0
+        print(comparison)
+    return 1 if chosen.fail and comparison.slower else 0

@@ -127,9 +127,9 @@ def _soft() -> Iterator[Finding]:
     now = current()
 
     def compiler() -> str:
-        found = toolchain.find_toolchain(str(now.soft_clang) if now.soft_clang else None)
-        version = found.run([*found.compiler, "--version"]).stdout.splitlines()[0]
-        return f"{version} ({' '.join(found.compiler)})"
+        chain = toolchain.find_toolchain(str(now.soft_clang) if now.soft_clang else None)
+        version = chain.run([*chain.compiler, "--version"]).stdout.splitlines()[0]
+        return f"{version} ({' '.join(chain.compiler)})"
 
     def cache_directory() -> str:
         directory = now.kernel_cache or cache.default_directory()

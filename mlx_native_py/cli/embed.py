@@ -6,12 +6,14 @@ import argparse
 import hashlib
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from ..distributed import init
 from ..errors import InvalidArgument
 from ..models import embed, load
 from .generate import MODEL
+from .ranks import text_of_first_rank
 
 __all__ = ["options", "run"]
 
@@ -27,9 +29,7 @@ def options(command: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Prints a vector for each text; ranks share the texts, and rank 0 prints them in their order."""
     group = init()
-    texts = _texts(chosen.text)
-    if "-" in chosen.text:  # only the first rank has the standard input
-        texts = group.gather_objects(texts)[0]
+    texts = _texts(chosen.text, lambda: text_of_first_rank(group, sys.stdin.read))
     group.agree("what there is to embed", hashlib.sha256("\n".join(texts).encode()).hexdigest())
     mine = range(len(texts) * group.rank // group.size, len(texts) * (group.rank + 1) // group.size)
     vectors = embed(*load(chosen.model), [texts[at] for at in mine]).tolist() if mine else []
@@ -44,14 +44,14 @@ def run(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _texts(given: list[str]) -> list[str]:
+def _texts(given: list[str], standard_input: Callable[[], str]) -> list[str]:
     """What was typed, with the standard input for a -, or the lines of the one file that was named."""
     if "-" in given:
-        return [sys.stdin.read() if text == "-" else text for text in given]
+        return [standard_input() if text == "-" else text for text in given]
     if len(given) > 1 or not Path(given[0]).is_file():
         return given
     lines = Path(given[0]).read_text(encoding="utf-8").splitlines()
-    found = [line for line in lines if line.strip()]
-    if not found:
+    texts = [line for line in lines if line.strip()]
+    if not texts:
         raise InvalidArgument(f"{given[0]} has no text in it; expected one on each line")
-    return found
+    return texts

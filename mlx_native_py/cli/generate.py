@@ -11,8 +11,10 @@ from itertools import chain
 from typing import Any, TextIO
 
 from .. import settings
+from ..distributed import Group, init
 from ..errors import InvalidArgument
 from ..profiling import kernel_profile
+from .ranks import ranks_profiled, text_of_first_rank
 from .table import print_table
 
 __all__ = ["MODEL", "options", "run"]
@@ -50,17 +52,19 @@ def options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end before this text")
     command.add_argument("--json", action="store_true", help="print tokens, text and speeds as JSON, when all is done")
     command.add_argument(
-        "--profile", action="store_true", help="then print the times of command buffers and dispatches"
+        "--profile", action="store_true", help="then print the times of command buffers, dispatches and ranks"
     )
+    command.add_argument("--trace", metavar="FILE", help="write a trace, of all ranks, for Perfetto and speedscope")
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Writes text as it comes, or all of it as JSON; of several ranks, the first one writes."""
     from ..models import prompt_ids
 
-    text, model, tokenizer, speaks = _opened(chosen)
-    tokens = prompt_ids(tokenizer, _messages(chosen, tokenizer, text))
-    with _profiled(chosen.profile and speaks, sys.stderr if chosen.json else sys.stdout):
+    group, text, model, tokenizer = _opened(chosen)
+    tokens, speaks = prompt_ids(tokenizer, _messages(chosen, tokenizer, text)), group.rank == 0
+    out = sys.stderr if chosen.json else sys.stdout
+    with ranks_profiled(chosen, group, out), _profiled(chosen.profile, out if speaks else None):
         made = []
         for each in _streamed(chosen, model, tokenizer, tokens):
             made.append(each)
@@ -83,27 +87,27 @@ def _messages(chosen: argparse.Namespace, tokenizer: Any, text: str) -> Any:
     return [*system, {"role": "user", "content": text}]
 
 
-def _prompt(chosen: argparse.Namespace) -> str:
+def _prompt(chosen: argparse.Namespace, group: Group) -> str:
     if (chosen.prompt is None) == (chosen.prompt_option is None):
         raise InvalidArgument("give one prompt: as an argument, or by --prompt; - reads standard input")
     given: str = chosen.prompt if chosen.prompt_option is None else chosen.prompt_option
-    return sys.stdin.read() if given == "-" else given
+    return text_of_first_rank(group, sys.stdin.read) if given == "-" else given
 
 
-def _opened(chosen: argparse.Namespace) -> tuple[str, Any, Any, bool]:
-    """The prompt, the model and its tokenizer, and whether this process is the one that prints."""
+def _opened(chosen: argparse.Namespace) -> tuple[Group, str, Any, Any]:
+    """The ranks that write together, the prompt, the model and its tokenizer."""
     from ..models import Tokenizer, load, model_path
 
-    text = _prompt(chosen)
     if not (chosen.tensor_parallel or chosen.pipeline_parallel):
-        return (text, *load(chosen.model), True)
-    from ..distributed import init
+        alone = Group(None, 0.0)
+        return (alone, _prompt(chosen, alone), *load(chosen.model))
     from ..parallel import load_pipeline_parallel, load_tensor_parallel
 
     group, path = init(), model_path(chosen.model)
+    text = _prompt(chosen, group)
+    group.agree("the prompt", text)
     model = (load_tensor_parallel if chosen.tensor_parallel else load_pipeline_parallel)(path, group=group)
-    # Only the first rank has the standard input.
-    return group.gather_objects(text)[0], model, Tokenizer.of_model(path, model.metadata), group.rank == 0
+    return group, text, model, Tokenizer.of_model(path, model.metadata)
 
 
 def _print_end(as_json: bool, tokens: list[int], made: list[Any]) -> None:
@@ -143,16 +147,17 @@ def _print_speeds(last: Any) -> None:
 
 
 @contextmanager
-def _profiled(wanted: bool, out: TextIO) -> Iterator[None]:
-    """Times all that the block does, and prints the tables behind it."""
+def _profiled(wanted: bool, out: TextIO | None) -> Iterator[None]:
+    """Times all that the block does, and prints the tables behind it, on the rank that prints."""
     if not wanted:
         yield
         return
     kernel_profile.reset()
     with settings.override(profile_cb=True, profile_dispatch=True):
         yield
-        _print_command_buffers(out)
-        _print_dispatches(out)
+        if out is not None:
+            _print_command_buffers(out)
+            _print_dispatches(out)
 
 
 def _print_command_buffers(out: TextIO) -> None:

@@ -31,8 +31,8 @@ def run(chosen: argparse.Namespace) -> int:
 
 def _show_device(chosen: argparse.Namespace) -> None:
     backend = open_metal(chosen.device)
-    found = backend.capabilities(backend.default_device())
-    facts = {"kind": backend.kind, **{f.name: getattr(found, f.name) for f in fields(found)}}
+    capabilities = backend.capabilities(backend.default_device())
+    facts = {"kind": backend.kind, **{f.name: getattr(capabilities, f.name) for f in fields(capabilities)}}
     if backend.declined:
         facts["declined"] = f"Apple's Metal is not used: {backend.declined}"
     if chosen.json:

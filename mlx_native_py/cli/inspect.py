@@ -24,14 +24,14 @@ def options(command: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     with MlxDevice("soft") as device:
         library = library_of(device, chosen.file, chosen)
-        found = list(_inspected(chosen, library, device))
+        inspections = list(_inspected(chosen, library, device))
     if chosen.json:
-        print_json([each.to_dict() for each in found])
+        print_json([each.to_dict() for each in inspections])
         return 0
-    for each in found:
+    for each in inspections:
         _show(each)
     print(NOTE)
-    if any(each.measured for each in found):
+    if any(each.measured for each in inspections):
         print(COUNTED)
     else:
         print("to count what a launch does, line by line, describe it with --arg and --threads")
@@ -49,11 +49,11 @@ def _inspected(chosen: argparse.Namespace, library: Library, device: MlxDevice) 
         yield library[name].inspect(group=group)
 
 
-def _show(found: Inspection) -> None:
-    print("\n".join(found.facts()))
+def _show(inspection: Inspection) -> None:
+    print("\n".join(inspection.facts()))
     rows = [
         (
-            str(each.line),
+            each.place,
             each.source,
             each.kind,
             each.argument or "-",
@@ -62,10 +62,10 @@ def _show(found: Inspection) -> None:
             "-" if each.stride is None else str(each.stride),
             str(each.conflicts) if each.argument == "threadgroup" else "-",
         )
-        for each in found.accesses
+        for each in inspection.accesses
     ]
-    if found.measured:
-        head, *lines = found.listing()
+    if inspection.measured:
+        head, *lines = inspection.listing()
         print_table(head, lines)
     elif rows:
         print_table(("line", "source", "access", "of", "bytes", "pattern", "stride", "threads on a bank"), rows)

@@ -19,6 +19,8 @@ from .launch_report import LaunchReport
 
 __all__ = ["options", "run"]
 
+_READS = ("generate", "embed")
+_MOST_TEXT = 1 << 16
 _INTERRUPTED = 130
 _GRACE = 5.0  # seconds that the launcher has to end its ranks before it is told again
 
@@ -41,8 +43,18 @@ def run(chosen: argparse.Namespace) -> int:
     if not is_available():
         raise DistributedError("mpi4py is not installed; pip install 'mlx-native-py[distributed]'")
     _require_hosts(chosen.hosts)
-    program = [sys.executable, "-m", "mlx_native_py.cli.rank", *chosen.program]
+    program = [sys.executable, "-m", "mlx_native_py.cli.rank", *_with_standard_input(chosen.program)]
     return _watch(command_for(ranks, chosen.hosts, settings.flags_in_force(), program))
+
+
+def _with_standard_input(program: Sequence[str]) -> list[str]:
+    """A `-` of a command becomes the text itself: not every mpiexec passes the end of its standard input on."""
+    if program[0] not in _READS or "-" not in program:
+        return list(program)
+    text = sys.stdin.read()
+    if len(text.encode()) > _MOST_TEXT:
+        raise InvalidArgument(f"- has more than {_MOST_TEXT:,} bytes, which no command line takes; use a file")
+    return [text if each == "-" else each for each in program]
 
 
 def _names(text: str) -> list[str]:

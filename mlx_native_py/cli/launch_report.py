@@ -52,13 +52,13 @@ class LaunchReport:
 
     def blame(self, status: int) -> str:
         """Which rank failed, as far as mpiexec says it."""
-        if found := _KILLED.search(self._told):
-            rank, host, number = found.groups()
+        if match := _KILLED.search(self._told):
+            rank, host, number = match.groups()
             return f"rank {rank} on {host} was killed by signal {number} ({_name(int(number))})"
-        if found := _EXITED.search(self._told):
-            return f"rank {found[1]} ended with status {found[2]}"
-        if found := _ABORTED.search(self._told):
-            return f"rank {found[1] or found[2]} failed"
+        if match := _EXITED.search(self._told):
+            return f"rank {match[1]} ended with status {match[2]}"
+        if match := _ABORTED.search(self._told):
+            return f"rank {match[1] or match[2]} failed"
         return f"mpiexec ended with status {status}"
 
 

@@ -99,12 +99,12 @@ def _row(tensor: Tensor) -> tuple[str, str, str, str]:
 
 def _flat(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Tables inside of the table with their keys behind a dot, one level deep."""
-    found: list[tuple[str, Any]] = []
+    pairs: list[tuple[str, Any]] = []
     for key, value in table.items():
-        found += (
+        pairs += (
             [(f"{key}.{each}", inner) for each, inner in value.items()] if isinstance(value, dict) else [(key, value)]
         )
-    return found
+    return pairs
 
 
 def _size(nbytes: int) -> str:

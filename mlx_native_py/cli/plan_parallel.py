@@ -45,32 +45,32 @@ def run(chosen: argparse.Namespace) -> int:
     opened = open_model(model_path(chosen.model))
     machine = Machine(chosen.bandwidth * 1e9, chosen.link * 1e9, chosen.latency * 1e-6)
     one = estimate(opened, 1, "tensor", machine)
-    found, refusals = [one], []
+    estimates, refusals = [one], []
     for ranks in sorted({*chosen.ranks} - {1}):
         for way in ("tensor", "pipeline"):
             try:
-                found.append(estimate(opened, ranks, way, machine))
+                estimates.append(estimate(opened, ranks, way, machine))
             except InvalidArgument as refusal:
                 refusals.append(f"{ranks} ranks, {way}: {refusal}")
     if chosen.json:
-        print(json.dumps({"estimates": [asdict(each) for each in found], "refused": refusals}))
+        print(json.dumps({"estimates": [asdict(each) for each in estimates], "refused": refusals}))
         return 0
-    rows = [_row(each, one.token) for each in found]
+    rows = [_row(each, one.token) for each in estimates]
     print_table(("ranks", "way", "weights of a rank", "token ms", "of it exchange", "tokens/s", "in flight"), rows)
     for each in refusals:
         print(each)
     return 0
 
 
-def _row(found: Estimate, alone: float) -> tuple[str, ...]:
+def _row(estimate: Estimate, alone: float) -> tuple[str, ...]:
     return (
-        str(found.ranks),
-        found.way,
-        f"{max(found.nbytes) / 1e6:,.1f} MB",
-        f"{found.token * 1e3:.2f}",
-        f"{found.communication / found.token:.0%}",
-        f"{1 / found.token:.1f} ({alone / found.token:.2f} x)",
-        f"{1 / found.between:.1f} ({alone / found.between:.2f} x)",
+        str(estimate.ranks),
+        estimate.way,
+        f"{max(estimate.nbytes) / 1e6:,.1f} MB",
+        f"{estimate.token * 1e3:.2f}",
+        f"{estimate.communication / estimate.token:.0%}",
+        f"{1 / estimate.token:.1f} ({alone / estimate.token:.2f} x)",
+        f"{1 / estimate.between:.1f} ({alone / estimate.between:.2f} x)",
     )
 
 

@@ -54,9 +54,9 @@ def _run_python(arguments: Sequence[str]) -> int:
 def _tell_devices(group: Group) -> None:
     backend = open_metal(None)
     name = backend.capabilities(backend.default_device()).name
-    found = group.gather_objects(f"{name} ({backend.kind}) on {socket.gethostname()}")
+    devices = group.gather_objects(f"{name} ({backend.kind}) on {socket.gethostname()}")
     if group.rank == 0:
-        for rank, device in enumerate(found):
+        for rank, device in enumerate(devices):
             print(f"rank {rank} of {group.size}: {device}", file=sys.stderr, flush=True)
 
 

@@ -199,11 +199,11 @@ def _pipelines(device: MlxDevice, library: KernelLibrary) -> tuple[str, Any]:
     with device.backend.autorelease_pool():
         special = [name for name in library.names if _needs_constants(library, name)]
     for name in sorted(set(library.names) - set(special)):
-        made = device.kernels.get_pipeline(name, library=library)
+        pipeline = device.kernels.get_pipeline(name, library=library)
         built[name] = {
-            "max_threads": made.max_threads,
-            "width": made.width,
-            "static_threadgroup_bytes": made.static_threadgroup_bytes,
+            "max_threads": pipeline.max_threads,
+            "width": pipeline.width,
+            "static_threadgroup_bytes": pipeline.static_threadgroup_bytes,
         }
     narrow = [f"{name} {facts['max_threads']}" for name, facts in built.items() if facts["max_threads"] < 1024]
     few = f"; fewer than 1024 threads: {', '.join(narrow)}" if narrow else ""

@@ -45,15 +45,15 @@ def run(chosen: argparse.Namespace) -> int:
 
 def _places(save: list[str], launch: KernelLaunch) -> dict[str, Path]:
     """Where results go, looked at before anything runs."""
-    found = {}
+    places = {}
     written = [binding.name for binding in launch.pipeline.buffers if binding is not None and binding.writes]
     for text in save:
         name, _, path = text.partition("=")
         if name not in written or not path.endswith(".npy"):
             names = ", ".join(written) or "nothing"
             raise InvalidArgument(f"--save {text}: expected NAME=FILE.npy with what the kernel writes: {names}")
-        found[name] = Path(path)
-    return found
+        places[name] = Path(path)
+    return places
 
 
 def _print(results: dict[str, Any], saved: dict[str, str]) -> None:

@@ -157,10 +157,10 @@ def _apart(target: Array, given: Array) -> Array:
     return np.empty(target.shape, target.dtype)
 
 
-def _delivered(result: ArrayLike, target: Array, found: Array) -> ArrayLike:
-    if found is not target:
+def _delivered(result: ArrayLike, target: Array, values: Array) -> ArrayLike:
+    if values is not target:
         with np.errstate(all="ignore"):
-            target[...] = found
+            target[...] = values
     return result
 
 

@@ -64,8 +64,8 @@ def writable(out: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Ar
 def made_like(x: ArrayLike, shape: tuple[int, ...]) -> ArrayLike:
     """Room for a result: a buffer of the same device for a buffer, an array for an array."""
     if isinstance(x, MlxBuffer):
-        made: MlxBuffer = x.allocation.residency.device().empty(shape, x.dtype)
-        return made
+        buffer: MlxBuffer = x.allocation.residency.device().empty(shape, x.dtype)
+        return buffer
     return np.empty(shape, x.dtype)
 
 

@@ -85,13 +85,13 @@ class Group:
 
 
 def _distinct(values: list[Any]) -> list[Any]:
-    found: list[Any] = []
+    distinct: list[Any] = []
     for each in values:
-        if each not in found:
-            found.append(each)
-    return found
+        if each not in distinct:
+            distinct.append(each)
+    return distinct
 
 
 def _holders(given: list[Any], value: Any) -> str:
-    found = [str(rank) for rank, each in enumerate(given) if each == value]
-    return f"rank{'s' if len(found) > 1 else ''} {', '.join(found)}"
+    holders = [str(rank) for rank, each in enumerate(given) if each == value]
+    return f"rank{'s' if len(holders) > 1 else ''} {', '.join(holders)}"

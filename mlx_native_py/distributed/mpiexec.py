@@ -17,8 +17,8 @@ __all__ = ["command_for", "find_mpiexec"]
 def find_mpiexec() -> Path:
     """`mpiexec` beside this Python, in the wheel of an MPI, or on the search path, in this order."""
     beside = Path(sys.executable).with_name("mpiexec")
-    found = [beside, *_in_wheels(), *map(Path, filter(None, [shutil.which("mpiexec")]))]
-    for each in found:
+    candidates = [beside, *_in_wheels(), *map(Path, filter(None, [shutil.which("mpiexec")]))]
+    for each in candidates:
         if each.is_file():
             return each
     raise DistributedError(

@@ -94,8 +94,8 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
         if self._recording:
             self._require("discard")
             self._close()
-            self._end.detach()
             _give_up(self._queue, self.ticket, self._pass)
+            self._end.detach()
 
     def fence_and_commit(self, event: Any, value: int, label: str | None = None) -> Ticket:
         """For sessions: submits the work, which signals `value` of an MTLEvent when it is done."""
@@ -187,5 +187,10 @@ def _dropped(queue: Submissions, ticket: Ticket, opened: ComputePass) -> None:
 
 def _give_up(queue: Submissions, ticket: Ticket, opened: ComputePass) -> None:
     """Ends a pass that nobody will, since Metal aborts the process where one is dropped open."""
-    opened.end()
-    queue.abandon(ticket)
+    try:
+        opened.end()
+    except BaseException:  # Ctrl-C in a finaliser is lost, and the pass must not be
+        opened.end()
+        raise
+    finally:
+        queue.abandon(ticket)

@@ -52,8 +52,8 @@ class ComputePass:
         "_open_pass",
         "_own_passes",
         "_samples",
+        "_scope",
         "_device",
-        "_orders_textures",
         "_ticket",
         "barrier",
         "sender",
@@ -63,7 +63,8 @@ class ComputePass:
         self._backend = device.backend
         self._ticket = ticket
         self._device = device
-        self._orders_textures = False
+        self._scope = 0
+        """What the barriers of the open pass order."""
         self._samples = ticket.samples
         self._own_passes = ticket.samples is not None and ticket.samples.own_passes
         self._mtl: Any = None
@@ -91,7 +92,7 @@ class ComputePass:
 
     def send(self, dispatch: Dispatch, parameters: Parameters | None) -> None:
         """One dispatch, with its samples."""
-        if dispatch.held and not self._orders_textures:
+        if dispatch.held and self._scope != self._device.barrier_scope:
             # A texture of this dispatch is younger than the pass, whose barriers speak of buffers alone.
             self.end()
         if not self._open_pass or self._own_passes:
@@ -160,8 +161,8 @@ class ComputePass:
         if self._own_passes:
             self._samples.begin_dispatch(opened)
         self._mtl = opened
-        self._orders_textures = self._device.has_textures
-        self.barrier = partial(opened.memoryBarrierWithScope_, self._device.barrier_scope)
+        self._scope = self._device.barrier_scope
+        self.barrier = partial(opened.memoryBarrierWithScope_, self._scope)
 
 
 def _no_pass() -> None:

@@ -68,8 +68,8 @@ class DeviceContext:
         self._kernels: KernelRegistry | None = None
         self._submissions: Submissions | None = None
         self._parameters: Parameters | None = None
-        self.has_textures = False
-        """Whether there ever was a texture, so that barriers have to speak of textures too."""
+        self.barrier_scope = int(backend.Metal.MTLBarrierScopeBuffers)
+        """What a barrier in a pass orders: textures too, once there is one."""
         self.recycler = Recycler(self.empty)
         """Results of earlier command buffers, for those to come."""
         self.recorded_ops: dict[Any, Any] = {}
@@ -98,13 +98,6 @@ class DeviceContext:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.backend.kind}{', closed' * self._closed})"
-
-    @property
-    def barrier_scope(self) -> int:
-        """What a barrier in a pass orders."""
-        metal = self.backend.Metal
-        textures = metal.MTLBarrierScopeTextures if self.has_textures else 0
-        return int(metal.MTLBarrierScopeBuffers | textures)
 
     # Memory
 

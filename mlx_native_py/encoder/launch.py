@@ -166,7 +166,7 @@ def _shared(pipeline: Pipeline, shared: Any) -> tuple[tuple[int, int], ...]:
     if len(lengths) != len(slots):
         names = ", ".join(str(slot) for slot in slots if slot is not None) or "no threadgroup arguments"
         raise InvalidArgument(f"{_name(pipeline)} has {names}; shared= gives {len(lengths)} lengths in bytes")
-    found = []
+    rounded = []
     for index, (slot, length) in enumerate(zip(slots, lengths, strict=True)):
         if slot is None or length is None:
             if slot is not None or length is not None:
@@ -178,12 +178,12 @@ def _shared(pipeline: Pipeline, shared: Any) -> tuple[tuple[int, int], ...]:
         count = _whole(pipeline, f"shared[{index}]", length)
         if count < 1:
             raise InvalidArgument(f"{_name(pipeline)}: {slot} of {count} bytes, expected at least 1")
-        found.append((index, -(-count // _STEP) * _STEP))
+        rounded.append((index, -(-count // _STEP) * _STEP))
     own = -(-pipeline.static_threadgroup_bytes // _STEP) * _STEP
-    total = own + sum(count for _, count in found)
+    total = own + sum(count for _, count in rounded)
     if total > pipeline.limits.threadgroup_memory:
         raise InvalidArgument(
             f"{_name(pipeline)}: {total} bytes of threadgroup memory ({own} of them the kernel's own variables); "
             f"the device has {pipeline.limits.threadgroup_memory}"
         )
-    return tuple(found)
+    return tuple(rounded)

@@ -87,9 +87,9 @@ class Recorder:
     ) -> None:
         """`dispatch` with a launch that is checked already."""
         bound = self._bound.__getitem__
-        made = bind(self.device, pipeline, args, launch, reads=reads, writes=writes, kind=kind, bound=bound)
+        dispatch = bind(self.device, pipeline, args, launch, reads=reads, writes=writes, kind=kind, bound=bound)
         region = current_region()
-        self.keep(replace(made, region=region) if region else made)
+        self.keep(replace(dispatch, region=region) if region else dispatch)
         self._tally.dispatches += 1
 
     def keep(self, dispatch: Dispatch) -> None:

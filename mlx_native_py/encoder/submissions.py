@@ -115,6 +115,7 @@ class Submissions:
             except BaseException:
                 if ticket.mtl.status() < self._committed:
                     self._retire(ticket)
+                    self._open.discard(ticket)
                     ticket.discard()
                 raise
 

@@ -110,7 +110,7 @@ class Arena:
         """The cells of all arguments called `name`."""
         places = self._places.get(name)
         if not places:
-            known = ", ".join(sorted(name for name, found in self._places.items() if found)) or "none"
+            known = ", ".join(sorted(name for name, used in self._places.items() if used)) or "none"
             raise InvalidArgument(f"no argument called {name!r} can be set; there are: {known}. Name it in scalars=")
         scalar = places[0][1].scalar
         if scalar is None or scalar.lanes != 1 or any(binding.scalar != scalar for _, binding in places):

@@ -62,22 +62,22 @@ def fused(
     nodes: Sequence[CapturedNode], temporaries: Collection[Allocation], device: DeviceContext
 ) -> tuple[list[CapturedNode], int]:
     """The nodes with every pair replaced that a rule knows, and how many pairs that were."""
-    found = list(nodes)
+    result = list(nodes)
     count = at = 0
     hidden = {each.memory for each in temporaries if not each.memory.aliases}
     rules = _Rules(device)
-    while at < len(found):
-        match = _match(found, at, hidden, rules)
+    while at < len(result):
+        match = _match(result, at, hidden, rules)
         if match is None:
             at += 1
             continue
         second, replacement = match
-        found[second] = replacement
-        del found[at]
+        result[second] = replacement
+        del result[at]
         count += 1
         # The new dispatch may itself be the second of a pair that begins earlier.
         at = max(0, at - LOOK_AHEAD)
-    return found, count
+    return result, count
 
 
 class _Rules:
@@ -120,9 +120,9 @@ def _match(nodes: list[CapturedNode], at: int, hidden: Collection[Any], tried: _
     for rule in rules:
         known = tried.serves(rule, first.pipeline, other.pipeline)
         if between is not None and known and (own or rule.writes_between):
-            made = tried.apply(rule.rule, _arguments(first), _arguments(other), between)
-            if made is not None:
-                return second, replace(made, region=other.region)
+            fused = tried.apply(rule.rule, _arguments(first), _arguments(other), between)
+            if fused is not None:
+                return second, replace(fused, region=other.region)
     return None
 
 
@@ -169,13 +169,13 @@ def _buffer_at(node: Dispatch, given: BufferRange) -> MlxBuffer | None:
 
 
 def _arguments(node: Dispatch) -> Arguments:
-    found: Arguments = {}
+    arguments: Arguments = {}
     for each in node.bindings:
         binding = node.pipeline.buffers[each.slot]
         if binding is None:
             continue
         if isinstance(each.value, bytes) and binding.scalar is not None:
-            found[binding.name] = binding.scalar.unpack(each.value)
+            arguments[binding.name] = binding.scalar.unpack(each.value)
         else:
-            found[binding.name] = each.value
-    return found
+            arguments[binding.name] = each.value
+    return arguments

@@ -63,15 +63,15 @@ def reordered(nodes: Sequence[CapturedNode]) -> list[CapturedNode]:
 
     Whenever one has to wait, those behind it that neither wait nor depend on what they overtake go first.
     """
-    found: list[CapturedNode] = []
+    order: list[CapturedNode] = []
     stretch: list[Dispatch] = []
     for node in nodes:
         if isinstance(node, Dispatch) and is_annotated(node):
             stretch.append(node)
         else:
-            found += [*_grouped(stretch), node]
+            order += [*_grouped(stretch), node]
             stretch = []
-    return [*found, *_grouped(stretch)]
+    return [*order, *_grouped(stretch)]
 
 
 def _grouped(nodes: list[Dispatch]) -> Iterator[Dispatch]:

@@ -88,13 +88,13 @@ def _flow(step: Step, names: dict[Memory, str]) -> str:
 
 def _arrows(place: dict[int, tuple[int, int]], edges: Sequence[tuple[int, int, str]]) -> list[str]:
     """Those that end at one box come in side by side."""
-    found = []
+    arrows = []
     for target in dict.fromkeys(end for _, end, _ in edges):
         arriving = sorted((place[start], name) for start, end, name in edges if end == target)
         for number, (start, name) in enumerate(arriving, 1):
             x = place[target][0] + WIDTH * number // (len(arriving) + 1)
-            found.append(_arrow(start, (x, place[target][1]), name))
-    return found
+            arrows.append(_arrow(start, (x, place[target][1]), name))
+    return arrows
 
 
 def _arrow(start: tuple[int, int], end: tuple[int, int], name: str) -> str:
@@ -179,11 +179,11 @@ def _label(memory: Memory, start: int, names: dict[Memory, str]) -> str:
 
 def _edges(steps: Sequence[Step], names: dict[Memory, str]) -> list[tuple[int, int, str]]:
     """From the last writer of bytes to each dispatch that reads them."""
-    found: dict[tuple[int, int, str], None] = {}
+    edges: dict[tuple[int, int, str], None] = {}
     for index, step in enumerate(steps):
         for wanted in step.node.reads:
             for earlier in range(index - 1, -1, -1):
                 if any(wanted.conflicts_with(each) for each in steps[earlier].node.writes):
-                    found[earlier, index, _label(wanted.allocation, wanted.start, names)] = None
+                    edges[earlier, index, _label(wanted.allocation, wanted.start, names)] = None
                     break
-    return list(found)
+    return list(edges)

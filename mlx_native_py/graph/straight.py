@@ -25,19 +25,21 @@ _SHORT = {
     "dispatchThreadgroups_threadsPerThreadgroup_": "g",
     "memoryBarrierWithScope_": "w",
 }
-_HEAD = f"def replay(arena, {', '.join(_SHORT.values())}):\n"
 
 
 def straight_line(messages: Iterable[Message]) -> Replay:
     """A function that sends the messages."""
+    sent = list(messages)
     objects: dict[Any, str] = {}
-    lines = [_line(message, objects) for message in messages]
+    lines = [_line(message, objects) for message in sent]
     names = {name: thing for thing, name in objects.items()}
-    parts = [_compiled(lines[at : at + _LINES], names) for at in range(0, len(lines), _LINES)]
+    used = list(dict.fromkeys(selector for selector, _ in sent))
+    head = f"def replay(arena, {', '.join(_SHORT[selector] for selector in used)}):\n"
+    parts = [_compiled(head, lines[at : at + _LINES], names) for at in range(0, len(lines), _LINES)]
 
     def replay(enc: Any, arena: Any) -> None:
         # Looking a selector up costs as much as sending it, so each is looked up once.
-        selectors = [getattr(enc, name) for name in _SHORT]
+        selectors = [getattr(enc, selector) for selector in used]
         for part in parts:
             part(arena, *selectors)
 
@@ -57,9 +59,9 @@ def _line(message: Message, objects: dict[Any, str]) -> str:
     return f" {_SHORT[selector]}({', '.join(words)})\n"
 
 
-def _compiled(lines: Sequence[str], names: dict[str, Any]) -> Callable[..., None]:
+def _compiled(head: str, lines: Sequence[str], names: dict[str, Any]) -> Callable[..., None]:
     space: dict[str, Any] = dict(names)
-    exec(compile(_HEAD + "".join(lines), "<plan>", "exec"), space)
+    exec(compile(head + "".join(lines), "<plan>", "exec"), space)
     # Taken out, since a function that its own names lead back to is freed late, and the buffers with it.
     function: Callable[..., None] = space.pop("replay")
     return function

@@ -122,12 +122,12 @@ class Conflict:
             for index in range(self._last - 1, self._first - 1, -1):
                 its_reads, its_writes = touched(self._log[index])
                 kind = HazardKind.WAW if is_write else HazardKind.RAW
-                found = next(filter(None, (shared_bytes(span, other) for other in its_writes)), None)
-                if found is None and is_write:
+                shared = next(filter(None, (shared_bytes(span, other) for other in its_writes)), None)
+                if shared is None and is_write:
                     kind = HazardKind.WAR
-                    found = next(filter(None, (shared_bytes(span, other) for other in its_reads)), None)
-                if found is not None:
-                    return index, Hazard(kind, index, self._last, *found, span[0])
+                    shared = next(filter(None, (shared_bytes(span, other) for other in its_reads)), None)
+                if shared is not None:
+                    return index, Hazard(kind, index, self._last, *shared, span[0])
         raise LookupError("the memories of this conflict are no longer aliases")
 
     def __repr__(self) -> str:

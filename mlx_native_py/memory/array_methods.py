@@ -140,15 +140,15 @@ class ArrayMethods:
     def _run(self: Elements, name: str, *others: Any, reflected: bool = False) -> MlxBuffer:
         """A function of `fn` with this buffer as its first or last argument."""
         given = (*others, self) if reflected else (self, *others)
-        found: MlxBuffer = getattr(_functions(), name)(*given, stream=self.device)
-        return found
+        result: MlxBuffer = getattr(_functions(), name)(*given, stream=self.device)
+        return result
 
     @property
     def device(self: Elements) -> Any:
         """The device that the buffer is for."""
-        if (found := self.allocation.residency.device()) is None:
+        if (owner := self.allocation.residency.device()) is None:
             raise EncoderStateError(f"the device of {self!r} is gone; keep the MlxDevice as long as its buffers")
-        return found
+        return owner
 
     # Indices
 

@@ -199,16 +199,16 @@ class MlxBuffer(ArrayMethods):
         """
         if wait and (writer := self.allocation.writer(self.start, self.end)) is not None:
             writer.wait()
-        found = self.allocation.bytes()[self.offset : self.offset + self.nbytes]
-        return found.view(self.dtype.numpy).reshape(self.shape)
+        data = self.allocation.bytes()[self.offset : self.offset + self.nbytes]
+        return data.view(self.dtype.numpy).reshape(self.shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        found = self.numpy()
-        if dtype is not None and np.dtype(dtype) != found.dtype:
+        array = self.numpy()
+        if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:
                 raise ValueError(f"{self!r} as {dtype} takes a copy")
-            return found.astype(dtype)
-        return found.copy() if copy else found
+            return array.astype(dtype)
+        return array.copy() if copy else array
 
     def to_bytes(self) -> bytes:
         """A copy of the bytes."""
@@ -304,9 +304,9 @@ def exactly(values: Any, dtype: DType) -> Array:
     try:
         given = np.asarray(values)
         with np.errstate(all="ignore"):
-            found: Array = given.astype(dtype.numpy)
-        if dtype.is_float or bool((found == given).all()):
-            return found
+            converted: Array = given.astype(dtype.numpy)
+        if dtype.is_float or bool((converted == given).all()):
+            return converted
     except (TypeError, ValueError, OverflowError):
         pass
     kind = "an array" if isinstance(values, (list, tuple, np.ndarray)) else "a value"

@@ -89,9 +89,12 @@ class MlxBufferPool:
         self._zero = zero
         # Reentrant, because a finaliser that releases a buffer may run anywhere inside.
         self._lock = threading.RLock()
+        # Each block with the buffer that it was lent to last, if that is lent or waits; so a block changes hands in
+        # one step, which no exception can part.
+        self._blocks: dict[Allocation, MlxBuffer | None] = {}
+        # Where to look first for a free block, by size; `_blocks` decides.
         self._free: dict[int, list[Allocation]] = {}
-        self._waiting: dict[int, list[Allocation]] = {}
-        self._lent: dict[Allocation, MlxBuffer] = {}
+        self._returned: dict[int, list[Allocation]] = {}
         self._held = self._peak = self._reused = self._allocated = 0
 
     # Lending
@@ -102,16 +105,23 @@ class MlxBufferPool:
         axes, count = as_shape(shape)
         if nbytes != count * kind.size:
             raise InvalidArgument(f"byte_len is {nbytes}, but {kind}{list(axes)} takes {count * kind.size} bytes")
-        with self._lock:
-            block = self._take(bucket_size(nbytes))
-            lease = Allocation(
-                block.mtl, block.address, block.nbytes, block.residency, memory=block.memory, owner=block
-            )
-            found = MlxBuffer(lease, kind, axes, 0, nbytes)
-            if found.label:
-                found.label = ""
-            self._lent[lease] = found
-        return found
+        block: Allocation | None = None
+        try:
+            with self._lock:
+                block, fresh = self._take(bucket_size(nbytes))
+                lease = Allocation(
+                    block.mtl, block.address, block.nbytes, block.residency, memory=block.memory, owner=block
+                )
+                found = MlxBuffer(lease, kind, axes, 0, nbytes)
+                if found.label:
+                    found.label = ""
+                self._blocks[block] = found
+                self._count(block.nbytes, fresh)
+            return found
+        except BaseException:
+            if block is not None and self._blocks.get(block) is not None:
+                self._blocks[block] = None  # nobody got the buffer
+            raise
 
     def alloc_batch(self, requests: Iterable[tuple[int, Any, int | Sequence[int]]]) -> list[MlxBuffer]:
         """A buffer for each `(byte_len, dtype, shape)`, or none at all if one of them cannot be had.
@@ -133,7 +143,7 @@ class MlxBufferPool:
     def release(self, buffer: MlxBuffer) -> None:
         """Takes a buffer back; refused for one that is not lent, or not by this pool, and for views."""
         with self._lock:
-            lent = self._lent.get(buffer.allocation)
+            lent = self._lent(buffer.allocation)
             if lent is None:
                 why = "is already released" if buffer.allocation.released else "does not come from this pool"
                 raise InvalidArgument(f"{buffer!r} {why}")
@@ -144,8 +154,8 @@ class MlxBufferPool:
     def reset(self) -> None:
         """Takes back all that are lent."""
         with self._lock:
-            for lease in list(self._lent):
-                self._take_back(lease)
+            for buffer in self._in_use():
+                self._take_back(buffer.allocation)
 
     def register_existing(self, buffer: MlxBuffer) -> bool:
         """Keeps a buffer of the same device resident; it stays the caller's. False where there is no residency set."""
@@ -162,14 +172,14 @@ class MlxBufferPool:
         """
         keep, freed = whole(keep_bytes, "keep_bytes"), 0
         with self._lock:
+            free = sorted(self._settle(), key=lambda block: block.nbytes, reverse=True)
+            surplus = sum(block.nbytes for block in free) - keep
+            for block in free:
+                if freed >= surplus:
+                    break
+                del self._blocks[block]
+                freed += block.nbytes
             self._settle()
-            surplus = self.free_bytes - keep
-            for size in sorted(self._free, reverse=True):
-                blocks = self._free[size]
-                while blocks and freed < surplus:
-                    blocks.pop()
-                    freed += size
-            self._held -= freed
         return freed
 
     def clear(self) -> int:
@@ -186,13 +196,17 @@ class MlxBufferPool:
 
     @property
     def in_use_count(self) -> int:
-        return len(self._lent)
+        return len(self._in_use())
 
     def statistics(self) -> PoolStatistics:
         """How things stand."""
         with self._lock:
-            self._settle()
-            lent, waiting, free = list(self._lent.values()), _sizes(self._waiting), _sizes(self._free)
+            free, lent = [block.nbytes for block in self._settle()], self._in_use()
+            waiting = [
+                each.allocation.nbytes
+                for each in self._blocks.values()
+                if each is not None and each.allocation.released
+            ]
             return PoolStatistics(
                 in_use_count=len(lent),
                 in_use_bytes=sum(buffer.allocation.nbytes for buffer in lent),
@@ -213,15 +227,13 @@ class MlxBufferPool:
 
     # Blocks
 
-    def _take(self, size: int) -> Allocation:
-        if not self._free.get(size):
-            self._settle(size)
-        if blocks := self._free.get(size):
-            block = blocks.pop()
-            self._reused += 1
+    def _take(self, size: int) -> tuple[Allocation, bool]:
+        """A block that is free, and whether it is a fresh one."""
+        block = self._free_block(size)
+        if block is not None:
             if self._zero:
                 ctypes.memset(block.address, 0, size)
-            return block
+            return block, False
         self._make_room(size)
         try:
             block = self.device.allocate(size)
@@ -232,38 +244,65 @@ class MlxBufferPool:
             self.device.residency.flush()
             block = self.device.allocate(size)
         ctypes.memset(block.address, 0, size)
-        self._allocated += 1
-        self._held += size
+        return block, True
+
+    def _free_block(self, size: int) -> Allocation | None:
+        free = self._free.get(size, [])
+        while free:
+            block = free.pop()
+            if block in self._blocks and self._blocks[block] is None:
+                return block
+        returned = self._returned.get(size, [])
+        for at, block in enumerate(returned):
+            if self._is_free(block):
+                del returned[at]
+                return block
+        return None
+
+    def _is_free(self, block: Allocation) -> bool:
+        """Whether neither a caller nor the GPU nor an array uses it, from now on."""
+        buffer = self._blocks.get(block)
+        lease = buffer.allocation if buffer is not None else None
+        if lease is not None and lease.released and not lease.is_busy() and not lease.is_exported():
+            self._blocks[block] = lease = None
+        return lease is None and block in self._blocks
+
+    def _count(self, size: int, fresh: bool) -> None:
+        self._allocated += fresh
+        self._reused += not fresh
+        self._held += size if fresh else 0
         self._peak = max(self._peak, self._held)
-        return block
 
     def _make_room(self, size: int) -> None:
         if self._cap is None or self._held + size <= self._cap:
             return
         now = self.statistics()
-        self._held = now.held_bytes
         self.trim(max(0, now.free_bytes - (self._held + size - self._cap)))
         if self._held + size > self._cap:
             raise BufferAllocationError(size, f"the pool is capped at {self._cap} bytes and {self._held} are in use")
 
+    def _lent(self, lease: Allocation) -> MlxBuffer | None:
+        buffer = self._blocks.get(lease.root)
+        return buffer if buffer is not None and buffer.allocation is lease and not lease.released else None
+
+    def _in_use(self) -> list[MlxBuffer]:
+        return [each for each in list(self._blocks.values()) if each is not None and not each.allocation.released]
+
     def _take_back(self, lease: Allocation) -> None:
-        if self._lent.pop(lease, None) is not None:
-            lease.release()
-            self._waiting.setdefault(lease.nbytes, []).append(lease)
+        lease.release()
+        self._returned.setdefault(lease.nbytes, []).append(lease.root)
 
-    def _settle(self, size: int | None = None) -> None:
-        """Frees the blocks that neither the GPU nor an array uses any more."""
-        for bucket in list(self._waiting) if size is None else [size]:
-            still = []
-            for lease in self._waiting.pop(bucket, ()):
-                if lease.is_busy() or lease.is_exported():
-                    still.append(lease)
-                else:
-                    self._free.setdefault(bucket, []).append(lease.root)
-            if still:
-                self._waiting.setdefault(bucket, []).extend(still)
-
-
-def _sizes(blocks: dict[int, list[Allocation]]) -> list[int]:
-    """The size of each block."""
-    return [size for size, members in list(blocks.items()) for _ in members]
+    def _settle(self) -> list[Allocation]:
+        """The free blocks, with those that became free; what an exception made the pool overlook is found again."""
+        free = [block for block in list(self._blocks) if self._is_free(block)]
+        sizes: dict[int, list[Allocation]] = {}
+        for block in free:
+            sizes.setdefault(block.nbytes, []).append(block)
+        self._free = sizes
+        self._held = sum(block.nbytes for block in self._blocks)
+        waiting: dict[int, list[Allocation]] = {}
+        for block, buffer in self._blocks.items():
+            if buffer is not None and buffer.allocation.released:
+                waiting.setdefault(block.nbytes, []).append(block)
+        self._returned = waiting
+        return free

@@ -170,11 +170,11 @@ def open_residency(backend: Backend, device: Any, queue: Any, able: Capabilities
     descriptor = backend.Metal.MTLResidencySetDescriptor.alloc().init()
     descriptor.setLabel_(LABEL)
     descriptor.setInitialCapacity_(CAPACITY)
-    found, error = device.newResidencySetWithDescriptor_error_(descriptor, None)
-    if found is None:
+    mtl, error = device.newResidencySetWithDescriptor_error_(descriptor, None)
+    if mtl is None:
         # Residency is a promise of speed, not of results: Metal makes what is bound resident by itself.
         why = f": {error.localizedDescription()}" if error is not None else ""
         return Residency(backend, None, queue, f"the device refused a residency set{why}")
-    found.requestResidency()
-    queue.addResidencySet_(found)
-    return Residency(backend, found, queue)
+    mtl.requestResidency()
+    queue.addResidencySet_(mtl)
+    return Residency(backend, mtl, queue)

@@ -76,12 +76,12 @@ def _check_retains(device: Any) -> None:
         del buffer
     if count == 1:
         return
-    found = f"a new MTLBuffer has retain count {count} instead of 1"
+    problem = f"a new MTLBuffer has retain count {count} instead of 1"
     if device.currentAllocatedSize() < held:
-        warnings.warn(f"{found}, but its memory comes back: a debug layer or a capture, perhaps", stacklevel=2)
+        warnings.warn(f"{problem}, but its memory comes back: a debug layer or a capture, perhaps", stacklevel=2)
         return
     raise BackendError(
-        f"{found} and its memory stays when it is dropped, so every buffer would leak: "
+        f"{problem} and its memory stays when it is dropped, so every buffer would leak: "
         "some code used Metal through PyObjC before this package could register its metadata. "
         "Import mlx_native_py and open the device first, or upgrade pyobjc-core and pyobjc-framework-Metal"
     )

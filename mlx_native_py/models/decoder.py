@@ -140,16 +140,16 @@ class Decoder:
     def sequences(self, prompts: Sequence[Sequence[int]], max_tokens: int, stops: Collection[int]) -> list[list[int]]:
         """The tokens behind each prompt, up to `max_tokens` or one of `stops`."""
         self.prefill(prompts)
-        found: list[list[int]] = [[] for _ in prompts]
+        generated: list[list[int]] = [[] for _ in prompts]
         open_ones = set(range(len(prompts)))
         for _ in range(max_tokens):
             tokens, _ = self.step()
             for sequence in sorted(open_ones):
-                found[sequence].append(tokens[sequence])
+                generated[sequence].append(tokens[sequence])
             open_ones = {sequence for sequence in open_ones if tokens[sequence] not in stops}
             if not open_ones:
                 break
-        return found
+        return generated
 
     def _replay(self) -> None:
         with self.model.device.command_encoder() as enc:

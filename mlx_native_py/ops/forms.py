@@ -43,10 +43,10 @@ _FEW_VECTOR_ROWS = 3
 _SPANS = Form("mv", threads=128, columns=32, takes_ids=True)
 _ALONG_N = Form("vm", threads=128, columns=1024)
 _TILES = Form("mm", threads=128, columns=64, rows=32, tiled=True)
-_QUADS = Form("quad", threads=64, columns=32, takes_ids=True, fixed=True)
+_QUADS = Form("quad", threads=32, columns=32, takes_ids=True, fixed=True)
 _LANES = Form("lane", threads=32, columns=32, rows=64, tiled=True)
 _ROWS = Form("row", threads=64, columns=16, takes_ids=True)
-_QUAD_COLUMNS = 16
+_QUAD_COLUMNS = 32
 """Results that a simdgroup makes from quads: no matrix may have fewer."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .loading import fingerprint, load_pipeline_parallel, load_tensor_parallel
+from .loading import load_pipeline_parallel, load_tensor_parallel
 from .pipeline import PipelineCache, PipelineDecoder, PipelineParallel
 from .shard import Shard, stage_shards, tensor_shards
 from .tensor import TensorParallel, TensorParallelDecoder
@@ -14,7 +14,6 @@ __all__ = [
     "Shard",
     "TensorParallel",
     "TensorParallelDecoder",
-    "fingerprint",
     "load_pipeline_parallel",
     "load_tensor_parallel",
     "stage_shards",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,14 @@ from ..distributed import Group, init
 from ..dtypes import DType
 from ..models.loading import OpenedModel, activation_dtype, open_model
 from ..shared_device import default_device
-from ..weights import TensorFile
 from .checkpoint import ShardCheckpoint
+from .fingerprint import require_same_model
 from .host_steps import HostSteps
 from .pipeline import PipelineParallel
 from .shard import stage_shards, tensor_shards
 from .tensor import TensorParallel
 
-__all__ = ["fingerprint", "load_pipeline_parallel", "load_tensor_parallel"]
-
-_SAMPLE = 256  # bytes
+__all__ = ["load_pipeline_parallel", "load_tensor_parallel"]
 
 
 def load_tensor_parallel(
@@ -66,20 +63,6 @@ def _opened(
 ) -> tuple[Group, OpenedModel, DType]:
     ranks, kind = group or init(), activation_dtype(dtype)
     opened = open_model(path, family)
-    ranks.agree("the fingerprint of the model file", fingerprint(opened.file))
+    require_same_model(ranks, opened.file)
     ranks.agree("the type of activations", str(kind))
     return ranks, opened, kind
-
-
-def fingerprint(file: TensorFile) -> str:
-    """A digest of all names, shapes and formats, and of the first and last bytes of every tensor.
-
-    It tells models apart without reading them: each rank reads only its own part.
-    """
-    digest = hashlib.sha256()
-    for name, tensor in sorted(file.items()):
-        digest.update(repr((name, tensor.shape, tensor.format, tensor.nbytes)).encode())
-        data, end = memoryview(tensor.file.data), tensor.offset + tensor.nbytes
-        digest.update(data[tensor.offset : min(tensor.offset + _SAMPLE, end)])
-        digest.update(data[max(end - _SAMPLE, tensor.offset) : end])
-    return digest.hexdigest()

@@ -115,17 +115,17 @@ class StageDecoder(Decoder):
         self.cache.lengths = [length + 1 for length in lengths]
         group = self.model.group
         if self.model.is_last:
-            made = np.stack([self.inputs.tokens.numpy(), self.log_probabilities.numpy().view(np.uint32)])
+            sampled = np.stack([self.inputs.tokens.numpy(), self.log_probabilities.numpy().view(np.uint32)])
             for rank in range(group.rank):
-                send(made, rank, group=group)
+                send(sampled, rank, group=group)
 
     def finish(self) -> tuple[list[int], list[float]]:
         """The tokens of the step that was begun, which the last rank chose."""
         group = self.model.group
         if not self.model.is_last:
-            made = recv((2, self.cache.batch), DType.U32, group.size - 1, group=group)
-            self.inputs.tokens.copy_from(made[0])
-            self.log_probabilities.copy_from(made[1].view(np.float32))
+            sampled = recv((2, self.cache.batch), DType.U32, group.size - 1, group=group)
+            self.inputs.tokens.copy_from(sampled[0])
+            self.log_probabilities.copy_from(sampled[1].view(np.float32))
         tokens: list[int] = self.inputs.tokens.numpy().tolist()
         self.history.add(tokens)
         return tokens, self.log_probabilities.numpy().tolist()
@@ -176,8 +176,8 @@ class PipelineDecoder:
     def sequences(self, prompts: Sequence[Sequence[int]], max_tokens: int, stops: Collection[int]) -> list[list[int]]:
         """The tokens behind each prompt, up to `max_tokens` or one of `stops`; no flight waits for another."""
         self.prefill(prompts)
-        found: list[list[int]] = [[] for _ in prompts]
-        rows = self._parts(found)
+        generated: list[list[int]] = [[] for _ in prompts]
+        rows = self._parts(generated)
         under_way = [flight for flight in range(len(self.flights)) if max_tokens > 0]
         for flight in under_way:
             self.flights[flight].begin()
@@ -192,4 +192,4 @@ class PipelineDecoder:
                     under_way.remove(flight)
                 else:
                     self.flights[flight].begin()
-        return found
+        return generated

@@ -115,14 +115,14 @@ def shard_file(opened: OpenedModel, shard: Shard) -> TensorFile:
             for tensors in _modules(opened, module, shard.layers):
                 for part, tensor in tensors.items():
                     cut[tensor.name] = _cut(tensor, part, split, shard, opened.config)
-    found: dict[str, Tensor] = {}
+    shards: dict[str, Tensor] = {}
     for name, tensor in opened.file.items():
         own = cut[name] if name in cut else part_of(tensor)
         match = _LAYER.match(name)
         if own is None or (match and int(match[2]) not in shard.layers):
             continue
-        found[f"{match[1]}{int(match[2]) - shard.layers.start}{match[3]}" if match else name] = own
-    return TensorFile(opened.file.path, found, opened.file.metadata)
+        shards[f"{match[1]}{int(match[2]) - shard.layers.start}{match[3]}" if match else name] = own
+    return TensorFile(opened.file.path, shards, opened.file.metadata)
 
 
 def _modules(opened: OpenedModel, module: str, layers: range) -> Iterator[Mapping[str, Tensor]]:

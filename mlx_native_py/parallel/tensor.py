@@ -51,8 +51,8 @@ class TensorParallel:
         # Ranks send equal numbers, so those with fewer tokens fill up.
         sent = np.zeros((rows, max(lengths)), logits.dtype)
         sent[:, : logits.shape[1]] = logits
-        found = all_gather(sent, group=self.group).reshape(self.group.size, rows, -1)
-        return np.concatenate([part[:, :length] for part, length in zip(found, lengths, strict=True)], axis=1)
+        parts = all_gather(sent, group=self.group).reshape(self.group.size, rows, -1)
+        return np.concatenate([part[:, :length] for part, length in zip(parts, lengths, strict=True)], axis=1)
 
     def make_decoder(self, cache: KVCache, sampling: Sampling | None = None) -> TensorParallelDecoder:
         """What adds tokens to the sequences of a cache, one each at every step."""
@@ -84,16 +84,16 @@ class TensorParallelDecoder(Decoder):
         every = self.model.device.empty((self.cache.batch, self.model.config.vocab_size), logits.dtype)
         steps.add(enc, lambda: every.copy_from(self.model.gathered(logits.numpy())), logits, every)
         super()._sample(enc, every)
-        made = self.inputs.tokens, self.log_probabilities
+        sampled = self.inputs.tokens, self.log_probabilities
         # Processors of different kinds may round differently: the first rank's choice holds.
-        steps.add(enc, lambda: [broadcast(each, out=each, group=self.model.group) for each in made], *made)
+        steps.add(enc, lambda: [broadcast(each, out=each, group=self.model.group) for each in sampled], *sampled)
 
     def _choose(self, logits: MlxBuffer, token: MlxBuffer, log_probability: MlxBuffer) -> None:
         """The largest logit of all ranks; of equal ones the first. Small numbers are exchanged, and no logits."""
         own, group = token.numpy(), self.model.group
         best = logits.numpy()[np.arange(self.cache.batch), own].astype(np.float64)
-        found = all_gather(np.stack([best, log_probability.numpy(), own])[None], group=group)
-        highest, log_share, index = found[:, 0], found[:, 1], found[:, 2]
+        candidates = all_gather(np.stack([best, log_probability.numpy(), own])[None], group=group)
+        highest, log_share, index = candidates[:, 0], candidates[:, 1], candidates[:, 2]
         highest = np.where(np.isnan(highest), -np.inf, highest)
         winner, rows = highest.argmax(axis=0), np.arange(self.cache.batch)
         first = np.array([shard.vocabulary.start for shard in self.model.shards])

@@ -44,8 +44,8 @@ def hint(source: str) -> str:
     """
     code = _COMMENT.sub(" ", source)
     for language, words in (("CUDA", _CUDA), ("OpenCL C", _OPENCL)):
-        found = [word for word in words if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", code)]
-        if found:
-            lines = "\n".join(f"  {word}: {words[word]}" for word in found)
+        foreign = [word for word in words if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", code)]
+        if foreign:
+            lines = "\n".join(f"  {word}: {words[word]}" for word in foreign)
             return f"This looks like {language}. Metal's language has other words:\n{lines}"
     return ""

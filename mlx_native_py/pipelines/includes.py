@@ -57,15 +57,15 @@ class _Inlining:
         if match is None:
             return None
         for folder in (path.parent.resolve(), *self._folders):
-            found = (folder / match[1]).resolve()
-            if not found.is_file():
+            header = (folder / match[1]).resolve()
+            if not header.is_file():
                 continue
-            if not any(found.is_relative_to(allowed) for allowed in self._folders):
+            if not any(header.is_relative_to(allowed) for allowed in self._folders):
                 raise InvalidArgument(
                     f"{path.name}:{number}: {match[1]!r} is outside of {self._folders[0]}; "
                     "if that is meant, name its folder with include= (--include on the command line)"
                 )
-            return found
+            return header
         return None
 
     def _inlined(self, header: Path) -> Iterator[str]:

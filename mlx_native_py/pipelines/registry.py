@@ -87,16 +87,16 @@ class _Once(Generic[V]):
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
-        found = self.values.get(key)
-        if found is not None:
-            return found
+        value = self.values.get(key)
+        if value is not None:
+            return value
         with self._lock:
             gate = self._gates.setdefault(key, threading.Lock())
         with gate:
-            found = self.values.get(key)
-            if found is None:
-                found = self.values[key] = make()
-        return found
+            value = self.values.get(key)
+            if value is None:
+                value = self.values[key] = make()
+        return value
 
 
 class KernelRegistry:
@@ -130,7 +130,7 @@ class KernelRegistry:
         self._families: dict[str, KernelLibrary] = {}
         self._libraries: _Once[KernelLibrary] = _Once()
         self._pipelines: _Once[Pipeline] = _Once()
-        self._found: dict[Hashable, Pipeline] = {}
+        self._by_request: dict[Hashable, Pipeline] = {}
         """Pipelines by what the caller asked for; emptied when a source is registered."""
         self._edition = 0
 
@@ -153,7 +153,7 @@ class KernelRegistry:
         with self._lock:
             self._sources.pop(name, None)
             self._sources[name] = (msl, options or CompileOptions())
-            self._found = {}
+            self._by_request = {}
             self._edition += 1
 
     def get_pipeline(
@@ -170,15 +170,15 @@ class KernelRegistry:
         """
         asked = (name, library, indirect, _spelling(constants) if constants else None)
         with self._lock:
-            found = self._found.get(asked)
-            self._done["misses" if found is None else "hits"] += 1
+            known = self._by_request.get(asked)
+            self._done["misses" if known is None else "hits"] += 1
             edition = self._edition
-        if found is not None:
-            return found
+        if known is not None:
+            return known
         pipeline = self._make(name, constants or {}, library, indirect)
         with self._lock:
             if edition == self._edition:
-                self._found[asked] = pipeline
+                self._by_request[asked] = pipeline
         return pipeline
 
     def library(self, source: str, options: CompileOptions | None = None, *, name: str = "") -> KernelLibrary:
@@ -189,10 +189,10 @@ class KernelRegistry:
 
     def shipped(self, family: str) -> KernelLibrary:
         """The library of `kernels/<family>.metal`."""
-        found = self._families.get(family)
-        if found is None:
-            found = self._families[family] = self.library(kernel_source(family), _SHIPPED, name=family)
-        return found
+        library = self._families.get(family)
+        if library is None:
+            library = self._families[family] = self.library(kernel_source(family), _SHIPPED, name=family)
+        return library
 
     def indirect(self, pipeline: Pipeline) -> Pipeline:
         """The same kernel as a pipeline that indirect command buffers can run."""
@@ -203,8 +203,8 @@ class KernelRegistry:
         """Compiles kernels ahead of their first use, several at a time, and saves the archive if there is one."""
         wanted = [(item, None) if isinstance(item, str) else item for item in names]
         with ThreadPoolExecutor(max(1, min(len(wanted), os.cpu_count() or 1))) as workers:
-            for made in [workers.submit(self.get_pipeline, name, constants) for name, constants in wanted]:
-                made.result()
+            for compiled in [workers.submit(self.get_pipeline, name, constants) for name, constants in wanted]:
+                compiled.result()
         self.save()
 
     def save(self) -> bool:
@@ -214,7 +214,7 @@ class KernelRegistry:
     def is_cached(self, name: str, constants: Constants | None = None) -> bool:
         """Whether `get_pipeline` would compile nothing."""
         with self._lock:
-            return (name, None, False, _spelling(constants) if constants else None) in self._found
+            return (name, None, False, _spelling(constants) if constants else None) in self._by_request
 
     def cached_count(self) -> int:
         """How many pipelines have been made."""

@@ -51,13 +51,13 @@ class Field:
         try:
             given = np.asarray(value)
             with np.errstate(all="ignore"):
-                found = given.astype(self.kind.numpy)
+                values = given.astype(self.kind.numpy)
         except (TypeError, ValueError, OverflowError):
             raise InvalidArgument(f"member {self.name!r} is {value!r}, expected {self._wanted()}") from None
-        exact = self.kind.is_float or bool((found == given).all())
-        if found.shape != self.shape or not exact:
+        exact = self.kind.is_float or bool((values == given).all())
+        if values.shape != self.shape or not exact:
             raise InvalidArgument(f"member {self.name!r} is {value!r}, expected {self._wanted()}")
-        data = found.tobytes()
+        data = values.tobytes()
         into[start : start + len(data)] = data
 
     def _wanted(self) -> str:
@@ -119,8 +119,8 @@ def struct_of_argument(source: str, kernel: str, argument: str, size: int) -> St
     """
     plain = _COMMENT.sub(" ", source)
     declared = re.search(rf"(\w+)\s*[&*]\s*{re.escape(argument)}\b", parameters_of(plain, kernel))
-    found = None if declared is None else _struct(plain, declared[1])
-    return found if found is not None and found.size == size else None
+    struct = None if declared is None else _struct(plain, declared[1])
+    return struct if struct is not None and struct.size == size else None
 
 
 def _struct(source: str, name: str) -> Struct | None:

@@ -22,7 +22,7 @@ _BALANCE = 10
 def record_of(notes: CommandBufferNotes) -> CommandBufferRecord:
     """The record of a command buffer that is done."""
     dispatches, barriers = _Reading(notes).read()
-    made = CommandBufferRecord(
+    record = CommandBufferRecord(
         sequence=notes.sequence,
         label=notes.label or "(no label)",
         device=notes.device.name,
@@ -39,8 +39,8 @@ def record_of(notes: CommandBufferNotes) -> CommandBufferRecord:
         barriers=barriers,
         memory=notes.memory,
     )
-    _time(made, notes)
-    return made
+    _time(record, notes)
+    return record
 
 
 class _Reading:
@@ -108,19 +108,19 @@ def _total(spans: Iterable[Any]) -> int:
     return sum(end - start for _, start, end in spans)
 
 
-def _time(made: CommandBufferRecord, notes: CommandBufferNotes) -> None:
+def _time(record: CommandBufferRecord, notes: CommandBufferNotes) -> None:
     """Each dispatch's own time where it was taken, else its share of the command buffer's, by bytes and arithmetic."""
     for entry in notes.dispatches:
-        dispatch = made.dispatches[entry.dispatch_index]
+        dispatch = record.dispatches[entry.dispatch_index]
         dispatch.start_ns, dispatch.end_ns, dispatch.gpu_ns = entry.start_gpu_ns, entry.end_gpu_ns, entry.gpu_ns
         dispatch.how = str(entry.provenance)
-    if notes.dispatches or made.failed:
+    if notes.dispatches or record.failed:
         return
-    weights = [each.nbytes + each.flops / _BALANCE + _LEAST for each in made.dispatches]
+    weights = [each.nbytes + each.flops / _BALANCE + _LEAST for each in record.dispatches]
     total = sum(weights)
-    for dispatch, weight in zip(made.dispatches, weights, strict=True):
-        dispatch.gpu_ns = made.gpu_ns * weight / total
-        dispatch.how = made.how if len(weights) == 1 else f"{APPORTIONED.how} ({made.how})"
+    for dispatch, weight in zip(record.dispatches, weights, strict=True):
+        dispatch.gpu_ns = record.gpu_ns * weight / total
+        dispatch.how = record.how if len(weights) == 1 else f"{APPORTIONED.how} ({record.how})"
 
 
 def mark_gaps(records: Sequence[CommandBufferRecord]) -> None:

@@ -112,10 +112,10 @@ def compare(before: Sequence[CommandBufferRecord], after: Sequence[CommandBuffer
 
 
 def _calls(records: Sequence[CommandBufferRecord], by: By) -> Calls:
-    found: Calls = {}
+    calls: Calls = {}
 
     def add(name: str, nbytes: int, ns: float) -> None:
-        found.setdefault(name, {}).setdefault(nbytes, []).append(ns)
+        calls.setdefault(name, {}).setdefault(nbytes, []).append(ns)
 
     for record in records:
         if record.failed or (by == "label" and record.warm_up):
@@ -127,7 +127,7 @@ def _calls(records: Sequence[CommandBufferRecord], by: By) -> Calls:
             name = {"kernel": dispatch.kernel, "op": dispatch.op or dispatch.kernel}.get(by, "/".join(dispatch.region))
             if not dispatch.warm_up:
                 add(name or "(no region)", dispatch.nbytes, dispatch.gpu_ns)
-    return found
+    return calls
 
 
 def _change(name: str, before: dict[int, list[float]], after: dict[int, list[float]]) -> Change:

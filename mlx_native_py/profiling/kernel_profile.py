@@ -195,8 +195,8 @@ def dump() -> list[tuple[str, ProfileEntry]]:
     """(label, figures), the largest total first; equal ones in order of their first appearance."""
     _collect()
     with _lock:
-        found = [(label, figures.entry()) for label, figures in _labels.items()]
-    return sorted(found, key=lambda pair: -pair[1].total_ns)
+        entries = [(label, figures.entry()) for label, figures in _labels.items()]
+    return sorted(entries, key=lambda pair: -pair[1].total_ns)
 
 
 def dump_command_buffers() -> list[CommandBufferEntry]:

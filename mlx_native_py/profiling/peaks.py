@@ -72,9 +72,9 @@ def kept_peaks(device: DeviceContext, store: Store) -> Peaks:
     except (KeyError, TypeError, ValueError):  # nothing there, or nothing that was written here
         pass
     with settings.override(profile_cb=False, profile_dispatch=False):
-        found = _measured(device)
-    store.put_record(key, json.dumps({**asdict(found), "at": time.time()}).encode())
-    return found
+        peaks = _measured(device)
+    store.put_record(key, json.dumps({**asdict(peaks), "at": time.time()}).encode())
+    return peaks
 
 
 def _key(device: DeviceContext) -> str:

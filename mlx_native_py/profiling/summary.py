@@ -116,44 +116,44 @@ def rows_by(records: Sequence[CommandBufferRecord], by: By, sort: str = "gpu", p
     if sort not in SORTS:
         raise InvalidArgument(f"sort={sort!r}; allowed: {', '.join(SORTS)}")
     good = [record for record in records if not record.failed]
-    found = _by_label(good) if by == "label" else _by_dispatch(good, by)
-    total = sum(row.gpu_ns for row in found.values() if not row.depth)
-    for row in found.values():
+    groups = _by_label(good) if by == "label" else _by_dispatch(good, by)
+    total = sum(row.gpu_ns for row in groups.values() if not row.depth)
+    for row in groups.values():
         row.share = row.gpu_ns / total if total else 0.0
         row.peaks = peaks
-    return _as_tree(found, sort) if by == "region" else sorted(found.values(), key=SORTS[sort])
+    return _as_tree(groups, sort) if by == "region" else sorted(groups.values(), key=SORTS[sort])
 
 
-Found = dict[tuple[str, ...], Row]
+Groups = dict[tuple[str, ...], Row]
 
 
-def _by_label(records: Iterable[CommandBufferRecord]) -> Found:
-    found: Found = {}
+def _by_label(records: Iterable[CommandBufferRecord]) -> Groups:
+    groups: Groups = {}
     for record in records:
-        row = found.setdefault((record.label,), Row(record.label))
+        row = groups.setdefault((record.label,), Row(record.label))
         row.add(1, record.gpu_ns, record.how, record.warm_up)
         row.barriers += len(record.barriers)
         row.gap_ns += record.gap_ns
         row.encode_ns += record.encode_ns
         for dispatch in record.dispatches:
             row.add_work(dispatch)
-    return found
+    return groups
 
 
-def _by_dispatch(records: Iterable[CommandBufferRecord], by: By) -> Found:
-    found: Found = {}
+def _by_dispatch(records: Iterable[CommandBufferRecord], by: By) -> Groups:
+    groups: Groups = {}
     for record in records:
         waits = {barrier.before for barrier in record.barriers}
         encode = record.encode_ns / len(record.dispatches) if record.dispatches else 0.0
         for dispatch in record.dispatches:
             for path in _paths(dispatch, by):
-                row = found.setdefault(path, Row(path[-1], len(path) - 1))
+                row = groups.setdefault(path, Row(path[-1], len(path) - 1))
                 row.add(1, dispatch.gpu_ns, dispatch.how, dispatch.warm_up)
                 row.add_work(dispatch)
                 row.barriers += dispatch.index in waits
                 row.gap_ns += dispatch.gap_ns
                 row.encode_ns += encode
-    return found
+    return groups
 
 
 def _paths(dispatch: DispatchRecord, by: By) -> Iterator[tuple[str, ...]]:
@@ -169,13 +169,13 @@ def _paths(dispatch: DispatchRecord, by: By) -> Iterator[tuple[str, ...]]:
             yield dispatch.region[: depth + 1]
 
 
-def _as_tree(found: Found, sort: str) -> list[Row]:
+def _as_tree(groups: Groups, sort: str) -> list[Row]:
     """Each region followed by those inside it."""
 
     def below(path: tuple[str, ...]) -> Iterator[Row]:
-        inner = [each for each in found if len(each) == len(path) + 1 and each[: len(path)] == path]
-        for each in sorted(inner, key=lambda key: SORTS[sort](found[key])):
-            yield found[each]
+        inner = [each for each in groups if len(each) == len(path) + 1 and each[: len(path)] == path]
+        for each in sorted(inner, key=lambda key: SORTS[sort](groups[key])):
+            yield groups[each]
             yield from below(each)
 
     return list(below(()))

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import InvalidArgument
 
-__all__ = ["Event", "Trace", "lanes_of", "merge_traces"]
+__all__ = ["Event", "Trace", "lanes_of", "merge_traces", "merged"]
 
 Event = dict[str, Any]
 Span = tuple[int, int, Event]
@@ -128,12 +128,16 @@ def merge_traces(paths: Sequence[str | os.PathLike[str]], out: str | os.PathLike
     tables = [_read(path) for path in paths]
     if not tables:
         raise InvalidArgument("merge_traces: no files, expected at least one")
+    Path(out).write_text(json.dumps(merged(tables), separators=(",", ":")))
+
+
+def merged(tables: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The same of what `Trace.as_dict` gives."""
     shared = len({table["otherData"]["host"] for table in tables}) == 1
     clock = "origin_ns" if shared else "wall_ns"
     first = min(tables, key=lambda table: int(table["otherData"][clock]))
     events = [event for table in tables for event in _shifted(table, int(first["otherData"][clock]), clock)]
-    merged = {**first, "traceEvents": events}
-    Path(out).write_text(json.dumps(merged, separators=(",", ":")))
+    return {**first, "traceEvents": events}
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from .line_table import LineTable, Place
 from .msl.build import SOURCE_NAME
 from .msl.lanes import LanesBuilder
 from .program import Diagnostic, Size
+from .source_lines import place_name, quoting
 from .toolchain import uses_elements
 
 Pattern = Literal["same", "neighbouring", "strided", "gathered"]
@@ -51,6 +52,12 @@ class MemoryAccess:
     """Bytes from one thread to the next, where it is strided by a known number."""
     conflicts: int = 1
     """Of threadgroup memory: threads that meet in the busiest of 32 banks of 4 bytes, where addresses are known."""
+    file: str = ""
+    """The header that the line is in; empty for the source itself."""
+
+    @property
+    def place(self) -> str:
+        return place_name(self.file, self.line)
 
 
 @dataclass(frozen=True)
@@ -77,16 +84,17 @@ def inspect_pipeline(state: Any, shape: Size) -> Inspected:
     graph = flow.analyse(function)
     analysis = analyse(function, graph, shape, shared_allocas(function))
     names = {argument.index: argument.name for argument in code.kernel.arguments if argument.kind == "buffer"}
-    found: list[MemoryAccess] = []
+    locate = quoting(code.locate, state.source.text) if code.locate else lambda line, column: None
+    memory: list[MemoryAccess] = []
     for inst in _accesses_of(function):
         seen = places.get(inst)
-        where = code.locate(*seen) if seen and code.locate else None
+        where = locate(*seen) if seen else None
         if where is not None and not (isinstance(inst.type, PointerType) and inst.opcode == "load"):
-            found.extend(_access(inst, where, analysis, names))
+            memory.extend(_access(inst, where, analysis, names))
     ends = [block.end for block in function.blocks if len(block.successors) > 1]
     divergent = [end for end in ends if not (analysis.shape_of(end.operands[0]) or VARYING).uniform]
     operations = sum(inst.opcode in _ARITHMETIC for inst in function.instructions())
-    ordered = tuple(sorted(found, key=lambda each: each.line))
+    ordered = tuple(sorted(memory, key=lambda each: (each.file, each.line)))
     return Inspected(ordered, operations, len(ends), len(divergent), code.has_loops)
 
 
@@ -141,7 +149,8 @@ def _access(inst: Instruction, where: Diagnostic, analysis: Analysis, names: dic
         pattern, stride = _pattern(shape, nbytes)
         argument = _argument(pointer, names)
         busiest = _busiest_bank(shape) if argument == "threadgroup" else 1
-        yield MemoryAccess(where.line, where.source_line.strip(), kind, argument, nbytes, pattern, stride, busiest)
+        text = where.source_line.strip()
+        yield MemoryAccess(where.line, text, kind, argument, nbytes, pattern, stride, busiest, where.file)
 
 
 def _pattern(shape: LaneShape, nbytes: int) -> tuple[Pattern, int | None]:

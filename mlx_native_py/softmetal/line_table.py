@@ -21,8 +21,8 @@ class LineTable:
 
     def of(self, line: str) -> Place | None:
         """The place of an instruction, from its line of text."""
-        found = _DEBUG.search(line)
-        return self.place(found[1]) if found else None
+        debug = _DEBUG.search(line)
+        return self.place(debug[1]) if debug else None
 
     def place(self, number: str) -> Place | None:
         """The innermost place in the kernel's own source: what our headers do counts for the line that asked for it."""

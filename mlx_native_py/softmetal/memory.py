@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections import deque
+from collections.abc import Callable
 from functools import lru_cache
 
+from .execution.atomic import one_step
 from .pages import PAGE, PageSource, PrivatePages, addresses_are_limited, mappings, pages
 
 __all__ = ["DeviceMemory", "MemoryArena", "PAGE", "Places", "Slab", "allocate", "arena", "pages", "view"]
@@ -35,7 +37,7 @@ class Places:
         self._step = step
         self._regions: list[tuple[int, int]] = []
         self._next = self._end = 0
-        self._freed: deque[tuple[int, int]] = deque()
+        self.freed: deque[tuple[int, int]] = deque()
         self._holes: list[tuple[int, int]] = []
 
     def __contains__(self, address: int) -> bool:
@@ -43,7 +45,7 @@ class Places:
 
     def take(self, wanted: int) -> int | None:
         """An address with so many bytes behind it that nobody else has."""
-        if len(self._freed) >= 2 * self.RESTING:
+        if len(self.freed) >= 2 * self.RESTING:
             self._merge(self.RESTING)
         address = self._from_holes(wanted)
         if address is None and (self._next + wanted <= self._end or self._grow(wanted)):
@@ -52,9 +54,6 @@ class Places:
             self._merge(0)
             address = self._from_holes(wanted)
         return address
-
-    def give_back(self, address: int, length: int) -> None:
-        self._freed.append((address, length))
 
     def _grow(self, wanted: int) -> bool:
         """Reserves more, twice as much each time, or less where the system refuses."""
@@ -79,8 +78,8 @@ class Places:
 
     def _merge(self, resting: int) -> None:
         """Makes the oldest freed places usable again."""
-        while len(self._freed) > resting:
-            self._holes.append(self._freed.popleft())
+        while len(self.freed) > resting:
+            self._holes.append(self.freed.popleft())
         merged: list[tuple[int, int]] = []
         for address, length in sorted(hole for hole in self._holes if hole[1]):
             if merged and merged[-1][0] + merged[-1][1] == address:
@@ -151,11 +150,16 @@ class MemoryArena:
         A finalizer may call it in the middle of any other call; that one, or the next, does the work then.
         """
         self._returned.append((address, length))
-        while self._returned and self._lock.acquire(blocking=False):
+        while self._returned:
+            held: list[bool] = []
             try:
+                held.extend(map(self._lock.acquire, (False,)))  # taken and noted in one step
+                if not held[0]:
+                    return
                 self._take_back()
             finally:
-                self._lock.release()
+                if held and held[0]:
+                    self._lock.release()
 
     def discard(self, address: int, length: int) -> None:
         """Drops the contents, keeping the pages usable and zeroed."""
@@ -167,32 +171,35 @@ class MemoryArena:
         if address is None:
             return None
         if not self._source.open(address, size):
-            self._places.give_back(address, size + self._gap)
+            self._places.freed.append((address, size + self._gap))
             return None
         self._guarded_left -= 1
         return address
 
-    def _close(self, address: int, size: int) -> None:
-        """A place that cannot be closed now is not used again before it is."""
-        if not self._source.close(address, size):
-            self._unclosed.append((address, size))
-            return
-        self._guarded_left += 1
-        self._places.give_back(address, size + self._gap)
+    def _close(self, address: int, size: int, *last: tuple[Callable[[], object]]) -> None:
+        """A place that cannot be closed now is not used again before it is. `last` belongs to the same step."""
+        if self._source.close(address, size):
+            one_step((self._places.freed.append, (address, size + self._gap)), *last)
+            self._guarded_left += 1
+        else:
+            one_step((self._unclosed.append, (address, size)), *last)
 
     def _take_back(self) -> None:
+        """Nothing leaves one list before it is in another: Ctrl-C may come in between."""
         for _ in range(len(self._unclosed)):
-            self._close(*self._unclosed.popleft())
+            self._close(*self._unclosed[0], (self._unclosed.popleft,))
         while self._returned:
-            address, length = self._returned.popleft()
+            address, length = self._returned[0]
             if address in self._cells:
-                self._free_cell(address)
+                self._free_cell(address, (self._returned.popleft,))
             else:
-                self._close(address, pages(length))
+                self._close(address, pages(length), (self._returned.popleft,))
 
     def _cell(self, size: int) -> int | None:
         cell = 1 << (size - 1).bit_length()
         slabs = self._slabs.setdefault(cell, [])
+        while slabs and not slabs[-1].free:  # where Ctrl-C came before it was noted
+            slabs.pop()
         if not slabs:
             count = max(self.CELLS, self.SLAB // cell)
             address = self._open(cell * count)
@@ -200,19 +207,19 @@ class MemoryArena:
                 return None
             slabs.append(Slab(address, cell, count))
         slab = slabs[-1]
-        found = slab.free.popleft()
-        self._cells[found] = slab, cell
+        found = slab.free[0]
+        one_step((self._cells.__setitem__, found, (slab, cell)), (slab.free.popleft,))
         if not slab.free:
-            slabs.pop()
+            slabs.remove(slab)
         return found
 
-    def _free_cell(self, address: int) -> None:
-        slab, cell = self._cells.pop(address)
+    def _free_cell(self, address: int, last: tuple[Callable[[], object]]) -> None:
+        slab, cell = self._cells[address]
         self.discard(address, cell)
+        one_step((slab.free.append, address), (self._cells.pop, address), last)
         slabs = self._slabs[cell]
-        if not slab.free:
+        if slab not in slabs:
             slabs.append(slab)
-        slab.free.append(address)
         if len(slab.free) == slab.count:
             slabs.remove(slab)
             self._close(slab.address, slab.length)

@@ -202,13 +202,13 @@ def grid_sample(x: Any, grid: Any) -> Any:
     low = np.floor(at).astype(int)
     padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
     batch = np.arange(batches)[:, None, None]
-    found = 0.0
+    value = 0.0
     for dx, dy in np.ndindex(2, 2):
         column, row = low[..., 0] + dx, low[..., 1] + dy
         weight = (1 - abs(at[..., 0] - column)) * (1 - abs(at[..., 1] - row))
         pixels = padded[batch, np.clip(row + 1, 0, rows + 1), np.clip(column + 1, 0, columns + 1)]
-        found = found + weight[..., None] * pixels
-    return found
+        value = value + weight[..., None] * pixels
+    return value
 
 
 def test_grid_sample_and_its_gradient(device: MlxDevice) -> None:

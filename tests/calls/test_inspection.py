@@ -43,14 +43,14 @@ EXPECTED = {
 
 
 def test_lines_are_classified() -> None:
-    found = kernel(SOURCE).mix.inspect(group=64)
-    told = {(a.line, a.kind, a.argument, a.nbytes, a.pattern, a.stride, a.conflicts) for a in found.accesses}
+    result = kernel(SOURCE).mix.inspect(group=64)
+    told = {(a.line, a.kind, a.argument, a.nbytes, a.pattern, a.stride, a.conflicts) for a in result.accesses}
     assert told >= EXPECTED, sorted(EXPECTED - told)
-    assert found.found is not None and found.found.has_loops and found.found.divergent_branches >= 1
-    assert found.threadgroup_bytes == 8192 and found.group == (64, 1, 1)
-    assert [each.access for each in found.arguments] == ["read_write", "read", "read", "read"]
-    assert next(a.source for a in found.accesses if a.line == 13) == "y[i] = sum;"
-    text = str(found)
+    assert result.found is not None and result.found.has_loops and result.found.divergent_branches >= 1
+    assert result.threadgroup_bytes == 8192 and result.group == (64, 1, 1)
+    assert [each.access for each in result.arguments] == ["read_write", "read", "read", "read"]
+    assert next(a.source for a in result.accesses if a.line == 13) == "y[i] = sum;"
+    text = str(result)
     assert "8 threads on one bank" in text and "how fast an Apple GPU is" in text and "flat:" in text
 
 
@@ -58,10 +58,11 @@ def test_what_runs_is_not_changed() -> None:
     with MlxDevice("soft") as device:
         lib = device.compile(SOURCE)
         before = lib.copy.pipeline
-        found = lib.copy.inspect()
+        result = lib.copy.inspect()
         assert lib.copy.pipeline is before
-    assert (found.nbytes("load"), found.nbytes("store")) == (16, 16)
-    assert found.engine == "lanes" and found.group == (256, 1, 1)
+    assert (result.nbytes("load"), result.nbytes("store")) == (16, 16)
+    assert result.engine == "lanes" and result.group == (256, 1, 1)
+    assert ">load x neighbouring<" in result._repr_html_()
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,9 +93,9 @@ kernel void part(device float *y, device const float *x, constant uint &rounds, 
 def test_a_launch_is_counted_line_by_line() -> None:
     """Of 96 threads every fourth goes round: 12 of them 3 times and 12 of them 7 times."""
     y, x = np.zeros(100, np.float32), np.ones(100, np.float32)
-    found = kernel(COUNTED).part.inspect(y, x, 3, threads=100, group=32)
-    measured = found.measured
-    assert measured is not None and not found.unmeasured and not y.any(), "the launch ran on copies"
+    result = kernel(COUNTED).part.inspect(y, x, 3, threads=100, group=32)
+    measured = result.measured
+    assert measured is not None and not result.unmeasured and not y.any(), "the launch ran on copies"
     assert (measured.launched, measured.counted, measured.simdgroups, measured.group) == (100, 96, 3, (32, 1, 1))
     lines = {each.line: each for each in measured.lines}
     assert (lines[3].threads, lines[3].loads, lines[3].active_share) == (96, 96, 1.0)
@@ -104,13 +105,15 @@ def test_a_launch_is_counted_line_by_line() -> None:
     assert (lines[8].threads, lines[8].stores) == (96, 96)
     assert measured.instructions["load"] == sum(each.loads for each in measured.lines)
     assert 0.3 < measured.divergence_share < 0.9
-    assert "96 of 100 threads" in str(found) and "how many instructions an Apple GPU takes" in str(found)
+    shown = result._repr_html_()
+    assert ">sum = sum * x[k] + 1.0f;<" in shown and "96 of 100 threads" in shown and repr(result) == str(result)
+    assert "96 of 100 threads" in str(result) and "how many instructions an Apple GPU takes" in str(result)
 
 
 def test_threads_that_stay_together_do_not_diverge() -> None:
-    found = kernel(SOURCE).copy.inspect(y=np.zeros((64, 4), np.float32), x=np.ones((64, 4), np.float32), threads=64)
-    assert found.measured is not None and found.group == (64, 1, 1)
-    assert (found.measured.divided, found.measured.divergence_share, found.measured.counted) == (0, 0.0, 64)
+    result = kernel(SOURCE).copy.inspect(y=np.zeros((64, 4), np.float32), x=np.ones((64, 4), np.float32), threads=64)
+    assert result.measured is not None and result.group == (64, 1, 1)
+    assert (result.measured.divided, result.measured.divergence_share, result.measured.counted) == (0, 0.0, 64)
     empty = np.zeros((0, 4), np.float32)
     assert kernel(SOURCE).copy.inspect(empty, empty).unmeasured == "nothing was launched"
 
@@ -126,3 +129,21 @@ def test_command_counts_a_launch(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert cli.main(["inspect", str(path), *launch, "--json"]) == 0
     [told] = json.loads(capsys.readouterr().out)
     assert told["measured"]["counted"] == 64 and "Apple GPU" in told["measured_note"]
+
+
+def test_lines_of_headers_have_their_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    header = "static float twice(device const float *x, uint i) {\n  return 2 * x[4 * i];\n}\n"
+    (tmp_path / "twice.h").write_text(header)
+    body = (
+        '#include "twice.h"\nkernel void k(device float *y, device const float *x, uint i [[thread_position_in_grid]])'
+    )
+    path = tmp_path / "k.metal"
+    path.write_text(body + " {\n  y[i] = twice(x, i);\n}\n")
+    launch = ["--arg", "y=zeros:32:f32", "--arg", "x=ones:128:f32", "--threads", "32"]
+    assert cli.main(["inspect", str(path), *launch, "--json"]) == 0
+    [told] = json.loads(capsys.readouterr().out)
+    counted = {(each["file"], each["line"]): each for each in told["measured"]["lines"]}
+    assert counted["twice.h", 2]["loads"] == 32 and counted["twice.h", 2]["source"] == "return 2 * x[4 * i];"
+    assert counted["", 3]["stores"] == 32 and counted["", 3]["source"] == "y[i] = twice(x, i);"
+    assert cli.main(["inspect", str(path)]) == 0
+    assert "twice.h:2  return 2 * x[4 * i];  load    x" in capsys.readouterr().out

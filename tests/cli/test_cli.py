@@ -37,10 +37,10 @@ def test_doctor_when_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.soft
 def test_doctor_finds_a_missing_compiler(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with settings.override(soft_clang=tmp_path / "clang", soft_cache_dir=tmp_path / "cache"):
-        found = {f.subject: f for f in doctor.examine("soft")}
+        findings = {f.subject: f for f in doctor.examine("soft")}
         assert cli.main(["doctor", "--device", "soft"]) == 1
-    assert not found["compiler"].good
-    assert "MLX_SOFT_CLANG" in found["compiler"].advice
+    assert not findings["compiler"].good
+    assert "MLX_SOFT_CLANG" in findings["compiler"].advice
     assert "FAULT" in capsys.readouterr().out
 
 
@@ -48,9 +48,9 @@ def test_doctor_finds_a_missing_compiler(capsys: pytest.CaptureFixture[str], tmp
 def test_doctor_finds_an_open_cache_folder(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     with settings.override(soft_cache_dir=tmp_path):
-        found = {f.subject: f for f in doctor.examine("soft")}
-    assert not found["cache folder"].good
-    assert "700" in found["cache folder"].advice
+        findings = {f.subject: f for f in doctor.examine("soft")}
+    assert not findings["cache folder"].good
+    assert "700" in findings["cache folder"].advice
 
 
 def test_doctor_finds_a_wrong_flag(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,17 +115,17 @@ def imported_by(statement: str) -> set[str]:
 
 def test_importing_the_package_is_cheap() -> None:
     """The modules are counted, because times on a busy machine say little."""
-    found = imported_by("import mlx_native_py")
-    assert {name for name in found if name.startswith("mlx_native_py")} == {"mlx_native_py"}
-    assert "numpy" not in found and "asyncio" not in imported_by("import mlx_native_py; mlx_native_py.kernel")
+    modules = imported_by("import mlx_native_py")
+    assert {name for name in modules if name.startswith("mlx_native_py")} == {"mlx_native_py"}
+    assert "numpy" not in modules and "asyncio" not in imported_by("import mlx_native_py; mlx_native_py.kernel")
 
 
 def test_asking_for_help_is_cheap() -> None:
-    found = imported_by(
+    modules = imported_by(
         "import contextlib, io, mlx_native_py.cli.main as cli\n"
         "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()): cli.main(['--help'])"
     )
-    assert "mlx_native_py.cli.main" in found and "numpy" not in found
+    assert "mlx_native_py.cli.main" in modules and "numpy" not in modules
 
 
 @pytest.mark.soft

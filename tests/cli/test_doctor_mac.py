@@ -27,13 +27,13 @@ def rehearsed(table: Path) -> dict[str, Finding]:
 @pytest.mark.parametrize("name", sorted(PROFILES))
 def test_every_mac_has_a_verdict(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bridge = install(monkeypatch, PROFILES[name])
-    found = rehearsed(tmp_path)
-    assert [finding for finding in found.values() if not finding.good] == []
-    assert "compiled as MSL 3." in found["bfloat"].detail
-    assert ("<Plan of 10" in found["replay"].detail) is (name not in ("paravirtual", "no-indirect"))
-    assert ("in use" in found["residency"].detail) is (name not in ("macos-14", "paravirtual", "no-residency"))
-    assert found["pipelines self_check"].facts["found"]["built"]["self_check"]["width"] == 32
-    assert "checkout" in found["ops"].advice
+    result = rehearsed(tmp_path)
+    assert [finding for finding in result.values() if not finding.good] == []
+    assert "compiled as MSL 3." in result["bfloat"].detail
+    assert ("<Plan of 10" in result["replay"].detail) is (name not in ("paravirtual", "no-indirect"))
+    assert ("in use" in result["residency"].detail) is (name not in ("macos-14", "paravirtual", "no-residency"))
+    assert result["pipelines self_check"].facts["found"]["built"]["self_check"]["width"] == 32
+    assert "checkout" in result["ops"].advice
     assert bridge.loose == 0
 
 
@@ -51,8 +51,8 @@ def test_ops_are_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, PROFILES["m1"])
     chosen = rehearsal._cases
     monkeypatch.setattr(rehearsal, "_cases", lambda folder: (_few(chosen(folder)[0]), chosen(folder)[1]))
-    found = rehearsed(TESTS)
-    assert found["op rms_norm"].good and found["op rms_norm"].detail.startswith("right (")
+    result = rehearsed(TESTS)
+    assert result["op rms_norm"].good and result["op rms_norm"].detail.startswith("right (")
 
 
 def _few(cases: dict[str, object]) -> dict[str, object]:
@@ -75,8 +75,8 @@ def test_a_fault_is_a_line_and_stops_nothing(
 
 def test_an_old_host_is_seen_by_the_plain_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, PROFILES["m1"])
-    found = {finding.subject: finding for finding in examine("metal")}
-    assert found["language"].detail == "MSL up to 3.2; bfloat compiles" and found["kernel"].good
+    findings = {finding.subject: finding for finding in examine("metal")}
+    assert findings["language"].detail == "MSL up to 3.2; bfloat compiles" and findings["kernel"].good
 
 
 def test_memory_that_stays_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:

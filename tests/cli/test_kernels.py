@@ -64,8 +64,8 @@ def test_run_prints_what_is_written(metal: str, capsys: Captured) -> None:
     ],
 )
 def test_run_makes_arrays(metal: str, capsys: Captured, x: str, expected: list[float]) -> None:
-    found = ran(capsys, "run", metal, "--kernel", "axpy", "--arg", "y=zeros:4", "--arg", f"x={x}", "--arg", "a=1")
-    assert found["results"]["y"] == {"dtype": "float32", "shape": [4], "values": expected}
+    result = ran(capsys, "run", metal, "--kernel", "axpy", "--arg", "y=zeros:4", "--arg", f"x={x}", "--arg", "a=1")
+    assert result["results"]["y"] == {"dtype": "float32", "shape": [4], "values": expected}
 
 
 def test_run_reads_and_saves_files(metal: str, capsys: Captured, tmp_path: Path) -> None:
@@ -113,12 +113,12 @@ def test_a_file_that_is_no_array_is_refused(tmp_path: Path) -> None:
 
 
 def test_check_compiles_every_kernel(metal: str, capsys: Captured) -> None:
-    found = ran(capsys, "check", metal)
-    assert found["good"]
-    told = {each["subject"].rpartition(": ")[2]: each["detail"] for each in found["checks"]}
+    result = ran(capsys, "check", metal)
+    assert result["good"]
+    told = {each["subject"].rpartition(": ")[2]: each["detail"] for each in result["checks"]}
     assert told["axpy"] == "compiles: axpy(inout float y, float x, float a)"
     assert "factor" in told["scaled"] and "--constant" in told["scaled"]
-    assert [each.rpartition(": ")[2] for each in found["not_checked"]] == ["scaled"]
+    assert [each.rpartition(": ")[2] for each in result["not_checked"]] == ["scaled"]
     assert cli.main(["check", metal]) == 0
     out = capsys.readouterr().out
     assert "not checked  " in out and "3 ok, 0 FAULT, 1 not checked" in out
@@ -142,8 +142,8 @@ def test_check_finds_what_does_not_compile(metal: str, capsys: Captured, tmp_pat
 )
 def test_check_runs_a_kernel(metal: str, capsys: Captured, kernel: str, arguments: list[str], kind: str) -> None:
     assert cli.main(["check", metal, "--kernel", kernel, *arguments, "--json"]) == int(bool(kind))
-    [found] = json.loads(capsys.readouterr().out)["checks"]
-    assert (found["good"], found["kind"]) == (not kind, kind)
+    [parsed] = json.loads(capsys.readouterr().out)["checks"]
+    assert (parsed["good"], parsed["kind"]) == (not kind, kind)
 
 
 def test_check_refuses_two_files_for_one_launch(metal: str, capsys: Captured) -> None:

@@ -7,7 +7,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +14,7 @@ import gguf
 import numpy as np
 import pytest
 
-from mlx_native_py.bench import decode
+from mlx_native_py.bench import decode, decode_peers
 from mlx_native_py.cli import main as cli
 from mlx_native_py.models import generate, load, prompt_ids
 from mlx_native_py.models.tiny import write_tiny
@@ -57,12 +56,12 @@ def test_generate_as_json(llama: str, capsys: Captured) -> None:
         "5",
     ]
     assert cli.main(arguments) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert list(found) == ["prompt_ids", "ids", "text", "prompt_tps", "generation_tps"]
+    parsed = json.loads(capsys.readouterr().out)
+    assert list(parsed) == ["prompt_ids", "ids", "text", "prompt_tps", "generation_tps"]
     model, tokenizer = load(llama)
-    assert found["prompt_ids"] == tokenizer.encode("Hi") and len(found["ids"]) == 6
-    assert found["text"] == generate(model, tokenizer, "Hi", max_tokens=6, temperature=1.0, seed=5)
-    assert found["prompt_tps"] > 0 and found["generation_tps"] > 0
+    assert parsed["prompt_ids"] == tokenizer.encode("Hi") and len(parsed["ids"]) == 6
+    assert parsed["text"] == generate(model, tokenizer, "Hi", max_tokens=6, temperature=1.0, seed=5)
+    assert parsed["prompt_tps"] > 0 and parsed["generation_tps"] > 0
 
 
 def test_every_option_of_sampling_counts(llama: str, capsys: Captured) -> None:
@@ -233,26 +232,37 @@ def test_ctrl_c_stops_the_process(tmp_path: Path) -> None:
 
 
 def test_bench_decode(llama: str, capsys: Captured) -> None:
-    assert cli.main(["bench", "decode", "--model", llama, "--tokens", "3", "--warm", "1", "--json"]) == 0
+    short = ["bench", "decode", "--model", llama, "--warm", "1", "--prompt", "16"]
+    assert cli.main([*short, "--tokens", "3", "--json"]) == 0
     ours, numpy, llama_cpp = json.loads(capsys.readouterr().out)["rows"]
     assert ours["command_buffers_per_token"] <= 3 and ours["messages_per_token"] <= 60
+    assert ours["dispatches_per_token"] > 0 and ours["prompt_tokens_per_s"] > 0 and ours["first_token_ms"] > 0
+    assert ours["gb_per_s"] > 0 and ours["bandwidth_share"] > 0
     assert numpy["same_tokens"] == 4 and numpy["tokens_per_s"] > 0
     assert llama_cpp["engine"] == "llama-cpp-python"
-    assert cli.main(["bench", "decode", "--model", llama, "--tokens", "2", "--warm", "1"]) == 0
+    assert cli.main([*short, "--tokens", "2"]) == 0
     assert "tokens/s" in capsys.readouterr().out
 
 
 def test_bench_takes_llama_cpp_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     class Llama:
+        """Counts on from the last token."""
+
         def __init__(self, path: str, **_: object) -> None:
             assert path == "some.gguf"
 
-        def generate(self, prompt: list[int], **_: object) -> Iterator[int]:
-            yield from range(prompt[-1] + 1, prompt[-1] + 10)
+        def reset(self) -> None:
+            self.seen: list[int] = []
+
+        def eval(self, tokens: list[int]) -> None:
+            self.seen += tokens
+
+        def sample(self, **_: object) -> int:
+            return self.seen[-1] + 1
 
     monkeypatch.setitem(sys.modules, "llama_cpp", SimpleNamespace(Llama=Llama))
-    row = decode._peer("llama", decode._llama_cpp("some.gguf", [1, 2]), [3, 4, 9, 9], 1)
-    assert (row.same_tokens, row.tokens) == (2, 3) and row.tokens_per_s
-    assert decode._llama_cpp("folder", [1]) is None
-    monkeypatch.setitem(sys.modules, "llama_cpp", None)
-    assert decode._llama_cpp("some.gguf", [1]) is None
+    engine = decode_peers.LlamaCpp("some.gguf", 64)
+    step = engine.begin([1, 2])
+    assert [step(), step()] == [3, 4]
+    row, _ = decode._measured(engine, [1, 2], [1, 2, 3, 4], 1, 3, [3, 4, 9, 9])
+    assert (row.same_tokens, row.tokens) == (2, 3) and row.tokens_per_s and row.prompt_tokens_per_s

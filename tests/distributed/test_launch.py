@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -19,11 +20,16 @@ ROOT = Path(__file__).parent.parent.parent
 SCRIPT = Path(__file__).parent / "programs" / "ends_how.py"
 
 
-def launch(*arguments: str) -> subprocess.Popen[str]:
+def launch(*arguments: str, stdin: str = "") -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "mlx_native_py", "launch", "-n", "2", *arguments]
     told = {"PYTHONPATH": str(ROOT), "MLX_SOFT_THREADS": "1"}
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, env=os.environ | told, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    with tempfile.TemporaryFile("w+") as given:
+        given.write(stdin)
+        given.seek(0)
+        return subprocess.Popen(
+            command, env=os.environ | told, stdin=given, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+        )
 
 
 pytest.importorskip("mpi4py", reason="the extra distributed is not installed")

@@ -13,6 +13,7 @@ from models.tiny import BASE, GEMMA, random_weights, write_gguf, write_mlx, writ
 from distributed.ranks import run_ranks
 from mlx_native_py.models import architectures
 from mlx_native_py.models.tiny import write_tiny
+from mlx_native_py.parallel.fingerprint import digest
 
 pytest.importorskip("mpi4py", reason="the extra distributed is not installed")
 
@@ -64,13 +65,13 @@ def test_every_family_is_there(models: Path) -> None:
 def test_same_tokens_as_one_process(models: Path, count: int) -> None:
     done = run_ranks(count, "parallel_models.py", str(models), timeout=500)
     assert done.returncode == 0, done.stderr
-    found = dict(json.loads(line) for line in done.stdout.splitlines())
-    assert found.keys() == {each.name for each in models.iterdir()}
-    for name, ranks in found.items():
+    parsed = dict(json.loads(line) for line in done.stdout.splitlines())
+    assert parsed.keys() == {each.name for each in models.iterdir()}
+    for name, ranks in parsed.items():
         assert len(ranks) == count
         for rank in ranks:
             check(name, rank)
-    (first, *_), (shared, *_) = found["llama-Q4_1.gguf"], found["mistral-f16"]
+    (first, *_), (shared, *_) = parsed["llama-Q4_1.gguf"], parsed["mistral-f16"]
     expected = {1: [6], 2: [4, 2], 3: [2, 2, 2], 4: [2, 2, 1, 1]}[count]
     assert first["tensor"]["heads"] == expected and sum(first["pipeline"]["layers"]) == 4
     if count == 3:
@@ -102,12 +103,36 @@ def test_predictions_stand_beside_measured_times() -> None:
     """How close they are says only a machine on which nothing else runs; docs/parallel-models.md has figures."""
     done = run_ranks(2, "time_model.py", timeout=500)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["predicted"].keys() == found["measured"].keys() == {"tensor", "pipeline", "in flight"}
-    assert found["predicted"]["in flight"] < found["predicted"]["pipeline"]
+    parsed = json.loads(done.stdout)
+    assert parsed["predicted"].keys() == parsed["measured"].keys() == {"tensor", "pipeline", "in flight"}
+    assert parsed["predicted"]["in flight"] < parsed["predicted"]["pipeline"]
 
 
-def test_different_files_are_refused(models: Path) -> None:
-    done = run_ranks(2, "different_files.py", str(models / "llama-Q4_1.gguf"), str(models / "gemma2-Q8_0.gguf"))
+def test_a_digest_is_kept_until_the_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file = tmp_path / "file"
+    file.write_bytes(b"abc")
+    first = digest(file)
+    (kept,) = (tmp_path / "cache" / "mlx_native_py" / "model-digests").iterdir()
+    kept.write_text(kept.read_text().replace(first, "remembered"))
+    assert digest(file) == "remembered"
+    file.write_bytes(b"abcd")
+    assert digest(file) not in (first, "remembered")
+    kept.write_text("[]")
+    file.write_bytes(b"abc")
+    assert digest(file) == first
+
+
+def test_different_files_are_refused(models: Path, tmp_path: Path) -> None:
+    """Files of the same shape too, of which a single byte differs; a copy is as good as the file itself."""
+    first, other, copy = models / "llama-Q4_1.gguf", tmp_path / "other.gguf", tmp_path / "copy.gguf"
+    whole = bytearray(first.read_bytes())
+    copy.write_bytes(whole)
+    whole[len(whole) * 2 // 3] ^= 1
+    other.write_bytes(whole)
+    cache = str(tmp_path / "cache")
+    done = run_ranks(2, "different_files.py", str(first), str(other), XDG_CACHE_HOME=cache)
     assert done.returncode != 0
-    assert "the ranks do not agree: the fingerprint of the model file" in done.stderr
+    assert "the ranks do not agree: the digest of the model's weights" in done.stderr
+    done = run_ranks(2, "different_files.py", str(first), str(copy), XDG_CACHE_HOME=cache)
+    assert done.returncode == 0, done.stderr

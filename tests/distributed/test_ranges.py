@@ -36,9 +36,9 @@ def test_every_query_head_meets_its_own_key(n_kv_heads: int, group: int, parts: 
         with pytest.raises(InvalidArgument, match="heads of attention"):
             head_parts(n_heads, n_kv_heads, parts, unit)
         return
-    found = head_parts(n_heads, n_kv_heads, parts, unit)
-    assert [head for each in found for head in each.queries] == list(range(n_heads))
-    for each in found:
+    shares = head_parts(n_heads, n_kv_heads, parts, unit)
+    assert [head for each in shares for head in each.queries] == list(range(n_heads))
+    for each in shares:
         assert each.queries.start % unit == 0
         share, left = divmod(len(each.queries), len(each.keys))
         assert left == 0
@@ -50,8 +50,8 @@ def test_every_query_head_meets_its_own_key(n_kv_heads: int, group: int, parts: 
 @given(st.integers(1, 8), st.integers(1, 8), st.integers(1, 8))
 def test_keys_are_not_repeated_where_there_are_enough(n_kv_heads: int, group: int, parts: int) -> None:
     if n_kv_heads >= parts:
-        found = head_parts(n_kv_heads * group, n_kv_heads, parts)
-        assert [key for each in found for key in each.keys] == list(range(n_kv_heads))
+        shares = head_parts(n_kv_heads * group, n_kv_heads, parts)
+        assert [key for each in shares for key in each.keys] == list(range(n_kv_heads))
 
 
 @given(st.lists(st.integers(1, 100), min_size=1, max_size=40), st.integers(1, 10), st.integers(0, 300))

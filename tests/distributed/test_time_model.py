@@ -99,8 +99,8 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[4] == "5 ranks, tensor: 4 heads of attention cannot be divided among 5 ranks; use at most 4"
     assert lines[5] == "5 ranks, pipeline: 2 layers cannot be divided among 5 ranks; use at most 2"
     assert cli.main(["plan-parallel", model, "--ranks", "2", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [each["way"] for each in found["estimates"]] == ["one process", "tensor", "pipeline"]
+    parsed = json.loads(capsys.readouterr().out)
+    assert [each["way"] for each in parsed["estimates"]] == ["one process", "tensor", "pipeline"]
     with pytest.raises(SystemExit):
         cli.main(["plan-parallel", model, "--latency", "0"])
     assert "expected a number above 0" in capsys.readouterr().err

@@ -148,9 +148,9 @@ class Calls(RuleBasedStateMachine):
     def dispatch(self, which: int, chain: list[Any]) -> None:
         encoder = self._encoder(which)
         for kernel, *spans, value in chain:
-            found = step(kernel, [self._view(span) for span in spans], value)
-            if found is not None:
-                self._send(encoder, found, found.arguments)
+            call = step(kernel, [self._view(span) for span in spans], value)
+            if call is not None:
+                self._send(encoder, call, call.arguments)
 
     @rule(which=PICK)
     def dispatch_what_is_bound(self, which: int) -> None:
@@ -160,24 +160,24 @@ class Calls(RuleBasedStateMachine):
             if encoder.recording and encoder.real.ticket.dispatches == [] and encoder.captured is None:
                 refused(lambda: encoder.real.dispatch(self.world.kernels["axpy"], *nothing, threads=1), naming="axpy")
             return
-        found = encoder.last[1]
-        self._send(encoder, found, tuple(None for _ in found.arguments))
+        call = encoder.last[1]
+        self._send(encoder, call, tuple(None for _ in call.arguments))
 
-    def _send(self, encoder: Encoder, found: Step, arguments: tuple[Any, ...]) -> None:
+    def _send(self, encoder: Encoder, outcome: Step, arguments: tuple[Any, ...]) -> None:
         def call() -> None:
-            encoder.real.dispatch(self.world.kernels[found.kernel], *arguments, **found.shape)
+            encoder.real.dispatch(self.world.kernels[outcome.kernel], *arguments, **outcome.shape)
 
         if not encoder.recording:
             refused(call, EncoderStateError, naming="dispatch")
-        elif not found.is_live:
+        elif not outcome.is_live:
             refused(call, EncoderStateError, naming="pool")
         else:
             call()
-            encoder.last = (encoder.captured is not None, found)
+            encoder.last = (encoder.captured is not None, outcome)
             if encoder.captured is not None:
-                encoder.captured.append(found)
+                encoder.captured.append(outcome)
                 return
-            encoder.pending.append(found.effect)
+            encoder.pending.append(outcome.effect)
             if encoder.by_hand:
                 encoder.real.memory_barrier()
 
@@ -215,14 +215,14 @@ class Calls(RuleBasedStateMachine):
     @precondition(lambda self: self.nodes)
     @rule(which=PICK, node=st.integers(0, 30))
     def replay(self, which: int, node: int) -> None:
-        encoder, (real, found) = self._encoder(which), self._pick(self.nodes, node)
-        if isinstance(real, CapturedBarrier) or found is None:
+        encoder, (real, call) = self._encoder(which), self._pick(self.nodes, node)
+        if isinstance(real, CapturedBarrier) or call is None:
             refused(lambda: encoder.real.replay_dispatch(real), naming="replay_dispatch")
-        elif not encoder.recording or not found.is_live:
+        elif not encoder.recording or not call.is_live:
             refused(lambda: encoder.real.replay_dispatch(real), EncoderStateError)
         else:
             encoder.real.replay_dispatch(real)
-            encoder.pending.append(found.effect)
+            encoder.pending.append(call.effect)
             encoder.last = None
             if encoder.by_hand and encoder.captured is None:
                 encoder.real.memory_barrier()

@@ -75,25 +75,23 @@ def step(kernel: str, views: list[View], value: int) -> Step | None:
     whole = {"threads": count}
     number = np.uint32(value)
     if kernel == "fill":
-        found = Step(kernel, (c.buffer, value), whole, lambda: fill(c, value), (c,))
+        call = Step(kernel, (c.buffer, value), whole, lambda: fill(c, value), (c,))
     elif kernel == "twist":
-        found = Step(kernel, (c.buffer,), whole, lambda: assign(c, c.array * np.uint32(5) + np.uint32(1)), (c,))
+        call = Step(kernel, (c.buffer,), whole, lambda: assign(c, c.array * np.uint32(5) + np.uint32(1)), (c,))
     elif kernel == "add":
-        found = Step(kernel, (a.buffer, b.buffer, c.buffer), whole, lambda: assign(c, a.array + b.array), (a, b, c))
+        call = Step(kernel, (a.buffer, b.buffer, c.buffer), whole, lambda: assign(c, a.array + b.array), (a, b, c))
     elif kernel == "axpy":
-        found = Step(kernel, (a.buffer, c.buffer, value), whole, lambda: assign(c, c.array + number * a.array), (a, c))
+        call = Step(kernel, (a.buffer, c.buffer, value), whole, lambda: assign(c, c.array + number * a.array), (a, c))
     elif kernel == "table":
         table = np.arange(value % 7, value % 7 + 1100, dtype=np.uint32)
         inline = table[: 1024 if value % 2 else 1100].tobytes()
-        found = Step(kernel, (inline, c.buffer), whole, lambda: assign(c, table[:count]), (c,))
+        call = Step(kernel, (inline, c.buffer), whole, lambda: assign(c, table[:count]), (c,))
     else:
         out = View(c.block, c.start, 1)
         shape = {"threads": count, "group": count, "shared": 4 * count}
-        found = Step(
-            "total", (a.buffer, out.buffer), shape, lambda: assign(out, a.array.sum(dtype=np.uint32)), (a, out)
-        )
-    raced = any(found.views[-1].clashes(view) for view in found.views[:-1])
-    return None if raced else found
+        call = Step("total", (a.buffer, out.buffer), shape, lambda: assign(out, a.array.sum(dtype=np.uint32)), (a, out))
+    raced = any(call.views[-1].clashes(view) for view in call.views[:-1])
+    return None if raced else call
 
 
 def fill(view: View, value: int) -> None:
@@ -148,16 +146,16 @@ def refused(call: Callable[[], object], *kinds: type[MlxError], naming: str = ""
 
 def elsewhere(call: Callable[[], object]) -> None:
     """Runs in another thread; what it raises is raised here."""
-    found: list[BaseException] = []
+    raised: list[BaseException] = []
 
     def work() -> None:
         try:
             call()
         except BaseException as error:
-            found.append(error)
+            raised.append(error)
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    if found:
-        raise found[0]
+    if raised:
+        raise raised[0]

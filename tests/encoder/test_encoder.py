@@ -211,17 +211,17 @@ def test_encoders_are_dropped_without_harm(device: MlxDevice) -> None:
 
 
 def test_too_many_open_encoders_raise_instead_of_waiting_for_ever(device: MlxDevice) -> None:
-    begin, made = time.monotonic(), []
+    begin, encoders = time.monotonic(), []
     with pytest.raises(
         EncoderStateError, match=f"{SLOTS} command buffers .* neither committed nor dropped.*commit or drop"
     ):
         for _ in range(70):
-            made.append(device.command_encoder())
-    assert len(made) == SLOTS and time.monotonic() - begin < 5
-    made.pop().discard()
-    made.pop().commit()
+            encoders.append(device.command_encoder())
+    assert len(encoders) == SLOTS and time.monotonic() - begin < 5
+    encoders.pop().discard()
+    encoders.pop().commit()
     device.command_encoder().commit_and_wait()
-    for enc in made:
+    for enc in encoders:
         enc.discard()
     for _ in range(200):  # committed ones give their places back
         device.command_encoder().commit()

@@ -110,14 +110,14 @@ WRONG_ARGUMENTS = [
 @pytest.mark.parametrize("capture", [False, True])
 def test_wrong_arguments_send_nothing(kernel: str, make: Any, message: str, capture: bool) -> None:
     with soft_device() as device:
-        made, args = pipeline(device, kernel), make(device)
+        kernel_pipeline, args = pipeline(device, kernel), make(device)
         log = record(device)
         enc = device.command_encoder()
         if capture:
             enc.start_capture()
         log.clear()
         with pytest.raises(InvalidArgument, match=message):
-            enc.dispatch(made, *args, threads=1)
+            enc.dispatch(kernel_pipeline, *args, threads=1)
         assert log == []
         assert (enc.tally.dispatches, len(enc.mem_ranges), enc.take_capture() or []) == (0, 0, [])
         enc.commit_and_wait()
@@ -219,9 +219,9 @@ def test_narrow_kernels_get_narrow_groups(device: MlxDevice) -> None:
 
 
 def test_a_shape_is_checked_once(device: MlxDevice) -> None:
-    made = pipeline(device, "fill")
-    assert plan_launch(made, 4, None, None, ()) == made.launches[4, None, None, ()]
-    assert plan_launch(made, [4], None, None, ()) == plan_launch(made, (4,), None, None, ())
+    fill = pipeline(device, "fill")
+    assert plan_launch(fill, 4, None, None, ()) == fill.launches[4, None, None, ()]
+    assert plan_launch(fill, [4], None, None, ()) == plan_launch(fill, (4,), None, None, ())
 
 
 def test_what_is_no_pipeline_is_refused(device: MlxDevice) -> None:

@@ -58,8 +58,8 @@ class Recorded:
 def record(backend: Backend) -> Iterator[Recorded]:
     recorder = Recorder()
     with MlxDevice(watched(replace(backend, parameter_arena=False), recorder)) as device:
-        found = Recorded(device, recorder, numbers(device, *range(64)), numbers(device, *range(64)))
-        yield found
+        recorded = Recorded(device, recorder, numbers(device, *range(64)), numbers(device, *range(64)))
+        yield recorded
         assert [fault for message in recorder.log for fault in faults(message)] == []
 
 
@@ -177,20 +177,20 @@ def test_a_dispatch_sends_exactly_these_messages(seen: Recorded, title: str) -> 
     first, kernel = seen.kernel("fill"), seen.kernel(shape.kernel, constants=shape.constants)
     with seen.device.command_encoder() as enc:
         enc.dispatch(first, seen.y, 1, threads=2, group=2)
-        found = seen.sent(lambda: shape.send(enc, seen, kernel))
+        result = seen.sent(lambda: shape.send(enc, seen, kernel))
     expected = shape.messages(seen)
     if kernel is not first:
         expected.insert(int(expected[0][0] == BARRIER), (PIPELINE, kernel.mtl))
-    assert found == expected
+    assert result == expected
 
 
 def test_bytes_beyond_the_limit_travel_in_a_buffer(seen: Recorded) -> None:
     kernel = seen.kernel("table")
     with seen.device.command_encoder() as enc:
-        found = seen.sent(lambda: enc.dispatch(kernel, bytes(4100), seen.x, threads=2, group=2))
-    names = [name for name, *_ in found]
+        result = seen.sent(lambda: enc.dispatch(kernel, bytes(4100), seen.x, threads=2, group=2))
+    names = [name for name, *_ in result]
     assert names == ["newBufferWithLength_options_", "contents", PASS, PIPELINE, BUFFER, BUFFER, THREADS]
-    assert found[0][1] == 4100
+    assert result[0][1] == 4100
 
 
 def test_a_command_buffer_from_birth_to_completion(seen: Recorded) -> None:
@@ -213,14 +213,14 @@ def test_a_command_buffer_from_birth_to_completion(seen: Recorded) -> None:
 def test_a_fence_and_the_wait_behind_it(seen: Recorded) -> None:
     kernel, session = seen.kernel("fill"), seen.device.encoder_session()
     session.encoder().dispatch(kernel, seen.y, 1, threads=2, group=2)
-    found = seen.sent(lambda: session.fence_stage("one"))
+    result = seen.sent(lambda: session.fence_stage("one"))
     labels = ["setLabel_", "setLabel_"]
-    commits = [name for name, *_ in found if name not in ("addAllocations_count_", "requestResidency")]
+    commits = [name for name, *_ in result if name not in ("addAllocations_count_", "requestResidency")]
     assert commits[0] == "newSharedEvent"
     assert commits[1:6] == [*labels, "endEncoding", "encodeSignalEvent_value_", *commits[5:6]]
     assert commits[-2:] == ["encodeSignalEvent_value_", "commit"]
-    found = seen.sent(session.reset_for_next_stage)
-    assert [name for name, *_ in found if name != "status"] == ["commandBuffer", "encodeWaitForEvent_value_"]
+    result = seen.sent(session.reset_for_next_stage)
+    assert [name for name, *_ in result if name != "status"] == ["commandBuffer", "encodeWaitForEvent_value_"]
     session.commit_and_wait()
 
 

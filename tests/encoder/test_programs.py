@@ -57,9 +57,9 @@ def name(run: Run) -> str:
 def test_every_program_is_the_same_everywhere(profiled: bool, answer: str, schedule: str, way: Run) -> None:
     run = replace(way, device=device(schedule, answer), made=[])
     with settings.override(profile_cb=profiled, profile_dispatch=profiled):
-        found = {title: program(run) for title, (program, _) in PROGRAMS.items()}
+        result = {title: program(run) for title, (program, _) in PROGRAMS.items()}
     kernel_profile.reset()
-    assert found == {title: expected() for title, (_, expected) in PROGRAMS.items()}
+    assert result == {title: expected() for title, (_, expected) in PROGRAMS.items()}
 
 
 @pytest.mark.parametrize("title", PROGRAMS)

@@ -76,16 +76,16 @@ class AnyCalls(Calls):
 
     @rule(span=SPAN)
     def work_in_another_thread(self, span: tuple[int, int, int]) -> None:
-        found = step("twist", [self._view(span)] * 3, 0)
-        assert found is not None
+        call = step("twist", [self._view(span)] * 3, 0)
+        assert call is not None
 
         def work() -> None:
             with self.device.command_encoder() as enc:
-                enc.dispatch(self.world.kernels["twist"], *found.arguments, **found.shape)
+                enc.dispatch(self.world.kernels["twist"], *call.arguments, **call.shape)
 
-        if found.is_live:
+        if call.is_live:
             elsewhere(work)
-            found.effect()
+            call.effect()
 
 
 @pytest.mark.parametrize("residency", [True, False], ids=["resident", "plain"])

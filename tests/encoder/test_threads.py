@@ -71,10 +71,10 @@ def test_eight_threads_with_encoders_of_their_own(device: MlxDevice) -> None:
         assert together(lambda seed: chain(device, seed)) == serial
     finally:
         sys.setswitchinterval(switching)
-    found, each = counters.total() - before, one.tally
+    result, each = counters.total() - before, one.tally
     assert (each.dispatches, each.cmd_bufs, each.syncs, each.barriers) == (60, 20, 4, 40)
     for name in ("dispatches", "cmd_bufs", "syncs", "barriers", "auto_barriers", "auto_concurrent"):
-        assert getattr(found, name) == THREADS * getattr(each, name), name
+        assert getattr(result, name) == THREADS * getattr(each, name), name
 
 
 def test_eight_threads_under_the_validation_layer(soft: Any) -> None:
@@ -142,10 +142,10 @@ def test_one_compile_for_each_key(backend: Backend) -> None:
     recorder = Recorder()
     with MlxDevice(watched(backend, recorder)) as device:
         device.kernels.register_source("contended", SOURCE)
-        found = together(
+        result = together(
             lambda i: [device.kernels.get_pipeline(name) for name in ("twist", "add", "fill")[:: (-1) ** i]]
         )
-        assert len({id(each) for row in found for each in row}) == 3
+        assert len({id(each) for row in result for each in row}) == 3
         sent = [message.name for message in recorder.log]
         assert sent.count("newLibraryWithSource_options_error_") == 1
         assert sent.count("newComputePipelineStateWithDescriptor_options_reflection_error_") == 3
@@ -281,5 +281,5 @@ def test_control_c_anywhere_does_no_harm(soft: Any) -> None:
 
 def test_settings_of_one_thread_stay_there(device: MlxDevice) -> None:
     with settings.override(auto_barrier=False):
-        found = together(lambda _: settings.current().auto_barrier, 2)
-        assert (settings.current().auto_barrier, found) == (False, [True, True])
+        result = together(lambda _: settings.current().auto_barrier, 2)
+        assert (settings.current().auto_barrier, result) == (False, [True, True])

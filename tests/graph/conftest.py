@@ -17,8 +17,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module")
 def device(request: pytest.FixtureRequest) -> Iterator[MlxDevice]:
-    with settings.override(soft_schedule="shuffled:7"), MlxDevice(opened(request.param)) as found:
-        yield found
+    with settings.override(soft_schedule="shuffled:7"), MlxDevice(opened(request.param)) as opened_device:
+        yield opened_device
 
 
 @pytest.fixture(autouse=True)

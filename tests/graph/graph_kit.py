@@ -29,6 +29,6 @@ def mix(
 
 
 def value(buffer: MlxBuffer) -> int:
-    found = np.unique(buffer.numpy())
-    assert found.size == 1
-    return int(found[0])
+    result = np.unique(buffer.numpy())
+    assert result.size == 1
+    return int(result[0])

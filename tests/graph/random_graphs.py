@@ -83,8 +83,8 @@ class Recorded:
         externals = [device.buffer(values) for values in self.start]
         library = device.kernels.library(SOURCE)
         with device.capture(**{f"x{index}": buffer for index, buffer in enumerate(externals)}) as graph:
-            made = [graph.encoder.empty(SIZE, "u32") for _ in range(program.temporaries)]
-            places = [*externals, *made]
+            temporaries = [graph.encoder.empty(SIZE, "u32") for _ in range(program.temporaries)]
+            places = [*externals, *temporaries]
             for call in program.calls:
                 if call.barrier:
                     graph.encoder.memory_barrier()
@@ -92,7 +92,7 @@ class Recorded:
                 _encode(graph, pipeline, call, places)
             graph.keep(**{f"t{index}": places[index] for index in program.results})
         self.graph = graph
-        self._clean = made
+        self._clean = temporaries
 
     def result(self, run: Callable[[], None], names: dict[str, MlxBuffer] | None = None) -> list[bytes]:
         """The bytes of every named buffer after a run from the beginning."""

@@ -163,13 +163,13 @@ class Naive:
         return {(where, at) for at in range(start, end)}
 
     def hazards(self, reads: list[Plain], writes: list[Plain]) -> list[tuple[str, int]]:
-        found = []
+        seen = []
         for span, is_write in [*((r, False) for r in reads), *((w, True) for w in writes)]:
             for by, touched, was_write in self.live:
                 if (is_write or was_write) and touched & self.bytes_of(span):
                     kind = ("WAW" if was_write else "WAR") if is_write else "RAW"
-                    found.append((kind, by))
-        return found
+                    seen.append((kind, by))
+        return seen
 
     def add(self, by: int, reads: list[Plain], writes: list[Plain]) -> None:
         self.live += [(by, self.bytes_of(r), False) for r in reads] + [(by, self.bytes_of(w), True) for w in writes]
@@ -247,9 +247,9 @@ def test_spans_are_a_set_of_bytes(longest: int, data: st.DataObject) -> None:
         assert spans.meets(start, start + length) == bool(wanted & touched)
         spans.add(start, start + length)
         touched |= wanted
-        found = list(spans)
-        assert {at for low, high in found for at in range(low, high)} == touched
-        assert all(high < low for (_, high), (low, _) in itertools.pairwise(found))
+        result = list(spans)
+        assert {at for low, high in result for at in range(low, high)} == touched
+        assert all(high < low for (_, high), (low, _) in itertools.pairwise(result))
 
 
 # Cost

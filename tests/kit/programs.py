@@ -46,8 +46,8 @@ kernel void slow(device volatile uint *out [[buffer(0)]], constant uint &rounds 
 def pipelines(device: MlxDevice, *names: str) -> Any:
     """The kernel, or the kernels, of `SOURCE` by name."""
     library = device.kernels.library(SOURCE)
-    found = [device.kernels.get_pipeline(name, library=library) for name in names]
-    return found[0] if len(found) == 1 else found
+    loaded = [device.kernels.get_pipeline(name, library=library) for name in names]
+    return loaded[0] if len(loaded) == 1 else loaded
 
 
 def numbers(device: MlxDevice, *values: int) -> MlxBuffer:

@@ -72,10 +72,10 @@ def wrap(value: Any, watcher: Watcher) -> Any:
     if not _is_object(value):
         return value
     key = id(value), id(watcher)
-    found = _seen.get(key)
-    if found is None:
-        found = _seen[key] = Seen(value, watcher)
-    return found
+    result = _seen.get(key)
+    if result is None:
+        result = _seen[key] = Seen(value, watcher)
+    return result
 
 
 def unwrap(value: Any) -> Any:

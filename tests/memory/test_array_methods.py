@@ -61,11 +61,11 @@ def test_operators(device: MlxDevice, operator: Any, other: tuple[int, ...], dty
     kind = DType.of(dtype).numpy
     rng = np.random.default_rng(3)
     a, b = rng.normal(size=(3, 4)).astype(kind), (rng.normal(size=other) + 9).astype(kind)
-    wanted, found = operator(a, b), operator(device.buffer(a), device.buffer(b))
-    assert found.dtype is DType.of(dtype) and found.shape == wanted.shape
-    np.testing.assert_allclose(found.numpy().astype(float), wanted.astype(float), rtol=2e-2, atol=2e-2)
+    wanted, result = operator(a, b), operator(device.buffer(a), device.buffer(b))
+    assert result.dtype is DType.of(dtype) and result.shape == wanted.shape
+    np.testing.assert_allclose(result.numpy().astype(float), wanted.astype(float), rtol=2e-2, atol=2e-2)
     if dtype == "f32":
-        np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(result.numpy(), wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_arrays_of_numpy_on_either_side(device: MlxDevice) -> None:
@@ -116,8 +116,8 @@ KEYS: list[Any] = [
 @pytest.mark.parametrize("key", KEYS, ids=str)
 def test_indices(device: MlxDevice, key: Any) -> None:
     array = np.arange(48, dtype=np.float32).reshape(4, 4, 3)
-    found, wanted = device.buffer(array)[key], array[key]
-    assert found.shape == wanted.shape and np.array_equal(found.numpy(), wanted)
+    result, wanted = device.buffer(array)[key], array[key]
+    assert result.shape == wanted.shape and np.array_equal(result.numpy(), wanted)
 
 
 @pytest.mark.parametrize("key", [(1, 2), (1, slice(1, 3)), (2, ...)], ids=str)

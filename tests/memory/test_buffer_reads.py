@@ -44,10 +44,10 @@ class Held:
 
 @pytest.fixture
 def held(device: MlxDevice) -> Iterator[Held]:
-    found = Held(device)
-    yield found
-    found.let_go()
-    found.ticket.wait()
+    holding = Held(device)
+    yield holding
+    holding.let_go()
+    holding.ticket.wait()
 
 
 def test_a_read_waits_for_the_writer(held: Held) -> None:

@@ -160,8 +160,8 @@ class Profiled:
 
 def profiled(soft: Any, **profile: Any) -> Backend:
     plain = open_metal("soft")
-    found = soft.open_device(soft.SoftOptions(), soft.DeviceProfile(**profile))
-    return Backend("soft", Profiled(found), plain.autorelease_pool, plain.url)
+    device = soft.open_device(soft.SoftOptions(), soft.DeviceProfile(**profile))
+    return Backend("soft", Profiled(device), plain.autorelease_pool, plain.url)
 
 
 def test_an_old_device_has_none(soft: Any) -> None:

@@ -57,12 +57,12 @@ def test_a_kernel_runs(backend: Backend) -> None:
 
 
 def test_capabilities(backend: Backend) -> None:
-    found = backend.capabilities(backend.default_device())
-    assert found.name
-    assert found.max_threadgroup_memory >= 32768
-    assert min(found.max_threads_per_threadgroup) >= 64
-    assert 0 < found.max_buffer_length
-    assert all(getattr(found, f.name) is not None for f in fields(Capabilities) if f.name != "architecture")
+    capabilities = backend.capabilities(backend.default_device())
+    assert capabilities.name
+    assert capabilities.max_threadgroup_memory >= 32768
+    assert min(capabilities.max_threads_per_threadgroup) >= 64
+    assert 0 < capabilities.max_buffer_length
+    assert all(getattr(capabilities, f.name) is not None for f in fields(Capabilities) if f.name != "architecture")
 
 
 @pytest.mark.metal
@@ -81,10 +81,10 @@ def test_metal_gives_back_what_it_hands_out() -> None:
 @pytest.mark.soft
 def test_soft_answers_as_apple_silicon_does() -> None:
     backend = open_metal("soft")
-    found = backend.capabilities(backend.default_device())
-    assert found.stage_boundary_sampling and not found.dispatch_boundary_sampling
-    assert found.timestamp_counters and found.unified_memory and not found.paravirtual
-    assert found.residency_sets and found.gpu_address and found.shared_event_wait and found.math_mode
+    able = backend.capabilities(backend.default_device())
+    assert able.stage_boundary_sampling and not able.dispatch_boundary_sampling
+    assert able.timestamp_counters and able.unified_memory and not able.paravirtual
+    assert able.residency_sets and able.gpu_address and able.shared_event_wait and able.math_mode
 
 
 def test_an_old_device_is_described_as_one(soft: Any) -> None:
@@ -95,16 +95,16 @@ def test_an_old_device_is_described_as_one(soft: Any) -> None:
         residency_sets=False,
         missing=frozenset({"supportsCounterSampling_", "architecture"}),
     )
-    found = probe(soft, soft.open_device(profile=profile))
-    assert found.architecture is None and found.apple_family == 7 and found.paravirtual
-    assert not (found.stage_boundary_sampling or found.dispatch_boundary_sampling or found.timestamp_counters)
-    assert not (found.residency_sets or found.indirect_command_buffers or found.indirect_pipelines_stay_resident)
+    able = probe(soft, soft.open_device(profile=profile))
+    assert able.architecture is None and able.apple_family == 7 and able.paravirtual
+    assert not (able.stage_boundary_sampling or able.dispatch_boundary_sampling or able.timestamp_counters)
+    assert not (able.residency_sets or able.indirect_command_buffers or able.indirect_pipelines_stay_resident)
 
 
 def test_sampling_at_dispatches_is_seen(soft: Any) -> None:
     points = frozenset({soft.MTLCounterSamplingPointAtDispatchBoundary})
-    found = probe(soft, soft.open_device(profile=soft.DeviceProfile(counter_sampling=points)))
-    assert found.dispatch_boundary_sampling and not found.stage_boundary_sampling
+    capabilities = probe(soft, soft.open_device(profile=soft.DeviceProfile(counter_sampling=points)))
+    assert capabilities.dispatch_boundary_sampling and not capabilities.stage_boundary_sampling
 
 
 @pytest.mark.soft

@@ -197,8 +197,8 @@ def test_a_trace_begins_before_the_first_command_buffer(m1: Bridge, tmp_path: Pa
                 threads=1,
             )
     reset_capture_consumed()
-    made = next(index for index, message in enumerate(m1.sent) if message.startswith("commandBuffer"))
-    assert m1.sent.index("startCaptureWithDescriptor:error:") < made
+    first = next(index for index, message in enumerate(m1.sent) if message.startswith("commandBuffer"))
+    assert m1.sent.index("startCaptureWithDescriptor:error:") < first
 
 
 def test_labels_do_not_leak(m1: Bridge) -> None:

@@ -89,9 +89,9 @@ def test_urls(bridge: Bridge, tmp_path: Path) -> None:
 
 
 def library(device: Any, source: str) -> Any:
-    made, error = device.newLibraryWithSource_options_error_(source, None, None)
-    assert made is not None, error.localizedDescription()
-    return made
+    opened, error = device.newLibraryWithSource_options_error_(source, None, None)
+    assert opened is not None, error.localizedDescription()
+    return opened
 
 
 def test_reflection_comes_back(bridge: Bridge) -> None:

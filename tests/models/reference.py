@@ -99,8 +99,8 @@ class Reference:
     def norm(self, x: Array, name: str) -> Array:
         weight = self.weights[f"{name}.weight"] + np.float32(self.is_gemma)
         mean = np.mean(x * x, -1, keepdims=True, dtype=np.float32)
-        found: Array = x / np.sqrt(mean + np.float32(self.config.get("rms_norm_eps", 1e-6))) * weight
-        return found
+        result: Array = x / np.sqrt(mean + np.float32(self.config.get("rms_norm_eps", 1e-6))) * weight
+        return result
 
     def capped(self, x: Array, key: str) -> Array:
         cap = self.config.get(key)
@@ -114,5 +114,5 @@ def llama3(frequencies: Any, scaling: Table) -> Any:
     lengths = 2 * np.pi / frequencies
     smooth = (trained / lengths - low) / (high - low)
     between = (1 - smooth) * frequencies / factor + smooth * frequencies
-    found = np.where(lengths > trained / low, frequencies / factor, frequencies)
-    return np.where((lengths <= trained / low) & (lengths >= trained / high), between, found)
+    result = np.where(lengths > trained / low, frequencies / factor, frequencies)
+    return np.where((lengths <= trained / low) & (lengths >= trained / high), between, result)

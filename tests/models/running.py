@@ -25,9 +25,9 @@ def decoded(model: Any, tokens: list[int], new: int, **options: Any) -> tuple[li
     """Greedy tokens after a prompt, and the logits that they were chosen by."""
     decoder = Decoder(model, model.make_cache(**options))
     decoder.prefill([tokens])
-    made, logits = [], []
+    outcome, logits = [], []
     for _ in range(new):
         (token,), _ = decoder.step()
-        made.append(token)
+        outcome.append(token)
         logits.append(decoder.logits.numpy()[0].astype(np.float32))
-    return made, np.array(logits)
+    return outcome, np.array(logits)

@@ -41,14 +41,14 @@ def reference(config: Table, weights: dict[str, Array], tokens: list[int]) -> Ar
     """The hidden states of one sequence."""
 
     def linear(x: Array, name: str) -> Array:
-        found: Array = x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
-        return found
+        result: Array = x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+        return result
 
     def norm(x: Array, name: str) -> Array:
         centred = x - x.mean(-1, keepdims=True)
         scaled = centred / np.sqrt((centred * centred).mean(-1, keepdims=True) + np.float32(config["layer_norm_eps"]))
-        found: Array = scaled * weights[f"{name}.weight"] + weights[f"{name}.bias"]
-        return found
+        result: Array = scaled * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+        return result
 
     heads, length = config["num_attention_heads"], len(tokens)
     table = {key: weights[f"embeddings.{key}_embeddings.weight"] for key in ("word", "position", "token_type")}
@@ -69,8 +69,8 @@ def reference(config: Table, weights: dict[str, Array], tokens: list[int]) -> Ar
 
 def pooled(states: Array, pooling: str) -> Array:
     vector = states.mean(0) if pooling == "mean" else states[0]
-    found: Array = vector / np.linalg.norm(vector)
-    return found
+    result: Array = vector / np.linalg.norm(vector)
+    return result
 
 
 def random_weights() -> dict[str, Array]:
@@ -85,11 +85,11 @@ def random_weights() -> dict[str, Array]:
         shapes |= {f"{at}attention.output.dense": (hidden, hidden), f"{at}intermediate.dense": (wide, hidden)}
         shapes |= {f"{at}output.dense": (hidden, wide)}
         norms += [f"{at}attention.output.LayerNorm", f"{at}output.LayerNorm"]
-    found = {f"{name}.weight": rng.normal(size=shape) * shape[-1] ** -0.5 for name, shape in shapes.items()}
-    found |= {f"{name}.bias": rng.normal(size=shape[0]) for name, shape in shapes.items() if "_embed" not in name}
+    values = {f"{name}.weight": rng.normal(size=shape) * shape[-1] ** -0.5 for name, shape in shapes.items()}
+    values |= {f"{name}.bias": rng.normal(size=shape[0]) for name, shape in shapes.items() if "_embed" not in name}
     for name in norms:
-        found |= {f"{name}.weight": 1 + 0.2 * rng.normal(size=hidden), f"{name}.bias": rng.normal(size=hidden) * 0.2}
-    return {name: array.astype(np.float32) for name, array in found.items()}
+        values |= {f"{name}.weight": 1 + 0.2 * rng.normal(size=hidden), f"{name}.bias": rng.normal(size=hidden) * 0.2}
+    return {name: array.astype(np.float32) for name, array in values.items()}
 
 
 def write_folder(folder: Path, weights: dict[str, Array], prefix: str = "") -> None:

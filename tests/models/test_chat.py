@@ -61,8 +61,8 @@ def test_large() -> None:
         "tool_calls": [{"name": "f", "arguments": {"ä": 1}}],
     }
     system = {"role": "system", "content": " Be. "}
-    found = ChatTemplate(LARGE).render([system, USER, answer], bos_token="<s>", tools=[{"a": [1]}])
-    assert found == '<s>Be.\n{\n  "a": [\n    1\n  ]\n}[user] Hi[assistant] Yes<f>{"ä": 1}|'
+    result = ChatTemplate(LARGE).render([system, USER, answer], bos_token="<s>", tools=[{"a": [1]}])
+    assert result == '<s>Be.\n{\n  "a": [\n    1\n  ]\n}[user] Hi[assistant] Yes<f>{"ä": 1}|'
 
 
 def test_refusal_of_the_template_is_told() -> None:
@@ -130,10 +130,10 @@ WALKS = [
 @pytest.mark.parametrize("source", WALKS)
 def test_there_is_no_way_out(source: str) -> None:
     try:
-        found = ChatTemplate(source).render([USER])
+        result = ChatTemplate(source).render([USER])
     except InvalidArgument:
         return
-    assert "class" not in found and "function" not in found and "root:" not in found and "method" not in found
+    assert "class" not in result and "function" not in result and "root:" not in result and "method" not in result
 
 
 GROW = "{% set x = 'aaaaaaaaaaaaaaaa' %}"

@@ -115,15 +115,15 @@ def test_odd_values_are_refused_or_do_no_harm(device: MlxDevice, tmp_path: Path)
 
 @pytest.mark.parametrize("family", ["llama", "gemma2", "gemma3", "bert"])
 def test_odd_metadata_is_refused_or_does_no_harm(family: str) -> None:
-    found = importlib.import_module(f"mlx_native_py.models.families.{family}").Model
-    sizes = {"embedding_length": 64, "feed_forward_length": 96, "block_count": found.__dict__.get("layers_of_27b", 2)}
+    result = importlib.import_module(f"mlx_native_py.models.families.{family}").Model
+    sizes = {"embedding_length": 64, "feed_forward_length": 96, "block_count": result.__dict__.get("layers_of_27b", 2)}
     plain = {f"{family}.{key}": value for key, value in (*sizes.items(), ("attention.head_count", 4))}
     plain |= {f"{family}.{key}": None for key in ("rope.scaling.type", "rope.scaling.factor", "rope.dimension_count")}
     plain |= {f"{family}.{key}": None for key in (*GGUF_KEYS.values(), "tokenizer.ggml.tokens") if key not in plain}
     for key, value in itertools.product(plain, ODD):
         metadata = {**plain, key: value, "general.architecture": family}
         try:
-            read(found.completed(fields_of_gguf(metadata), is_gguf=True), is_gguf=True)
+            read(result.completed(fields_of_gguf(metadata), is_gguf=True), is_gguf=True)
         except ModelFileError:
             pass
 

@@ -74,8 +74,8 @@ def test_a_batch_ends_sequence_by_sequence(llama: Any) -> None:
     prompts = [PROMPT, PROMPT[3:9]]
     whole = [ids(llama, each) for each in prompts]
     stop = whole[0][2]
-    found = generate_batch_ids(llama, prompts, max_tokens=12, stop_ids=[stop])
-    assert found == [each[: each.index(stop) + 1] if stop in each else each for each in whole]
+    generated = generate_batch_ids(llama, prompts, max_tokens=12, stop_ids=[stop])
+    assert generated == [each[: each.index(stop) + 1] if stop in each else each for each in whole]
 
 
 def test_what_comes_with_a_token(llama: Any) -> None:

@@ -23,10 +23,10 @@ PROMPT = [5, 17, 90, 3, 3, 41, 8, 60, 22, 13, 77]
 def agrees(model: Any, reference: Reference, tolerance: float = 2e-4) -> None:
     """Logits at every position of a chunk, and those of greedy steps after it."""
     assert np.abs(all_logits(model, PROMPT) - reference.logits(PROMPT)).max() < tolerance
-    made, logits = decoded(model, PROMPT, 6)
-    expected = reference.logits([*PROMPT, *made])[len(PROMPT) - 1 : -1]
+    tokens, logits = decoded(model, PROMPT, 6)
+    expected = reference.logits([*PROMPT, *tokens])[len(PROMPT) - 1 : -1]
     assert np.abs(logits - expected).max() < tolerance
-    assert expected.argmax(-1).tolist() == made
+    assert expected.argmax(-1).tolist() == tokens
 
 
 @pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q8_0"])

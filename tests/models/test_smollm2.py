@@ -49,15 +49,15 @@ def test_smollm2(device: MlxDevice) -> None:
     model = load(path, device)
     decoder = Decoder(model, model.make_cache())
     decoder.prefill([CAPITAL])
-    made, logits = [], []
+    outcome, logits = [], []
     for _ in range(32):
         with counters.scope() as tally:
             (token,), _ = decoder.step()
-        made.append(token)
+        outcome.append(token)
         logits.append(decoder.logits.numpy()[0].copy())
     assert tally.cmd_bufs <= 3 and decoder.plan.message_count <= 60
-    tokens = [*CAPITAL, *made]
+    tokens = [*CAPITAL, *outcome]
     expected = Reference(CONFIG, dequantised(str(path)), traditional=True).logits(tokens)
     assert np.abs(all_logits(model, tokens) - expected).max() < 0.01
     assert np.abs(np.array(logits) - expected[len(CAPITAL) - 1 : -1]).max() < 0.01
-    assert expected[len(CAPITAL) - 1 : -1].argmax(-1).tolist() == made
+    assert expected[len(CAPITAL) - 1 : -1].argmax(-1).tolist() == outcome

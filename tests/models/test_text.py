@@ -30,15 +30,15 @@ def bert(device: MlxDevice, tmp_path_factory: pytest.TempPathFactory) -> tuple[A
 
 def test_text_is_that_of_the_tokens(llama: tuple[Any, Any]) -> None:
     model, tokenizer = llama
-    made = list(stream_generate(model, tokenizer, "Hi there", max_tokens=12))
+    outcome = list(stream_generate(model, tokenizer, "Hi there", max_tokens=12))
     tokens = [each.token for each in generate_ids(model, tokenizer.encode("Hi there"), max_tokens=12)]
-    assert [each.token for each in made] == tokens
-    assert "".join(each.text for each in made) == tokenizer.decode(tokens)
-    assert [each.generation_tokens for each in made] == list(range(1, 13))
-    last = made[-1]
+    assert [each.token for each in outcome] == tokens
+    assert "".join(each.text for each in outcome) == tokenizer.decode(tokens)
+    assert [each.generation_tokens for each in outcome] == list(range(1, 13))
+    last = outcome[-1]
     assert (last.prompt_tokens, last.finish_reason) == (8, "length")
     assert last.prompt_tps > 0 and last.generation_tps > 0 and last.peak_memory > 0
-    assert all(each.finish_reason is None for each in made[:-1])
+    assert all(each.finish_reason is None for each in outcome[:-1])
 
 
 def test_verbose_prints_what_it_answers(llama: tuple[Any, Any], capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,17 +71,17 @@ def test_a_stop_string_ends_and_is_not_shown(llama: tuple[Any, Any]) -> None:
     whole = list(stream_generate(model, tokenizer, "Hi", **options))
     text = "".join(each.text for each in whole)
     stop = text[6:8]
-    made = list(stream_generate(model, tokenizer, "Hi", stop=[stop], **options))
-    assert "".join(each.text for each in made) == text[: text.index(stop)]
-    assert made[-1].finish_reason == "stop" and len(made) < len(whole)
+    tokens = list(stream_generate(model, tokenizer, "Hi", stop=[stop], **options))
+    assert "".join(each.text for each in tokens) == text[: text.index(stop)]
+    assert tokens[-1].finish_reason == "stop" and len(tokens) < len(whole)
 
 
 def test_an_end_token_ends_and_is_not_shown(llama: tuple[Any, Any]) -> None:
     model, tokenizer = llama
     first, second, *_ = (each.token for each in stream_generate(model, tokenizer, "Hi", max_tokens=4))
-    made = list(stream_generate(model, tokenizer, "Hi", max_tokens=4, stop_ids=[second]))
-    assert [each.token for each in made] == [first, second]
-    assert (made[-1].text, made[-1].finish_reason) in (("", "stop"), ("\ufffd", "stop"))
+    tokens = list(stream_generate(model, tokenizer, "Hi", max_tokens=4, stop_ids=[second]))
+    assert [each.token for each in tokens] == [first, second]
+    assert (tokens[-1].text, tokens[-1].finish_reason) in (("", "stop"), ("\ufffd", "stop"))
     endless = list(stream_generate(model, tokenizer, "Hi", max_tokens=4, stop_ids=[]))
     assert endless[-1].finish_reason == "length"
 
@@ -128,13 +128,13 @@ def test_a_gguf_file_brings_its_tokenizer(device: MlxDevice, tmp_path: Path, mon
 def test_embeddings(bert: tuple[Any, Any]) -> None:
     model, tokenizer = bert
     texts = ["a cat", "the hat, the mat", "A CAT"]
-    found = embed(model, tokenizer, texts)
-    assert found.shape == (3, 64) and found.dtype == np.float32
-    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
-    np.testing.assert_allclose(found[0], found[2], atol=1e-6)
-    np.testing.assert_allclose(embed(model, tokenizer, "a cat"), found[:1], atol=1e-5)
+    vectors = embed(model, tokenizer, texts)
+    assert vectors.shape == (3, 64) and vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(vectors[0], vectors[2], atol=1e-6)
+    np.testing.assert_allclose(embed(model, tokenizer, "a cat"), vectors[:1], atol=1e-5)
     expected = model.embed_ids([tokenizer.encode(text) for text in texts])
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(("said", "most"), [(None, 512), (16, 16), (100_000, 512)])
@@ -143,14 +143,14 @@ def test_long_texts_are_cut(device: MlxDevice, tmp_path: Path, said: int | None,
     if said is not None:
         (tmp_path / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": said}))
     model, tokenizer = load(tmp_path, device)
-    found = embed(model, tokenizer, ["a" + " b" * 2000, "a" + " b" * (most - 3), "a" + " b" * (most - 4)])
-    np.testing.assert_allclose(found[0], found[1], atol=1e-5)
-    assert np.abs(found[0] - found[2]).max() > 1e-5
+    vectors = embed(model, tokenizer, ["a" + " b" * 2000, "a" + " b" * (most - 3), "a" + " b" * (most - 4)])
+    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-5)
+    assert np.abs(vectors[0] - vectors[2]).max() > 1e-5
 
 
 def test_control_tokens_of_strangers_stay_text(bert: tuple[Any, Any]) -> None:
-    found = embed(*bert, ["a [SEP] b", "a b"])
-    assert np.abs(found[0] - found[1]).max() > 1e-3
+    vectors = embed(*bert, ["a [SEP] b", "a b"])
+    assert np.abs(vectors[0] - vectors[1]).max() > 1e-3
 
 
 def test_tiny_families(tmp_path: Path) -> None:

@@ -45,25 +45,25 @@ def random_weights(config: Table, seed: int = 0, *, biases: bool = False, head_n
     def vector(length: int) -> Array:
         return (rng.normal(size=length) * 0.2 + (not gemma)).astype(np.float32)
 
-    found = {"model.embed_tokens.weight": matrix(config["vocab_size"], hidden), "model.norm.weight": vector(hidden)}
+    weights = {"model.embed_tokens.weight": matrix(config["vocab_size"], hidden), "model.norm.weight": vector(hidden)}
     if not config["tie_word_embeddings"]:
-        found["lm_head.weight"] = matrix(config["vocab_size"], hidden)
+        weights["lm_head.weight"] = matrix(config["vocab_size"], hidden)
     norms = ["input_layernorm", "post_attention_layernorm"]
     norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"] if gemma else []
     for layer in range(config["num_hidden_layers"]):
         at = f"model.layers.{layer}."
         for name in norms:
-            found[f"{at}{name}.weight"] = vector(hidden)
+            weights[f"{at}{name}.weight"] = vector(hidden)
         for name, rows in (("q", width), ("k", kv_width), ("v", kv_width)):
-            found[f"{at}self_attn.{name}_proj.weight"] = matrix(rows, hidden)
+            weights[f"{at}self_attn.{name}_proj.weight"] = matrix(rows, hidden)
             if biases:
-                found[f"{at}self_attn.{name}_proj.bias"] = matrix(1, rows)[0] * 4
+                weights[f"{at}self_attn.{name}_proj.bias"] = matrix(1, rows)[0] * 4
         for name in ("q_norm", "k_norm") if head_norms else ():
-            found[f"{at}self_attn.{name}.weight"] = vector(dim)
-        found[f"{at}self_attn.o_proj.weight"] = matrix(hidden, width)
+            weights[f"{at}self_attn.{name}.weight"] = vector(dim)
+        weights[f"{at}self_attn.o_proj.weight"] = matrix(hidden, width)
         for name, shape in (("gate", (wide, hidden)), ("up", (wide, hidden)), ("down", (hidden, wide))):
-            found[f"{at}mlp.{name}_proj.weight"] = matrix(*shape)
-    return found
+            weights[f"{at}mlp.{name}_proj.weight"] = matrix(*shape)
+    return weights
 
 
 def write_gguf(path: Path, config: Table, weights: dict[str, Array], kind: str = "Q4_1") -> dict[str, Array]:

@@ -27,8 +27,8 @@ LINES = [
 
 
 def metadata(model: str, tokens: list[str], kinds: list[int], **others: Any) -> dict[str, Any]:
-    found = {"model": model, "tokens": tokens, "token_type": kinds, **others}
-    return {f"tokenizer.ggml.{key}": value for key, value in found.items()}
+    fields = {"model": model, "tokens": tokens, "token_type": kinds, **others}
+    return {f"tokenizer.ggml.{key}": value for key, value in fields.items()}
 
 
 def cats(*extra: tuple[str, int], **others: Any) -> dict[str, Any]:

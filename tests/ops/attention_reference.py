@@ -56,8 +56,8 @@ def _weighted(s: Array, v: Array, sink: float | None) -> Array:
     with np.errstate(invalid="ignore"):
         weights = np.exp(s - s.max(axis=1, keepdims=True))
         weights /= weights.sum(axis=1, keepdims=True)
-    found: Array = weights[:, : len(v)] @ v.astype(np.float64)
-    return found
+    result: Array = weights[:, : len(v)] @ v.astype(np.float64)
+    return result
 
 
 def quantise(rows: Array, bits: int, group: int) -> tuple[Array, Array, Array]:

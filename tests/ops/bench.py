@@ -62,14 +62,14 @@ class Bench:
         with self.device.command_encoder() as enc:
             if self.captures:
                 enc.start_capture()
-            found = op(enc, *args, **options)
+            result = op(enc, *args, **options)
             for node in (enc.take_capture() or ()) if self.captures else ():
                 if isinstance(node, Dispatch):
                     enc.replay_dispatch(node)
                 else:
                     enc.memory_barrier()
         self.check_guards()
-        return found
+        return result
 
     def check_guards(self) -> None:
         for whole, view, before, changes in self._made:
@@ -84,9 +84,9 @@ class Bench:
 
     # Comparing
 
-    def exact(self, found: Any, expected: Array) -> None:
+    def exact(self, result: Any, expected: Array) -> None:
         """The same bits; one NaN is as good as another."""
-        got = np.asarray(found)
+        got = np.asarray(result)
         assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
         if got.dtype.kind not in "iub":
             nan = np.isnan(expected.astype(np.float64))
@@ -96,11 +96,11 @@ class Bench:
             np.ascontiguousarray(got).view(np.uint8), np.ascontiguousarray(expected).view(np.uint8)
         )
 
-    def elementwise(self, found: Any, expected: Array) -> None:
+    def elementwise(self, result: Any, expected: Array) -> None:
         """f32 within 4 ulp of float64; the small types by their mean error, and NaN and infinity as they are."""
-        got = np.asarray(found)
+        got = np.asarray(result)
         if got.dtype != np.float32:
-            return self.close(found, expected)
+            return self.close(result, expected)
         assert got.shape == expected.shape
         rounded = expected.astype(np.float32)
         special = ~np.isfinite(rounded)
@@ -110,9 +110,9 @@ class Bench:
         assert not error.size or error.max() <= ULP, f"{error.max():.1f} ulp"
         return None
 
-    def close(self, found: Any, expected: Array, *, nmse: float | None = None) -> None:
+    def close(self, result: Any, expected: Array, *, nmse: float | None = None) -> None:
         """Within the type's mean square error of float64; NaN and infinity as they are."""
-        got = np.asarray(found)
+        got = np.asarray(result)
         limit = NMSE[DType.of(got.dtype)] if nmse is None else nmse
         assert got.shape == expected.shape, f"{got.shape}, expected {expected.shape}"
         exact = got.astype(np.float64)
@@ -126,7 +126,7 @@ class Bench:
             f"NMSE {error / max(scale, 1e-300):.2e} > {limit}"
         )
 
-    def quantised(self, found: Any, expected: Array) -> None:
+    def quantised(self, result: Any, expected: Array) -> None:
         """A product with quantised weights against float64 on the dequantised ones."""
-        got = DType.of(np.asarray(found).dtype)
-        self.close(found, expected, nmse=max(QUANTISED_NMSE, NMSE[got]))
+        got = DType.of(np.asarray(result).dtype)
+        self.close(result, expected, nmse=max(QUANTISED_NMSE, NMSE[got]))

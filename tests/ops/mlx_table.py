@@ -46,8 +46,8 @@ class MlxRow:
     def run_mlx(self, mx: Any) -> list[Array]:
         arguments = [_to_mlx(mx, value) for value in self.arguments]
         options = {name: _to_mlx(mx, value) for name, value in self.options.items()}
-        found = self.mlx(mx, *arguments, **options) if self.mlx else _theirs(mx, self.name)(*arguments, **options)
-        return [_from_mlx(mx, each) for each in _several(found)]
+        answer = self.mlx(mx, *arguments, **options) if self.mlx else _theirs(mx, self.name)(*arguments, **options)
+        return [_from_mlx(mx, each) for each in _several(answer)]
 
     def compare(self, ours: Array, theirs: Array) -> None:
         assert ours.shape == theirs.shape, f"{ours.shape}, MLX has {theirs.shape}"

@@ -59,8 +59,8 @@ def hadamard_signs(bench: Bench, dtype: DType, n: int, inverse: bool) -> None:
 )
 def hadamard_parts(bench: Bench, dtype: DType, m: int, power: int, scale: float | None) -> None:
     """The matrix is read off from a run of the identity, proven orthogonal, and then every row must follow it."""
-    found = np.asarray(bench.run(ops.hadamard_transform, bench.put(np.eye(m, dtype=np.float32)), scale=1.0)).T
-    matrix = found.astype(np.float64)
+    result = np.asarray(bench.run(ops.hadamard_transform, bench.put(np.eye(m, dtype=np.float32)), scale=1.0)).T
+    matrix = result.astype(np.float64)
     np.testing.assert_array_equal(matrix @ matrix.T, m * np.eye(m))
     x = bench.normal(2, m * power, dtype=dtype)
     out = bench.out(2, m * power, dtype=dtype)

@@ -24,9 +24,9 @@ def taken(x: Array, ids: Array) -> Array:
     """numpy's rows, and zeros for what it refuses."""
     signed = ids.astype(np.int64)
     missing = (signed >= len(x)) | (signed < -len(x))
-    found = x[np.where(missing, 0, signed)].copy()
-    found[missing] = 0
-    return found
+    result = x[np.where(missing, 0, signed)].copy()
+    result[missing] = 0
+    return result
 
 
 @row(

@@ -15,13 +15,13 @@ CAPACITY = 9
 
 def written(cache: Array, new: Array, positions: list[int], ring: bool) -> Array:
     """The cache with the new rows [batch, heads, tokens, ...] in it."""
-    found = cache.copy()
+    result = cache.copy()
     for b, position in enumerate(positions):
         for token in range(new.shape[2]):
             slot = (position + token) % CAPACITY if ring else position + token
             if slot < CAPACITY:
-                found[b, :, slot] = new[b, :, token]
-    return found
+                result[b, :, slot] = new[b, :, token]
+    return result
 
 
 @row(

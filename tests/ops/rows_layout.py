@@ -178,5 +178,5 @@ def qkv_split(bench: Bench, dtype: DType, parts: tuple[int, Shape]) -> None:
     x = anything(bench, dtype, rows, a + b + c)
     out = [bench.out(rows, width, dtype=dtype) for width in (a, b, c)]
     bench.run(ops.qkv_split, bench.put(x), (a, b, c), out)
-    for found, expected in zip(out, np.split(x, [a, a + b], 1), strict=True):
-        same(bench, found, expected)
+    for result, expected in zip(out, np.split(x, [a, a + b], 1), strict=True):
+        same(bench, result, expected)

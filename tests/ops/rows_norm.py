@@ -30,8 +30,8 @@ MORE_SHAPES = [
 
 def rms(x: Array, eps: float) -> Array:
     x = x.astype(np.float64)
-    found: Array = x / np.sqrt(np.mean(np.square(x), -1, keepdims=True) + eps)
-    return found
+    result: Array = x / np.sqrt(np.mean(np.square(x), -1, keepdims=True) + eps)
+    return result
 
 
 @row(

@@ -18,8 +18,8 @@ def shares(x: Array) -> Array:
     x = x.astype(np.float64)
     with np.errstate(invalid="ignore"):
         powers = np.exp(x - x.max(-1, keepdims=True))
-    found: Array = powers / powers.sum(-1, keepdims=True)
-    return found
+    result: Array = powers / powers.sum(-1, keepdims=True)
+    return result
 
 
 @row("softmax", dtype=FLOATS, shape=SHAPES, spread=[4.0], more={"shape": MORE_SHAPES, "spread": [0.1, 60.0]})

@@ -49,14 +49,14 @@ def decoded(codes: Array, norms: Array, bits: int, factors: Array | float = 1.0)
 def clear_rows(bench: Bench, shape: tuple[int, ...], dtype: DType, bits: int, factors: Array | float = 1.0) -> Array:
     """Rows whose values keep away from the middles between levels, where the last bit of a sum would decide."""
     rows = int(np.prod(shape[:-1]))
-    found: list[Array] = []
-    while len(found) < rows:
+    result: list[Array] = []
+    while len(result) < rows:
         x = bench.normal(1, shape[-1], dtype=dtype, scale=3.0)
         y, _ = scaled(x, factors)
         nearest = np.abs(y[..., None] - middles(bits)).min(axis=-1)
         if (nearest > 3e-6 * np.maximum(1, np.abs(y))).all():
-            found.append(x)
-    return np.concatenate(found).reshape(shape)
+            result.append(x)
+    return np.concatenate(result).reshape(shape)
 
 
 def signs_for(bench: Bench, n: int, signed: bool) -> tuple[MlxBuffer | None, Array | float]:
@@ -101,8 +101,8 @@ def tq_levels(bench: Bench, dtype: DType, bits: int) -> None:
     """Every level, as it is in the kernels, is the one that Lloyd-Max gives."""
     codes = np.resize(np.arange(1 << bits), (max(1, (1 << bits) // 256), 256)).astype(np.uint8)
     norms = np.full((len(codes), 1), 16, np.float32)
-    found = bench.run(ops.tq_dequantize, bench.put(packed(codes, bits)), bench.put(norms), bits=bits, rotated=True)
-    bench.exact(found, levels(bits).astype(dtype.numpy)[codes])
+    result = bench.run(ops.tq_dequantize, bench.put(packed(codes, bits)), bench.put(norms), bits=bits, rotated=True)
+    bench.exact(result, levels(bits).astype(dtype.numpy)[codes])
 
 
 @row(
@@ -199,6 +199,6 @@ def tq_sdpa_many_keys(bench: Bench, dtype: DType, length: int) -> None:
         codes = bench.put(np.zeros((1, 1, capacity, n // 2), np.uint8), changes=True)
         norms = bench.put(np.zeros((1, 1, capacity, 1), np.float32), changes=True)
         caches.append(bench.run(ops.tq_quantize_kv, bench.put(x), (codes, norms), position=0, bits=bits, signs=words))
-    found = bench.run(ops.tq_sdpa_decode, bench.put(q), *caches, length=length, bits=bits, scale=0.3, signs=words)
+    result = bench.run(ops.tq_sdpa_decode, bench.put(q), *caches, length=length, bits=bits, scale=0.3, signs=words)
     k, v = (np.asarray(bench.run(ops.tq_dequantize, *each, bits=bits, signs=words), np.float64) for each in caches)
-    bench.close(found, attention(q, k, v, [length], 0.3, 0, 0.0))
+    bench.close(result, attention(q, k, v, [length], 0.3, 0, 0.0))

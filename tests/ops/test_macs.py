@@ -28,8 +28,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module")
 def device(request: pytest.FixtureRequest) -> Iterator[MlxDevice]:
-    with MlxDevice(opened(request.param)) as found:
-        yield found
+    with MlxDevice(opened(request.param)) as opened_device:
+        yield opened_device
 
 
 def test_op(device: MlxDevice, case: Case) -> None:

@@ -25,9 +25,9 @@ def test_other_buffers_give_their_own_results(device: MlxDevice) -> None:
     pairs = [(floats(device, 3, 8), floats(device, 3, 8)) for _ in range(4)]
     with device.command_encoder() as enc:
         warmed(device, enc)
-        found = [ops.mul(enc, a, b) for a, b in pairs]
+        result = [ops.mul(enc, a, b) for a, b in pairs]
         same = ops.mul(enc, pairs[0][0], pairs[0][0])
-    for (a, b), out in zip(pairs, found, strict=True):
+    for (a, b), out in zip(pairs, result, strict=True):
         assert np.array_equal(out.numpy(), a.numpy() * b.numpy())
     assert np.array_equal(same.numpy(), pairs[0][0].numpy() ** 2)
 

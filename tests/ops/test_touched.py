@@ -52,7 +52,7 @@ class Watched(Bench):
         self.footprints.clear()
         with self.device.command_encoder() as enc:
             enc.start_capture()
-            found = op(enc, *args, **options)
+            result = op(enc, *args, **options)
             nodes = enc.take_capture() or []
             for node in nodes:
                 if isinstance(node, Dispatch):
@@ -64,7 +64,7 @@ class Watched(Bench):
         for node, touched in zip(dispatches, self.footprints, strict=True):
             covered(node, touched)
         self.check_guards()
-        return found
+        return result
 
 
 def covered(node: Dispatch, touched: Footprint) -> None:
@@ -101,23 +101,23 @@ class Filled(Bench):
 
     def results(self) -> list[bytes]:
         """What may change, but for outputs that were not given to the op."""
-        found = [view.numpy().tobytes() for _, view, _, changes in self._made if changes]
-        return [each for each in found if set(each) != {self.filler}]
+        result = [view.numpy().tobytes() for _, view, _, changes in self._made if changes]
+        return [each for each in result if set(each) != {self.filler}]
 
 
 @pytest.fixture(scope="module")
 def footprints() -> Iterator[list[Footprint]]:
     """What the dispatches touched, in the order in which they ran."""
-    found: list[Footprint] = []
+    seen: list[Footprint] = []
     plain = DispatchCheck.footprint
 
     def footprint(self: DispatchCheck) -> Footprint:
-        found.append(plain(self))
-        return found[-1]
+        seen.append(plain(self))
+        return seen[-1]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DispatchCheck, "footprint", footprint)
-        yield found
+        yield seen
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +178,7 @@ def test_chain(schedule: str, checked: bool) -> None:
             total = ops.add(
                 enc, joined, ops.gather(enc, joined, device.buffer(np.arange(8, dtype=np.uint32)[::-1].copy()))
             )
-        found = total.numpy().copy(), c.numpy().copy()
+        result = total.numpy().copy(), c.numpy().copy()
     expected_turned = (3 * x).T.copy()
     expected_turned[4:] = x.reshape(8, 6)[:4]
     filled = x.copy()
@@ -186,4 +186,4 @@ def test_chain(schedule: str, checked: bool) -> None:
     both = np.concatenate([expected_turned, filled.reshape(8, 6)], 1)
     halves = 2 * x
     halves[3:] = halves[:3] / 2
-    assert np.array_equal(found[0], both + both[::-1]) and np.array_equal(found[1], halves)
+    assert np.array_equal(result[0], both + both[::-1]) and np.array_equal(result[1], halves)

@@ -43,8 +43,8 @@ def options_of(format: str, group: int) -> dict[str, Any]:
 def codes_of(words: Array, bits: int) -> Array:
     """The packed codes, from the lowest bit of the first word on."""
     raw = np.ascontiguousarray(words).view(np.uint8)
-    found = np.unpackbits(raw, axis=-1, bitorder="little").reshape(*words.shape[:-1], -1, bits)
-    return np.asarray((found.astype(np.uint32) << np.arange(bits, dtype=np.uint32)).sum(-1))
+    result = np.unpackbits(raw, axis=-1, bitorder="little").reshape(*words.shape[:-1], -1, bits)
+    return np.asarray((result.astype(np.uint32) << np.arange(bits, dtype=np.uint32)).sum(-1))
 
 
 def packed(bench: Bench, format: str, *shape: int, group: int = 64, scales: DType = DType.F32) -> Packed:

@@ -137,11 +137,11 @@ def test_a_failure_is_not_kept(device: MlxDevice) -> None:
 
 
 def test_options_are_part_of_the_key(device: MlxDevice) -> None:
-    found = []
+    result = []
     for value in (5, 6):
         library = device.kernels.library(ONE, CompileOptions(macros={"VALUE": value}, math="safe", language=(3, 1)))
-        found.append(run(device, device.kernels.get_pipeline("one", library=library)))
-    assert found == [5, 6]
+        result.append(run(device, device.kernels.get_pipeline("one", library=library)))
+    assert result == [5, 6]
     assert device.kernels.library(ONE, CompileOptions(macros={"VALUE": 6}, math="safe", language=(3, 1))) is library
     with pytest.raises(InvalidArgument, match="math is 'wild'"):
         CompileOptions(math="wild")  # type: ignore[arg-type]

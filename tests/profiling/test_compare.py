@@ -33,16 +33,16 @@ def run(*, seed: int, mean_us: float, noise: float = 0.05, calls: int = 20, kern
     ],
 )
 def test_verdicts(after: CommandBufferRecord, verdict: str) -> None:
-    found = compare([run(seed=1, mean_us=100)], [after], "kernel")
-    (change,) = found.changes
+    result = compare([run(seed=1, mean_us=100)], [after], "kernel")
+    (change,) = result.changes
     assert change.verdict == verdict
-    assert bool(found.slower) == (verdict == "slower")
-    assert verdict in found.table().text()
+    assert bool(result.slower) == (verdict == "slower")
+    assert verdict in result.table().text()
 
 
 def test_new_and_gone() -> None:
-    found = compare([run(seed=1, mean_us=1)], [run(seed=1, mean_us=1, kernel="other")], "kernel")
-    assert {change.name: change.verdict for change in found.changes} == {"k": "gone", "other": "new"}
+    result = compare([run(seed=1, mean_us=1)], [run(seed=1, mean_us=1, kernel="other")], "kernel")
+    assert {change.name: change.verdict for change in result.changes} == {"k": "gone", "other": "new"}
 
 
 def test_sizes_are_compared_with_their_own() -> None:

@@ -333,9 +333,9 @@ def test_work_that_nobody_waits_for_is_in_the_tables(answers: tuple[str, MlxDevi
     ticket = enc.commit(label="asynchronous")
     while not ticket.done():
         pass
-    found = {entry.label: entry for entry in kernel_profile.dump_command_buffers()}
-    assert set(found) == {"stage 0", "stage 1", "asynchronous"}
-    assert all(len(dispatches(label)) == (answer in TIMED) for label in found)
+    profile = {entry.label: entry for entry in kernel_profile.dump_command_buffers()}
+    assert set(profile) == {"stage 0", "stage 1", "asynchronous"}
+    assert all(len(dispatches(label)) == (answer in TIMED) for label in profile)
 
 
 @pytest.mark.soft

@@ -294,7 +294,7 @@ def test_level_cb_does_nothing_for_single_dispatches(device: MlxDevice) -> None:
 def test_peaks_are_measured_once_for_a_device(tmp_path: Path) -> None:
     store = Store(tmp_path)
     with MlxDevice("soft") as first, MlxDevice("soft") as second:
-        found = peaks.kept_peaks(first, store)
+        result = peaks.kept_peaks(first, store)
         before = dispatch_count()
-        assert peaks.kept_peaks(second, store) == found and dispatch_count() == before
-    assert found.bandwidth > 0 and found.flops > 0
+        assert peaks.kept_peaks(second, store) == result and dispatch_count() == before
+    assert result.bandwidth > 0 and result.flops > 0

@@ -35,11 +35,11 @@ def profiled(device: MlxDevice, work: Work) -> Profile:
 def spans(trace: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """By the name of their track."""
     names = {e["tid"]: e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"}
-    found: dict[str, list[dict[str, Any]]] = {}
+    result: dict[str, list[dict[str, Any]]] = {}
     for event in trace["traceEvents"]:
         if event["ph"] == "X":
-            found.setdefault(names[event["tid"]].partition(",")[0], []).append(event)
-    return found
+            result.setdefault(names[event["tid"]].partition(",")[0], []).append(event)
+    return result
 
 
 def test_a_trace_keeps_the_format_and_has_everything(profiled: Profile, tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def test_what_overlaps_goes_on_lines_of_its_own() -> None:
     trace = Trace()
     for start, end in ((0, 10), (2, 5), (4, 12), (5, 9), (11, 20)):
         trace.span("track", "x", start * 1000, end * 1000)
-    made = trace.as_dict()
-    assert list(faults(made)) == []
-    assert {e["args"]["name"] for e in made["traceEvents"] if e["name"] == "thread_name"} == {"track", "track (2)"}
+    result = trace.as_dict()
+    assert list(faults(result)) == []
+    assert {e["args"]["name"] for e in result["traceEvents"] if e["name"] == "thread_name"} == {"track", "track (2)"}
 
 
 def test_spans_of_others_are_in_files_and_traces(tmp_path: Path, work: Work) -> None:
@@ -106,8 +106,8 @@ def test_ranks_are_merged_on_one_clock(tmp_path: Path, monkeypatch: pytest.Monke
     merge_traces(paths, tmp_path / "all.json")
     merged = json.loads((tmp_path / "all.json").read_text())
     assert list(faults(merged)) == []
-    found = {e["pid"]: e["ts"] for e in merged["traceEvents"] if e["ph"] == "X"}
-    assert found == {1: 9.0, 2: 9.0}
+    result = {e["pid"]: e["ts"] for e in merged["traceEvents"] if e["ph"] == "X"}
+    assert result == {1: 9.0, 2: 9.0}
 
 
 def test_what_is_no_trace_is_not_merged(tmp_path: Path) -> None:
@@ -132,10 +132,10 @@ def test_the_validator_bites(change: dict[str, Any], complaint: str) -> None:
     trace = Trace()
     trace.span("track", "outer", 0, 10_000)
     trace.span("track", "inner", 2000, 3000)
-    made = trace.as_dict()
-    next(event for event in made["traceEvents"] if event["name"] == "inner").update(change)
-    found = list(faults(made))
-    assert any(complaint in fault for fault in found), found
+    result = trace.as_dict()
+    next(event for event in result["traceEvents"] if event["name"] == "inner").update(change)
+    outcome = list(faults(result))
+    assert any(complaint in fault for fault in outcome), outcome
 
 
 @pytest.mark.speedscope

@@ -34,11 +34,11 @@ def pipeline(source: str, kernel: str) -> Any:
 
 def buffer(array: Any, label: str = "") -> Any:
     data = np.ascontiguousarray(array)
-    made = device().newBufferWithLength_options_(data.nbytes, 0)
-    made.contents().as_buffer(data.nbytes)[:] = data.tobytes()
+    memory = device().newBufferWithLength_options_(data.nbytes, 0)
+    memory.contents().as_buffer(data.nbytes)[:] = data.tobytes()
     if label:
-        made.setLabel_(label)
-    return made
+        memory.setLabel_(label)
+    return memory
 
 
 def contents(made: Any, kind: Any) -> Any:

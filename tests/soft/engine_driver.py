@@ -70,20 +70,20 @@ def launch(
     built: Built, buffers: Sequence[Any], threads: Shape, group: Shape, shared: Sequence[int] = ()
 ) -> abi.SoftLaunch:
     """One dispatch of `threads` threads; `shared` are the bytes of threadgroup arguments."""
-    made = abi.SoftLaunch()
-    made.buffers[:] = [ZEROS.ctypes.data] * abi.SLOTS
+    result = abi.SoftLaunch()
+    result.buffers[:] = [ZEROS.ctypes.data] * abi.SLOTS
     for i, array in enumerate(buffers):
-        made.buffers[i], made.lengths[i] = array.ctypes.data, array.nbytes
-    made.tg_bytes = -(-built.image.soft_tg_size() // 16) * 16
+        result.buffers[i], result.lengths[i] = array.ctypes.data, array.nbytes
+    result.tg_bytes = -(-built.image.soft_tg_size() // 16) * 16
     for i, size in enumerate(shared):
-        made.tg_offsets[i] = made.tg_bytes
-        made.tg_bytes += -(-size // 16) * 16
-    made.threads[:], made.group[:] = _three(threads), _three(group)
-    made.groups[:] = [-(-t // g) for t, g in zip(_three(threads), _three(group), strict=True)]
-    made.engine = abi.FLAT if built.engine == "flat" else abi.FIBERS
-    made.stack_bytes = built.compiled.stack_bytes
-    made.entry = ctypes.cast(built.image.soft_entry_point, ctypes.c_void_p).value
-    return made
+        result.tg_offsets[i] = result.tg_bytes
+        result.tg_bytes += -(-size // 16) * 16
+    result.threads[:], result.group[:] = _three(threads), _three(group)
+    result.groups[:] = [-(-t // g) for t, g in zip(_three(threads), _three(group), strict=True)]
+    result.engine = abi.FLAT if built.engine == "flat" else abi.FIBERS
+    result.stack_bytes = built.compiled.stack_bytes
+    result.entry = ctypes.cast(built.image.soft_entry_point, ctypes.c_void_p).value
+    return result
 
 
 def run(source: str, buffers: Sequence[Any], threads: Shape, group: Shape, **options: Any) -> None:

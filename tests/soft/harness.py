@@ -135,10 +135,10 @@ def pipeline(source: str, kernel: str, constants: Mapping[int | str, Any] | None
 def buffer_of(array: Array, *, checked: bool = False) -> Any:
     """A shared buffer with the bytes of `array`."""
     data = np.ascontiguousarray(array)
-    made = device(checked).newBufferWithLength_options_(max(data.nbytes, 1), 0)
+    buffer = device(checked).newBufferWithLength_options_(max(data.nbytes, 1), 0)
     if data.nbytes:
-        made.contents().as_buffer(data.nbytes)[:] = data.tobytes()
-    return made
+        buffer.contents().as_buffer(data.nbytes)[:] = data.tobytes()
+    return buffer
 
 
 def _read_back(made: Any, like: Array) -> Array:

@@ -50,9 +50,9 @@ def pipeline(source: str, on: Any, *, safe: bool = False) -> Any:
         options.setMathMode_(Metal.MTLMathModeSafe)
     library, error = on.newLibraryWithSource_options_error_(HEAD + source, options, None)
     assert library is not None, error
-    made, error = on.newComputePipelineStateWithFunction_error_(library.newFunctionWithName_("k"), None)
-    assert made is not None, error
-    return made
+    state, error = on.newComputePipelineStateWithFunction_error_(library.newFunctionWithName_("k"), None)
+    assert state is not None, error
+    return state
 
 
 def launch(state: Any, arrays: Sequence[Array], threads: Size, group: Size) -> tuple[list[Array], Any]:
@@ -63,15 +63,15 @@ def launch(state: Any, arrays: Sequence[Array], threads: Size, group: Size) -> t
     encoder.setComputePipelineState_(state)
     buffers = []
     for slot, array in enumerate(arrays):
-        made = on.newBufferWithLength_options_(array.nbytes, 0)
-        made.contents().as_buffer(array.nbytes)[:] = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
-        encoder.setBuffer_offset_atIndex_(made, 0, slot)
-        buffers.append(made)
+        buffer = on.newBufferWithLength_options_(array.nbytes, 0)
+        buffer.contents().as_buffer(array.nbytes)[:] = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+        encoder.setBuffer_offset_atIndex_(buffer, 0, slot)
+        buffers.append(buffer)
     encoder.dispatchThreads_threadsPerThreadgroup_(threads, group)
     encoder.endEncoding()
     commands.commit()
     commands.waitUntilCompleted()
-    raw = [bytes(made.contents().as_buffer(made.length())) for made in buffers]
+    raw = [bytes(buffer.contents().as_buffer(buffer.length())) for buffer in buffers]
     return [np.frombuffer(data, array.dtype) for data, array in zip(raw, arrays, strict=True)], commands
 
 

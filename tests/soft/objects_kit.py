@@ -62,9 +62,9 @@ def default_device() -> Any:
 
 @cache
 def library(device: Any) -> Any:
-    made, error = device.newLibraryWithSource_options_error_(SOURCE, None, None)
-    assert made is not None, error
-    return made
+    opened, error = device.newLibraryWithSource_options_error_(SOURCE, None, None)
+    assert opened is not None, error
+    return opened
 
 
 @cache
@@ -73,9 +73,9 @@ def pipeline(name: str, device: Any = None, indirect: bool = False) -> Any:
     descriptor = Metal.MTLComputePipelineDescriptor.alloc().init()
     descriptor.setComputeFunction_(library(mtl).newFunctionWithName_(name))
     descriptor.setSupportIndirectCommandBuffers_(indirect)
-    made, _, error = mtl.newComputePipelineStateWithDescriptor_options_reflection_error_(descriptor, 0, None, None)
-    assert made is not None, error
-    return made
+    state, _, error = mtl.newComputePipelineStateWithDescriptor_options_reflection_error_(descriptor, 0, None, None)
+    assert state is not None, error
+    return state
 
 
 def buffer(values: Any, device: Any = None) -> Any:

@@ -63,9 +63,9 @@ class Engine:
     def _pipeline(self, text: str) -> Any:
         library, error = self.device.newLibraryWithSource_options_error_(HEAD + text, None, None)
         assert library is not None, error
-        made, error = self.device.newComputePipelineStateWithFunction_error_(library.newFunctionWithName_("k"), None)
-        assert made is not None, error
-        return made
+        state, error = self.device.newComputePipelineStateWithFunction_error_(library.newFunctionWithName_("k"), None)
+        assert state is not None, error
+        return state
 
     def run(self, name: str, values: np.ndarray) -> tuple[np.ndarray, str]:
         """What the kernel wrote, and the error of its command buffer."""

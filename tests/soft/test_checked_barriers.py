@@ -53,14 +53,14 @@ def test_each_barrier_is_missed(sequence: Sequenced) -> None:
             commands.waitUntilCompleted()
         dispatches = [step for step in sequence.steps if isinstance(step, Run)]
         before = sum(isinstance(step, Run) for step in sequence.steps[:place])
-        found = caught.value
-        assert found.first.index < before <= found.second.index, f"without barrier {place}: {found}"
-        for name in (found.first, found.second):
+        result = caught.value
+        assert result.first.index < before <= result.second.index, f"without barrier {place}: {result}"
+        for name in (result.first, result.second):
             assert name.kernel == dispatches[name.index].kernel
-            assert str(name) in str(found)
-        shared = {*dispatches[found.first.index].buffers} & {*dispatches[found.second.index].buffers}
-        assert any(f"buffer {name!r}" in str(found) for name in shared)
-        assert 0 <= found.span[0] < found.span[1] <= 4 * N
+            assert str(name) in str(result)
+        shared = {*dispatches[result.first.index].buffers} & {*dispatches[result.second.index].buffers}
+        assert any(f"buffer {name!r}" in str(result) for name in shared)
+        assert 0 <= result.span[0] < result.span[1] <= 4 * N
 
 
 @pytest.mark.parametrize("sequence", SEQUENCES, ids=lambda sequence: sequence.name)

@@ -40,9 +40,9 @@ kernel void rms_norm(device const float* x [[buffer(0)]], device const float* w 
 
 
 def _buffer(device: Any, array: Any) -> Any:
-    made = device.newBufferWithLength_options_(array.nbytes, 0)
-    made.contents().as_buffer(array.nbytes)[:] = array.tobytes()
-    return made
+    buffer = device.newBufferWithLength_options_(array.nbytes, 0)
+    buffer.contents().as_buffer(array.nbytes)[:] = array.tobytes()
+    return buffer
 
 
 def _seconds(options: softmetal.SoftOptions) -> float:

@@ -35,8 +35,8 @@ def test_intervals_are_sets_of_bytes(one: list[tuple[int, int]], two: list[tuple
     if overlap:
         assert overlap[0] == min(both)
         assert set(range(*overlap)) <= both
-    for found in (a, a | b):
-        assert all(end < start for (_, end), (start, _) in zip(found.spans(), found.spans()[1:], strict=False))
+    for result in (a, a | b):
+        assert all(end < start for (_, end), (start, _) in zip(result.spans(), result.spans()[1:], strict=False))
 
 
 @given(st.sets(st.integers(0, 639)), st.booleans())
@@ -127,6 +127,6 @@ def test_windows_become_disjoint_segments(rows: list[tuple[int, int, int]]) -> N
     for start, length, access in rows:
         for address in range(start, start + length):
             allowed[address] = allowed.get(address, 0) | access
-    found = _cut([Window(start, length, access) for start, length, access in rows])
-    assert {address: access for start, end, access in found for address in range(start, end)} == allowed
-    assert all(a[1] <= b[0] and a[1:] != (b[0], b[2]) for a, b in zip(found, found[1:], strict=False))
+    result = _cut([Window(start, length, access) for start, length, access in rows])
+    assert {address: access for start, end, access in result for address in range(start, end)} == allowed
+    assert all(a[1] <= b[0] and a[1:] != (b[0], b[2]) for a, b in zip(result, result[1:], strict=False))

@@ -59,17 +59,17 @@ def test_right_kernels_are_silent(name: str, body: str, args: tuple[object, ...]
 def test_a_bad_write_is_not_carried_out() -> None:
     source = HEAD + "kernel void k(device float* a, uint i [[thread_position_in_grid]]) { if (i == 3) a[8] = 7; }"
     state = pipeline(source, "k")
-    made = device().newBufferWithLength_options_(64, 0)
+    buffer = device().newBufferWithLength_options_(64, 0)
     commands = device().newCommandQueue().commandBuffer()
     encoder = commands.computeCommandEncoder()
     encoder.setComputePipelineState_(state)
-    encoder.setBuffer_offset_atIndex_(made, 32 + 16, 0)
+    encoder.setBuffer_offset_atIndex_(buffer, 32 + 16, 0)
     encoder.dispatchThreads_threadsPerThreadgroup_((32, 1, 1), (32, 1, 1))
     encoder.endEncoding()
     commands.commit()
     with pytest.raises(OutOfBounds):
         commands.waitUntilCompleted()
-    assert not contents(made, np.uint8).any()
+    assert not contents(buffer, np.uint8).any()
 
 
 def test_a_device_goes_on_after_a_report() -> None:
@@ -97,11 +97,11 @@ def test_every_place_is_reported_once() -> None:
 def test_the_report_names_label_and_groups() -> None:
     source = HEAD + "kernel void spill(device float* out, uint i [[thread_position_in_grid]]) { out[i] = i; }"
     state = pipeline(source, "spill")
-    made = buffer(zeros(100), "the output")
+    result = buffer(zeros(100), "the output")
     commands = device().newCommandQueue().commandBuffer()
     encoder = commands.computeCommandEncoder()
     encoder.setComputePipelineState_(state)
-    encoder.setBuffer_offset_atIndex_(made, 0, 0)
+    encoder.setBuffer_offset_atIndex_(result, 0, 0)
     encoder.dispatchThreads_threadsPerThreadgroup_((128, 1, 1), (8, 1, 1))
     encoder.endEncoding()
     commands.commit()

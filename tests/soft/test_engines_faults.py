@@ -108,11 +108,11 @@ def test_faults_and_deadlines_from_all_sides() -> None:
             )[(turn + number) % 4]
             try:
                 run(source, bad if source is DIVIDE else _buffers(), 4096, 64, engine=engine, deadline=deadline)
-                found = ""
+                result = ""
             except KernelFault as fault:
-                found = fault.kind
-            if found != kind:
-                problems.append(f"{found!r}, expected {kind!r}")
+                result = fault.kind
+            if result != kind:
+                problems.append(f"{result!r}, expected {kind!r}")
 
     threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(4)]
     for thread in threads:

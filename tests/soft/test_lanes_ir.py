@@ -44,8 +44,8 @@ def graph(edges: dict[str, str], entry: str = "a") -> IrFunction:
     return function_of("define void @f(i1 %c) {\n" + "\n".join(lines) + "\n}\n")
 
 
-def named(found: dict[BasicBlock, BasicBlock | None]) -> dict[str, str | None]:
-    return {block.name: other.name if other else None for block, other in found.items()}
+def named(result: dict[BasicBlock, BasicBlock | None]) -> dict[str, str | None]:
+    return {block.name: other.name if other else None for block, other in result.items()}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
@@ -184,32 +184,32 @@ def test_layout() -> None:
 
 
 def test_dominators_of_a_diamond() -> None:
-    found = flow.analyse(graph({"a": "b c", "b": "d", "c": "d", "d": ""}))
-    assert named(found.idom) == {"a": None, "b": "a", "c": "a", "d": "a"}
-    assert named(found.ipdom) == {"a": "d", "b": "d", "c": "d", "d": None}
+    result = flow.analyse(graph({"a": "b c", "b": "d", "c": "d", "d": ""}))
+    assert named(result.idom) == {"a": None, "b": "a", "c": "a", "d": "a"}
+    assert named(result.ipdom) == {"a": "d", "b": "d", "c": "d", "d": None}
 
 
 def test_early_returns_have_the_end_in_common() -> None:
-    found = flow.analyse(graph({"a": "b c", "b": "", "c": "d e", "d": "", "e": "d"}))
-    assert named(found.ipdom) == {"a": None, "b": None, "c": "d", "d": None, "e": "d"}
+    result = flow.analyse(graph({"a": "b c", "b": "", "c": "d e", "d": "", "e": "d"}))
+    assert named(result.ipdom) == {"a": None, "b": None, "c": "d", "d": None, "e": "d"}
 
 
 def test_loops_lie_side_by_side() -> None:
     edges = {"a": "h", "h": "x i", "i": "j k", "j": "i k", "k": "h y", "x": "y", "y": ""}
-    found = flow.analyse(graph(edges))
-    outer, inner = found.loops
+    result = flow.analyse(graph(edges))
+    outer, inner = result.loops
     assert (outer.header.name, inner.header.name, inner.parent) == ("h", "i", outer)
     assert {block.name for block in outer.blocks} == {"h", "i", "j", "k"}
     assert sorted((a.name, b.name) for a, b in outer.exits) == [("h", "x"), ("k", "y")]
     assert sorted((a.name, b.name) for a, b in inner.exits) == [("i", "k"), ("j", "k")]
-    for loop in found.loops:
-        places = sorted(found.index[block] for block in loop.blocks)
+    for loop in result.loops:
+        places = sorted(result.index[block] for block in loop.blocks)
         assert places == list(range(places[0], places[0] + len(places)))
-        assert found.order[places[0]] is loop.header
-    for block in found.order:
+        assert result.order[places[0]] is loop.header
+    for block in result.order:
         for after in block.successors:
-            back = any(after is loop.header and block in loop.latches for loop in found.loops)
-            assert back or found.index[after] > found.index[block]
+            back = any(after is loop.header and block in loop.latches for loop in result.loops)
+            assert back or result.index[after] > result.index[block]
 
 
 @pytest.mark.parametrize(
@@ -233,24 +233,24 @@ def test_random_graphs_agree_with_the_definitions() -> None:
             n: " ".join(random.choice(list(names[1:]), c, replace=False)) for n, c in zip(names, count, strict=True)
         }
         try:
-            found = flow.analyse(graph(edges))
+            result = flow.analyse(graph(edges))
         except Declined:
             continue
-        for above in found.order:
-            without = _reached(found.order[0], above)
-            for below in found.order:
-                assert found.dominates(above, below) == (below is above or below not in without)
+        for above in result.order:
+            without = _reached(result.order[0], above)
+            for below in result.order:
+                assert result.dominates(above, below) == (below is above or below not in without)
 
 
 def _reached(entry: BasicBlock, barred: BasicBlock) -> set[BasicBlock]:
-    found: set[BasicBlock] = set()
+    result: set[BasicBlock] = set()
     waiting = [entry]
     while waiting:
         block = waiting.pop()
-        if block is not barred and block not in found:
-            found.add(block)
+        if block is not barred and block not in result:
+            result.add(block)
             waiting += block.successors
-    return found
+    return result
 
 
 PRIVATE = """
@@ -295,6 +295,6 @@ def test_neighbouring_accesses_form_groups() -> None:
         + "".join(f"  %v{n} = load float, ptr %q{n}, align 4\n" for n in (2, 0, 1, 3, 5))
         + "  store float %v0, ptr %p, align 4\n  %w = load float, ptr %q4, align 4\n  ret void\n}\n"
     )
-    found = find_groups(function, lambda value: VARYING)
-    members = {made.name: [m.name for m in group.members] for made, group in found.items()}
+    outcome = find_groups(function, lambda value: VARYING)
+    members = {result.name: [m.name for m in group.members] for result, group in outcome.items()}
     assert members == {name: ["v0", "v1", "v2", "v3"] for name in ("v0", "v1", "v2", "v3")}

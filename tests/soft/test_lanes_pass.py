@@ -133,12 +133,12 @@ def test_shapes_of_positions_are_true(size: kit.Size) -> None:
     simdgroups = [range(first, first + 32) for first in range(0, count, 32)]
     steps = {"x": (1, size[0]), "y": (size[0], size[1]), "z": (size[0] * size[1], size[2])}
     for axis, (step, length) in steps.items():
-        found = position(axis, size)
-        for lanes in simdgroups if not found.varying else ():
+        result = position(axis, size)
+        for lanes in simdgroups if not result.varying else ():
             base = lanes[0] // step % length
-            assert found.base in (None, base)
-            assert found.known or base % found.multiple == found.residue
-            there = [(lane, offset) for lane, offset in zip(lanes, found.offsets or (), strict=True) if lane < count]
+            assert result.base in (None, base)
+            assert result.known or base % result.multiple == result.residue
+            there = [(lane, offset) for lane, offset in zip(lanes, result.offsets or (), strict=True) if lane < count]
             assert all(lane // step % length == base + offset for lane, offset in there)
 
 

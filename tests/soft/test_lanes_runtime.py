@@ -57,14 +57,14 @@ def lanes(body: str) -> ctypes.CDLL:
 
 
 def launch(body: str, out: np.ndarray, threads: int, group: int) -> abi.SoftLaunch:
-    made = abi.SoftLaunch()
-    made.buffers[:] = [ZEROS.ctypes.data] * abi.SLOTS
-    made.buffers[0], made.lengths[0] = out.ctypes.data, out.nbytes
-    made.tg_bytes = 128
-    made.threads[:], made.group[:], made.groups[:] = (threads, 1, 1), (group, 1, 1), (-(-threads // group), 1, 1)
-    made.engine, made.stack_bytes = abi.LANES, 4096
-    made.entry = ctypes.cast(lanes(body).soft_lanes_entry, ctypes.c_void_p).value
-    return made
+    result = abi.SoftLaunch()
+    result.buffers[:] = [ZEROS.ctypes.data] * abi.SLOTS
+    result.buffers[0], result.lengths[0] = out.ctypes.data, out.nbytes
+    result.tg_bytes = 128
+    result.threads[:], result.group[:], result.groups[:] = (threads, 1, 1), (group, 1, 1), (-(-threads // group), 1, 1)
+    result.engine, result.stack_bytes = abi.LANES, 4096
+    result.entry = ctypes.cast(lanes(body).soft_lanes_entry, ctypes.c_void_p).value
+    return result
 
 
 @pytest.mark.parametrize("group", [32, 64, 96, 1024])
@@ -87,11 +87,11 @@ def test_a_simdgroup_that_ended_is_not_waited_for() -> None:
 def test_groups_that_the_edge_cuts_run_on_another_engine(engine: str) -> None:
     out = np.zeros(160, np.uint32)
     edge = build(EDGE, engine)
-    made = launch("for (soft_u32 i = 0; i < 32; i++) out[first + i] = 1 + simdgroup;", out, 150, 64)
-    made.edge_entry = ctypes.cast(edge.image.soft_entry_point, ctypes.c_void_p).value
-    made.edge_engine = abi.FLAT if engine == "flat" else abi.FIBERS
-    made.stack_bytes = max(made.stack_bytes, edge.compiled.stack_bytes)
-    runtime().run([made], 10.0)
+    result = launch("for (soft_u32 i = 0; i < 32; i++) out[first + i] = 1 + simdgroup;", out, 150, 64)
+    result.edge_entry = ctypes.cast(edge.image.soft_entry_point, ctypes.c_void_p).value
+    result.edge_engine = abi.FLAT if engine == "flat" else abi.FIBERS
+    result.stack_bytes = max(result.stack_bytes, edge.compiled.stack_bytes)
+    runtime().run([result], 10.0)
     assert out.tolist() == ([1] * 32 + [2] * 32) * 2 + [7] * 22 + [0] * 10
 
 

@@ -21,7 +21,7 @@ def modules() -> dict[str, Path]:
 def imports(name: str, path: Path, known: dict[str, Path]) -> set[str]:
     """What a module imports of software Metal, wherever in the file."""
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-    found = set()
+    result = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level and node.level <= len(package) + 1:
             base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
@@ -31,18 +31,18 @@ def imports(name: str, path: Path, known: dict[str, Path]) -> set[str]:
         else:
             continue
         targets = {f"{stem}.{alias.name}".lstrip(".") for alias in node.names}
-        found |= {target if target in known else stem for target in targets}
-    return found & known.keys() - {name}
+        result |= {target if target in known else stem for target in targets}
+    return result & known.keys() - {name}
 
 
 def reachable(start: str, graph: dict[str, set[str]]) -> set[str]:
-    found: set[str] = set()
+    result: set[str] = set()
     todo = [start]
     while todo:
-        for target in graph[todo.pop()] - found:
-            found.add(target)
+        for target in graph[todo.pop()] - result:
+            result.add(target)
             todo.append(target)
-    return found
+    return result
 
 
 def test_no_import_cycle_has_more_than_three_modules() -> None:
@@ -55,12 +55,12 @@ def test_no_import_cycle_has_more_than_three_modules() -> None:
 
 
 def test_objects_reach_for_nobodys_private_names() -> None:
-    found = []
+    result = []
     for folder in ("objects", "execution"):
         for path in sorted((ROOT / folder).glob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
                 if not isinstance(node, ast.Attribute) or not node.attr.startswith("_") or node.attr.startswith("__"):
                     continue
                 if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")):
-                    found.append(f"{path.name}:{node.lineno} {ast.unparse(node)}")
-    assert found == []
+                    result.append(f"{path.name}:{node.lineno} {ast.unparse(node)}")
+    assert result == []

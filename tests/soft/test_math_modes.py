@@ -92,8 +92,8 @@ def test_products_are_made_in_the_order_written(engine: str, safe: bool) -> None
     source = """kernel void k(device float* x, uint i [[thread_position_in_grid]]) {
       x[i] = i & 1 ? x[i] * 0x1p127f * 2.0f : (x[i] + 0x1p30f) - 0x1p30f; }"""
     given = np.full(64, 2.0**-10, np.float32)
-    found = kit.run(source, [given], (64, 1, 1), (32, 1, 1), engine, safe=safe)[0]
-    np.testing.assert_array_equal(found, np.tile(np.array([0, 2.0**118], np.float32), 32))
+    result = kit.run(source, [given], (64, 1, 1), (32, 1, 1), engine, safe=safe)[0]
+    np.testing.assert_array_equal(result, np.tile(np.array([0, 2.0**118], np.float32), 32))
 
 
 def test_a_method_can_begin_with_a_pragma() -> None:

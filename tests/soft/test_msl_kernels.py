@@ -52,9 +52,9 @@ def test_instantiation_with_parameters_chooses_the_overload() -> None:
     template [[host_name("one")]] kernel void f(device float*);
     template [[host_name("two")]] [[kernel]] void f<half>(device half* a [[buffer(2)]], device half* b [[buffer(3)]]);
     """
-    found = manifest(source)
-    assert [found.entries[name].function for name in ("one", "two")] == [0, 1]
-    assert "static_cast<void (&)" in found.entries["one"].expression
+    described = manifest(source)
+    assert [described.entries[name].function for name in ("one", "two")] == [0, 1]
+    assert "static_cast<void (&)" in described.entries["one"].expression
 
 
 def arguments(parameters: str) -> list[tuple[str, int, str, str]]:
@@ -207,8 +207,8 @@ def test_what_is_not_constant(source: str) -> None:
     ],
 )
 def test_data_types(name: str, code: int, size: int) -> None:
-    found = data_type(name)
-    assert found and (found.code, found.size) == (code, size)
+    result = data_type(name)
+    assert result and (result.code, result.size) == (code, size)
 
 
 CONSTANTS = """
@@ -283,14 +283,14 @@ def test_index_may_come_from_an_enumerator_or_a_constant() -> None:
     ],
 )
 def test_threadgroup_variables(statement: str, expected: str) -> None:
-    found = text("template <typename T, int N> kernel void f(device T* p) { " + statement + " }")
-    assert expected in found
+    translated = text("template <typename T, int N> kernel void f(device T* p) { " + statement + " }")
+    assert expected in translated
 
 
 def test_threadgroup_pointers_stay_pointers() -> None:
     source = (
         "kernel void f(device float* p) { threadgroup float x[4]; threadgroup float y[4]; threadgroup float* q = x; }"
     )
-    found = text(source)
-    assert found.count("SOFT_TG_VAR(") == 2
-    assert "__local float * q = x ;" in found
+    translated = text(source)
+    assert translated.count("SOFT_TG_VAR(") == 2
+    assert "__local float * q = x ;" in translated

@@ -118,6 +118,6 @@ def test_declarations(source: str, expected: list[tuple[str, str]]) -> None:
 
 
 def test_template_header_is_told_from_the_rest() -> None:
-    (found,) = declarations("template <typename T> [[kernel]] void f(device T* a) {}")
+    (result,) = declarations("template <typename T> [[kernel]] void f(device T* a) {}")
     tokens = lex("template <typename T> [[kernel]] void f(device T* a) {}", "f")
-    assert tokens.text[found.start : found.head] == ["template", "<", "typename", "T", ">"]
+    assert tokens.text[result.start : result.head] == ["template", "<", "typename", "T", ">"]

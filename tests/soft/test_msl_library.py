@@ -124,8 +124,8 @@ def test_missing_constant_is_an_error_at_its_declaration() -> None:
 
 def test_macros_and_language_version() -> None:
     source = "kernel void f(device int* a) { a[0] = WIDTH; a[1] = __METAL_VERSION__; }"
-    (found,) = run(HEADER + source, "f", np.zeros(2, np.int32), threads=1, macros={"WIDTH": "40 + 2"})
-    assert found.tolist()[0] == 42
+    (result,) = run(HEADER + source, "f", np.zeros(2, np.int32), threads=1, macros={"WIDTH": "40 + 2"})
+    assert result.tolist()[0] == 42
     assert opened("#if __METAL_VERSION__ != 310\n#error version\n#endif", language_version=(3, 1)).kernels == {}
 
 
@@ -151,8 +151,8 @@ def test_a_member_function_may_begin_with_a_math_pragma() -> None:
         };
         kernel void f(device float* a) { Sum sum = {a[0], a[1]}; a[2] = sum.plus(a[2]); }"""
     )
-    (found,) = run(source, "f", np.array([2, 3, 4], np.float32), threads=1)
-    assert found.tolist() == [2, 3, 16]
+    (result,) = run(source, "f", np.array([2, 3, 4], np.float32), threads=1)
+    assert result.tolist() == [2, 3, 16]
 
 
 def test_includes_come_from_the_given_paths(tmp_path: Path) -> None:
@@ -208,12 +208,12 @@ def test_an_error_in_an_include_is_shown_there(tmp_path: Path) -> None:
     ],
 )
 def test_errors_stand_at_the_users_own_place(source: str, line: int, column: int, message: str) -> None:
-    found = refusals(source)
-    assert found, "accepted"
-    assert (found[0].file, found[0].line, found[0].column) == ("program_source", line, column), str(found[0])
-    assert re.search(message, found[0].message), found[0].message
-    assert found[0].source_line == source.splitlines()[line - 1]
-    assert "soft" not in found[0].message
+    refused = refusals(source)
+    assert refused, "accepted"
+    assert (refused[0].file, refused[0].line, refused[0].column) == ("program_source", line, column), str(refused[0])
+    assert re.search(message, refused[0].message), refused[0].message
+    assert refused[0].source_line == source.splitlines()[line - 1]
+    assert "soft" not in refused[0].message
 
 
 def test_the_report_has_a_caret() -> None:
@@ -234,8 +234,8 @@ def test_names_that_opencl_reserves() -> None:
         "struct S { int global; };\nkernel void f(device int* a) { S s; s.global = 2; int local "
         "= 3, pipe = 4; a[0] = s.global + local * pipe; }"
     )
-    (found,) = run(source, "f", np.zeros(1, np.int32), threads=1)
-    assert found.tolist() == [14]
+    (result,) = run(source, "f", np.zeros(1, np.int32), threads=1)
+    assert result.tolist() == [14]
 
 
 def test_objects_of_any_space_meet_in_a_conditional() -> None:
@@ -252,8 +252,8 @@ def test_objects_of_any_space_meet_in_a_conditional() -> None:
       out[i] = s.v * 10 + int(w);
     }"""
     )
-    _, _, found = run(source, "f", np.array([6], np.int32), np.zeros(4, np.uint16), np.zeros(3, np.int32), threads=3)
-    assert found.tolist() == [70, 62, 50]
+    _, _, result = run(source, "f", np.array([6], np.int32), np.zeros(4, np.uint16), np.zeros(3, np.int32), threads=3)
+    assert result.tolist() == [70, 62, 50]
 
 
 def test_argument_buffers_are_plain_structs() -> None:
@@ -275,11 +275,11 @@ def test_of_many_instantiations_each_is_checked_when_it_is_asked_for() -> None:
             f'template [[host_name("{name}")]] kernel void f<{n}>(device float*);' for n, name in enumerate(names)
         )
     )
-    made = msl.open_library(source, SourceOptions())
-    assert list(made.kernels) == names
-    assert made.build("f3", {}).kernel.name == "f3"
+    library = msl.open_library(source, SourceOptions())
+    assert list(library.kernels) == names
+    assert library.build("f3", {}).kernel.name == "f3"
     with pytest.raises(CompileError) as refused:
-        made.build("f7", {})
+        library.build("f7", {})
     assert refused.value.diagnostics[0].line == 3
 
 

@@ -47,28 +47,28 @@ struct S {
 
 
 def test_equal_members_become_one() -> None:
-    found = text(MEMBERS)
-    assert found.count("S ( int x )") == 1
-    assert found.count("int get ( )") == 1
-    assert "int only ( ) const __global { return v ; }" in found
+    translated = text(MEMBERS)
+    assert translated.count("S ( int x )") == 1
+    assert translated.count("int get ( )") == 1
+    assert "int only ( ) const __global { return v ; }" in translated
 
 
 def test_members_that_differ_stay_apart() -> None:
-    found = text("struct S { int f() thread { return 1; } int f() device { return 2; } };")
-    assert "f ( ) & { return 1 ; }" in found
-    assert "f ( ) __global & { return 2 ; }" in found
-    assert "f ( ) && { return (( __private S &) *this) . f () ; }" in found
+    translated = text("struct S { int f() thread { return 1; } int f() device { return 2; } };")
+    assert "f ( ) & { return 1 ; }" in translated
+    assert "f ( ) __global & { return 2 ; }" in translated
+    assert "f ( ) && { return (( __private S &) *this) . f () ; }" in translated
 
 
 def test_members_speak_of_their_object_in_its_space() -> None:
-    found = text(
+    output = text(
         "struct S { float v[4]; thread float& at(int i) { return v[i]; } float sum() const { return v[0]; } };"
     )
     assert (
-        "at ( int i ) { __private S * const soft_this = (__private S *) this ; return soft_this->v [ i ] ; }" in found
+        "at ( int i ) { __private S * const soft_this = (__private S *) this ; return soft_this->v [ i ] ; }" in output
     )
-    found = text("struct S { int v; device int& f(int x) device { int v = x; return this->v; } };")
-    assert "int v = x ; return soft_this -> v ; }" in found
+    output = text("struct S { int v; device int& f(int x) device { int v = x; return this->v; } };")
+    assert "int v = x ; return soft_this -> v ; }" in output
 
 
 def test_members_for_device_and_constant_that_differ() -> None:
@@ -77,9 +77,10 @@ def test_members_for_device_and_constant_that_differ() -> None:
 
 
 def test_conditionals_nest() -> None:
-    found = text("int f(int a, int b) { return a ? 1 : b ? 2 : a; }")
+    output = text("int f(int a, int b) { return a ? 1 : b ? 2 : a; }")
     assert (
-        "? soft::like<decltype((a))>(1) : (SOFT_VALUE_OF b ? soft::like<decltype((a))>(2) : (SOFT_VALUE_OF a))" in found
+        "? soft::like<decltype((a))>(1) : (SOFT_VALUE_OF b ? soft::like<decltype((a))>(2) : (SOFT_VALUE_OF a))"
+        in output
     )
 
 
@@ -89,10 +90,10 @@ def test_what_is_not_compute_is_left_out() -> None:
         "kernel void image(texture2d_ms<float> t [[texture(0)]]) { look(t); }\n"
         "kernel void f(device float* a) { a[0] = 1; }"
     )
-    found = translated(source)
-    assert list(found.entries) == ["f"]
-    assert [(note.line, note.severity) for note in found.unit.warnings] == [(3, "warning")]
-    assert "kernel 'image' is left out: 'texture2d_ms' is not supported" in found.unit.warnings[0].message
+    output = translated(source)
+    assert list(output.entries) == ["f"]
+    assert [(note.line, note.severity) for note in output.unit.warnings] == [(3, "warning")]
+    assert "kernel 'image' is left out: 'texture2d_ms' is not supported" in output.unit.warnings[0].message
 
 
 @pytest.mark.parametrize(
@@ -129,9 +130,9 @@ def test_functions_as_template_arguments() -> None:
         "template <typename T> using F = void (*)(T);\ntemplate <typename T, void (*g)(T), F<T> "
         "h> void f(T x) { g(x); h(x); }"
     )
-    found = text(source)
-    assert "void ( & g ) ( T )" in found
-    assert "soft::function_reference<F < T >> h" in found
+    translated = text(source)
+    assert "void ( & g ) ( T )" in translated
+    assert "soft::function_reference<F < T >> h" in translated
 
 
 def test_bodies_can_be_left_out() -> None:
@@ -140,9 +141,9 @@ def test_bodies_can_be_left_out() -> None:
         "f(device float* a) { a[0] = used(1); }\nkernel void g(device float* a) { a[0] = "
         "other(1); }"
     )
-    found = manifest(source)
-    assert found.reached("f") == {"f", "used"}
-    bodies = [piece.owner for piece in found.pieces if piece.kind == "body"]
+    described = manifest(source)
+    assert described.reached("f") == {"f", "used"}
+    bodies = [piece.owner for piece in described.pieces if piece.kind == "body"]
     assert bodies == ["used", "other", "f", "g"]
 
 
@@ -170,19 +171,19 @@ def test_bodies_can_be_left_out() -> None:
     ],
 )
 def test_who_waits(source: str, waits: bool) -> None:
-    found = manifest(source)
-    assert bool(found.reached("f") & found.waiting) is waits
+    described = manifest(source)
+    assert bool(described.reached("f") & described.waiting) is waits
 
 
 def test_record_survives_storage() -> None:
-    found = manifest(
+    described = manifest(
         MEMBERS + "constant int n [[function_constant(1)]];\nkernel void f(device float* a [[buffer(2)]]) { a[0] = n; }"
     )
-    again = type(found).from_json(found.to_json())
-    assert again.functions == found.functions
-    assert again.entries == found.entries
-    assert again.constants == found.constants
-    assert again.pieces == found.pieces
+    again = type(described).from_json(described.to_json())
+    assert again.functions == described.functions
+    assert again.entries == described.entries
+    assert again.constants == described.constants
+    assert again.pieces == described.pieces
 
 
 @pytest.mark.parametrize(
@@ -210,13 +211,13 @@ def test_known_pragmas(pragma: str) -> None:
 
 
 def test_unknown_pragma() -> None:
-    found = translated("#pragma frobnicate\nkernel void f(device float* a) { a[0] = 1; }")
-    assert [note.message for note in found.unit.warnings] == ["unknown pragma 'frobnicate' is ignored"]
+    output = translated("#pragma frobnicate\nkernel void f(device float* a) { a[0] = 1; }")
+    assert [note.message for note in output.unit.warnings] == ["unknown pragma 'frobnicate' is ignored"]
 
 
 def test_attributes_of_other_compilers() -> None:
-    found = translated("[[clang::optnone]] void f() {}\n[[gnu::hot]] kernel void g(device float* a) { a[0] = 1; }")
-    assert [note.message for note in found.unit.warnings] == [
+    output = translated("[[clang::optnone]] void f() {}\n[[gnu::hot]] kernel void g(device float* a) { a[0] = 1; }")
+    assert [note.message for note in output.unit.warnings] == [
         "attribute 'gnu::hot' is ignored",
         "attribute 'clang::optnone' is ignored",
     ]

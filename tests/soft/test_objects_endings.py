@@ -245,8 +245,8 @@ def test_a_broken_device_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -
         def prepare(self, *_: Any) -> None:
             raise OSError("no such luck")
 
-    found: list[Any] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda raised: found.append(str(raised.exc_value)))
+    result: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda raised: result.append(str(raised.exc_value)))
     device = Metal.open_device()
     log = buffer(np.zeros(4, np.uint32), device)
     command_buffer = device.newCommandQueue().commandBuffer()
@@ -259,4 +259,4 @@ def test_a_broken_device_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -
     finish(command_buffer)
     error = command_buffer.error()
     assert error is not None and error.code() == Metal.MTLCommandBufferErrorInternal
-    assert found == ["no such luck"]
+    assert result == ["no such luck"]

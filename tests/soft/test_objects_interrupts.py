@@ -59,129 +59,129 @@ def encode_count(commands: Any, counter: Any) -> None:
     encoder.endEncoding()
 
 
-def later_work_runs(found: Scene) -> None:
+def later_work_runs(scene: Scene) -> None:
     """A command buffer behind the interrupted one completes, and the queue has all its slots."""
-    event = found.event.signaledValue()
+    event = scene.event.signaledValue()
     for number in range(6):
         counter = buffer(np.zeros(1, np.uint32))
-        commands = encode(found.queue, counter)
+        commands = encode(scene.queue, counter)
         if number % 2:
-            commands.encodeSignalEvent_value_(found.event, event + number)
+            commands.encodeSignalEvent_value_(scene.event, event + number)
         commands.commit()
         if number % 2:
-            assert found.event.waitUntilSignaledValue_timeoutMS_(event + number, 4000)
+            assert scene.event.waitUntilSignaledValue_timeoutMS_(event + number, 4000)
         commands.waitUntilCompleted()
         assert commands.status() == Metal.MTLCommandBufferStatusCompleted
         assert int(array(counter, np.uint32)[0]) == 1
 
 
 def encoded() -> Scene:
-    found = scene()
-    found.commands = encode(found.queue, found.counter)
-    return found
+    started = scene()
+    started.commands = encode(started.queue, started.counter)
+    return started
 
 
 def committed() -> Scene:
-    found = encoded()
-    found.commands.encodeSignalEvent_value_(found.event, 1)
-    found.commands.commit()
-    return found
+    scene = encoded()
+    scene.commands.encodeSignalEvent_value_(scene.event, 1)
+    scene.commands.commit()
+    return scene
 
 
 def on_a_fresh_queue() -> Scene:
     """Nothing ran yet, so the queue has no thread."""
     device = default_device()
     queue = device.newCommandQueueWithMaxCommandBufferCount_(4)
-    found = Scene(queue, buffer(np.zeros(1, np.uint32)), device.newSharedEvent())
-    found.commands = encode(queue, found.counter)
-    return found
+    scene = Scene(queue, buffer(np.zeros(1, np.uint32)), device.newSharedEvent())
+    scene.commands = encode(queue, scene.counter)
+    return scene
 
 
 def held_back() -> Scene:
     """The work cannot run before the CPU signals, a little later."""
-    found = scene()
-    found.commands = found.queue.commandBuffer()
-    found.commands.encodeWaitForEvent_value_(found.event, 1)
-    encode_count(found.commands, found.counter)
-    found.commands.encodeSignalEvent_value_(found.event, 2)
-    found.commands.commit()
-    threading.Timer(0.003, found.event.setSignaledValue_, (1,)).start()
-    return found
+    started = scene()
+    started.commands = started.queue.commandBuffer()
+    started.commands.encodeWaitForEvent_value_(started.event, 1)
+    encode_count(started.commands, started.counter)
+    started.commands.encodeSignalEvent_value_(started.event, 2)
+    started.commands.commit()
+    threading.Timer(0.003, started.event.setSignaledValue_, (1,)).start()
+    return started
 
 
 def without_a_thread() -> Scene:
     """Committed, but the queue's thread is played by the test."""
-    found = on_a_fresh_queue()
-    found.queue.state._started = True
-    for add in (found.commands.addScheduledHandler_, found.commands.addCompletedHandler_):
+    scene = on_a_fresh_queue()
+    scene.queue.state._started = True
+    for add in (scene.commands.addScheduledHandler_, scene.commands.addCompletedHandler_):
         add(lambda _: None)
-    found.commands.encodeSignalEvent_value_(found.event, 1)
-    found.commands.commit()
-    return found
+    scene.commands.encodeSignalEvent_value_(scene.event, 1)
+    scene.commands.commit()
+    return scene
 
 
-def new(found: Scene) -> None:
-    found.commands = found.queue.commandBuffer()
+def new(scene: Scene) -> None:
+    scene.commands = scene.queue.commandBuffer()
 
 
-def enqueue(found: Scene) -> None:
-    found.commands.enqueue()
+def enqueue(scene: Scene) -> None:
+    scene.commands.enqueue()
 
 
-def commit(found: Scene) -> None:
-    found.commands.commit()
+def commit(scene: Scene) -> None:
+    scene.commands.commit()
 
 
-def wait(found: Scene) -> None:
-    found.commands.waitUntilCompleted()
+def wait(scene: Scene) -> None:
+    scene.commands.waitUntilCompleted()
 
 
-def wait_scheduled(found: Scene) -> None:
-    found.commands.waitUntilScheduled()
+def wait_scheduled(scene: Scene) -> None:
+    scene.commands.waitUntilScheduled()
 
 
-def wait_for_event(found: Scene) -> None:
-    found.event.waitUntilSignaledValue_timeoutMS_(1, 4000)
+def wait_for_event(scene: Scene) -> None:
+    scene.event.waitUntilSignaledValue_timeoutMS_(1, 4000)
 
 
-def wait_for_second_value(found: Scene) -> None:
-    found.event.waitUntilSignaledValue_timeoutMS_(2, 4000)
+def wait_for_second_value(scene: Scene) -> None:
+    scene.event.waitUntilSignaledValue_timeoutMS_(2, 4000)
 
 
-def commit_and_wait(found: Scene) -> None:
-    found.commands.commit()
-    found.commands.waitUntilCompleted()
+def commit_and_wait(scene: Scene) -> None:
+    scene.commands.commit()
+    scene.commands.waitUntilCompleted()
 
 
-def complete(found: Scene) -> None:
-    found.queue.state._advance()
+def complete(scene: Scene) -> None:
+    scene.queue.state._advance()
 
 
-def ends(found: Scene) -> None:
+def ends(scene: Scene) -> None:
     """Completed or failed, never run twice; the queue goes on, now with a thread."""
-    found.queue.state._started = False
-    later_work_runs(found)
+    scene.queue.state._started = False
+    later_work_runs(scene)
     with contextlib.suppress(Metal.MetalMisuse):
-        found.commands.waitUntilCompleted()
-    completed = found.commands.status() == Metal.MTLCommandBufferStatusCompleted
-    assert completed or "Interrupt" in found.commands.error().localizedDescription()
-    assert found.counted() == 1 or (not completed and found.counted() == 0)
+        scene.commands.waitUntilCompleted()
+    completed = scene.commands.status() == Metal.MTLCommandBufferStatusCompleted
+    assert completed or "Interrupt" in scene.commands.error().localizedDescription()
+    assert scene.counted() == 1 or (not completed and scene.counted() == 0)
 
 
-def runs_once(found: Scene) -> None:
+def runs_once(scene: Scene) -> None:
     """What was committed runs, once; what was not can be committed again or dropped."""
-    commands = found.commands
+    commands = scene.commands
     if commands.status() < Metal.MTLCommandBufferStatusCommitted:
         commands.commit()
-    later_work_runs(found)
+    later_work_runs(scene)
     commands.waitUntilCompleted()
     assert (commands.status(), commands.error()) == (Metal.MTLCommandBufferStatusCompleted, None)
-    assert found.counted() == 1
+    assert scene.counted() == 1
 
 
-def dropped(found: Scene) -> None:
-    found.commands = None
-    later_work_runs(found)
+def dropped(scene: Scene) -> None:
+    scene.commands = None
+    later_work_runs(scene)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_an_exception_at_any_bytecode_breaks_nothing(setup: Any, act: Any, check
 def test_hundreds_of_timer_interrupts_leave_the_queue_working(monkeypatch: pytest.MonkeyPatch) -> None:
     """What Ctrl-C does, as often as the clock allows."""
     monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # some hit a finaliser, where Python drops them
-    found, armed = scene(), [True]
+    started, armed = scene(), [True]
 
     def ring(*_: Any) -> None:
         armed.clear()
@@ -227,12 +227,12 @@ def test_hundreds_of_timer_interrupts_leave_the_queue_working(monkeypatch: pytes
             try:
                 signal.setitimer(signal.ITIMER_REAL, 0.0003 + number % 7 * 0.0001)
                 while armed:
-                    commands = found.queue.commandBuffer()
-                    encode_count(commands, found.counter)
+                    commands = started.queue.commandBuffer()
+                    encode_count(commands, started.counter)
                     commands.commit()
                     commands.waitUntilCompleted()
             except KeyboardInterrupt:
                 continue
     finally:
         signal.signal(signal.SIGALRM, before)
-    later_work_runs(found)
+    later_work_runs(started)

@@ -22,31 +22,31 @@ def device() -> Any:
 
 
 def values(**given: Any) -> Any:
-    made = Metal.MTLFunctionConstantValues.alloc().init()
+    constants = Metal.MTLFunctionConstantValues.alloc().init()
     kinds = {
         "scale": ("<f", Metal.MTLDataTypeFloat),
         "twice": ("<?", Metal.MTLDataTypeBool),
         "has_extra": ("<?", Metal.MTLDataTypeBool),
     }
     for name, value in given.items():
-        made.setConstantValue_type_withName_(struct.pack(kinds[name][0], value), kinds[name][1], name)
-    return made
+        constants.setConstantValue_type_withName_(struct.pack(kinds[name][0], value), kinds[name][1], name)
+    return constants
 
 
 def test_a_compile_error_is_an_error_object(device: Any) -> None:
     source = "#include <metal_stdlib>\nusing namespace metal;\nkernel void k(device float* a) { a[0] = nothing; }\n"
-    made, error = device.newLibraryWithSource_options_error_(source, None, None)
-    assert made is None
+    library, error = device.newLibraryWithSource_options_error_(source, None, None)
+    assert library is None
     assert (error.domain(), error.code()) == ("MTLLibraryErrorDomain", Metal.MTLLibraryErrorCompileFailure)
     assert "program_source:3:" in error.localizedDescription()
     assert "error: " in error.localizedDescription()
 
 
 def test_a_warning_comes_beside_a_library(device: Any) -> None:
-    made, error = device.newLibraryWithSource_options_error_(
+    library, error = device.newLibraryWithSource_options_error_(
         '#warning "old"\nkernel void k(device int* a) {}', None, None
     )
-    assert list(made.functionNames()) == ["k"]
+    assert list(library.functionNames()) == ["k"]
     assert error.code() == Metal.MTLLibraryErrorCompileWarning
     assert error.localizedDescription().startswith("Compilation succeeded with: \n\nprogram_source:1:")
 
@@ -57,11 +57,11 @@ def test_options_reach_the_compiler(device: Any) -> None:
     options.setLanguageVersion_(Metal.MTLLanguageVersion3_1)
     options.setFastMathEnabled_(False)
     assert options.mathMode() == Metal.MTLMathModeSafe
-    made, error = device.newLibraryWithSource_options_error_(
+    library, error = device.newLibraryWithSource_options_error_(
         "kernel void NAME(device int* a) { a[0] = N; }", options, None
     )
     assert error is None
-    assert list(made.functionNames()) == ["chosen"]
+    assert list(library.functionNames()) == ["chosen"]
     with pytest.raises(TypeError):
         options.setPreprocessorMacros_({1: "x"})
     with pytest.raises(ValueError, match="language version"):
@@ -78,10 +78,10 @@ def test_asynchronous_library_and_pipeline(device: Any) -> None:
 
     device.newLibraryWithSource_options_completionHandler_(SOURCE, None, take)
     assert done.wait(30)
-    made, error = answers.pop()
+    result, error = answers.pop()
     assert error is None
     done.clear()
-    device.newComputePipelineStateWithFunction_completionHandler_(made.newFunctionWithName_("add"), take)
+    device.newComputePipelineStateWithFunction_completionHandler_(result.newFunctionWithName_("add"), take)
     assert done.wait(30)
     state, error = answers.pop()
     assert error is None
@@ -91,19 +91,19 @@ def test_asynchronous_library_and_pipeline(device: Any) -> None:
 def test_libraries_from_files(device: Any, tmp_path: Path) -> None:
     stored = tmp_path / "k.metal"
     stored.write_text(SOURCE)
-    made, error = device.newLibraryWithURL_error_(Metal.NSURL.fileURLWithPath_(str(stored)), None)
+    library, error = device.newLibraryWithURL_error_(Metal.NSURL.fileURLWithPath_(str(stored)), None)
     assert error is None
-    assert "add" in made.functionNames()
-    made, error = device.newLibraryWithURL_error_(Metal.NSURL.fileURLWithPath_(str(tmp_path / "none")), None)
-    assert (made, error.code()) == (None, Metal.MTLLibraryErrorFileNotFound)
-    made, error = device.newLibraryWithData_error_(b"MTLB\0\0", None)
-    assert (made, error.code()) == (None, Metal.MTLLibraryErrorUnsupported)
+    assert "add" in library.functionNames()
+    library, error = device.newLibraryWithURL_error_(Metal.NSURL.fileURLWithPath_(str(tmp_path / "none")), None)
+    assert (library, error.code()) == (None, Metal.MTLLibraryErrorFileNotFound)
+    library, error = device.newLibraryWithData_error_(b"MTLB\0\0", None)
+    assert (library, error.code()) == (None, Metal.MTLLibraryErrorUnsupported)
 
 
 def test_functions_by_name(device: Any) -> None:
     assert library(device).newFunctionWithName_("nobody") is None
-    made, error = library(device).newFunctionWithName_constantValues_error_("nobody", values(), None)
-    assert (made, error.code()) == (None, Metal.MTLLibraryErrorFunctionNotFound)
+    function, error = library(device).newFunctionWithName_constantValues_error_("nobody", values(), None)
+    assert (function, error.code()) == (None, Metal.MTLLibraryErrorFunctionNotFound)
     declared = library(device).newFunctionWithName_("scaled").functionConstantsDictionary()
     assert {name: (c.index(), c.type()) for name, c in declared.items()} == {
         "scale": (0, Metal.MTLDataTypeFloat),
@@ -113,9 +113,9 @@ def test_functions_by_name(device: Any) -> None:
 
 
 def scaled(device: Any, given: Any) -> Any:
-    made, error = library(device).newFunctionWithName_constantValues_error_("scaled", given, None)
+    function, error = library(device).newFunctionWithName_constantValues_error_("scaled", given, None)
     assert error is None
-    state, error = device.newComputePipelineStateWithFunction_error_(made, None)
+    state, error = device.newComputePipelineStateWithFunction_error_(function, None)
     assert error is None
     return state
 
@@ -153,11 +153,11 @@ def test_a_reference_that_is_switched_off_reads_zeros(device: Any) -> None:
                   device float* other [[buffer(30)]], uint i [[thread_position_in_grid]]) {
       out[i] = p.w + other[i];
     }"""
-    made, error = device.newLibraryWithSource_options_error_(source.replace("float4", "metal::float4"), None, None)
-    assert made is not None, error
+    library, error = device.newLibraryWithSource_options_error_(source.replace("float4", "metal::float4"), None, None)
+    assert library is not None, error
     given = Metal.MTLFunctionConstantValues.alloc().init()
     given.setConstantValue_type_atIndex_(b"\0", Metal.MTLDataTypeBool, 0)
-    function, error = made.newFunctionWithName_constantValues_error_("k", given, None)
+    function, error = library.newFunctionWithName_constantValues_error_("k", given, None)
     assert function is not None, error
     state, error = device.newComputePipelineStateWithFunction_error_(function, None)
     assert state is not None, error
@@ -166,13 +166,13 @@ def test_a_reference_that_is_switched_off_reads_zeros(device: Any) -> None:
 
 
 def test_missing_and_mistyped_constants(device: Any) -> None:
-    made, error = library(device).newFunctionWithName_constantValues_error_("scaled", values(scale=1), None)
-    assert made is None
+    function, error = library(device).newFunctionWithName_constantValues_error_("scaled", values(scale=1), None)
+    assert function is None
     assert "'twice'" in error.localizedDescription()
     wrong = values(scale=1, has_extra=False)
     wrong.setConstantValue_type_atIndex_(struct.pack("<I", 1), Metal.MTLDataTypeUInt, 1)
-    made, error = library(device).newFunctionWithName_constantValues_error_("scaled", wrong, None)
-    assert made is None
+    function, error = library(device).newFunctionWithName_constantValues_error_("scaled", wrong, None)
+    assert function is None
     assert "declared as bool" in error.localizedDescription()
     state, error = device.newComputePipelineStateWithFunction_error_(
         library(device).newFunctionWithName_("scaled"), None
@@ -190,9 +190,9 @@ def test_a_function_by_descriptor(device: Any) -> None:
     descriptor.setName_("scaled")
     descriptor.setSpecializedName_("thrice")
     descriptor.setConstantValues_(values(scale=3, twice=False, has_extra=False))
-    made, error = library(device).newFunctionWithDescriptor_error_(descriptor, None)
+    function, error = library(device).newFunctionWithDescriptor_error_(descriptor, None)
     assert error is None
-    assert made.name() == "thrice"
+    assert function.name() == "thrice"
 
 
 def test_reflection_and_limits(device: Any) -> None:
@@ -200,8 +200,8 @@ def test_reflection_and_limits(device: Any) -> None:
     make = device.newComputePipelineStateWithFunction_options_reflection_error_
     state, reflection, error = make(function, Metal.MTLPipelineOptionBindingInfo, None, None)
     assert error is None
-    found = {(b.name(), b.index(), b.type(), b.access()) for b in reflection.bindings()}
-    assert found == {("a", 0, 0, 0), ("out", 1, 0, 1), ("part", 0, 1, 1)}
+    bindings = {(b.name(), b.index(), b.type(), b.access()) for b in reflection.bindings()}
+    assert bindings == {("a", 0, 0, 0), ("out", 1, 0, 1), ("part", 0, 1, 1)}
     first = reflection.bindings()[0]
     assert (first.bufferDataSize(), first.bufferAlignment(), first.bufferDataType()) == (4, 4, Metal.MTLDataTypeUInt)
     assert state.staticThreadgroupMemoryLength() == 16

@@ -94,9 +94,9 @@ def test_a_profile_may_sample_between_dispatches() -> None:
     blit.resolveCounters_inRange_destinationBuffer_destinationOffset_(taken, (0, 4), target, 0)
     blit.endEncoding()
     finish(command_buffer)
-    found = list(array(target, np.uint64))
-    assert found == sorted(found)
-    assert min(found) > 0
+    result = list(array(target, np.uint64))
+    assert result == sorted(result)
+    assert min(result) > 0
     descriptor = Metal.MTLComputePassDescriptor.computePassDescriptor()
     descriptor.sampleBufferAttachments().objectAtIndexedSubscript_(0).setSampleBuffer_(taken)
     with pytest.raises(Metal.MetalMisuse, match="stage boundaries"):
@@ -157,9 +157,11 @@ def icb_descriptor(**changes: Any) -> Any:
 
 
 def icb(device: Any, count: int, **changes: Any) -> Any:
-    made = device.newIndirectCommandBufferWithDescriptor_maxCommandCount_options_(icb_descriptor(**changes), count, 0)
-    assert made.size() == count
-    return made
+    commands = device.newIndirectCommandBufferWithDescriptor_maxCommandCount_options_(
+        icb_descriptor(**changes), count, 0
+    )
+    assert commands.size() == count
+    return commands
 
 
 def noted(commands: Any, log: Any, names: Any, barriers: bool = True, device: Any = None) -> None:

@@ -125,13 +125,13 @@ def test_waiting_inside_a_handler_is_refused(queue: Any) -> None:
 
 
 def unraisable(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    found: list[Any] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda raised: found.append(raised.exc_value))
-    return found
+    errors: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda raised: errors.append(raised.exc_value))
+    return errors
 
 
 def test_a_handler_error_that_nobody_waits_for_is_reported(queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, done = unraisable(monkeypatch), threading.Event()
+    errors, done = unraisable(monkeypatch), threading.Event()
 
     def fail(_: Any) -> None:
         done.set()
@@ -143,14 +143,14 @@ def test_a_handler_error_that_nobody_waits_for_is_reported(queue: Any, monkeypat
     del command_buffer
     finish(queue.commandBuffer())
     gc.collect()
-    assert ["nobody waited" in str(error) for error in found] == [True]
+    assert ["nobody waited" in str(error) for error in errors] == [True]
 
 
 def test_a_lost_encoder_is_reported_and_blocks_the_commit(queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = unraisable(monkeypatch)
+    errors = unraisable(monkeypatch)
     command_buffer = queue.commandBuffer()
     command_buffer.computeCommandEncoder()
-    assert ["without endEncoding" in str(error) for error in found] == [True]
+    assert ["without endEncoding" in str(error) for error in errors] == [True]
     with pytest.raises(Metal.MetalMisuse, match="without endEncoding"):
         command_buffer.commit()
 

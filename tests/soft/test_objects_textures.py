@@ -22,10 +22,18 @@ def described(**values: Any) -> Any:
 
 
 def test_a_texture_says_what_it_is() -> None:
-    made = kit.texture(kit.device(), "RG16Float", [np.zeros((2, 6 >> n, 8 >> n, 2), np.float16) for n in range(3)], 3)
-    assert (made.width(), made.height(), made.depth(), made.arrayLength(), made.mipmapLevelCount()) == (8, 6, 1, 2, 3)
-    assert made.pixelFormat() == Metal.MTLPixelFormatRG16Float
-    assert made.textureType() == Metal.MTLTextureType2DArray
+    texture = kit.texture(
+        kit.device(), "RG16Float", [np.zeros((2, 6 >> n, 8 >> n, 2), np.float16) for n in range(3)], 3
+    )
+    assert (texture.width(), texture.height(), texture.depth(), texture.arrayLength(), texture.mipmapLevelCount()) == (
+        8,
+        6,
+        1,
+        2,
+        3,
+    )
+    assert texture.pixelFormat() == Metal.MTLPixelFormatRG16Float
+    assert texture.textureType() == Metal.MTLTextureType2DArray
     cube = Metal.MTLTextureDescriptor.textureCubeDescriptorWithPixelFormat_size_mipmapped_(70, 8, True)
     assert kit.device().newTextureWithDescriptor_(cube).mipmapLevelCount() == 4
 
@@ -33,10 +41,10 @@ def test_a_texture_says_what_it_is() -> None:
 def test_memory_of_textures_is_counted_and_comes_back() -> None:
     mtl = kit.device()
     before = mtl.currentAllocatedSize()
-    made = mtl.newTextureWithDescriptor_(described(Width=256, Height=256))
+    texture = mtl.newTextureWithDescriptor_(described(Width=256, Height=256))
     assert mtl.currentAllocatedSize() == before + 256 * 256 * 4
-    view = made.newTextureViewWithPixelFormat_(Metal.MTLPixelFormatRGBA8Unorm)
-    del made
+    view = texture.newTextureViewWithPixelFormat_(Metal.MTLPixelFormatRGBA8Unorm)
+    del texture
     assert mtl.currentAllocatedSize() > before  # the view holds it
     del view
     assert mtl.currentAllocatedSize() == before
@@ -46,11 +54,11 @@ def test_views_share_texels() -> None:
     mtl = kit.device()
     raw = np.arange(3 * 4 * 4 * 4, dtype=np.uint8).reshape(3, 4, 4, 4)
     levels = [raw, raw[:, :2, :2] + 100]
-    made = kit.texture(mtl, "RGBA8Unorm", levels, Metal.MTLTextureType2DArray, usage=1 | 2 | 16)
-    part = made.newTextureViewWithPixelFormat_textureType_levels_slices_(
+    texture = kit.texture(mtl, "RGBA8Unorm", levels, Metal.MTLTextureType2DArray, usage=1 | 2 | 16)
+    part = texture.newTextureViewWithPixelFormat_textureType_levels_slices_(
         Metal.MTLPixelFormatR32Uint, Metal.MTLTextureType2D, (1, 1), (2, 1)
     )
-    assert (part.width(), part.height(), part.parentTexture()) == (2, 2, made)
+    assert (part.width(), part.height(), part.parentTexture()) == (2, 2, texture)
     at = np.array([[0, 0, 0, 0], [1, 1, 0, 0]], np.uint32)
     _, given = kit.run(mtl, "read2d_uint", (2,), [part], [at, np.zeros((2, 4), np.uint32)])
     wanted = levels[1][2].copy().view(np.uint32)[..., 0]
@@ -61,10 +69,10 @@ def test_a_texture_of_a_buffer_is_its_bytes() -> None:
     mtl = kit.device()
     memory = mtl.newBufferWithLength_options_(1024, 0)
     asked = described(PixelFormat=Metal.MTLPixelFormatR32Float, Width=5, Height=3, Usage=3)
-    made = memory.newTextureWithDescriptor_offset_bytesPerRow_(asked, 64, 32)
-    assert (made.buffer(), made.bufferOffset(), made.bufferBytesPerRow()) == (memory, 64, 32)
+    texture = memory.newTextureWithDescriptor_offset_bytesPerRow_(asked, 64, 32)
+    assert (texture.buffer(), texture.bufferOffset(), texture.bufferBytesPerRow()) == (memory, 64, 32)
     values = np.arange(60, dtype=np.float32).reshape(15, 4)
-    kit.run(mtl, "write2d_float", (5, 3), [made], [values])
+    kit.run(mtl, "write2d_float", (5, 3), [texture], [values])
     rows = np.frombuffer(memory.contents().as_buffer(1024), np.float32)[16:40].reshape(3, 8)
     np.testing.assert_array_equal(rows[:, :5], values[:, 0].reshape(3, 5))
     assert not rows[:, 5:].any()
@@ -90,17 +98,17 @@ def test_descriptors_that_are_refused(values: dict[str, int], match: str) -> Non
 
 
 def test_regions_that_are_refused() -> None:
-    made = kit.device().newTextureWithDescriptor_(described(Width=8, Height=8))
+    texture = kit.device().newTextureWithDescriptor_(described(Width=8, Height=8))
     with pytest.raises(ValueError, match="level 0 has"):
-        made.replaceRegion_mipmapLevel_withBytes_bytesPerRow_(((4, 0, 0), (5, 1, 1)), 0, bytes(64), 32)
+        texture.replaceRegion_mipmapLevel_withBytes_bytesPerRow_(((4, 0, 0), (5, 1, 1)), 0, bytes(64), 32)
     with pytest.raises(ValueError, match="8 texels take 32 bytes"):
-        made.replaceRegion_mipmapLevel_withBytes_bytesPerRow_(((0, 0, 0), (8, 1, 1)), 0, bytes(64), 16)
+        texture.replaceRegion_mipmapLevel_withBytes_bytesPerRow_(((0, 0, 0), (8, 1, 1)), 0, bytes(64), 16)
     with pytest.raises(ValueError, match="fewer than the"):
-        made.replaceRegion_mipmapLevel_withBytes_bytesPerRow_(((0, 0, 0), (8, 8, 1)), 0, bytes(64), 32)
+        texture.replaceRegion_mipmapLevel_withBytes_bytesPerRow_(((0, 0, 0), (8, 8, 1)), 0, bytes(64), 32)
     with pytest.raises(ValueError, match="cannot be written"):
-        made.getBytes_bytesPerRow_fromRegion_mipmapLevel_(bytes(256), 32, ((0, 0, 0), (8, 8, 1)), 0)
+        texture.getBytes_bytesPerRow_fromRegion_mipmapLevel_(bytes(256), 32, ((0, 0, 0), (8, 8, 1)), 0)
     with pytest.raises(ValueError, match="1 levels and 1 slices"):
-        made.getBytes_bytesPerRow_fromRegion_mipmapLevel_(bytearray(256), 32, ((0, 0, 0), (8, 8, 1)), 1)
+        texture.getBytes_bytesPerRow_fromRegion_mipmapLevel_(bytearray(256), 32, ((0, 0, 0), (8, 8, 1)), 1)
     hidden = kit.device().newTextureWithDescriptor_(described(Width=8, Height=8, StorageMode=2))
     with pytest.raises(Metal.MetalMisuse, match="private storage"):
         hidden.getBytes_bytesPerRow_fromRegion_mipmapLevel_(bytearray(256), 32, ((0, 0, 0), (8, 8, 1)), 0)
@@ -121,11 +129,11 @@ def test_buffers_textures_that_are_refused() -> None:
 
 
 def test_views_that_are_refused() -> None:
-    made = kit.device().newTextureWithDescriptor_(described(Width=8, Height=8))
+    texture = kit.device().newTextureWithDescriptor_(described(Width=8, Height=8))
     with pytest.raises(ValueError, match="16 and 4 bytes"):
-        made.newTextureViewWithPixelFormat_(Metal.MTLPixelFormatRGBA32Float)
+        texture.newTextureViewWithPixelFormat_(Metal.MTLPixelFormatRGBA32Float)
     with pytest.raises(Metal.MetalMisuse, match="PixelFormatView"):
-        made.newTextureViewWithPixelFormat_(Metal.MTLPixelFormatR32Float)
+        texture.newTextureViewWithPixelFormat_(Metal.MTLPixelFormatR32Float)
 
 
 def test_samplers_that_are_refused() -> None:
@@ -175,8 +183,8 @@ def test_textures_are_no_part_of_indirect_commands() -> None:
     asked = Metal.MTLComputePipelineDescriptor.alloc().init()
     asked.setComputeFunction_(kit._library(mtl).newFunctionWithName_("shifted"))
     asked.setSupportIndirectCommandBuffers_(True)
-    made, _, error = mtl.newComputePipelineStateWithDescriptor_options_reflection_error_(asked, 0, None, None)
-    assert made is None
+    pipeline, _, error = mtl.newComputePipelineStateWithDescriptor_options_reflection_error_(asked, 0, None, None)
+    assert pipeline is None
     assert "indirect command buffers" in error.localizedDescription()
 
 
@@ -186,24 +194,24 @@ def test_reflection() -> None:
     assert (image.name(), image.type(), image.access()) == ("t", Metal.MTLBindingTypeTexture, 0)
     assert (image.textureType(), image.textureDataType()) == (Metal.MTLTextureType2D, Metal.MTLDataTypeHalf)
     assert (look.name(), look.type(), look.index()) == ("s", Metal.MTLBindingTypeSampler, 0)
-    (made,) = kit.pipeline("shifted", kit.device()).reflection().bindings()
-    assert made.access() == Metal.MTLBindingAccessReadWrite
+    (binding,) = kit.pipeline("shifted", kit.device()).reflection().bindings()
+    assert binding.access() == Metal.MTLBindingAccessReadWrite
 
 
 @pytest.mark.parametrize(("far", "axis", "limit"), [((8, 0), "x", 8), ((0, 8), "y", 8)])
 def test_checked_mode_reports_coordinates_out_of_range(far: tuple[int, int], axis: str, limit: int) -> None:
     mtl = kit.device(checked=True)
-    made = [kit.texture(mtl, "R32Float", [np.zeros((1, 8, 8, 1), np.float32)]) for _ in range(2)]
+    textures = [kit.texture(mtl, "R32Float", [np.zeros((1, 8, 8, 1), np.float32)]) for _ in range(2)]
     with pytest.raises(OutOfBounds, match=f"outside of a texture: {axis} is {limit}, expected less than {limit}"):
-        kit.run(mtl, "beyond", (1,), made, [np.array(far, np.uint32)])
-    kit.run(mtl, "beyond", (8, 8), made, [np.zeros(2, np.uint32)])
+        kit.run(mtl, "beyond", (1,), textures, [np.array(far, np.uint32)])
+    kit.run(mtl, "beyond", (8, 8), textures, [np.zeros(2, np.uint32)])
 
 
 def test_without_checks_nothing_is_beyond() -> None:
     mtl = kit.device()
-    made = [kit.texture(mtl, "R32Float", [np.ones((1, 8, 8, 1), np.float32)]) for _ in range(2)]
-    kit.run(mtl, "beyond", (8, 8), made, [np.array([4, 0], np.uint32)])
-    given = kit.texels(made[1], np.zeros((1, 8, 8, 1), np.float32))
+    textures = [kit.texture(mtl, "R32Float", [np.ones((1, 8, 8, 1), np.float32)]) for _ in range(2)]
+    kit.run(mtl, "beyond", (8, 8), textures, [np.array([4, 0], np.uint32)])
+    given = kit.texels(textures[1], np.zeros((1, 8, 8, 1), np.float32))
     assert given[:, 4:].min() == given[:, 4:].max() == 2
     assert given[:, :4].min() == 1
 
@@ -211,11 +219,11 @@ def test_without_checks_nothing_is_beyond() -> None:
 def two_writes(scope: int | None) -> None:
     """A texture written by two dispatches of a concurrent pass, with a barrier of some scope between them."""
     mtl = kit.device(checked=True)
-    made = kit.texture(mtl, "R32Float", [np.zeros((1, 8, 8, 1), np.float32)])
+    texture = kit.texture(mtl, "R32Float", [np.zeros((1, 8, 8, 1), np.float32)])
     work = mtl.newCommandQueue().commandBuffer()
     encoder = work.computeCommandEncoderWithDispatchType_(Metal.MTLDispatchTypeConcurrent)
     encoder.setComputePipelineState_(kit.pipeline("shifted", mtl))
-    encoder.setTexture_atIndex_(made, 0)
+    encoder.setTexture_atIndex_(texture, 0)
     encoder.dispatchThreads_threadsPerThreadgroup_((8, 8, 1), (8, 8, 1))
     if scope is not None:
         encoder.memoryBarrierWithScope_(scope)
@@ -238,14 +246,14 @@ def test_a_barrier_for_textures_orders_them(scope: int) -> None:
 
 def test_a_texture_released_too_early_fails_the_command_buffer() -> None:
     mtl = kit.device()
-    made = kit.texture(mtl, "R32Float", [np.zeros((1, 8, 8, 1), np.float32)])
+    texture = kit.texture(mtl, "R32Float", [np.zeros((1, 8, 8, 1), np.float32)])
     work = mtl.newCommandQueue().commandBufferWithUnretainedReferences()
     encoder = work.computeCommandEncoder()
     encoder.setComputePipelineState_(kit.pipeline("shifted", mtl))
-    encoder.setTexture_atIndex_(made, 0)
+    encoder.setTexture_atIndex_(texture, 0)
     encoder.dispatchThreads_threadsPerThreadgroup_((8, 8, 1), (8, 8, 1))
     encoder.endEncoding()
-    del made
+    del texture
     work.commit()
     work.waitUntilCompleted()
     assert "texture 't' (index 0) was released" in work.error().localizedDescription()

@@ -57,8 +57,8 @@ def test_elements_by_lane(transpose: str) -> None:
     stored = (a.T.copy() if transpose[0] == "t" else a, b.T.copy() if transpose[1] == "t" else b)
     macros = {"TRANSPOSE_A": str(int(transpose[0] == "t")), "TRANSPOSE_B": str(int(transpose[1] == "t"))}
     macros |= {"ROWS": "16", "COLUMNS": "16"}
-    found = harness.run(FRAGMENTS, "fragments", *stored, c, threadgroups=1, group=32, macros=macros)[2]
-    np.testing.assert_allclose(found, a.astype(np.float64) @ b.astype(np.float64) + c, rtol=1e-5, atol=1e-5)
+    result = harness.run(FRAGMENTS, "fragments", *stored, c, threadgroups=1, group=32, macros=macros)[2]
+    np.testing.assert_allclose(result, a.astype(np.float64) @ b.astype(np.float64) + c, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(16, 16), (32, 48), (8, 8), (5, 13), (16, 24)])
@@ -110,17 +110,17 @@ kernel void columns(device half *a, device half *b, device float *out) {
 
 def test_attention_stays_in_registers() -> None:
     q, k, v = (normal((32, 32), np.float16, seed) for seed in range(3))
-    found = harness.run(SOFTMAX, "softmax", q, k, v, np.zeros((32, 32), np.float32), threadgroups=1, group=32)[3]
+    result = harness.run(SOFTMAX, "softmax", q, k, v, np.zeros((32, 32), np.float32), threadgroups=1, group=32)[3]
     scores = np.exp(q.astype(np.float64) @ k.T.astype(np.float64))
     np.testing.assert_allclose(
-        found, scores / scores.sum(1, keepdims=True) @ v.astype(np.float64), rtol=1e-2, atol=2e-3
+        result, scores / scores.sum(1, keepdims=True) @ v.astype(np.float64), rtol=1e-2, atol=2e-3
     )
 
 
 def test_column_reduction() -> None:
     a, b = normal((64, 16), np.float16), normal((16, 32), np.float16, 1)
-    found = harness.run(SOFTMAX, "columns", a, b, np.zeros(32, np.float32), threadgroups=1, group=128)[2]
-    np.testing.assert_allclose(found, (a.astype(np.float64) @ b.astype(np.float64)).min(0), rtol=1e-5, atol=1e-5)
+    result = harness.run(SOFTMAX, "columns", a, b, np.zeros(32, np.float32), threadgroups=1, group=128)[2]
+    np.testing.assert_allclose(result, (a.astype(np.float64) @ b.astype(np.float64)).min(0), rtol=1e-5, atol=1e-5)
 
 
 THREAD = (
@@ -150,14 +150,14 @@ def test_one_thread_and_four_bit_elements() -> None:
     numbers = np.random.default_rng(0)
     weights, codes = numbers.integers(-8, 8, (4, 8)), numbers.integers(0, 16, (4, 8))
     packed = (codes[:, 0::2] | codes[:, 1::2] << 4).astype(np.uint8)
-    found = harness.run(
+    result = harness.run(
         THREAD, "by_thread", weights.astype(np.float16), np.zeros((3, 3, 8), np.float16), packed, threads=3
     )[1]
     for at in range(3):
         x = np.array([at, 1, 2, 3])
         signed = np.where(codes > 7, codes - 16, codes)
         expected: Array = np.stack([x @ weights, x @ signed, x @ codes])
-        assert np.array_equal(found[at], expected)
+        assert np.array_equal(result[at], expected)
 
 
 SQUARE = "tensor({}, dextents<int, 2>(16, 16))"
@@ -188,8 +188,8 @@ kernel void refused(device half *b, device float *c, {parameter}) {{
   matmul2d<matmul2d_descriptor(16, 16, 16), execution_simdgroups<4>> wide;
   {body}
 }}"""
-    found = harness.rejections(HEADER + source, "refused")
-    assert any(message in error.text for error in found), found
+    refusals = harness.rejections(HEADER + source, "refused")
+    assert any(message in error.text for error in refusals), refusals
 
 
 def test_wrong_number_of_simdgroups_is_a_fault() -> None:

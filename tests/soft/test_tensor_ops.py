@@ -111,7 +111,7 @@ def test_in_memory(transpose: str, mode: str, simdgroups: int, shape: tuple[int,
     expected = a.astype(np.float64) @ b.astype(np.float64) + (c if mode == "multiply_accumulate" else 0)
     stored_a = a.T.copy() if transpose[0] == "t" else a
     stored_b = b.T.copy() if transpose[1] == "t" else b
-    found = gemm(
+    result = gemm(
         "in_memory",
         stored_a,
         stored_b,
@@ -121,7 +121,7 @@ def test_in_memory(transpose: str, mode: str, simdgroups: int, shape: tuple[int,
         transpose=transpose,
         mode=mode,
     )
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ def test_in_memory(transpose: str, mode: str, simdgroups: int, shape: tuple[int,
 def test_cooperative_with_bias_and_activation(tile: tuple[int, int], simdgroups: int, depth: str) -> None:
     m, n, k = 77, 61, 32
     a, b, bias = normal((m, k), np.float16), normal((k, n), np.float16, 1), normal((n,), np.float32, 2)
-    found = gemm("cooperative", a, b, np.zeros((m, n), np.float32), bias, tile=(*tile, depth), simdgroups=simdgroups)
+    result = gemm("cooperative", a, b, np.zeros((m, n), np.float32), bias, tile=(*tile, depth), simdgroups=simdgroups)
     expected = np.maximum(a.astype(np.float64) @ b.astype(np.float64) + bias, 0)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
 TYPES = {
@@ -162,9 +162,9 @@ def test_element_types(names: tuple[str, str, str]) -> None:
     numbers = np.random.default_rng(3)
     a, b = numbers.integers(0, 9, (32, 24)).astype(left), numbers.integers(0, 9, (24, 32)).astype(right)
     c = numbers.integers(0, 9, (32, 32)).astype(result)
-    found = gemm("in_memory", a, b, c, tile=(32, 32, DYNAMIC), simdgroups=1, mode="multiply_accumulate", names=names)
+    outcome = gemm("in_memory", a, b, c, tile=(32, 32, DYNAMIC), simdgroups=1, mode="multiply_accumulate", names=names)
     exact = a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)
-    assert np.array_equal(found, exact.astype(np.float32).astype(result))
+    assert np.array_equal(outcome, exact.astype(np.float32).astype(result))
 
 
 # Both inputs wait in threadgroup memory; nothing clears the sums first.
@@ -198,7 +198,7 @@ kernel void staged(device const half *a, device const half *b, device float *c, 
 @pytest.mark.parametrize("depth", [64, 40])
 def test_staged_in_threadgroup_memory(depth: int) -> None:
     a, b = normal((64, depth), np.float16), normal((depth, 32), np.float16, 1)
-    found = harness.run(
+    result = harness.run(
         STAGED, "staged", a, b, np.zeros((64, 32), np.float32), np.int32(depth), threadgroups=1, group=128
     )[2]
-    np.testing.assert_allclose(found, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(result, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-5, atol=1e-5)

@@ -34,13 +34,13 @@ def close(form: model.Format, given: Array, wanted: Array) -> None:
 def test_reads_of_every_format(form: model.Format) -> None:
     dtype, name = element(form)
     raw = model.random_raw(form, (1, 9, 13), 1)
-    made = kit.texture(kit.device(), form.name, [raw])
+    texture = kit.texture(kit.device(), form.name, [raw])
     rng = np.random.default_rng(2)
     at = np.stack(
         [rng.integers(0, 16, COUNT), rng.integers(0, 11, COUNT), np.zeros(COUNT, int), rng.integers(0, 2, COUNT)], -1
     )
     _, given = kit.run(
-        kit.device(), f"read2d_{name}", (COUNT,), [made], [at.astype(np.uint32), np.ones((COUNT, 4), dtype)]
+        kit.device(), f"read2d_{name}", (COUNT,), [texture], [at.astype(np.uint32), np.ones((COUNT, 4), dtype)]
     )
     image, wanted = model.decode(form, raw)[0], np.zeros((COUNT, 4), dtype)
     inside = (at[:, 0] < 13) & (at[:, 1] < 9) & (at[:, 3] == 0)
@@ -61,9 +61,9 @@ def test_writes_of_every_format(form: model.Format) -> None:
         values = rng.integers(0 if form.kind == "uint" else -70000, 70000, shape)
     values = values.astype(dtype)
     raw = np.zeros((1, 8, 8, form.channels), form.dtype)
-    made = kit.texture(kit.device(), form.name, [raw])
-    kit.run(kit.device(), f"write2d_{name}", (8, 8), [made], [values])
-    given, wanted = kit.texels(made, raw), model.encode(form, values)[0]
+    texture = kit.texture(kit.device(), form.name, [raw])
+    kit.run(kit.device(), f"write2d_{name}", (8, 8), [texture], [values])
+    given, wanted = kit.texels(texture, raw), model.encode(form, values)[0]
     if form.kind == "srgb":
         assert np.abs(given.astype(int) - wanted.astype(int)).max() <= 1
         assert (given == wanted).mean() > 0.98
@@ -88,11 +88,11 @@ def test_packed_formats_come_back(form: str) -> None:
     mtl, (size, few) = kit.device(), PACKED[form]
     values = np.random.default_rng(4).uniform(0, 1, (1, 4, 16, 4)).astype(np.float32)
     values[..., 3] = 1
-    made = kit.texture(mtl, form, [np.zeros((1, 4, 16, size), np.uint8)])
-    kit.run(mtl, "write2d_float", (16, 4), [made], [values])
+    texture = kit.texture(mtl, form, [np.zeros((1, 4, 16, size), np.uint8)])
+    kit.run(mtl, "write2d_float", (16, 4), [texture], [values])
     x, y = np.tile(np.arange(16), 4), np.repeat(np.arange(4), 16)
     at = np.stack([x, y, 0 * x, 0 * x], -1).astype(np.uint32)
-    _, given = kit.run(mtl, "read2d_float", (64,), [made], [at, np.zeros((64, 4), np.float32)])
+    _, given = kit.run(mtl, "read2d_float", (64,), [texture], [at, np.zeros((64, 4), np.float32)])
     np.testing.assert_allclose(given, values.reshape(64, 4), atol=0.51 / (2**few - 1))
 
 
@@ -130,7 +130,7 @@ def points(seed: int, rules: model.Sampler, size: tuple[int, ...], count: int = 
 def test_sampling_by_every_rule(form: str, engine: str) -> None:
     mtl, known = kit.device(engine), model.BY_NAME[form]
     raw = model.random_raw(known, (1, 7, 5), 5)
-    made, image = kit.texture(mtl, form, [raw]), model.decode(known, raw)[0]
+    texture, image = kit.texture(mtl, form, [raw]), model.decode(known, raw)[0]
     for seed, rules in enumerate(RULES):
         at = points(seed, rules, (5, 7))
         offset = np.array([seed % 3 - 1, seed % 2], np.int32)
@@ -138,7 +138,7 @@ def test_sampling_by_every_rule(form: str, engine: str) -> None:
             mtl,
             "sample2d_float",
             (COUNT,),
-            [made],
+            [texture],
             [at, np.zeros((COUNT, 4), np.float32), offset],
             kit.sampler(mtl, rules),
         )
@@ -171,8 +171,8 @@ def test_levels_of_detail(mip: int, linear: bool) -> None:
     at = points(8, rules, (20, 12))
     at[:, 3] = np.random.default_rng(9).uniform(-1, 6, COUNT)
     buffers = [at, np.zeros((COUNT, 4), np.float32), np.zeros(2, np.int32)]
-    made = kit.texture(mtl, "RGBA32Float", raws)
-    _, given, _ = kit.run(mtl, "sample2d_float", (COUNT,), [made], buffers, kit.sampler(mtl, rules))
+    texture = kit.texture(mtl, "RGBA32Float", raws)
+    _, given, _ = kit.run(mtl, "sample2d_float", (COUNT,), [texture], buffers, kit.sampler(mtl, rules))
     levels = [model.decode(known, raw)[0] for raw in raws]
     np.testing.assert_array_equal(given, model.sample(levels, rules, at[:, :2], at[:, 3], np.zeros(2, int), True))
 
@@ -182,15 +182,15 @@ def test_reads_of_every_type() -> None:
     shapes = [(1, 1, 9), (3, 1, 9), (4, 6, 9), (4, 6, 9), (6, 6, 6), (12, 6, 6)]
     kinds = [0, 1, 3, 7, 5, 6]
     raws = [model.random_raw(known, shape, n) for n, shape in enumerate(shapes)]
-    made = [kit.texture(mtl, "RGBA32Float", [raw], kind) for raw, kind in zip(raws, kinds, strict=True)]
+    textures = [kit.texture(mtl, "RGBA32Float", [raw], kind) for raw, kind in zip(raws, kinds, strict=True)]
     line = model.random_raw(known, (1, 1, 9), 20)
     asked = Metal.MTLTextureDescriptor.textureBufferDescriptorWithPixelFormat_width_resourceOptions_usage_(125, 9, 0, 1)
     memory = mtl.newBufferWithBytes_length_options_(line, line.nbytes, 0)
-    made.append(memory.newTextureWithDescriptor_offset_bytesPerRow_(asked, 0, line.nbytes))
+    textures.append(memory.newTextureWithDescriptor_offset_bytesPerRow_(asked, 0, line.nbytes))
     rng = np.random.default_rng(10)
     at = np.stack([rng.integers(0, n, COUNT) for n in (10, 7, 5, 2)], -1).astype(np.uint32)
     _, given, _ = kit.run(
-        mtl, "read_others", (COUNT,), made, [at, np.zeros((7, COUNT, 4), np.float32), np.uint32(COUNT)]
+        mtl, "read_others", (COUNT,), textures, [at, np.zeros((7, COUNT, 4), np.float32), np.uint32(COUNT)]
     )
     for number, raw in enumerate([*raws, line]):
         x, y, z, w = at.T.astype(int)
@@ -208,7 +208,7 @@ def test_reads_of_every_type() -> None:
 def test_sampling_of_other_types(linear: bool) -> None:
     mtl, known = kit.device(), model.BY_NAME["RGBA32Float"]
     raws = [model.random_raw(known, shape, n) for n, shape in enumerate([(1, 1, 9), (3, 6, 9), (4, 6, 9), (3, 1, 9)])]
-    made = [kit.texture(mtl, "RGBA32Float", [raw], kind) for raw, kind in zip(raws, (0, 3, 7, 1), strict=True)]
+    textures = [kit.texture(mtl, "RGBA32Float", [raw], kind) for raw, kind in zip(raws, (0, 3, 7, 1), strict=True)]
     rules = model.Sampler(modes=(2, 3, 4), linear=linear)
     at = points(11, rules, (9, 6, 4))
     at[:, 3] = np.random.default_rng(12).integers(0, 5, COUNT)
@@ -216,7 +216,7 @@ def test_sampling_of_other_types(linear: bool) -> None:
         mtl,
         "sample_others",
         (COUNT,),
-        made,
+        textures,
         [at, np.zeros((4, COUNT, 4), np.float32), np.uint32(COUNT)],
         kit.sampler(mtl, rules),
     )
@@ -247,11 +247,16 @@ def test_gather_and_compare() -> None:
     np.testing.assert_array_equal(given[1], model.gather(image, rules, at[:, :2], 3, True))
     depths = np.random.default_rng(15).uniform(0, 1, (1, 7, 5, 1)).astype(np.float32)
     at[:, 2] = np.random.default_rng(16).uniform(0, 1, COUNT)
-    made, image = kit.texture(mtl, "Depth32Float", [depths]), np.zeros((7, 5, 4), np.float32)
+    texture, image = kit.texture(mtl, "Depth32Float", [depths]), np.zeros((7, 5, 4), np.float32)
     image[..., 0] = depths[0, ..., 0]
     for number, compare in ((1, np.less), (3, np.less_equal), (4, np.greater), (7, lambda a, b: np.ones(len(a), bool))):
         _, given = kit.run(
-            mtl, "compare2d", (COUNT,), [made], [at, np.zeros((COUNT, 4), np.float32)], kit.sampler(mtl, rules, number)
+            mtl,
+            "compare2d",
+            (COUNT,),
+            [texture],
+            [at, np.zeros((COUNT, 4), np.float32)],
+            kit.sampler(mtl, rules, number),
         )
 
         def see(texels: Array, compare: Any = compare) -> Array:
@@ -265,13 +270,13 @@ def test_cubes() -> None:
     """Each face is met where its axis points; between faces the neighbours mix."""
     mtl = kit.device()
     faces = np.arange(6, dtype=np.float32)[:, None, None, None] * np.ones((6, 4, 4, 4), np.float32)
-    made = kit.texture(mtl, "RGBA32Float", [faces], Metal.MTLTextureTypeCube)
+    texture = kit.texture(mtl, "RGBA32Float", [faces], Metal.MTLTextureTypeCube)
     axes = np.zeros((COUNT, 4), np.float32)
     axes[:6, :3] = [(2, 0.1, 0), (-2, 0.1, 0), (0.1, 2, 0), (0.1, -2, 0), (0.1, 0, 2), (0.1, 0, -2)]
     axes[6, :3], axes[7, :3] = (1, 1, 0), (1, 0, -1)
     for linear in (False, True):
         look = kit.sampler(mtl, model.Sampler(linear=linear))
-        _, given = kit.run(mtl, "sample_cube", (COUNT,), [made], [axes, np.zeros((COUNT, 4), np.float32)], look)
+        _, given = kit.run(mtl, "sample_cube", (COUNT,), [texture], [axes, np.zeros((COUNT, 4), np.float32)], look)
         np.testing.assert_array_equal(given[:6, 0], np.arange(6))
         if linear:
             np.testing.assert_allclose(given[6:8, 0], [1.0, 2.5])  # halfway from +x to +y, and from +x to -z
@@ -282,8 +287,8 @@ def test_sizes_and_arrays_of_textures() -> None:
     levels = [np.zeros((3, 6 >> n, 10 >> n, 4), np.uint8) for n in range(2)]
     block = kit.texture(mtl, "R32Float", [np.zeros((5, 2, 2, 1), np.float32)], Metal.MTLTextureType3D)
     two = [kit.texture(mtl, "R32Sint", [np.zeros((1, 1, n, 1), np.int32)]) for n in (3, 7)]
-    made = [kit.texture(mtl, "RGBA8Unorm", levels, Metal.MTLTextureType2DArray), block, *two]
-    (given,) = kit.run(mtl, "sizes", (1,), made, [np.zeros(6, np.uint32)])
+    textures = [kit.texture(mtl, "RGBA8Unorm", levels, Metal.MTLTextureType2DArray), block, *two]
+    (given,) = kit.run(mtl, "sizes", (1,), textures, [np.zeros(6, np.uint32)])
     assert given.tolist() == [10, 3, 3, 2, 5, 7]
 
 
@@ -291,18 +296,18 @@ def test_sizes_and_arrays_of_textures() -> None:
 def test_read_write_with_a_fence(engine: str) -> None:
     mtl = kit.device(engine)
     raw = np.arange(64, dtype=np.float32).reshape(1, 8, 8, 1)
-    made = kit.texture(mtl, "R32Float", [raw])
-    kit.run(mtl, "shifted", (8, 8), [made], [])
-    np.testing.assert_array_equal(kit.texels(made, raw), (raw[0] + 1) * 2)
+    texture = kit.texture(mtl, "R32Float", [raw])
+    kit.run(mtl, "shifted", (8, 8), [texture], [])
+    np.testing.assert_array_equal(kit.texels(texture, raw), (raw[0] + 1) * 2)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_atomics(engine: str) -> None:
     mtl = kit.device(engine)
     start = np.zeros((1, 4, 4, 1), np.uint32)
-    made = kit.texture(mtl, "R32Uint", [start])
+    texture = kit.texture(mtl, "R32Uint", [start])
     values = np.random.default_rng(17).integers(0, 4, 500).astype(np.uint32)
-    kit.run(mtl, "counted", (500,), [made], [values])
+    kit.run(mtl, "counted", (500,), [texture], [values])
     groups = [np.flatnonzero(values == each) for each in range(4)]
     wanted = [
         [len(g) for g in groups],
@@ -310,33 +315,33 @@ def test_atomics(engine: str) -> None:
         [np.bitwise_xor.reduce(g) for g in groups],
         [1, 9, 2, 0],
     ]
-    np.testing.assert_array_equal(kit.texels(made, start)[..., 0], wanted)
+    np.testing.assert_array_equal(kit.texels(texture, start)[..., 0], wanted)
 
 
 def test_argument_buffers() -> None:
     """Handles of textures and samplers stand in memory that the kernel reads."""
     mtl = kit.device(checked=True)
     raw = np.arange(64, dtype=np.float32).reshape(1, 8, 8, 1)
-    image, made = kit.texture(mtl, "R32Float", [raw]), kit.texture(mtl, "R32Float", [0 * raw])
+    image, texture = kit.texture(mtl, "R32Float", [raw]), kit.texture(mtl, "R32Float", [0 * raw])
     look = kit.sampler(mtl, model.Sampler())
-    words = np.array([each.gpuResourceID()._impl for each in (image, look, made)], np.uint64)
+    words = np.array([each.gpuResourceID()._impl for each in (image, look, texture)], np.uint64)
     memory = mtl.newBufferWithBytes_length_options_(words, words.nbytes, 0)
     work = mtl.newCommandQueue().commandBuffer()
     encoder = work.computeCommandEncoder()
     encoder.setComputePipelineState_(kit.pipeline("through_memory", mtl))
     encoder.setBuffer_offset_atIndex_(memory, 0, 0)
     encoder.useResource_usage_(image, 1)
-    encoder.useResource_usage_(made, 2)
+    encoder.useResource_usage_(texture, 2)
     encoder.dispatchThreads_threadsPerThreadgroup_((8, 8, 1), (8, 8, 1))
     encoder.endEncoding()
     work.commit()
     work.waitUntilCompleted()
-    np.testing.assert_array_equal(kit.texels(made, raw), raw[0] * 2)
+    np.testing.assert_array_equal(kit.texels(texture, raw), raw[0] * 2)
 
 
 def test_isolated_kernels_find_textures() -> None:
     mtl = Metal.open_device(Metal.SoftOptions(isolated=True))
     raw = np.arange(64, dtype=np.float32).reshape(1, 8, 8, 1)
-    made = kit.texture(mtl, "R32Float", [raw])
-    kit.run(mtl, "shifted", (8, 8), [made], [])
-    np.testing.assert_array_equal(kit.texels(made, raw), (raw[0] + 1) * 2)
+    texture = kit.texture(mtl, "R32Float", [raw])
+    kit.run(mtl, "shifted", (8, 8), [texture], [])
+    np.testing.assert_array_equal(kit.texels(texture, raw), (raw[0] + 1) * 2)

@@ -101,16 +101,16 @@ def device(engine: Any = "auto", checked: bool = False, schedule: str = "ordered
 
 @cache
 def pipeline(name: str, mtl: Any) -> Any:
-    made, error = mtl.newComputePipelineStateWithFunction_error_(_library(mtl).newFunctionWithName_(name), None)
-    assert made is not None, error
-    return made
+    state, error = mtl.newComputePipelineStateWithFunction_error_(_library(mtl).newFunctionWithName_(name), None)
+    assert state is not None, error
+    return state
 
 
 @cache
 def _library(mtl: Any) -> Any:
-    made, error = mtl.newLibraryWithSource_options_error_(SOURCE, None, None)
-    assert made is not None, error
-    return made
+    library, error = mtl.newLibraryWithSource_options_error_(SOURCE, None, None)
+    assert library is not None, error
+    return library
 
 
 def format_number(name: str) -> int:
@@ -131,16 +131,16 @@ def texture(mtl: Any, form: str, levels: list[Array], kind: int = 2, usage: int 
         asked.setArrayLength_(planes // (6 if kind == 6 else 1))
     asked.setMipmapLevelCount_(len(levels))
     asked.setUsage_(usage)
-    made = mtl.newTextureWithDescriptor_(asked)
+    image = mtl.newTextureWithDescriptor_(asked)
     for number, level in enumerate(levels):
         parts = [(0, level)] if is_block else [(plane, level[plane : plane + 1]) for plane in range(level.shape[0])]
         for slice_, part in parts:
             depth, rows, columns, _ = part.shape
             row = part.dtype.itemsize * part.shape[3] * columns
-            made.replaceRegion_mipmapLevel_slice_withBytes_bytesPerRow_bytesPerImage_(
+            image.replaceRegion_mipmapLevel_slice_withBytes_bytesPerRow_bytesPerImage_(
                 ((0, 0, 0), (columns, rows, depth)), number, slice_, np.ascontiguousarray(part), row, row * rows
             )
-    return made
+    return image
 
 
 def texels(made: Any, like: Array) -> Array:
@@ -172,7 +172,7 @@ def run(
     mtl: Any, name: str, threads: tuple[int, ...], textures: list[Any], buffers: list[Any], look: Any = None
 ) -> list[Array]:
     """Runs a kernel over arrays; answers them as they are afterwards."""
-    made = [mtl.newBufferWithBytes_length_options_(np.ascontiguousarray(b), b.nbytes, 0) for b in buffers]
+    allocated = [mtl.newBufferWithBytes_length_options_(np.ascontiguousarray(b), b.nbytes, 0) for b in buffers]
     work = mtl.newCommandQueue().commandBuffer()
     encoder = work.computeCommandEncoder()
     try:
@@ -181,7 +181,7 @@ def run(
             encoder.setTexture_atIndex_(each, index)
         if look is not None:
             encoder.setSamplerState_atIndex_(look, 0)
-        for index, each in enumerate(made):
+        for index, each in enumerate(allocated):
             encoder.setBuffer_offset_atIndex_(each, 0, index)
         grid = (*threads, 1, 1)[:3]
         encoder.dispatchThreads_threadsPerThreadgroup_(grid, (min(grid[0], 32), 1, 1))
@@ -190,5 +190,7 @@ def run(
     work.commit()
     work.waitUntilCompleted()
     assert work.error() is None, work.error()
-    views = [np.frombuffer(each.contents().as_buffer(b.nbytes), b.dtype) for each, b in zip(made, buffers, strict=True)]
+    views = [
+        np.frombuffer(each.contents().as_buffer(b.nbytes), b.dtype) for each, b in zip(allocated, buffers, strict=True)
+    ]
     return [view.reshape(b.shape).copy() for view, b in zip(views, buffers, strict=True)]

@@ -28,21 +28,21 @@ class Format:
 
 
 def _formats() -> list[Format]:
-    made = []
+    formats = []
     for channels, letters in ((1, "R"), (2, "RG"), (4, "RGBA")):
         for bits in (8, 16, 32):
             for kind, suffix in (("unorm", "Unorm"), ("snorm", "Snorm"), ("uint", "Uint"), ("int", "Sint")):
                 if bits < 32 or kind in ("uint", "int"):
                     dtype = np.dtype(f"{'u' if kind[0] == 'u' else ''}int{bits}")
-                    made.append(Format(f"{letters}{bits}{suffix}", dtype, channels, kind))
+                    formats.append(Format(f"{letters}{bits}{suffix}", dtype, channels, kind))
             if bits > 8:
-                made.append(Format(f"{letters}{bits}Float", np.dtype(f"float{bits}"), channels, "float"))
-    made += [
+                formats.append(Format(f"{letters}{bits}Float", np.dtype(f"float{bits}"), channels, "float"))
+    formats += [
         Format("RGBA8Unorm_sRGB", np.dtype(np.uint8), 4, "srgb"),
         Format("BGRA8Unorm", np.dtype(np.uint8), 4, "unorm"),
     ]
     return [
-        *made,
+        *formats,
         Format("BGRA8Unorm_sRGB", np.dtype(np.uint8), 4, "srgb"),
         Format("A8Unorm", np.dtype(np.uint8), 1, "unorm"),
     ]

@@ -40,12 +40,12 @@ def answer(profile: Profile, soft: Any, selector: str, arguments: Sequence[Any])
     if profile.debug_layer:
         _validate(soft, selector, arguments)
     try:
-        found = getattr(soft, selector.replace(":", "_"))(*arguments)
+        result = getattr(soft, selector.replace(":", "_"))(*arguments)
     except softmetal.MetalMisuse as misuse:
         raise Aborted(f"{selector}: failed assertion: {misuse}") from misuse
     if selector == _PIPELINE and not profile.archive_reflection and arguments[1] & _ONLY_FROM_ARCHIVE:
-        return found[0], None, found[2]
-    return found
+        return result[0], None, result[2]
+    return result
 
 
 def _refused_source(profile: Profile, source: str, options: Any) -> NSError | None:
@@ -54,11 +54,11 @@ def _refused_source(profile: Profile, source: str, options: Any) -> NSError | No
     language = profile.host_language if chosen is None else (chosen >> 16, chosen & 0xFFFF)
     if language > profile.language:
         return NSError("MTLLibraryErrorDomain", 3, f"language version {language[0]}.{language[1]} is not supported")
-    found = re.search(r"\bbfloat", source)
-    if found is None or language >= _FIRST_BFLOAT:
+    match = re.search(r"\bbfloat", source)
+    if match is None or language >= _FIRST_BFLOAT:
         return None
-    line = source.count("\n", 0, found.start()) + 1
-    column = found.start() - source.rfind("\n", 0, found.start())
+    line = source.count("\n", 0, match.start()) + 1
+    column = match.start() - source.rfind("\n", 0, match.start())
     return NSError("MTLLibraryErrorDomain", 3, f"program_source:{line}:{column}: error: unknown type name 'bfloat'\n")
 
 

@@ -131,13 +131,13 @@ class TestSafetensors:
 
 def gguf_bytes(*parts: Any) -> bytes:
     """Integers as u64, strings with their length, bytes as they are."""
-    found = b""
+    data = b""
     for part in parts:
         if isinstance(part, int):
-            found += struct.pack("<Q", part)
+            data += struct.pack("<Q", part)
         else:
-            found += part if isinstance(part, bytes) else struct.pack("<Q", len(part)) + part.encode()
-    return found
+            data += part if isinstance(part, bytes) else struct.pack("<Q", len(part)) + part.encode()
+    return data
 
 
 def u32(value: int) -> bytes:

@@ -153,13 +153,13 @@ class Bindings:
             )
         _pack_dimensions(self._launch, SoftLaunch.threads.offset, a, b, c, *groups, x, y, z)
         launch = _copy(self._launch)
-        made = EncodedDispatch(
+        encoded = EncodedDispatch(
             pipeline, launch, (x, y, z), a * b * c, tuple(self.allocations), resident, label, indirect
         )
         if pipeline.table >= 0 and self.handles is not None:
             launch.buffers[pipeline.table], launch.lengths[pipeline.table] = self.handles.table(pipeline)
-            made.textures = self.handles.used(pipeline)
-        return made
+            encoded.textures = self.handles.used(pipeline)
+        return encoded
 
     def _put(self, address: int, length: int, index: int) -> None:
         self._words[index] = address

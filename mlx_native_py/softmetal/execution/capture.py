@@ -106,11 +106,13 @@ class Capture:
             for item in epoch
             if isinstance(item, EncodedDispatch)
         ]
-        found = {allocation for item in dispatches for allocation in item.allocations if allocation and allocation.live}
+        allocations = {
+            allocation for item in dispatches for allocation in item.allocations if allocation and allocation.live
+        }
         folder = self._folder / "buffers"
         folder.mkdir(exist_ok=True)
         written = []
-        for allocation in sorted(found, key=lambda each: each.address):
+        for allocation in sorted(allocations, key=lambda each: each.address):
             name = f"{queue.name}-{work.serial}-{allocation.address:x}.bin"
             (folder / name).write_bytes(allocation.view())
             written.append({"label": allocation.label, "address": allocation.address, "file": name})

@@ -83,6 +83,8 @@ class SharedPages:
 
     def close(self, address: int, length: int) -> bool:
         with self._lock:
+            if address not in self._opened:
+                return True
             if not self.empty(address, length):
                 return False
             if libc().mmap(address, length, NO_ACCESS, RESERVED | FIXED, -1, 0) == MAP_FAILED:

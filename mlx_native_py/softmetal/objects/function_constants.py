@@ -59,7 +59,7 @@ class MTLFunctionConstantValues(Descriptor):
 
     def resolve(self, kernel: KernelSignature) -> dict[int, bytes] | str:
         """The values by index for one kernel, or what is wrong with them."""
-        found: dict[int, bytes] = {}
+        values: dict[int, bytes] = {}
         for constant in kernel.constants:
             given = self.given.get(constant.index, self.given.get(constant.name))
             if given is None and constant.required:
@@ -69,8 +69,8 @@ class MTLFunctionConstantValues(Descriptor):
             if given is not None and given[0] != constant.data_type:
                 return _mismatch(kernel, constant, given[0])
             if given is not None:
-                found[constant.index] = given[1]
-        return found
+                values[constant.index] = given[1]
+        return values
 
 
 def _mismatch(kernel: KernelSignature, constant: Constant, given: int) -> str:

@@ -129,8 +129,8 @@ CASES = st.builds(
 @given(CASES)
 def check(case: Case) -> None:
     group.gather_objects(case)
-    found = outcomes(case)
-    assert not any(found), "\n".join(found)
+    result = outcomes(case)
+    assert not any(result), "\n".join(result)
 
 
 if group.rank == 0:

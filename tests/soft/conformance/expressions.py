@@ -41,13 +41,13 @@ class Program:
 
 def inputs() -> dict[str, tuple[str, Array]]:
     """Two variables of every type: corners and every magnitude for integers, short binary fractions for float."""
-    made: dict[str, tuple[str, Array]] = {}
+    result: dict[str, tuple[str, Array]] = {}
     for seed, kind in enumerate(INTEGERS):
         for n in range(2):
-            made[f"{kind}_{n}"] = (kind, operand(WIDTHS[kind], (LANES,), 2 * seed + n))
+            result[f"{kind}_{n}"] = (kind, operand(WIDTHS[kind], (LANES,), 2 * seed + n))
     for n in range(2):
-        made[f"float_{n}"] = ("float", (np.random.default_rng(n).integers(-512, 512, LANES) / 16).astype(np.float32))
-    return made
+        result[f"float_{n}"] = ("float", (np.random.default_rng(n).integers(-512, 512, LANES) / 16).astype(np.float32))
+    return result
 
 
 INPUTS = inputs()

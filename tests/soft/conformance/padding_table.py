@@ -31,9 +31,9 @@ def _bytes(size: int) -> np.ndarray:
 
 def _small(values: np.ndarray) -> np.ndarray:
     kind = np.dtype({"names": ["a", "b", "c"], "formats": ["i1", "f4", "u1"], "offsets": [0, 4, 8], "itemsize": 12})
-    found = np.zeros(len(values), kind)
-    found["a"], found["b"], found["c"] = 1, values, 3
-    return found.view(np.uint8)
+    result = np.zeros(len(values), kind)
+    result["a"], result["b"], result["c"] = 1, values, 3
+    return result.view(np.uint8)
 
 
 def all_programs() -> list[Program]:

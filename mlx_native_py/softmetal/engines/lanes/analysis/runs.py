@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from .shape import LaneShape, Offsets
+from .shape import WIDTH, LaneShape, Offsets
 
 _FEW = 8  # loads or stores that one access of all lanes may become
 _FEW_LONG = 16  # the same if each of them is of 8 bytes or more
@@ -44,6 +44,12 @@ def few_runs(shape: LaneShape, size: int) -> tuple[Run, ...]:
     found = runs(shape, size)
     long = all(run.count * size >= _LONG for run in found)
     return found if len(found) <= (_FEW_LONG if long else _FEW) else ()
+
+
+def singles(shape: LaneShape, size: int) -> tuple[Run, ...]:
+    """The same if each lane has an element of its own, far from the others'."""
+    found = runs(shape, size)
+    return found if len(found) == WIDTH else ()
 
 
 def in_order_of_lanes(shape: LaneShape, found: Sequence[Run], size: int) -> list[tuple[Run, list[int]]]:

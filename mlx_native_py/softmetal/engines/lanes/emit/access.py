@@ -8,7 +8,7 @@ from ..ir.model import I32, IntType, Type
 from .address import POINTERS, Address
 from .frame import Frame, numbers
 from .gather import gather, mangled, scatter
-from .runs import read_runs, write_runs
+from .runs import read_runs, read_singles, write_runs
 
 _BITS = f"<{WIDTH} x i1>"
 _ALIKE = f"<{WIDTH} x i32> zeroinitializer"
@@ -20,6 +20,8 @@ def read(frame: Frame, kind: Type, address: Address, align: int) -> str:
     size, whole = stored_bytes(kind), f"<{WIDTH} x {kind}>"
     if frame.full and address.few(size) or address.own and address.is_contiguous(size):
         return read_runs(frame, kind, address, align)
+    if frame.full and address.singles(size):
+        return read_singles(frame, kind, address, align, address.singles(size))
     if address.is_contiguous(size) and _has_masks(frame, size):
         name = f"@llvm.masked.load.v{WIDTH}{mangled(kind)}.p0"
         frame.declare(f"declare {whole} {name}(ptr, i32, {_BITS}, {whole})")

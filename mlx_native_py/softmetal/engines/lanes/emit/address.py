@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..analysis.runs import Run, few_runs
+from ..analysis.runs import Run, few_runs, singles
 from ..analysis.shape import LANES, WIDTH, LaneShape
 from ..ir.layout import terms
 from ..ir.model import I64, POINTER, Instruction, IrConstant, IrParameter, Value
@@ -39,6 +39,9 @@ class Address:
 
     def few(self, size: int) -> tuple[Run, ...]:
         return few_runs(self.shape, size)
+
+    def singles(self, size: int) -> tuple[Run, ...]:
+        return singles(self.shape, size)
 
     def at(self, frame: Frame, factor: int, offset: int) -> str:
         """A pointer so many strides and bytes after lane 0's."""

@@ -13,6 +13,7 @@ from .frame import Frame, numbers
 _LEAST_ROWS = 4
 _LEAST_BYTES = 16
 _LEAST_GAP = 128
+_AHEAD = 4  # times as many rows as one access has: kernels unroll so many
 
 
 def read_runs(frame: Frame, kind: Type, address: Address, align: int) -> str:
@@ -20,6 +21,8 @@ def read_runs(frame: Frame, kind: Type, address: Address, align: int) -> str:
     size, whole = stored_bytes(kind), f"<{WIDTH} x {kind}>"
     assert address.shape.offsets is not None
     found = address.few(size)
+    if len(found) > 1 and all(run.count == 1 for run in found):
+        return read_singles(frame, kind, address, align, found)
     _prefetch(frame, address, found, size)
     places = list(zip(address.shape.factors, address.shape.offsets, strict=True))
     total = ""
@@ -39,6 +42,20 @@ def read_runs(frame: Frame, kind: Type, address: Address, align: int) -> str:
         blend = f"shufflevector {whole} {total}, {whole} {wide}, <{WIDTH} x i32> {chosen}"
         total = frame.let("merged", blend) if total else wide
     return total
+
+
+def read_singles(frame: Frame, kind: Type, address: Address, align: int, found: tuple[Run, ...]) -> str:
+    """Single elements, each for some lanes: into a small vector, and from there to their lanes by one shuffle."""
+    assert address.shape.offsets is not None
+    narrow, total = f"<{len(found)} x {kind}>", "poison"
+    for i, run in enumerate(found):
+        one = frame.let("one", f"load {kind}, ptr {address.at(frame, run.factor, run.first)}, align {align}")
+        total = frame.let("few", f"insertelement {narrow} {total}, {kind} {one}, i64 {i}")
+    index = {(run.factor, run.first): i for i, run in enumerate(found)}
+    lanes = [index[place] for place in zip(address.shape.factors, address.shape.offsets, strict=True)]
+    return frame.let(
+        "spread", f"shufflevector {narrow} {total}, {narrow} poison, <{WIDTH} x i32> {numbers(I32, lanes)}"
+    )
 
 
 def write_runs(frame: Frame, kind: Type, values: str, address: Address, align: int) -> bool:
@@ -64,6 +81,7 @@ def _prefetch(frame: Frame, address: Address, found: tuple[Run, ...], size: int)
     if not factor and gap < _LEAST_GAP:
         return
     frame.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    ahead = _AHEAD * len(found)
     for run in found:
-        ahead = address.at(frame, run.factor + len(found) * factor, run.first + len(found) * gap)
-        frame.emit(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
+        there = address.at(frame, run.factor + ahead * factor, run.first + ahead * gap)
+        frame.emit(f"call void @llvm.prefetch.p0(ptr {there}, i32 0, i32 2, i32 1)")

@@ -1,0 +1,82 @@
+"""Linear layers over one input whose weights lie in one matrix, so that a decode step takes a single product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+
+from ..device import MlxDevice
+from ..encoder import Encoder
+from ..memory.buffer import MlxBuffer
+from .linear import Linear
+
+__all__ = ["Joined", "join", "side_by_side"]
+
+_WORTH_COPYING = 4 << 20
+"""Bytes of weights up to which a launch costs more than copying them once."""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Several linear layers; `whole` is all of them in one, where there is such."""
+
+    parts: tuple[Linear, ...]
+    whole: Linear | None
+
+    def __call__(self, enc: Encoder, x: MlxBuffer) -> list[MlxBuffer]:
+        """The result of each layer for rows x [rows, in]. Those of a single row lie side by side."""
+        if self.whole is None or x.shape[0] != 1:
+            return [part(enc, x) for part in self.parts]
+        return _cut(self.whole(enc, x).reshape(-1, 1), [len(part.weight) for part in self.parts], shape=(1, -1))
+
+
+def join(device: MlxDevice, *parts: Linear) -> Joined:
+    """The layers over one matrix: their weights where these are neighbours, or a copy of small ones."""
+    tables = [_buffers(part) for part in parts]
+    alike = len({_kind(part, table) for part, table in zip(parts, tables, strict=True)}) == 1
+    columns = [_whole(device, [table[name] for table in tables]) for name in tables[0]] if alike else [None]
+    found = {name: column for name, column in zip(tables[0], columns, strict=False) if column is not None}
+    if len(found) < len(tables[0]):
+        return Joined(parts, None)
+    rows = [len(part.weight) for part in parts]
+    cut = {name: _cut(column, rows) for name, column in found.items()}
+    own = tuple(replace(part, **{name: cut[name][i] for name in cut}) for i, part in enumerate(parts))
+    return Joined(own, replace(parts[0], **found))
+
+
+def side_by_side(buffers: Sequence[MlxBuffer], shape: tuple[int, ...]) -> MlxBuffer | None:
+    """One view over buffers that follow each other without a gap, or None."""
+    first = buffers[0]
+    if any(a.allocation is not b.allocation or a.end != b.start for a, b in pairwise(buffers)):
+        return None
+    return MlxBuffer(first.allocation, first.dtype, shape, first.offset, sum(each.nbytes for each in buffers))
+
+
+def _buffers(linear: Linear) -> dict[str, MlxBuffer]:
+    found = {field.name: getattr(linear, field.name) for field in fields(linear)}
+    return {name: value for name, value in found.items() if isinstance(value, MlxBuffer)}
+
+
+def _kind(linear: Linear, table: dict[str, MlxBuffer]) -> tuple[Any, ...]:
+    """What has to be the same for rows of two layers to be rows of one."""
+    settings = (getattr(linear, field.name) for field in fields(linear) if field.name not in table)
+    return type(linear), *settings, *((name, each.dtype, each.shape[1:]) for name, each in table.items())
+
+
+def _whole(device: MlxDevice, buffers: list[MlxBuffer]) -> MlxBuffer | None:
+    """All rows of all buffers."""
+    found = side_by_side(buffers, (sum(map(len, buffers)), *buffers[0].shape[1:]))
+    if found is None and sum(each.nbytes for each in buffers) <= _WORTH_COPYING:
+        rows = np.concatenate([each.numpy() for each in buffers])
+        return device.buffer(rows, buffers[0].dtype, label=buffers[0].label)
+    return found
+
+
+def _cut(whole: MlxBuffer, rows: list[int], shape: tuple[int, ...] | None = None) -> list[MlxBuffer]:
+    ends = list(accumulate(rows))
+    parts = [whole[end - count : end] for count, end in zip(rows, ends, strict=True)]
+    return parts if shape is None else [part.reshape(*shape) for part in parts]
