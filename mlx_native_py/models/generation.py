@@ -57,6 +57,7 @@ def generate_ids(
     stops = frozenset(model.config.stop_ids if stop_ids is None else stop_ids)
     if max_tokens < 1:
         raise InvalidArgument(f"generate_ids: max_tokens is {max_tokens}, expected at least 1")
+    max_tokens = min(max_tokens, 1 + _room("generate_ids", model, len(prompt_ids), cache))
     if cache is None:
         cache = model.make_cache(
             capacity=_capacity(len(prompt_ids) + max_tokens, model), chunk=prefill_step_size, bits=kv_bits
@@ -102,6 +103,8 @@ def generate_batch_ids(
     """New tokens after each of several prompts, which share every step; a stop token ends its own sequence."""
     how = _sampling(sampling)
     stops = frozenset(model.config.stop_ids if stop_ids is None else stop_ids)
+    for prompt in prompts:
+        _room("generate_batch_ids", model, len(prompt))
     capacity = _capacity(max(map(len, prompts), default=0) + max_tokens, model)
     cache = model.make_cache(batch=len(prompts), capacity=capacity, chunk=prefill_step_size, bits=kv_bits)
     decoder: Decoder = model.make_decoder(cache, how)
@@ -113,6 +116,16 @@ def _sampling(options: dict[str, Any]) -> Sampling:
     if unknown := sorted(set(options) - set(known)):
         raise InvalidArgument(f"generate_ids: there is no option {unknown[0]!r}; there are: {', '.join(known)}")
     return Sampling(**options)
+
+
+def _room(name: str, model: Any, length: int, cache: KVCache | None = None) -> int:
+    """Positions that a prompt leaves; the token behind the last of them can still be chosen."""
+    longest: int = model.config.max_positions
+    used = cache.lengths[0] if cache is not None else 0
+    if used + length > longest:
+        behind = f" behind {used} in the cache" if used else ""
+        raise InvalidArgument(f"{name}: a prompt of {length} tokens{behind}, and the model reads {longest}")
+    return longest - used - length
 
 
 def _capacity(length: int, model: Any) -> int:

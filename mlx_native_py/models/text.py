@@ -38,20 +38,34 @@ def load(path_or_name: Path | str, device: MlxDevice | None = None, *, dtype: An
     return model, tokenizer
 
 
-def prompt_ids(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
-    """The tokens of a prompt; messages go through the model's chat template."""
+def prompt_ids(tokenizer: Tokenizer, prompt: Prompt, *, most: int | None = None) -> list[int]:
+    """The tokens of a prompt; messages go through the model's chat template.
+
+    A text that cannot be `most` tokens, or fewer, is refused before it is encoded.
+    """
     if isinstance(prompt, str):
+        _require_room(tokenizer, prompt, most)
         tokens = tokenizer.encode(prompt)
         # The prompt goes on: nothing ends here yet.
         end = len(tokenizer.behind)
         return tokens[:-end] if end and tuple(tokens[-end:]) == tokenizer.behind else tokens
     parts: list[Any] = list(prompt)
     if parts and all(isinstance(each, Mapping) for each in parts):
-        return tokenizer.apply_chat_template(parts, add_generation_prompt=True)
+        text = tokenizer.apply_chat_template(parts, tokenize=False, add_generation_prompt=True)
+        _require_room(tokenizer, text, most)
+        return tokenizer.encode(text, add_special_tokens=False)
     try:
         return [index(each) for each in parts]
     except TypeError:
         raise InvalidArgument("prompt_ids: expected a text, tokens, or messages of a chat") from None
+
+
+def _require_room(tokenizer: Tokenizer, text: str, most: int | None) -> None:
+    longest = tokenizer.longest_piece
+    if most is not None and len(text) > most * longest:
+        raise InvalidArgument(
+            f"a prompt of {len(text)} characters: the model reads {most} tokens, none longer than {longest} characters"
+        )
 
 
 def stream_generate(
@@ -80,7 +94,7 @@ def stream_generate(
     text = tokenizer.stream(stop=stop)
     given = options.pop("stop_ids", None)
     ends = frozenset({*tokenizer.eos_token_ids, *model.config.stop_ids} if given is None else given)
-    tokens = prompt_ids(tokenizer, prompt)
+    tokens = prompt_ids(tokenizer, prompt, most=model.config.max_positions)
     stream = generate_ids(model, tokens, max_tokens=max_tokens, stop_ids=sorted(ends), progress=progress, **options)
     return _with_text(stream, text, ends)
 

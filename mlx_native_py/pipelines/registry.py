@@ -184,7 +184,11 @@ class KernelRegistry:
     def library(self, source: str, options: CompileOptions | None = None, *, name: str = "") -> KernelLibrary:
         """The library that `source` compiles to; the same one for the same text and options."""
         chosen = (options or CompileOptions()).on(self._capabilities)
-        digest = hashlib.sha256(f"{self._identity}\0{chosen.text()}\0{source}".encode()).hexdigest()
+        try:
+            digest = hashlib.sha256(f"{self._identity}\0{chosen.text()}\0{source}".encode()).hexdigest()
+        except UnicodeEncodeError as reason:
+            line = reason.object.count("\n", 0, reason.start) + 1
+            raise InvalidArgument(f"line {line} of the source has half a character, which is not UTF-8") from None
         return self._libraries.get(digest, lambda: self._compile(source, chosen, digest, name))
 
     def shipped(self, family: str) -> KernelLibrary:

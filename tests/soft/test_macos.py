@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import platform
+import resource
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mlx_native_py import metal
+from mlx_native_py.softmetal import SoftOptions, system
 from mlx_native_py.softmetal.engines.lanes.vectorise import vectorise
 from mlx_native_py.softmetal.engines.runtime import build_runtime
 from mlx_native_py.softmetal.msl.image import ImageRefused, check_image
@@ -141,3 +147,47 @@ def test_a_damaged_library_is_refused(mac: Toolchain, tmp_path: Path) -> None:
     for length in (3, 20, 31, 200, len(whole) // 2):
         with pytest.raises(ImageRefused):
             check_image(whole[:length])
+
+
+def test_limits_are_set_by_the_command_itself_where_nobody_else_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = {resource.RLIMIT_CPU: 7, resource.RLIMIT_FSIZE: 1 << 20, resource.RLIMIT_CORE: 0, resource.RLIMIT_AS: 1}
+    monkeypatch.setattr(sys, "platform", "darwin")
+    command = system.within_limits(["/bin/sh", "-c", 'ulimit -t; echo "$1"', "name", "two words"], limits)
+    monkeypatch.undo()
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said == "7\ntwo words\n"
+
+
+def test_a_mac_has_it_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system, "host", lambda: System("darwin", "aarch64"))
+    assert "MLX_NATIVE_DEVICE=soft" in metal._lacks_soft("PyObjC is not installed")
+    assert metal._lacks_soft(metal.ASKED_FOR_SOFT) == ""
+    monkeypatch.setattr(metal, "find_spec", lambda name: None)
+    assert "pip install" in metal._lacks_soft(metal.ASKED_FOR_SOFT)
+    monkeypatch.setattr(system, "host", lambda: None)
+    assert "Linux and on Apple silicon" in metal._lacks_soft(metal.ASKED_FOR_SOFT)
+
+
+def test_isolated_devices_are_for_linux(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(ValueError, match="isolated devices are walled in by Linux, and this is darwin"):
+        SoftOptions(isolated=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "machine", "found"),
+    [
+        ("linux", "x86_64", System("linux", "x86_64")),
+        ("linux", "aarch64", System("linux", "aarch64")),
+        ("linux", "riscv64", None),
+        ("darwin", "arm64", System("darwin", "aarch64")),
+        ("darwin", "x86_64", None),
+        ("win32", "AMD64", None),
+    ],
+)
+def test_where_it_runs(monkeypatch: pytest.MonkeyPatch, name: str, machine: str, found: System | None) -> None:
+    monkeypatch.setattr(sys, "platform", name)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    here = system.host()
+    monkeypatch.undo()
+    assert here == found

@@ -33,6 +33,16 @@ _LOOKS = ("attr", "count", "d", "default", "first", "last", "length")
 _HAND_ON = "dictsort groupby items list map max min reject rejectattr reverse select selectattr sort unique".split()
 _GLOBALS = ("dict", "namespace", "range")
 _OURS = ("counted", "handed_on", "paid")
+# Of texts. What is missing makes any length out of a short text (`expandtabs`, `translate`), or bytes, which can too.
+_METHODS = frozenset(
+    """
+    capitalize casefold center count endswith find format format_map index isalnum isalpha isascii isdecimal isdigit
+    isidentifier islower isnumeric isprintable isspace istitle isupper join ljust lower lstrip partition removeprefix
+    removesuffix replace rfind rindex rjust rpartition rsplit rstrip split splitlines startswith strip swapcase title
+    upper zfill
+    """.split()
+)
+_WIDEST_INDENT = 16
 _WIDTH = re.compile(r":[^}]*[\d{]")
 _LARGEST_NUMBER = 100_000
 _ENTRIES = 4  # of a list that is handed on, for one step
@@ -177,6 +187,8 @@ def _check_arguments(function: Any, arguments: tuple[Any, ...], options: dict[st
     name, own = getattr(function, "__name__", ""), getattr(getattr(function, "__wrapped__", function), "__self__", None)
     given = [own, *arguments] if isinstance(own, str) else list(arguments)
     texts = [each for each in given if isinstance(each, str)]
+    if isinstance(own, (str, bytes)) and (name not in _METHODS or isinstance(own, bytes)):
+        raise Spent(f"calls {type(own).__name__}.{name}, which is not allowed")
     if name in ("replace", "do_replace") and len(texts) > 2:
         budget.spend(texts[0].count(texts[1]) * len(texts[2]) // budget.limits.characters)
     elif name in ("join", "do_join", "sync_do_join"):
@@ -184,11 +196,20 @@ def _check_arguments(function: Any, arguments: tuple[Any, ...], options: dict[st
         separator = max(map(len, [*texts, *map(str, options.values())]), default=0)
         budget.pay(parts, deep=True)
         budget.spend(separator * len(parts) // budget.limits.characters)
+    elif name == "_tojson":
+        _check_json(*arguments, **options)
     elif name == "do_indent":
         width = max([4, *(each for each in given if isinstance(each, int)), *map(len, texts[1:])])
         budget.spend(width * texts[0].count("\n") // budget.limits.characters if texts else 0)
     elif name in ("format", "format_map"):
         _check_format(own, (*arguments, *options.values()))
+
+
+def _check_json(value: Any, _: Any = False, indent: Any = None, separators: Any = None, **options: Any) -> None:
+    """Both come once for each entry."""
+    for each in (indent, *(separators or ())):
+        if (len(each) if isinstance(each, str) else each or 0) > _WIDEST_INDENT:
+            raise Spent(f"writes JSON with more than {_WIDEST_INDENT} characters before an entry")
 
 
 def _check_format(form: Any, arguments: tuple[Any, ...]) -> None:

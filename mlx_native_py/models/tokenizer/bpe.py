@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...errors import ModelFileError
 from ..extras import extra
 from .vocabulary import GgufVocabulary, Kind
 
@@ -85,7 +87,9 @@ def byte_level_bpe(vocabulary: GgufVocabulary) -> tuple[Any, PreTokenizer]:
     tokenizers = extra("tokenizers")
     ids = vocabulary.ids_by_name()
     try:
-        model = tokenizers.models.BPE(vocab=ids, merges=_merges(vocabulary), ignore_merges=cut.whole_words)
+        model = tokenizers.models.BPE(vocab=ids, merges=_merges(vocabulary, ids), ignore_merges=cut.whole_words)
+    except ModelFileError:
+        raise
     except Exception as reason:
         raise vocabulary.error("merges", str(reason)) from None
     core = tokenizers.Tokenizer(model)
@@ -110,11 +114,15 @@ def add_special(core: Any, vocabulary: GgufVocabulary) -> None:
     )
 
 
-def _merges(vocabulary: GgufVocabulary) -> list[tuple[str, str]]:
+def _merges(vocabulary: GgufVocabulary, ids: Mapping[str, int]) -> list[tuple[str, str]]:
     merges = []
     for number, text in enumerate(vocabulary.strings("merges")):
         left, _, right = text.partition(" ")
         if not left or not right:
             raise vocabulary.error("merges", f"number {number} is {text!r:.60}, expected two tokens and a space")
+        if missing := [each for each in (left, right, left + right) if each not in ids]:
+            raise vocabulary.error(
+                "merges", f"number {number} is {text!r:.60}, and there is no token {missing[0]!r:.60}"
+            )
         merges.append((left, right))
     return merges

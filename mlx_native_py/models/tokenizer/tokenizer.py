@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol, overload
 
@@ -110,6 +111,11 @@ class Tokenizer:
     @property
     def vocab_size(self) -> int:
         return len(self.pieces.names)
+
+    @cached_property
+    def longest_piece(self) -> int:
+        """Characters of the longest name in the vocabulary; no token stands for more of a text."""
+        return max(map(len, self.pieces.names), default=1)
 
     def encode(self, text: str, *, special: bool = True, add_special_tokens: bool = True) -> list[int]:
         """The tokens of a text.

@@ -60,6 +60,8 @@ class GgufVocabulary:
         """The id of the first of these roles (`bos`, `eos`, ...) that the file has, else that of the token `name`."""
         for role in roles:
             token = self.metadata.get(f"{_PREFIX}{role}_token_id")
+            if token is not None and not isinstance(token, int):
+                raise self.error(f"{role}_token_id", f"{token!r:.60}, expected one number")
             # Converters write -1 or the largest number for "none".
             if isinstance(token, int) and 0 <= token < len(self.names):
                 return token

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ..program import CompileError, Diagnostic
 from .lexer import Tokens
 from .positions import Positions
-from .scopes import Declaration
+from .scopes import Declaration, walk
 
 
 @dataclass
@@ -42,6 +43,23 @@ class Unit:
     def join(texts: list[str]) -> str:
         """Tokens as a reader would write them."""
         return join(texts)
+
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """What each name given by `using` or `typedef` stands for; nothing where scopes disagree about it."""
+        found: dict[str, str] = {}
+        for declaration in walk(self.declarations):
+            words = self.tokens.text[declaration.head : declaration.end - 1]
+            if declaration.kind != "other" or declaration.head != declaration.start or len(words) < 3:
+                continue
+            if words[0] == "using" and words[2] == "=":
+                name, meaning = words[1], join(words[3:])
+            elif words[0] == "typedef":
+                name, meaning = words[-1], join(words[1:-1])
+            else:
+                continue
+            found[name] = meaning if found.get(name, meaning) == meaning else ""
+        return found
 
     def raise_errors(self) -> None:
         """Refuses the source if anything was wrong with it."""

@@ -84,7 +84,7 @@ uint64_t import_function(uint64_t slot, const char *name) {
 #endif
   memcpy(reinterpret_cast<void *>(slot), jump, sizeof jump);
   memcpy(reinterpret_cast<void *>(slot + sizeof jump), &found, sizeof found);
-  __builtin___clear_cache(reinterpret_cast<char *>(slot), reinterpret_cast<char *>(slot + sizeof jump));
+  code_was_written(slot, sizeof jump);
   return found != nullptr;
 }
 

@@ -47,6 +47,9 @@ SOFT_HIDDEN void call_in_forked_child(void (*)());
 SOFT_HIDDEN void futex_wait(uint32_t *word, uint32_t seen, uint64_t nanoseconds);
 SOFT_HIDDEN void futex_wake(uint32_t *word, int count);
 
+// Makes the processor see instructions that were just written, which are few.
+SOFT_HIDDEN void code_was_written(uint64_t address, uint64_t bytes);
+
 // Threads by number, which is never 0.
 SOFT_HIDDEN uint64_t this_thread();
 SOFT_HIDDEN void signal_thread(uint64_t number, int signal);

@@ -52,6 +52,8 @@ bool was_sent(const siginfo_t &info) { return info.si_code <= 0; }
 
 #if defined(__x86_64__)
 
+void code_was_written(uint64_t, uint64_t) {}
+
 uint64_t stack_pointer(const ucontext_t &machine) { return machine.uc_mcontext.gregs[REG_RSP]; }
 uint64_t program_counter(const ucontext_t &machine) { return machine.uc_mcontext.gregs[REG_RIP]; }
 
@@ -65,6 +67,16 @@ static uint32_t processor_access(const ucontext_t &machine) {
 }
 
 #else
+
+// No line of a cache is smaller than the step; the compiler's own function for this is in a library of its own.
+void code_was_written(uint64_t address, uint64_t bytes) {
+  enum : uint64_t { STEP = 16 };
+  uint64_t first = address & -STEP, end = address + bytes;
+  for (uint64_t line = first; line < end; line += STEP) asm volatile("dc cvau, %0" ::"r"(line) : "memory");
+  asm volatile("dsb ish" ::: "memory");
+  for (uint64_t line = first; line < end; line += STEP) asm volatile("ic ivau, %0" ::"r"(line) : "memory");
+  asm volatile("dsb ish\n\tisb" ::: "memory");
+}
 
 uint64_t stack_pointer(const ucontext_t &machine) { return machine.uc_mcontext.sp; }
 uint64_t program_counter(const ucontext_t &machine) { return machine.uc_mcontext.pc; }
