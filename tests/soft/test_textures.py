@@ -301,6 +301,23 @@ def test_read_write_with_a_fence(engine: str) -> None:
     np.testing.assert_array_equal(kit.texels(texture, raw), (raw[0] + 1) * 2)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_atomics(engine: str) -> None:
+    mtl = kit.device(engine)
+    start = np.zeros((1, 4, 4, 1), np.uint32)
+    texture = kit.texture(mtl, "R32Uint", [start])
+    values = np.random.default_rng(17).integers(0, 4, 500).astype(np.uint32)
+    kit.run(mtl, "counted", (500,), [texture], [values])
+    groups = [np.flatnonzero(values == each) for each in range(4)]
+    wanted = [
+        [len(g) for g in groups],
+        [g.max() for g in groups],
+        [np.bitwise_xor.reduce(g) for g in groups],
+        [1, 9, 2, 0],
+    ]
+    np.testing.assert_array_equal(kit.texels(texture, start)[..., 0], wanted)
+
+
 def test_argument_buffers() -> None:
     """Handles of textures and samplers stand in memory that the kernel reads."""
     mtl = kit.device(checked=True)
@@ -320,3 +337,11 @@ def test_argument_buffers() -> None:
     work.commit()
     work.waitUntilCompleted()
     np.testing.assert_array_equal(kit.texels(texture, raw), raw[0] * 2)
+
+
+def test_isolated_kernels_find_textures() -> None:
+    mtl = Metal.open_device(Metal.SoftOptions(isolated=True))
+    raw = np.arange(64, dtype=np.float32).reshape(1, 8, 8, 1)
+    texture = kit.texture(mtl, "R32Float", [raw])
+    kit.run(mtl, "shifted", (8, 8), [texture], [])
+    np.testing.assert_array_equal(kit.texels(texture, raw), (raw[0] + 1) * 2)

@@ -49,7 +49,7 @@ kernel void sample_others(texture1d<float> line [[texture(0)]], texture2d_array<
     device const float4 *at, device float4 *out, constant uint &n, uint i [[thread_position_in_grid]]) {
   float4 c = at[i];
   out[i] = line.sample(s, c.x);
-  out[n + i] = planes.sample(s, c.xy, uint(c.w));
+  out[n + i] = planes.sample(s, c.xy, uint(c.w), 0);
   out[2 * n + i] = block.sample(s, c.xyz);
   out[3 * n + i] = lines.sample(s, c.x, uint(c.w));
 }
@@ -78,6 +78,15 @@ kernel void shifted(texture2d<float, access::read_write> t [[texture(0)]], uint2
   t.write(t.read(g) + 1.0f, g);
   t.fence();
   t.write(t.read(g) * 2.0f, g);
+}
+kernel void counted(texture2d<uint, access::read_write, memory_coherence_device> t [[texture(0)]],
+    device const uint *v, uint i [[thread_position_in_grid]]) {
+  t.atomic_fetch_add(uint2(v[i], 0), 1u);
+  t.atomic_fetch_max(uint2(v[i], 1), uint4(i));
+  t.atomic_fetch_xor(uint2(v[i], 2), i);
+  uint4 seen = uint4(5);
+  if (i == 0 && !t.atomic_compare_exchange_weak(uint2(0, 3), &seen, uint4(7))) t.atomic_store(seen + 1, uint2(0, 3));
+  if (i == 1) t.atomic_store(t.atomic_exchange(uint2(1, 3), 9u) + 2, uint2(2, 3));
 }
 kernel void beyond(texture2d<float, access::read> t [[texture(0)]], texture2d<float, access::write> to [[texture(1)]],
     constant uint2 &far [[buffer(0)]], uint2 g [[thread_position_in_grid]]) {

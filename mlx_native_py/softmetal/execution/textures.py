@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from .. import constants as c
 from .. import memory
@@ -41,7 +42,8 @@ class _Description(ctypes.Structure):
 class Descriptions:
     """Room for descriptions in device memory; a texture's handle is the address of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, arena: memory.MemoryArena) -> None:
+        self._arena = arena
         self._free: list[tuple[int, memory.DeviceMemory]] = []
         self._lock = threading.RLock()  # reentrant, because the garbage collector may free textures anywhere
 
@@ -49,7 +51,7 @@ class Descriptions:
         """A place, and the memory that it lies in."""
         with self._lock:
             if not self._free:
-                chunk = memory.allocate(_CHUNK)
+                chunk = self._arena.memory(_CHUNK)
                 if chunk is None:
                     raise MemoryError("no memory left for descriptions of textures")
                 self._free = [(chunk.address + at, chunk) for at in range(0, _CHUNK - _STEP, _STEP)]
@@ -60,7 +62,10 @@ class Descriptions:
             self._free.append(place)
 
 
-DESCRIPTIONS = Descriptions()
+@lru_cache
+def descriptions(arena: memory.MemoryArena) -> Descriptions:
+    """Those of all devices with the same memory."""
+    return Descriptions(arena)
 
 
 @dataclass(frozen=True)
@@ -121,12 +126,15 @@ class TextureShape:
 class TextureState:
     """A texture's shape in some memory, described for kernels as long as it lives."""
 
-    def __init__(self, shape: TextureShape, allocation: memory.DeviceMemory, start: int = 0, usage: int = 0) -> None:
+    def __init__(
+        self, shape: TextureShape, allocation: memory.DeviceMemory, start: int, usage: int, arena: memory.MemoryArena
+    ) -> None:
         self.shape = shape
         self.allocation = allocation
         self.start = start
         self.usage = usage
-        self._place = DESCRIPTIONS.take()
+        self._room = descriptions(arena)
+        self._place = self._room.take()
         described = _Description.from_address(self.handle)
         described.address = self.address
         described.width, described.height, described.depth = shape.extent(0)
@@ -157,4 +165,4 @@ class TextureState:
 
     def __del__(self) -> None:
         if sys is not None and not sys.is_finalizing() and "_place" in self.__dict__:
-            DESCRIPTIONS.give_back(self._place)
+            self._room.give_back(self._place)

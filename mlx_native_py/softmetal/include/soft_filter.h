@@ -49,6 +49,7 @@ struct wanted {
   void take(metal::gradient2d v) { grade(v.dx, v.dy); }
   void take(metal::gradient3d v) { grade(v.dx, v.dy); }
   void take(metal::gradientcube v) { grade(v.dx, v.dy); }
+  void take(int v) { offset[0] = offset[1] = offset[2] = v; }
   void take(metal::vec<int, 2> v) { offset[0] = v.x, offset[1] = v.y; }
   void take(metal::vec<int, 3> v) { offset[0] = v.x, offset[1] = v.y, offset[2] = v.z; }
 };

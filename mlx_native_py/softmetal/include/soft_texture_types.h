@@ -1,9 +1,12 @@
 // metal::texture2d and its relatives: what a kernel holds is a handle, the address of the texture's description.
 #pragma once
+#include "soft_atomic.h"
 #include "soft_filter.h"
 
 namespace metal {
 enum class access { sample, read, write, soft_name_read_write };
+// Every write is seen by every thread that is ordered after it, so this changes nothing.
+enum memory_coherence { memory_coherence_threadgroup, memory_coherence_device };
 }
 
 namespace soft::tex {
@@ -77,6 +80,12 @@ template <class T, metal::access A, int Kind, int N, bool Depth = false> struct 
     if (!is_texel(t, x, y, plane, level)) return;
     store_texel(t->layout, texel_at(t, x, y, plane, level), texel<W>{(W)v.x, (W)v.y, (W)v.z, (W)v.w});
   }
+  SOFT_DEVICE metal::atomic<T> *word(uint x, uint y, uint plane) const {
+    static_assert(A == metal::access::soft_name_read_write && (__is_same(T, int) || __is_same(T, uint)),
+                  "atomics are for textures of int or uint with access::read_write");
+    texture_t t = state();
+    return is_texel(t, x, y, plane, 0) ? (SOFT_DEVICE metal::atomic<T> *)texel_at(t, x, y, plane, 0) : nullptr;
+  }
   // Slices beyond the last are the last, as far as sampling goes.
   uint slice(uint array) const {
     uint count = is_cube ? state()->slices / 6 : state()->slices;
@@ -107,10 +116,41 @@ SOFT_INLINE point at(metal::vec<float, 3> c) { return {{c.x, c.y, c.z}}; }
 namespace metal {
 
 #define SOFT_BASE(...) soft::tex::texture_base<T, A, __VA_ARGS__>
+// The atomic functions on one texel of the format R32Uint or R32Sint; `where` is its place, as parameters and arguments.
+#define SOFT_UNWRAP(...) __VA_ARGS__
+#define SOFT_ATOMIC(name, where, ...)                                                                      \
+  vec<T, 4> name(SOFT_UNWRAP where, vec<T, 4> v) const {                                                   \
+    SOFT_DEVICE atomic<T> *word = this->word(__VA_ARGS__);                                                    \
+    return vec<T, 4>(word ? name##_explicit(word, v.x, memory_order_relaxed) : T(0), T(0), T(0), T(0));    \
+  }
+#define SOFT_ATOMICS(where, ...)                                                                           \
+  SOFT_ATOMIC(atomic_exchange, where, __VA_ARGS__)                                                         \
+  SOFT_ATOMIC(atomic_fetch_add, where, __VA_ARGS__)                                                        \
+  SOFT_ATOMIC(atomic_fetch_and, where, __VA_ARGS__)                                                        \
+  SOFT_ATOMIC(atomic_fetch_max, where, __VA_ARGS__)                                                        \
+  SOFT_ATOMIC(atomic_fetch_min, where, __VA_ARGS__)                                                        \
+  SOFT_ATOMIC(atomic_fetch_or, where, __VA_ARGS__)                                                         \
+  SOFT_ATOMIC(atomic_fetch_sub, where, __VA_ARGS__)                                                        \
+  SOFT_ATOMIC(atomic_fetch_xor, where, __VA_ARGS__)                                                        \
+  vec<T, 4> atomic_load(SOFT_UNWRAP where) const {                                                         \
+    SOFT_DEVICE atomic<T> *word = this->word(__VA_ARGS__);                                                    \
+    return vec<T, 4>(word ? atomic_load_explicit(word, memory_order_relaxed) : T(0), T(0), T(0), T(0));    \
+  }                                                                                                        \
+  void atomic_store(vec<T, 4> v, SOFT_UNWRAP where) const {                                                \
+    if (SOFT_DEVICE atomic<T> *word = this->word(__VA_ARGS__)) atomic_store_explicit(word, v.x, memory_order_relaxed); \
+  }                                                                                                        \
+  bool atomic_compare_exchange_weak(SOFT_UNWRAP where, __private vec<T, 4> *expected, vec<T, 4> v) const { \
+    SOFT_DEVICE atomic<T> *word = this->word(__VA_ARGS__);                                                    \
+    T seen = expected->x;                                                                                  \
+    bool done = word && atomic_compare_exchange_weak_explicit(word, &seen, v.x, memory_order_relaxed, memory_order_relaxed); \
+    expected->x = seen;                                                                                    \
+    return done;                                                                                           \
+  }
 #define SOFT_EXTENTS_2                                                                                     \
   uint get_height(uint lod = 0) const { return soft::tex::extent_at(this->state()->height, lod); }
 
-template <class T, access A = access::sample> struct texture1d : SOFT_BASE(soft::tex::TEXTURE_1D, 1) {
+template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct texture1d : SOFT_BASE(soft::tex::TEXTURE_1D, 1) {
+  SOFT_ATOMICS((uint c), c, 0, 0)
   vec<T, 4> read(uint c, uint lod = 0) const { return this->load(c, 0, 0, lod); }
   void write(vec<T, 4> v, uint c, uint lod = 0) const { this->store(v, c, 0, 0, lod); }
   template <class... O> vec<T, 4> sample(sampler s, float c, O... o) const {
@@ -118,7 +158,8 @@ template <class T, access A = access::sample> struct texture1d : SOFT_BASE(soft:
   }
 };
 
-template <class T, access A = access::sample> struct texture1d_array : SOFT_BASE(soft::tex::TEXTURE_1D_ARRAY, 1) {
+template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct texture1d_array : SOFT_BASE(soft::tex::TEXTURE_1D_ARRAY, 1) {
+  SOFT_ATOMICS((uint c, uint array), c, 0, array)
   vec<T, 4> read(uint c, uint array, uint lod = 0) const { return this->load(c, 0, array, lod); }
   void write(vec<T, 4> v, uint c, uint array, uint lod = 0) const { this->store(v, c, 0, array, lod); }
   uint get_array_size() const { return this->state()->slices; }
@@ -130,9 +171,10 @@ template <class T, access A = access::sample> struct texture1d_array : SOFT_BASE
 #define SOFT_TEXELS_2D(U)                                                                                  \
   vec<T, 4> read(vec<U, 2> c, U lod = 0) const { return this->load(c.x, c.y, 0, lod); }                    \
   void write(vec<T, 4> v, vec<U, 2> c, U lod = 0) const { this->store(v, c.x, c.y, 0, lod); }
-template <class T, access A = access::sample> struct texture2d : SOFT_BASE(soft::tex::TEXTURE_2D, 2) {
+template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct texture2d : SOFT_BASE(soft::tex::TEXTURE_2D, 2) {
   SOFT_TEXELS_2D(uint)
   SOFT_TEXELS_2D(ushort)
+  SOFT_ATOMICS((vec<uint, 2> c), c.x, c.y, 0)
   SOFT_EXTENTS_2
   template <class... O> vec<T, 4> sample(sampler s, vec<float, 2> c, O... o) const {
     return this->take(s, soft::tex::at(c), 0, soft::tex::all_wanted(o...));
@@ -146,9 +188,10 @@ template <class T, access A = access::sample> struct texture2d : SOFT_BASE(soft:
 #define SOFT_TEXELS_2D_ARRAY(U)                                                                            \
   vec<T, 4> read(vec<U, 2> c, uint array, U lod = 0) const { return this->load(c.x, c.y, array, lod); }    \
   void write(vec<T, 4> v, vec<U, 2> c, uint array, U lod = 0) const { this->store(v, c.x, c.y, array, lod); }
-template <class T, access A = access::sample> struct texture2d_array : SOFT_BASE(soft::tex::TEXTURE_2D_ARRAY, 2) {
+template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct texture2d_array : SOFT_BASE(soft::tex::TEXTURE_2D_ARRAY, 2) {
   SOFT_TEXELS_2D_ARRAY(uint)
   SOFT_TEXELS_2D_ARRAY(ushort)
+  SOFT_ATOMICS((vec<uint, 2> c, uint array), c.x, c.y, array)
   SOFT_EXTENTS_2
   uint get_array_size() const { return this->state()->slices; }
   template <class... O> vec<T, 4> sample(sampler s, vec<float, 2> c, uint array, O... o) const {
@@ -163,9 +206,10 @@ template <class T, access A = access::sample> struct texture2d_array : SOFT_BASE
 #define SOFT_TEXELS_3D(U)                                                                                  \
   vec<T, 4> read(vec<U, 3> c, U lod = 0) const { return this->load(c.x, c.y, c.z, lod); }                  \
   void write(vec<T, 4> v, vec<U, 3> c, U lod = 0) const { this->store(v, c.x, c.y, c.z, lod); }
-template <class T, access A = access::sample> struct texture3d : SOFT_BASE(soft::tex::TEXTURE_3D, 3) {
+template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct texture3d : SOFT_BASE(soft::tex::TEXTURE_3D, 3) {
   SOFT_TEXELS_3D(uint)
   SOFT_TEXELS_3D(ushort)
+  SOFT_ATOMICS((vec<uint, 3> c), c.x, c.y, c.z)
   SOFT_EXTENTS_2
   uint get_depth(uint lod = 0) const { return soft::tex::extent_at(this->state()->depth, lod); }
   template <class... O> vec<T, 4> sample(sampler s, vec<float, 3> c, O... o) const {
@@ -177,9 +221,10 @@ template <class T, access A = access::sample> struct texture3d : SOFT_BASE(soft:
 #define SOFT_TEXELS_CUBE(U)                                                                                \
   vec<T, 4> read(vec<U, 2> c, uint face, U lod = 0) const { return this->load(c.x, c.y, face, lod); }      \
   void write(vec<T, 4> v, vec<U, 2> c, uint face, U lod = 0) const { this->store(v, c.x, c.y, face, lod); }
-template <class T, access A = access::sample> struct texturecube : SOFT_BASE(soft::tex::TEXTURE_CUBE, 2) {
+template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct texturecube : SOFT_BASE(soft::tex::TEXTURE_CUBE, 2) {
   SOFT_TEXELS_CUBE(uint)
   SOFT_TEXELS_CUBE(ushort)
+  SOFT_ATOMICS((vec<uint, 2> c, uint face), c.x, c.y, face)
   SOFT_EXTENTS_2
   template <class... O> vec<T, 4> sample(sampler s, vec<float, 3> c, O... o) const {
     soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
@@ -199,9 +244,10 @@ template <class T, access A = access::sample> struct texturecube : SOFT_BASE(sof
   void write(vec<T, 4> v, vec<U, 2> c, uint face, uint array, U lod = 0) const {                           \
     this->store(v, c.x, c.y, array * 6 + face, lod);                                                       \
   }
-template <class T, access A = access::sample> struct texturecube_array : SOFT_BASE(soft::tex::TEXTURE_CUBE_ARRAY, 2) {
+template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct texturecube_array : SOFT_BASE(soft::tex::TEXTURE_CUBE_ARRAY, 2) {
   SOFT_TEXELS_CUBE_ARRAY(uint)
   SOFT_TEXELS_CUBE_ARRAY(ushort)
+  SOFT_ATOMICS((vec<uint, 2> c, uint face, uint array), c.x, c.y, array * 6 + face)
   SOFT_EXTENTS_2
   uint get_array_size() const { return this->state()->slices / 6; }
   template <class... O> vec<T, 4> sample(sampler s, vec<float, 3> c, uint array, O... o) const {
@@ -215,12 +261,13 @@ template <class T, access A = access::sample> struct texturecube_array : SOFT_BA
 };
 #undef SOFT_TEXELS_CUBE_ARRAY
 
-template <class T, access A = access::read> struct texture_buffer : SOFT_BASE(soft::tex::TEXTURE_BUFFER, 1) {
+template <class T, access A = access::read, memory_coherence = memory_coherence_threadgroup> struct texture_buffer : SOFT_BASE(soft::tex::TEXTURE_BUFFER, 1) {
+  SOFT_ATOMICS((uint c), c, 0, 0)
   vec<T, 4> read(uint c) const { return this->load(c, 0, 0, 0); }
   void write(vec<T, 4> v, uint c) const { this->store(v, c, 0, 0, 0); }
 };
 
-template <class T, access A = access::sample> struct depth2d : SOFT_BASE(soft::tex::TEXTURE_2D, 2, true) {
+template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct depth2d : SOFT_BASE(soft::tex::TEXTURE_2D, 2, true) {
   T read(vec<uint, 2> c, uint lod = 0) const { return this->load(c.x, c.y, 0, lod).x; }
   T read(vec<ushort, 2> c, ushort lod = 0) const { return this->load(c.x, c.y, 0, lod).x; }
   SOFT_EXTENTS_2
@@ -238,7 +285,7 @@ template <class T, access A = access::sample> struct depth2d : SOFT_BASE(soft::t
   }
 };
 
-template <class T, access A = access::sample> struct depth2d_array : SOFT_BASE(soft::tex::TEXTURE_2D_ARRAY, 2, true) {
+template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct depth2d_array : SOFT_BASE(soft::tex::TEXTURE_2D_ARRAY, 2, true) {
   T read(vec<uint, 2> c, uint array, uint lod = 0) const { return this->load(c.x, c.y, array, lod).x; }
   T read(vec<ushort, 2> c, uint array, ushort lod = 0) const { return this->load(c.x, c.y, array, lod).x; }
   SOFT_EXTENTS_2
@@ -252,6 +299,9 @@ template <class T, access A = access::sample> struct depth2d_array : SOFT_BASE(s
 };
 #undef SOFT_BASE
 #undef SOFT_EXTENTS_2
+#undef SOFT_ATOMICS
+#undef SOFT_ATOMIC
+#undef SOFT_UNWRAP
 
 template <class T, access A, int K, int N, bool D> SOFT_INLINE bool is_null_texture(soft::tex::texture_base<T, A, K, N, D> t) {
   return !t.soft_handle;

@@ -153,7 +153,7 @@ class MTLTexture(Resource):
         if not some.length or not part.length:
             raise InvalidValue("a view needs at least one level and one slice")
         made = shape.part(natural(type_, "textureType"), wanted, some, part)
-        state = TextureState(made, self.allocation, self.state.start, self.state.usage)
+        state = TextureState(made, self.allocation, self.state.start, self.state.usage, self._device.state.arena)
         return MTLTexture(self._device, state, self._options, self, self._buffer)
 
     def replaceRegion_mipmapLevel_withBytes_bytesPerRow_(self, part: Any, level: int, data: Any, row: int) -> None:
@@ -224,7 +224,8 @@ def new_texture(device: DeviceObject, descriptor: Any) -> MTLTexture | None:
     allocation = device.state.allocate(shape.end)
     if allocation is None:
         return None
-    return MTLTexture(device, TextureState(shape, allocation, 0, asked.usage()), asked.resourceOptions(), None)
+    state = TextureState(shape, allocation, 0, asked.usage(), device.state.arena)
+    return MTLTexture(device, state, asked.resourceOptions(), None)
 
 
 def texture_of_buffer(buffer: MTLBuffer, descriptor: Any, offset: int, row: int) -> MTLTexture:
@@ -248,8 +249,9 @@ def texture_of_buffer(buffer: MTLBuffer, descriptor: Any, offset: int, row: int)
         raise InvalidValue(
             f"a texture of {placed.end} bytes at offset {start} reaches beyond the buffer's {buffer.length()}"
         )
-    state = TextureState(placed, buffer.allocation, start, asked.usage())
-    return MTLTexture(buffer.device(), state, asked.resourceOptions(), None, buffer)
+    device = buffer.device()
+    state = TextureState(placed, buffer.allocation, start, asked.usage(), device.state.arena)
+    return MTLTexture(device, state, asked.resourceOptions(), None, buffer)
 
 
 def _levels(asked: MTLTextureDescriptor) -> int:
