@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 
 import numpy as np
 import pytest
@@ -67,8 +68,8 @@ kernel void endless(device int *y, uint i [[thread_position_in_grid]]) { while (
 @pytest.mark.parametrize(
     ("kernel", "facts"),
     [
-        ("write", ["a write", "nearest is byte 400000 of 'y' (slot 0, 256 bytes)", "to see the thread"]),
-        ("read", ["a read", "nearest is byte 400000 of 'x' (slot 1, 256 bytes)", "to see the thread"]),
+        ("write", ["a write", "of 'y' (slot 0, 256 bytes)", "to see the thread"]),
+        ("read", ["a read", "of 'x' (slot 1, 256 bytes)", "to see the thread"]),
         ("divide", ["division by zero"]),
         ("endless", ["timeout after 0.2 s"]),
     ],
@@ -83,8 +84,12 @@ def test_a_fault_says_where_and_what_would_tell_more(kernel: str, facts: list[st
     message = str(caught.value)
     for fact in [f"kernel {kernel}: ", "threadgroup (0, 0, 0)", "MLX_SOFT_CHECKED=1", *facts]:
         assert fact in message, message
-    if engine == "fibers" and kernel in ("write", "read"):
-        assert "thread (1, 0, 0) of" in message
+    if kernel in ("write", "read"):
+        # Which thread is the first to meet memory that nobody has depends on what else the process holds.
+        [byte] = re.findall(r"nearest is byte (\d+) of", message)
+        thread, rest = divmod(int(byte), 400_000)
+        assert 0 < thread < 64 and rest == 0
+        assert engine != "fibers" or f"thread ({thread}, 0, 0) of" in message
 
 
 def test_checked_mode_does_not_advise_itself() -> None:
