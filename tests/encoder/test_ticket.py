@@ -9,13 +9,14 @@ import threading
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 from kit.encoding import floats, pipeline, soft_device
 from kit.programs import numbers, pipelines
 
 from mlx_native_py import MlxDevice, softmetal
 from mlx_native_py.encoder import Ticket
-from mlx_native_py.errors import CommandBufferError, EncoderStateError, OutOfBoundsError, WaitTimeout
+from mlx_native_py.errors import CommandBufferError, DataRaceError, EncoderStateError, OutOfBoundsError, WaitTimeout
 from mlx_native_py.softmetal.checked import OutOfBounds
 
 
@@ -192,6 +193,15 @@ def test_what_checked_mode_finds_is_the_cause() -> None:
         with pytest.raises(OutOfBoundsError, match="far") as caught:
             ticket.wait()
         assert isinstance(caught.value, IndexError) and isinstance(caught.value.__cause__, OutOfBounds)
+
+
+@pytest.mark.soft
+def test_a_race_is_raised_by_its_name() -> None:
+    source = "kernel void race(device uint *y, uint i [[thread_position_in_grid]]) { y[0] += i; }"
+    with soft_device(checked=True) as device:
+        with pytest.raises(DataRaceError, match="race") as caught:
+            device.compile(source).race(np.zeros(1, np.uint32), threads=64)
+        assert caught.value.__cause__ is not None
 
 
 @pytest.mark.soft
