@@ -102,3 +102,16 @@ def wait_indices(unit: Unit, start: int = 0, end: int | None = None) -> Iterator
         if token[0] in "tsmq_c" and _WAITS.fullmatch(token) and unit.out[index]:
             if text[index + 1] in ("(", "<") or _TYPES.fullmatch(token):
                 yield index
+
+
+def reaches(calls: Mapping[str, Iterable[str]], start: str, goal: str) -> bool:
+    """Whether `goal` is `start`, or can be come by from it through what each name calls."""
+    seen, todo = set(), [start]
+    while todo:
+        name = todo.pop()
+        if name == goal:
+            return True
+        if name not in seen:
+            seen.add(name)
+            todo += calls.get(name, ())
+    return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from .arguments import split
+from .closure import reaches
 from .lexer import is_name
 from .metal_functions import is_metal_function
 from .scopes import Declaration, walk
@@ -48,7 +49,7 @@ def _recursion(unit: Unit) -> None:
     alone = {name: found for name, found in functions.items() if _is_one(unit, found) and not is_metal_function(name)}
     calls = {name: _calls(unit, found, alone.keys()) for name, found in alone.items()}
     for name in _on_a_circle(calls):
-        back = next(index for called, index in calls[name].items() if _reaches(calls, called, name))
+        back = next(index for called, index in calls[name].items() if reaches(calls, called, name))
         unit.error(back, f"recursive call of '{name}' is not supported in Metal")
 
 
@@ -74,17 +75,5 @@ def _is_declared(text: list[str], index: int) -> bool:
     return before in (".", "->", "::", ">") or (is_name(before) and before not in ("return", "else", "do", "case"))
 
 
-def _reaches(calls: dict[str, dict[str, int]], start: str, goal: str) -> bool:
-    seen, todo = set(), [start]
-    while todo:
-        name = todo.pop()
-        if name == goal:
-            return True
-        if name not in seen:
-            seen.add(name)
-            todo += calls[name]
-    return False
-
-
 def _on_a_circle(calls: dict[str, dict[str, int]]) -> list[str]:
-    return [name for name, called in calls.items() if any(_reaches(calls, other, name) for other in called)]
+    return [name for name, called in calls.items() if any(reaches(calls, other, name) for other in called)]

@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from ..toolchain import CompilerFailed
+from .closure import reaches
 
 _CALL = re.compile(r"^(\S+:\d+:\d+): remark: '(\S+)' not inlined into '(\S+)'", re.MULTILINE)
 _SHORT = re.compile(r"^(\S+:(\d+):(\d+)): warning: fewer values than components", re.MULTILINE)
@@ -27,20 +28,8 @@ def _recursive_calls(output: str) -> Iterator[str]:
     for _, callee, caller in calls:
         callees.setdefault(caller, set()).add(callee)
     for place, callee, caller in calls:
-        if _reaches(callees, callee, caller):
+        if reaches(callees, callee, caller):
             yield f"{place}: error: recursive calls are not supported in Metal"
-
-
-def _reaches(callees: dict[str, set[str]], start: str, goal: str) -> bool:
-    seen, todo = set(), [start]
-    while todo:
-        name = todo.pop()
-        if name == goal:
-            return True
-        if name not in seen:
-            seen.add(name)
-            todo += callees.get(name, ())
-    return False
 
 
 def _short_vectors(output: str, source: Path) -> Iterator[str]:
