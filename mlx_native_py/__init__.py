@@ -7,160 +7,89 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from . import counters, distributed, fn, models, ops, settings
-    from .calls import fast
-    from .calls.kernel import kernel
+    from . import (
+        counters as counters,
+        distributed as distributed,
+        fn as fn,
+        models as models,
+        ops as ops,
+        settings as settings,
+    )
+    from .calls import fast as fast
+    from .calls.kernel import kernel as kernel
     from .counters import (
-        auto_barrier_concurrent_count,
-        auto_barrier_count,
-        barrier_count,
-        barrier_total_ns,
-        cmd_buf_count,
-        dispatch_count,
-        reset_counters,
-        sync_count,
+        auto_barrier_concurrent_count as auto_barrier_concurrent_count,
+        auto_barrier_count as auto_barrier_count,
+        barrier_count as barrier_count,
+        barrier_total_ns as barrier_total_ns,
+        cmd_buf_count as cmd_buf_count,
+        dispatch_count as dispatch_count,
+        reset_counters as reset_counters,
+        sync_count as sync_count,
     )
-    from .device import MlxDevice
-    from .dtypes import DType
+    from .device import MlxDevice as MlxDevice
+    from .dtypes import DType as DType
     from .encoder import (
-        Barrier,
-        CapturedBarrier,
-        CapturedNode,
-        CapturedOpKind,
-        CommandEncoder,
-        Dispatch,
-        DispatchKind,
-        Encoder,
-        Out,
-        RecordedBinding,
-        Recorder,
-        Ticket,
+        Barrier as Barrier,
+        CapturedBarrier as CapturedBarrier,
+        CapturedNode as CapturedNode,
+        CapturedOpKind as CapturedOpKind,
+        CommandEncoder as CommandEncoder,
+        Dispatch as Dispatch,
+        DispatchKind as DispatchKind,
+        Encoder as Encoder,
+        Out as Out,
+        RecordedBinding as RecordedBinding,
+        Recorder as Recorder,
+        Ticket as Ticket,
     )
-    from .encoder.session import EncoderSession
+    from .encoder.session import EncoderSession as EncoderSession
     from .errors import (
-        BackendError,
-        BufferAllocationError,
-        CaptureError,
-        CollectiveTimeout,
-        CommandBufferError,
-        DataRaceError,
-        DeviceNotFound,
-        DistributedError,
-        EncoderStateError,
-        ForkedProcessError,
-        InvalidArgument,
-        KernelNotFound,
-        MissingBarrierError,
-        MlxError,
-        ModelFileError,
-        OutOfBoundsError,
-        SettingsError,
-        ShaderCompilationError,
-        WaitTimeout,
+        BackendError as BackendError,
+        BufferAllocationError as BufferAllocationError,
+        CaptureError as CaptureError,
+        CollectiveTimeout as CollectiveTimeout,
+        CommandBufferError as CommandBufferError,
+        DataRaceError as DataRaceError,
+        DeviceNotFound as DeviceNotFound,
+        DistributedError as DistributedError,
+        EncoderStateError as EncoderStateError,
+        ForkedProcessError as ForkedProcessError,
+        InvalidArgument as InvalidArgument,
+        KernelNotFound as KernelNotFound,
+        MissingBarrierError as MissingBarrierError,
+        MlxError as MlxError,
+        ModelFileError as ModelFileError,
+        OutOfBoundsError as OutOfBoundsError,
+        SettingsError as SettingsError,
+        ShaderCompilationError as ShaderCompilationError,
+        WaitTimeout as WaitTimeout,
     )
-    from .graph import ComputeGraph, GraphExecutor, GraphSession, Outcome, Plan, Scalars
-    from .hazards.ranges import Hazard, HazardKind
-    from .hazards.tracker import BufferRange, MemRangeRole, MemRanges
-    from .memory.buffer import MlxBuffer
-    from .memory.pool import MlxBufferPool, PoolStatistics
-    from .memory.texture import MlxSampler, MlxTexture
-    from .metal import Backend, Capabilities, open_metal
-    from .pipelines.compile_options import CompileOptions
-    from .pipelines.pipeline import Binding, Pipeline
-    from .pipelines.registry import KernelLibrary, KernelRegistry
-    from .profiling import kernel_profile
-    from .profiling.metal_capture import MetalCapture
-    from .profiling.profile import Profile, load_profile, profile
-    from .profiling.regions import region
-    from .profiling.trace import merge_traces
-    from .shared_device import default_device
+    from .graph import (
+        ComputeGraph as ComputeGraph,
+        GraphExecutor as GraphExecutor,
+        GraphSession as GraphSession,
+        Outcome as Outcome,
+        Plan as Plan,
+        Scalars as Scalars,
+    )
+    from .hazards.ranges import Hazard as Hazard, HazardKind as HazardKind
+    from .hazards.tracker import BufferRange as BufferRange, MemRangeRole as MemRangeRole, MemRanges as MemRanges
+    from .memory.buffer import MlxBuffer as MlxBuffer
+    from .memory.pool import MlxBufferPool as MlxBufferPool, PoolStatistics as PoolStatistics
+    from .memory.texture import MlxSampler as MlxSampler, MlxTexture as MlxTexture
+    from .metal import Backend as Backend, Capabilities as Capabilities, open_metal as open_metal
+    from .pipelines.compile_options import CompileOptions as CompileOptions
+    from .pipelines.pipeline import Binding as Binding, Pipeline as Pipeline
+    from .pipelines.registry import KernelLibrary as KernelLibrary, KernelRegistry as KernelRegistry
+    from .profiling import kernel_profile as kernel_profile
+    from .profiling.metal_capture import MetalCapture as MetalCapture
+    from .profiling.profile import Profile as Profile, load_profile as load_profile, profile as profile
+    from .profiling.regions import region as region
+    from .profiling.trace import merge_traces as merge_traces
+    from .shared_device import default_device as default_device
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "Backend",
-    "BackendError",
-    "Barrier",
-    "Binding",
-    "BufferAllocationError",
-    "BufferRange",
-    "Capabilities",
-    "CaptureError",
-    "CapturedBarrier",
-    "CapturedNode",
-    "CapturedOpKind",
-    "CollectiveTimeout",
-    "CommandBufferError",
-    "CommandEncoder",
-    "CompileOptions",
-    "ComputeGraph",
-    "DType",
-    "DataRaceError",
-    "DeviceNotFound",
-    "Dispatch",
-    "DispatchKind",
-    "DistributedError",
-    "Encoder",
-    "EncoderSession",
-    "EncoderStateError",
-    "ForkedProcessError",
-    "GraphExecutor",
-    "GraphSession",
-    "Hazard",
-    "HazardKind",
-    "InvalidArgument",
-    "KernelLibrary",
-    "KernelNotFound",
-    "KernelRegistry",
-    "MemRangeRole",
-    "MemRanges",
-    "MetalCapture",
-    "MissingBarrierError",
-    "MlxBuffer",
-    "MlxBufferPool",
-    "MlxDevice",
-    "MlxError",
-    "MlxSampler",
-    "MlxTexture",
-    "ModelFileError",
-    "Out",
-    "OutOfBoundsError",
-    "Outcome",
-    "Pipeline",
-    "Plan",
-    "PoolStatistics",
-    "Profile",
-    "RecordedBinding",
-    "Recorder",
-    "Scalars",
-    "SettingsError",
-    "ShaderCompilationError",
-    "Ticket",
-    "WaitTimeout",
-    "auto_barrier_concurrent_count",
-    "auto_barrier_count",
-    "barrier_count",
-    "barrier_total_ns",
-    "cmd_buf_count",
-    "counters",
-    "default_device",
-    "dispatch_count",
-    "distributed",
-    "fast",
-    "fn",
-    "kernel",
-    "kernel_profile",
-    "load_profile",
-    "merge_traces",
-    "models",
-    "open_metal",
-    "ops",
-    "profile",
-    "region",
-    "reset_counters",
-    "settings",
-    "sync_count",
-]
 
 _MODULES = {
     "counters": "counters",
@@ -208,6 +137,7 @@ _NAMES = {
 }
 """The public names by the module that has them."""
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = sorted([*_MODULES, *_HOMES])
 
 
 # Hidden from type checkers, which would take it as a promise that every name exists.

@@ -36,7 +36,11 @@ CRATE = """
     as_mut_slice slice_view DType KernelRegistry register_source get_pipeline get_pipeline_with_constants
     EncoderSession env_enabled begin_stage encoder commit_stage fence_stage reset_for_next_stage is_drained
     is_fence_pending fence_value has_event wait_value wait_count MemRanges BufferRange MemRangeRole MlxBufferPool
-    MlxError elementwise_add dispatch_scalar_mul_bf16_with_encoder MetalCapture
+    MlxError elementwise_add dispatch_scalar_mul_bf16_with_encoder MetalCapture ComputeGraph from_nodes fuse reorder
+    encode_sequential encode_with_barriers encode_dual_buffer unannotated_dispatch_count GraphExecutor begin
+    begin_recorded GraphSession encoder_mut barrier_between track_dispatch finish finish_with_timing
+    finish_with_gpu_time finish_with_fusion finish_with_fusion_and_timing finish_with_fusion_and_reorder
+    finish_with_fusion_reorder_and_timing finish_optimized finish_optimized_with_timing dump_group_stats
 """
 
 

@@ -188,27 +188,21 @@ class Kernel:
         """
         device = self._place((*args, *named.values())) if encoder is None else encoder.device
         pipeline = self.pipeline_on(device, constants)
-        args = by_slot(pipeline, args, named) if named else args
-        others, held = held_arguments(pipeline, args)
-        args = tuple(others)
-        if len(args) != len(pipeline.buffers):
-            raise refuse_count(pipeline, args)
+        others, held = held_arguments(pipeline, by_slot(pipeline, args, named) if named else args)
+        if len(others) != len(pipeline.buffers):
+            raise refuse_count(pipeline, others)
         if threads is None and threadgroups is None:
             threads = texture_threads(held)
         unsaid = threads is None and threadgroups is None
-        if is_nothing(threads, threadgroups) or (unsaid and _is_empty(pipeline, args)):
+        if is_nothing(threads, threadgroups) or (unsaid and _is_empty(pipeline, others)):
             return CommandEncoder(device).commit(label=pipeline.label) if encoder is None else encoder.ticket
         staging = Staging(device, pipeline)
-        values = [staging.argument(binding, given) for binding, given in zip(pipeline.buffers, args, strict=True)]
+        values = [staging.argument(binding, given) for binding, given in zip(pipeline.buffers, others, strict=True)]
         threads = self._default_threads(pipeline, values) if unsaid else threads
         if encoder is not None or not wait:
             staging.require_no_copies("wait=False" if encoder is None else "encoder=")
-        values += [given for _, given in held]
         launch = {"threads": threads, "threadgroups": threadgroups, "group": group, "shared": shared}
-        if encoder is not None:
-            encoder.dispatch(pipeline, *values, **launch)
-            return encoder.ticket
-        ticket = _run(device, pipeline, values, launch, wait)
+        ticket = _run(device, pipeline, [*values, *(given for _, given in held)], launch, wait, encoder)
         staging.bring_back()
         return ticket
 
@@ -285,7 +279,18 @@ class Kernel:
             return html_table(repr(self), (), ())
 
 
-def _run(device: DeviceContext, pipeline: Pipeline, values: list[Any], launch: dict[str, Any], wait: bool) -> Ticket:
+def _run(
+    device: DeviceContext,
+    pipeline: Pipeline,
+    values: list[Any],
+    launch: dict[str, Any],
+    wait: bool,
+    encoder: CommandEncoder | None,
+) -> Ticket:
+    """Into the encoder that is given, or into a command buffer of its own."""
+    if encoder is not None:
+        encoder.dispatch(pipeline, *values, **launch)
+        return encoder.ticket
     enc = CommandEncoder(device)
     try:
         enc.dispatch(pipeline, *values, **launch)

@@ -34,34 +34,35 @@ def bind(
     args, held = held_arguments(pipeline, args)
     if len(args) != len(pipeline.buffers):
         raise refuse_count(pipeline, args)
-    values: list[Value] = []
-    read: list[MlxBuffer] = []
-    written: list[MlxBuffer] = []
-    for slot, (given, binding) in enumerate(zip(args, pipeline.buffers, strict=True)):
-        value = argument(pipeline, slot, given, bound, device.buffer)
-        values.append(value)
+    values = [argument(pipeline, slot, given, bound, device.buffer) for slot, given in enumerate(args)]
+    of_textures = check_held(pipeline, held)
+    for each in (*values, *of_textures[0], *of_textures[1]):
+        if isinstance(each, MlxBuffer):
+            require_device(device, pipeline, each)
+    by_signature = _touched(pipeline, args, values)
+    said = [None if buffers is None else _named(buffers) for buffers in (reads, writes)]
+    read, written = (
+        (signature if named is None else named) + textures
+        for signature, named, textures in zip(by_signature, said, of_textures, strict=True)
+    )
+    declared = dict.fromkeys(each for buffers in (*said, *of_textures) for each in buffers or ())
+    src = tuple(BufferRange.from_buffer(each, MemRangeRole.Src) for each in read)
+    dst = tuple(BufferRange.from_buffer(each, MemRangeRole.Dst) for each in written)
+    return Dispatch(pipeline, tuple(values), launch, kind, src, dst, tuple(declared), held)
+
+
+def _touched(
+    pipeline: Pipeline, args: Sequence[Any], values: Sequence[Value]
+) -> tuple[list[MlxBuffer], list[MlxBuffer]]:
+    """What the kernel reads and writes by its signature; what is marked `Out` is not read."""
+    read, written = [], []
+    for given, value, binding in zip(args, values, pipeline.buffers, strict=True):
         if isinstance(value, MlxBuffer) and binding is not None:
-            require_device(device, pipeline, value)
             if binding.reads and not isinstance(given, Out):
                 read.append(value)
             if binding.writes:
                 written.append(value)
-    declared: list[MlxBuffer] = []
-    if reads is not None:
-        read = _named(reads)
-        declared += read
-    if writes is not None:
-        written = _named(writes)
-        declared += written
-    if held:
-        textures_read, textures_written = check_held(pipeline, held)
-        for each in (*textures_read, *textures_written):
-            require_device(device, pipeline, each)
-        read, written = read + textures_read, written + textures_written
-        declared += dict.fromkeys(textures_read + textures_written)
-    src = tuple(BufferRange.from_buffer(each, MemRangeRole.Src) for each in read)
-    dst = tuple(BufferRange.from_buffer(each, MemRangeRole.Dst) for each in written)
-    return Dispatch(pipeline, tuple(values), launch, kind, src, dst, tuple(declared), held)
+    return read, written
 
 
 def revalidate(device: DeviceContext, dispatch: Dispatch) -> None:
