@@ -127,7 +127,7 @@ class CaptureError(MlxError, RuntimeError):
 
 
 # MTLCommandBufferError; what no retry can help is marked by _LOST.
-_CODES = {
+COMMAND_BUFFER_CODES = {
     1: "internal",
     2: "timeout",
     3: "page fault",
@@ -169,7 +169,7 @@ class CommandBufferError(MlxError, RuntimeError):
 
     @property
     def code_name(self) -> str:
-        return _CODES.get(self.code, "unknown") if self.code is not None else "unknown"
+        return COMMAND_BUFFER_CODES.get(self.code, "unknown") if self.code is not None else "unknown"
 
     def __str__(self) -> str:
         what = "" if self.code is None else f" {self.code_name} (code {self.code})"

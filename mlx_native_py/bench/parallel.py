@@ -140,7 +140,7 @@ def _flights(model: Any, batch: int, tokens: int) -> Step:
     def step() -> object:
         if not decoders or decoders[0].cache.flights[0].lengths[0] > 200:
             decoders[:] = [model.make_decoder(model.make_cache(batch=batch))]
-        return decoders[0].sequences([_PROMPT] * batch, tokens, ())
+        return decoders[0].sequences([_PROMPT] * batch, [tokens] * batch, ())
 
     return step
 

@@ -137,18 +137,25 @@ class Decoder:
         self.history.add(tokens)
         return tokens, self.log_probabilities.numpy().tolist()
 
-    def sequences(self, prompts: Sequence[Sequence[int]], max_tokens: int, stops: Collection[int]) -> list[list[int]]:
-        """The tokens behind each prompt, up to `max_tokens` or one of `stops`."""
+    def sequences(
+        self, prompts: Sequence[Sequence[int]], most: Sequence[int], stops: Collection[int]
+    ) -> list[list[int]]:
+        """The tokens behind each prompt, up to as many as `most` says for it, or one of `stops`."""
         self.prefill(prompts)
         generated: list[list[int]] = [[] for _ in prompts]
-        open_ones = set(range(len(prompts)))
-        for _ in range(max_tokens):
+        open_ones = {sequence for sequence, count in enumerate(most) if count > 0}
+        longest = self.model.config.max_positions
+        while open_ones:
+            # One that has ended stays where it is while the others go on.
+            self.cache.lengths = [min(length, longest - 1) for length in self.cache.lengths]
             tokens, _ = self.step()
             for sequence in sorted(open_ones):
                 generated[sequence].append(tokens[sequence])
-            open_ones = {sequence for sequence in open_ones if tokens[sequence] not in stops}
-            if not open_ones:
-                break
+            open_ones = {
+                sequence
+                for sequence in open_ones
+                if tokens[sequence] not in stops and len(generated[sequence]) < most[sequence]
+            }
         return generated
 
     def _replay(self) -> None:

@@ -103,12 +103,13 @@ def generate_batch_ids(
     """New tokens after each of several prompts, which share every step; a stop token ends its own sequence."""
     how = _sampling(sampling)
     stops = frozenset(model.config.stop_ids if stop_ids is None else stop_ids)
-    for prompt in prompts:
-        _room("generate_batch_ids", model, len(prompt))
-    capacity = _capacity(max(map(len, prompts), default=0) + max_tokens, model)
+    if max_tokens < 1:
+        raise InvalidArgument(f"generate_batch_ids: max_tokens is {max_tokens}, expected at least 1")
+    most = [min(max_tokens, 1 + _room("generate_batch_ids", model, len(prompt))) for prompt in prompts]
+    capacity = _capacity(max(map(len, prompts), default=0) + max(most, default=0), model)
     cache = model.make_cache(batch=len(prompts), capacity=capacity, chunk=prefill_step_size, bits=kv_bits)
     decoder: Decoder = model.make_decoder(cache, how)
-    return decoder.sequences(prompts, max_tokens, stops)
+    return decoder.sequences(prompts, most, stops)
 
 
 def _sampling(options: dict[str, Any]) -> Sampling:

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -206,9 +207,12 @@ class KernelRegistry:
     def warmup(self, names: Iterable[str | tuple[str, Constants]]) -> None:
         """Compiles kernels ahead of their first use, several at a time, and saves the archive if there is one."""
         wanted = [(item, None) if isinstance(item, str) else item for item in names]
-        with ThreadPoolExecutor(max(1, min(len(wanted), os.cpu_count() or 1))) as workers:
-            for compiled in [workers.submit(self.get_pipeline, name, constants) for name, constants in wanted]:
-                compiled.result()
+        # Where the system gives no threads, the last loop compiles them all.
+        with suppress(RuntimeError), ThreadPoolExecutor(max(1, min(len(wanted), os.cpu_count() or 1))) as workers:
+            for name, constants in wanted:
+                workers.submit(self.get_pipeline, name, constants)
+        for name, constants in wanted:
+            self.get_pipeline(name, constants)
         self.save()
 
     def save(self) -> bool:

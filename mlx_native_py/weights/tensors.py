@@ -26,11 +26,16 @@ class MappedFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with path.open("rb") as file:
-            self.size = os.fstat(file.fileno()).st_size
-            if not self.size:
-                raise ModelFileError(path, "file", 0, "is empty")
-            self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        try:
+            with path.open("rb") as file:
+                self.size = os.fstat(file.fileno()).st_size
+                if not self.size:
+                    raise ModelFileError(path, "file", 0, "is empty")
+                self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except FileNotFoundError:
+            raise
+        except OSError as reason:
+            raise ModelFileError(path, "file", None, f"cannot be read: {reason.strerror}") from reason
         self._buffers: dict[MlxDevice, MlxBuffer] = {}
 
     def buffer(self, device: MlxDevice) -> MlxBuffer | None:

@@ -78,6 +78,18 @@ def test_a_batch_ends_sequence_by_sequence(llama: Any) -> None:
     assert generated == [each[: each.index(stop) + 1] if stop in each else each for each in whole]
 
 
+def test_a_batch_ends_with_the_context(llama: Any) -> None:
+    longest = llama.config.max_positions
+    prompts = [[5] * longest, PROMPT, [7] * (longest - 2)]
+    alone = [[each.token for each in generate_ids(llama, prompt, max_tokens=9, stop_ids=())] for prompt in prompts]
+    assert [len(tokens) for tokens in alone] == [1, 9, 3]
+    assert generate_batch_ids(llama, prompts, max_tokens=9, stop_ids=()) == alone
+    with pytest.raises(InvalidArgument, match=f"a prompt of {longest + 1} tokens, and the model reads {longest}"):
+        generate_batch_ids(llama, [PROMPT, [5] * (longest + 1)], max_tokens=9)
+    with pytest.raises(InvalidArgument, match="max_tokens is 0"):
+        generate_batch_ids(llama, prompts, max_tokens=0)
+
+
 def test_what_comes_with_a_token(llama: Any) -> None:
     told: list[tuple[int, int]] = []
     results = list(

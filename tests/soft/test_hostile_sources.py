@@ -19,12 +19,13 @@ LIMITS = CompileLimits(seconds=8, memory_mib=2048, output_mib=16)
 
 
 @pytest.fixture(scope="module")
-def device() -> Any:
+def device(request: pytest.FixtureRequest) -> Any:
     """With the headers compiled, so that the limits below are those of the sources alone."""
-    usual = Metal.open_device(Metal.SoftOptions())
+    isolated = request.param == "isolated"
+    usual = Metal.open_device(Metal.SoftOptions(isolated=isolated))
     for body in ("out[i] = 1;", "threadgroup_barrier(mem_flags::mem_none);"):
         assert outcome(usual, HEAD + KERNEL.format(body))[0] == ""
-    return Metal.open_device(Metal.SoftOptions(watchdog_seconds=2.0, compile_limits=LIMITS))
+    return Metal.open_device(Metal.SoftOptions(watchdog_seconds=2.0, compile_limits=LIMITS, isolated=isolated))
 
 
 def outcome(device: Any, source: str) -> tuple[str, bytes]:
@@ -50,15 +51,27 @@ def outcome(device: Any, source: str) -> tuple[str, bytes]:
     return "", bytes(buffer.contents().as_buffer(4096))
 
 
-def children() -> set[str]:
-    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+def children(device: Any) -> set[str]:
+    """Processes of this one, but for the helpers of the device."""
+    every = set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+    return every - {str(helper.pid) for helper in getattr(device.state.runtime, "_idle", ())}
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+# A bomb ends in the compiler, which is the same for both.
+CASES = [
+    pytest.param(
+        place, row, id=f"{place}-{row.name}", marks=[pytest.mark.full] * (place == "isolated" and row in BOMBS)
+    )
+    for place in ("in-process", "isolated")
+    for row in ROWS
+]
+
+
+@pytest.mark.parametrize(("device", "row"), CASES, indirect=["device"])
 def test_source(device: Any, row: Hostile, tmp_path: Path) -> None:
     secret, sentinel = tmp_path / "secret.h", tmp_path / "sentinel"
     secret.write_text(f"{WORD}\n")
-    before = children()
+    before = children(device)
     begin = time.monotonic()
     message, written = outcome(device, row.source.replace("SECRET", str(secret)).replace("SENTINEL", str(sentinel)))
     assert time.monotonic() - begin < 60
@@ -66,7 +79,7 @@ def test_source(device: Any, row: Hostile, tmp_path: Path) -> None:
     assert not (row.runs and message), f"refused: {message}"
     assert WORD not in message and WORD.encode() not in written
     assert not sentinel.exists()
-    assert children() <= before
+    assert children(device) <= before
 
 
 def test_there_are_enough() -> None:

@@ -226,12 +226,14 @@ def test_a_helper_killed_in_a_kernel_costs_that_command_buffer(kernels: Any, dev
     assert still_works(device, kernels)
 
 
-def test_an_endless_kernel_times_out_and_its_helper_lives(device: MlxDevice, kernels: Any) -> None:
+def test_a_helper_is_not_used_again_after_a_fault(device: MlxDevice, kernels: Any) -> None:
     assert still_works(device, kernels)
     before = {helper.pid for helper in runtime(device)._idle}
     with pytest.raises(CommandBufferError, match="timeout after 1 s"):
         kernels.spin(device.zeros(1, "u32"), device.zeros(1, "u32"), threads=1).wait()
-    assert before == {helper.pid for helper in runtime(device)._idle}
+    after = {helper.pid for helper in runtime(device)._idle}
+    assert after < before and not any(Path(f"/proc/{pid}").exists() for pid in before - after)
+    assert still_works(device, kernels)
 
 
 def test_faults_name_the_argument(device: MlxDevice, kernels: Any) -> None:

@@ -7,6 +7,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 _EXIT_SECONDS = 1.0
 
@@ -28,8 +29,10 @@ class _Background:
             self._tasks.put(task)
             if self._idle < self._tasks.qsize() and len(self._threads) < (os.cpu_count() or 1):
                 thread = threading.Thread(target=self._work, name="soft-metal-compile", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+                # Without a thread the task waits for the next one that can be started.
+                with suppress(RuntimeError):
+                    thread.start()
+                    self._threads.append(thread)
 
     def close(self) -> None:
         """Lets running tasks end for a moment; the others are not begun."""

@@ -7,7 +7,6 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 from mlx_native_py.softmetal.engines import abi
 from mlx_native_py.softmetal.engines.messages import Messages
 from mlx_native_py.softmetal.system import host
+from mlx_native_py.softmetal.threads import on_threads
 from mlx_native_py.softmetal.toolchain import RUNTIME_SOURCES, Toolchain, find_toolchain
 
 Position = tuple[int, int, int]
@@ -162,11 +162,11 @@ def build_runtime(toolchain: Toolchain, directory: Path) -> Path:
     if path.exists():
         return path
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with tempfile.TemporaryDirectory(dir=directory) as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
+    with tempfile.TemporaryDirectory(dir=directory) as scratch:
         sources = sorted(RUNTIME_SOURCES.glob("*.cpp"))
         objects = [Path(scratch, source.stem + ".o") for source in sources]
         commands = [toolchain.compile_runtime(s, o) for s, o in zip(sources, objects, strict=True)]
-        list(pool.map(toolchain.run, commands))
+        on_threads(toolchain.run, commands, os.cpu_count())
         linked = Path(scratch, "runtime.so")
         toolchain.run(toolchain.link(objects, linked))
         linked.replace(path)

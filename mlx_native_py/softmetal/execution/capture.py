@@ -10,7 +10,7 @@ from typing import Any
 
 from ..memory import view
 from .command_buffer import CommandBufferState
-from .commands import BlitPass, Command, Signal
+from .commands import BlitPass, Command, Fail, Signal
 from .indirect import Replay
 from .passes import EncodedDispatch, Pass, PassItem, Sample
 from .queue import QueueState
@@ -67,6 +67,8 @@ class Capture:
                 "label": command.label,
                 "blits": [{"name": blit.name, "detail": blit.detail} for blit in command.blits],
             }
+        if isinstance(command, Fail):
+            return {"kind": "fail", "code": command.code}
         kind = "signal" if isinstance(command, Signal) else "wait"
         return {"kind": kind, "event": command.event.label, "value": command.value}
 

@@ -53,4 +53,11 @@ class WaitFor:
     value: int
 
 
-Command = Pass | BlitPass | Signal | WaitFor
+@dataclass(frozen=True)
+class Fail:
+    """Ends the command buffer with an error, for those who test what they do then."""
+
+    code: int
+
+
+Command = Pass | BlitPass | Signal | WaitFor | Fail

@@ -14,7 +14,7 @@ from ..misuse import MetalMisuse
 from ..process import report
 from .checking import Checker
 from .command_buffer import CommandBufferState, CommandOutcome, Failure
-from .commands import BlitPass, Command, Signal, WaitFor
+from .commands import BlitPass, Command, Fail, Signal, WaitFor
 from .fault_text import fault_text
 from .indirect import Replay
 from .launches import LaunchBatch
@@ -93,6 +93,8 @@ class Execution:
             self._touch(time.monotonic_ns())
         elif isinstance(command, Signal):
             command.event.signal(command.value)
+        elif isinstance(command, Fail):
+            raise Stopped(command.code, "injected by fail", self._place)
         elif not self._wait_for(command):
             raise Stopped(
                 c.MTLCommandBufferErrorNotPermitted, "the queue was closed while it waited for an event", self._place
@@ -305,7 +307,7 @@ def _outcome(work: CommandBufferState, run: Execution, begin: int) -> CommandOut
     try:
         run.perform()
     except Stopped as reason:
-        stopped = reason
+        stopped = reason.with_traceback(None)  # its frames hold the work
     finding = run.finding()
     if finding is not None:
         code, place = (stopped.code, stopped.place) if stopped else (c.MTLCommandBufferErrorInvalidResource, -1)

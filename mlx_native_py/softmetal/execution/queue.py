@@ -86,7 +86,11 @@ class QueueState:
     def commit(self, work: CommandBufferState, owner: object) -> None:
         """Enqueues the command buffer unless it is, and lets it run; it keeps its owner alive until then."""
         if not self._started and not self.closed:
-            start_new_thread(self._run, ())  # of threading.Thread an exception could leave locks behind
+            try:
+                start_new_thread(self._run, ())  # of threading.Thread an exception could leave locks behind
+            except RuntimeError as refused:
+                self._refuse(work, f"{self.name} has no thread to run it: {refused}")
+                return
             self._started = True
         one_step((self.order.__setitem__, work, owner), in_order(self._sleeping))
 
@@ -220,6 +224,12 @@ class QueueState:
         now = time.monotonic()
         work.outcome = CommandOutcome(now, now, Failure(c.MTLCommandBufferErrorInternal, repr(error)))
         work.handler_error = work.handler_error or error
+        self._retire(work)
+
+    def _refuse(self, work: CommandBufferState, reason: str) -> None:
+        now = time.monotonic()
+        work.outcome = CommandOutcome(now, now, Failure(c.MTLCommandBufferErrorInternal, reason))
+        work.release()
         self._retire(work)
 
     def _standing(self, work: CommandBufferState) -> Resident:

@@ -78,7 +78,10 @@ class IsolatedCall:
         return submitted
 
     def check(self, answer: int) -> None:
-        """Hands on the log and gives the helper back; raises KernelFault where a kernel, or the helper, was stopped."""
+        """Hands on the log and gives the helper back; raises KernelFault where a kernel, or the helper, was stopped.
+
+        A helper in which a kernel was stopped is not used again.
+        """
         helper, self._helper = self._helper, None
         if helper is None:
             return
@@ -90,9 +93,10 @@ class IsolatedCall:
         if channel.log_size:
             start = ctypes.addressof(channel) + type(channel).log.offset
             hand_on(ctypes.string_at(start, min(channel.log_size, LOG_BYTES)), channel.log_lost)
-        self._runtime.give_back(helper)
         if answer:
+            helper.end()
             raise fault_of(self._fault)
+        self._runtime.give_back(helper)
 
     def __del__(self) -> None:
         if self._helper is not None:  # the call was not made, or nobody asked what came of it

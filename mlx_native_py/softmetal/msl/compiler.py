@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from .. import engines
@@ -15,6 +14,7 @@ from ..cache import DEFAULT_LIMIT, HEADER_SUFFIX, Store, default_directory, dige
 from ..engines.runtime import build_runtime
 from ..isolation.runtime import IsolatedRuntime, isolated_runtime
 from ..program import EngineChoice
+from ..threads import on_threads
 from ..toolchain import DEFAULT_LIMITS, INCLUDE, MATH, CompileLimits, Engine, MathMode, Toolchain, find_toolchain
 from .identity import identity
 
@@ -100,11 +100,10 @@ class Compiler:
             engines: tuple[Engine, ...] = ("fibers", "flat", "lanes")
             usual = [tuple(self.flags(math, engine)) for engine in engines]
             todo = [flags for flags in dict.fromkeys([wanted, *usual]) if not self._stored(flags)]
-            with ThreadPoolExecutor(2) as pool:
-                made = pool.map(self._precompile, todo)
-                if not self._stored(_RUNTIME):
-                    self._build_runtime()
-                return list(made)[0]
+            tasks: list[Callable[[], Path]] = [partial(self._precompile, flags) for flags in todo]
+            if not self._stored(_RUNTIME):
+                tasks.append(self._build_runtime)
+            return on_threads(lambda task: task(), tasks)[0]
 
     def _announce_once(self) -> None:
         """Speaks of the set-up once for a machine, though another mode may need another header later."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ..program import CompileError, Diagnostic, SourceOptions
+from ..threads import on_threads
 from ..toolchain import CompilerFailed
 from . import diagnostics
 from .build import SOURCE_NAME, WHOLE, check_defines
@@ -34,9 +34,8 @@ def check_whole(
         return
     shares = _shares(manifest)
     compiler.precompiled(compiler.flags(options.math_mode))
-    with ThreadPoolExecutor(len(shares)) as pool:
-        found = pool.map(lambda share: _errors(manifest, translation, options, compiler, share), shares)
-        errors = dict.fromkeys(error for share in found for error in share)
+    found = on_threads(lambda share: _errors(manifest, translation, options, compiler, share), shares, len(shares))
+    errors = dict.fromkeys(error for share in found for error in share)
     if errors:
         raise CompileError(tuple(sorted(errors, key=lambda error: (error.file, error.line, error.column))))
 

@@ -26,7 +26,7 @@ const uint32_t allowed[] = {
     SYS_brk,          SYS_clock_gettime, SYS_clock_nanosleep, SYS_nanosleep, SYS_gettimeofday, SYS_rt_sigaction,
     SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sigaltstack, SYS_gettid,       SYS_getpid,       SYS_sched_yield,
     SYS_sched_getaffinity, SYS_getrandom, SYS_sysinfo,     SYS_ppoll,        SYS_restart_syscall, SYS_exit,
-    SYS_exit_group,   SYS_set_robust_list, SYS_rseq,
+    SYS_exit_group,   SYS_set_robust_list, SYS_rseq,      SYS_getcpu,
 };
 enum { ALLOWED = sizeof allowed / sizeof *allowed };
 

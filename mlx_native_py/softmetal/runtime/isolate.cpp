@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -20,7 +21,10 @@ SOFT_EXPORT soft_u64 soft_log_take(char *out, soft_u64 *lost);
 namespace soft {
 namespace {
 
-enum : uint64_t { AWAKE = 2000, SPINS = 16, HELPER_TICK = 1000000000, CALLER_TICK = 20000000, GRACE = 2000000000 };
+enum : uint64_t { SPINS = 16, HELPER_TICK = 1000000000, CALLER_TICK = 20000000, GRACE = 2000000000 };
+// How long each end looks for the other's word before it sleeps, where they run on two cores: to wake a sleeping core
+// takes longer than most kernels. On one core each is in the way of the other.
+enum : uint64_t { HELPER_AWAKE = 200000, CALLER_AWAKE = 50000 };
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -29,6 +33,8 @@ inline void relax() {
   asm volatile("yield");
 #endif
 }
+
+uint32_t core() { return sched_getcpu(); }
 
 // Between two processes, unlike the pool's own.
 void wait_on(uint32_t *word, uint32_t seen, uint64_t nanoseconds) {
@@ -39,10 +45,9 @@ void wait_on(uint32_t *word, uint32_t seen, uint64_t nanoseconds) {
 
 void wake(uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE, 1, nullptr, nullptr, 0); }
 
-// Waits for `word` to become something else; false after one tick in which it did not.
-bool wait_for_change(uint32_t *word, uint32_t seen, uint32_t *asleep, uint64_t tick) {
-  // Both may be on one core, so neither keeps it for long.
-  for (uint64_t start = now(); now() - start < AWAKE;)
+// Waits for `word` to become something else, first awake and then asleep; false after one tick in which it did not.
+bool wait_for_change(uint32_t *word, uint32_t seen, uint32_t *asleep, uint64_t awake, uint64_t tick) {
+  for (uint64_t start = awake ? now() : 0; awake && now() - start < awake;)
     for (uint64_t i = 0; i < SPINS; i++) {
       if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != seen) return true;
       relax();
@@ -53,9 +58,12 @@ bool wait_for_change(uint32_t *word, uint32_t seen, uint32_t *asleep, uint64_t t
   return __atomic_load_n(word, __ATOMIC_ACQUIRE) != seen;
 }
 
-void tell(uint32_t *word, uint32_t value, uint32_t *asleep) {
+// Answers whether the other end was awake.
+bool tell(uint32_t *word, uint32_t value, uint32_t *asleep) {
   __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
-  if (__atomic_load_n(asleep, __ATOMIC_SEQ_CST)) wake(word);
+  if (!__atomic_load_n(asleep, __ATOMIC_SEQ_CST)) return true;
+  wake(word);
+  return false;
 }
 
 // Whether the other process, which alone holds the other end of the pipe, has ended.
@@ -116,14 +124,20 @@ uint32_t ended(const soft_channel &channel) {
 
 // The helper: answers requests until the other process has ended.
 SOFT_EXPORT void soft_serve(soft_channel *channel, int lifeline, int file) {
+  uint64_t awake = 0;
   for (uint32_t seen = 0;;) {
-    while (!soft::wait_for_change(&channel->request, seen, &channel->helper_sleeps, soft::HELPER_TICK))
+    while (!soft::wait_for_change(&channel->request, seen, &channel->helper_sleeps, awake, soft::HELPER_TICK)) {
       if (soft::is_gone(lifeline)) _exit(0);
+      awake = 0;
+    }
+    channel->helper_core = soft::core();
     seen = __atomic_load_n(&channel->request, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < channel->changed; i++)
       if (!soft::apply(channel->changes[i], file)) _exit(2);
     channel->result = soft::perform(*channel);
-    soft::tell(&channel->answer, seen, &channel->caller_sleeps);
+    // Who had to be woken may come to this core, too.
+    bool apart = soft::tell(&channel->answer, seen, &channel->caller_sleeps) && channel->caller_core != soft::core();
+    awake = apart ? soft::HELPER_AWAKE : 0;
   }
 }
 
@@ -132,12 +146,15 @@ SOFT_EXPORT void soft_serve(soft_channel *channel, int lifeline, int file) {
 SOFT_EXPORT soft_u32 soft_request(soft_channel *channel, int lifeline, soft_u64 limit) {
   uint32_t number = channel->request + 1, before = channel->answer, done = 0;
   uint64_t since = soft::now();
+  uint64_t awake = channel->helper_core == soft::core() ? 0 : soft::CALLER_AWAKE;
+  channel->caller_core = soft::core();
   soft::tell(&channel->request, number, &channel->helper_sleeps);
-  while (!soft::wait_for_change(&channel->answer, before, &channel->caller_sleeps, soft::CALLER_TICK)) {
+  while (!soft::wait_for_change(&channel->answer, before, &channel->caller_sleeps, awake, soft::CALLER_TICK)) {
     if (soft::is_gone(lifeline)) return SOFT_HELPER_GONE;
     uint32_t now_done = soft::ended(*channel);
     if (now_done > done) done = now_done, since = soft::now();
     if (limit && soft::now() - since > limit) return SOFT_OVERDUE;
+    awake = 0;
   }
   return 0;
 }

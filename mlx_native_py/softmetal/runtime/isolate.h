@@ -20,6 +20,7 @@ struct soft_channel {
   soft_u32 helper_sleeps;
   alignas(64) soft_u32 answer;        // futex: number of the last request that was answered
   soft_u32 caller_sleeps;
+  soft_u32 caller_core, helper_core;  // where each was at the last request
   alignas(64) soft_u32 kind;          // SOFT_REQUEST_*
   soft_u32 changed;                   // how many of `changes` count
   soft_u32 count;                     // how many launches

@@ -1,0 +1,22 @@
+"""Work on several threads at once, and on this one where the system gives no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def on_threads(function: Callable[[S], T], items: Iterable[S], most: int | None = None) -> list[T]:
+    """What the function makes of each item, in their order; it may be called for one again."""
+    given = list(items)
+    try:
+        with ThreadPoolExecutor(most) as pool:
+            return list(pool.map(function, given))
+    except RuntimeError as refused:
+        if "start new thread" not in str(refused):
+            raise
+    return [function(each) for each in given]
