@@ -112,7 +112,7 @@ def _meets(slot: Slot, part: str, mark: str) -> str:
 
 def _set_buffer(index: int, value: str) -> Iterator[str]:
     yield f"if (bound := buffers[{index}]) is not {value}:"
-    yield f"    if bound is NOTHING or bound.mtl is not {value}.mtl: set_buffer({value}.mtl, {value}.offset, {index})"
+    yield f"    if bound.mtl is not {value}.mtl: set_buffer({value}.mtl, {value}.offset, {index})"
     yield f"    elif bound.offset != {value}.offset: set_offset({value}.offset, {index})"
     yield f"    buffers[{index}] = {value}"
 
@@ -124,10 +124,11 @@ def _set_bytes(index: int, value: str, length: str) -> Iterator[str]:
 
 def _launch(launch: Launch | None) -> Iterator[str]:
     if launch is None:
-        yield "grid, group, by_threads, shared = launch.sizes"
-        yield "if shared: sending.set_shared(shared)"
-        yield "if by_threads: threads(grid, group)"
-        yield "else: threadgroups(grid, group)"
+        yield "if launch.is_plain: threads(launch.grid, launch.group)"
+        yield "else:"
+        yield "    if launch.shared: sending.set_shared(launch.shared)"
+        yield "    if launch.by_threads: threads(launch.grid, launch.group)"
+        yield "    else: threadgroups(launch.grid, launch.group)"
         return
     if launch.shared:
         yield f"sending.set_shared({launch.shared!r})"

@@ -87,26 +87,43 @@ class DispatchEncoder:
         What the kernel reads and writes follows from its signature; `Out` and `reads`, `writes` narrow it.
         """
         pipeline: Any = kernel  # most often it is one; what is not fails at the first look-up
+        encode: Any = None
         try:
-            if group is None and threadgroups is None and not options:
-                launch = pipeline.thread_launches[threads]
-            else:
-                key = threads, threadgroups, group, options.get("shared", ())
-                launch = pipeline.launches[key]
+            if threadgroups is None and group is None and not options:
+                launch, encode = pipeline.thread_launches[threads], pipeline.encode
+            elif not options:
+                launch, encode = pipeline.launches[threads, threadgroups, group, ()], pipeline.encode
         except (KeyError, TypeError, AttributeError):
-            self._require("dispatch")
-            pipeline = pipeline_of(kernel, self.device)
-            args = take_named(pipeline, args, options)
-            if is_nothing(threads, threadgroups):
-                return
-            launch = plan_launch(pipeline, threads, threadgroups, group, options.get("shared", ()))
-        if options:
-            args = take_named(pipeline, args, options)
-        encode = pipeline.encode
-        if encode is None or (options and options.keys() != {"shared"}):
-            self.dispatch_slowly(pipeline, launch, args, cast(DispatchOptions, options))
+            pass
+        if encode is None:
+            self._dispatch(kernel, args, threads, threadgroups, group, options)
         else:
             encode(self, launch, args)
+
+    def _dispatch(
+        self,
+        kernel: Pipeline | Launchable,
+        args: tuple[Any, ...],
+        threads: Any,
+        threadgroups: Any,
+        group: Any,
+        options: dict[str, Any],
+    ) -> None:
+        """`dispatch` with options, of a kernel, or in a shape that was not seen before."""
+        self._require("dispatch")
+        pipeline = pipeline_of(kernel, self.device)
+        args = take_named(pipeline, args, options)
+        if is_nothing(threads, threadgroups):
+            return
+        shared = options.get("shared", ())
+        try:
+            launch = pipeline.launches[threads, threadgroups, group, shared]
+        except (KeyError, TypeError):
+            launch = plan_launch(pipeline, threads, threadgroups, group, shared)
+        if pipeline.encode is None or options.keys() - {"shared"}:
+            self.dispatch_slowly(pipeline, launch, args, cast(DispatchOptions, options))
+        else:
+            pipeline.encode(self, launch, args)
 
     def dispatch_slowly(
         self, pipeline: Pipeline, launch: Launch, args: Sequence[Any], options: DispatchOptions = _NO_OPTIONS

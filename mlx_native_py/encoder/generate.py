@@ -32,8 +32,9 @@ class Aliased(Exception):
     """A buffer lies over the same bytes as another one, which only the slow way knows how to track."""
 
 
-NOTHING = object()
-"""Stands in a slot in which no buffer is bound."""
+NOTHING = MlxBuffer.__new__(MlxBuffer)
+"""Stands in a slot in which no buffer is bound: one like the others, but of no MTLBuffer."""
+NOTHING.mtl, NOTHING.offset = None, 0
 NAMES: dict[str, Any] = {"Aliased": Aliased, "NOTHING": NOTHING, "Out": Out, "widened": widened}
 """What the lines of a `DispatchCode` refer to."""
 

@@ -38,11 +38,11 @@ class Launch:
     grid: Size
     group: Size
     shared: tuple[tuple[int, int], ...] = ()
-    sizes: tuple[Any, ...] = field(init=False, repr=False, compare=False)
-    """Grid, group, by_threads and shared: one look for generated code."""
+    is_plain: bool = field(init=False, repr=False, compare=False)
+    """Whether it counts threads and has no threadgroup arguments: one look for generated code."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sizes", (self.grid, self.group, self.by_threads, self.shared))
+        object.__setattr__(self, "is_plain", self.by_threads and not self.shared)
 
     @property
     def kind(self) -> DispatchKind:

@@ -106,4 +106,5 @@ def _open_soft(declined: str) -> Backend:
         raise DeviceNotFound(f"{lacking}. Apple's Metal: {declined}")
     from . import soft
 
-    return Backend("soft", soft.namespace(settings.current()), nullcontext, soft.url, declined, "simulated")
+    no_pool = nullcontext()
+    return Backend("soft", soft.namespace(settings.current()), lambda: no_pool, soft.url, declined, "simulated")
