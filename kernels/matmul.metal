@@ -2,7 +2,6 @@
 #include "shared/dense.h"
 #include "shared/lane_matmul.h"
 #include "shared/matvec.h"
-#include "shared/row_matvec.h"
 #include "shared/tiled_matmul.h"
 #include "shared/vecmat.h"
 
@@ -31,7 +30,7 @@ kernel void matmul_row(device const T *x [[buffer(0)]],
                        uint simd [[simdgroup_index_in_threadgroup]],
                        uint simds [[simdgroups_per_threadgroup]],
                        uint lane [[thread_index_in_simdgroup]]) {
-  row_matvec(Dense<V>{w, shape.w_row, shape.depth}, x, c, out, ids, shape, group, simd, simds, lane);
+  matvec(Neighbours<V>{{w, shape.w_row, shape.depth}}, x, c, out, ids, shape, group, simd, simds, lane);
 }
 
 template <typename T, typename V>

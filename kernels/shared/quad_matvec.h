@@ -6,6 +6,7 @@
 // `factors` has (scale, bias) of a group, `slot` and `unit` say where value i of a span of x goes and what it is
 // multiplied by, and `codes` are a lane's share of a row, four of each 16 values with `quad`.
 #pragma once
+#include "shared/gate.h"
 #include "shared/matmul_shape.h"
 #include "shared/quads.h"
 #include "shared/weights.h"
@@ -89,15 +90,38 @@ METAL_FUNC float4 add_spans(W w, threadgroup const float *inputs, threadgroup co
   return sums;
 }
 
+// A lane's own result: row `lane % 4 * 8 + lane / 4` of the simdgroup's. All of x may lie in memory already.
+template <typename W, typename T>
+METAL_FUNC float quad_sum(W w, device const T *x, threadgroup float *memory, uint spans, bool has_inputs, uint lane) {
+  threadgroup float *totals = memory + 32 * QUAD_SPANS, *scales = totals + 2 * QUAD_SPANS;
+  float4 sums = 0.0f;
+  float bias = 0.0f;
+#pragma nounroll
+  for (uint s = 0; s < spans; s += QUAD_SPANS) {
+    const uint count = min(QUAD_SPANS, spans - s);
+    if (!has_inputs) {
+      put_inputs<W>(x + 32 * s, memory, totals, count, lane);
+      simdgroup_barrier(mem_flags::mem_threadgroup);
+    }
+    bias += put_scales(w, totals, scales, s, count, lane);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    sums = add_spans(w, memory, scales, s, count, lane, sums);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+  }
+  sums += simd_shuffle_xor(sums, ushort(2));
+  sums += simd_shuffle_xor(sums, ushort(1));
+  return sums[lane % 4] + simd_shuffle(bias, ushort(lane % 4 * 8 + lane / 4));
+}
+
 template <typename W, typename T>
 METAL_FUNC void quad_matvec(W w, device const T *x, device const T *c, device T *out, device const uint *ids,
                             constant MatmulShape &shape, threadgroup float *memory, uint3 group, uint lane) {
-  const uint first = group.x * QUAD_RESULTS, row = group.y;
+  const uint first = group.x * QUAD_RESULTS, row = group.y, width = is_gated() ? shape.columns / 2 : shape.columns;
   x += batch_start(shape, shape.x_batch, group.z) + row / shape.share * shape.x_row;
   c += batch_start(shape, shape.c_batch, group.z);
-  out += (ulong(group.z) * shape.rows + row) * shape.columns;
+  out += (ulong(group.z) * shape.rows + row) * width;
   // The last results begin earlier, where the ones before them are made as well.
-  const uint begin = min(first, shape.columns - QUAD_RESULTS), own = lane % 4 * 8 + lane / 4, column = begin + own;
+  const uint begin = min(first, width - QUAD_RESULTS), column = begin + lane % 4 * 8 + lane / 4;
   const bool mine = column >= first;
   if (shape.experts != 0 && ids[row] >= shape.experts) {
     if (mine) {
@@ -107,24 +131,16 @@ METAL_FUNC void quad_matvec(W w, device const T *x, device const T *c, device T 
   }
   w.move(shape.experts != 0 ? expert_start(shape, ids[row]) : batch_start(shape, shape.w_batch, group.z));
   w.go(begin);
-  threadgroup float *totals = memory + 32 * QUAD_SPANS, *scales = totals + 2 * QUAD_SPANS;
   const uint spans = depth_of(shape) / 32;
-  float4 sums = 0.0f;
-  float bias = 0.0f;
+  float gate = 0.0f, sum = 0.0f;
 #pragma nounroll
-  for (uint s = 0; s < spans; s += QUAD_SPANS) {
-    const uint count = min(QUAD_SPANS, spans - s);
-    put_inputs<W>(x + 32 * s, memory, totals, count, lane);
-    simdgroup_barrier(mem_flags::mem_threadgroup);
-    bias += put_scales(w, totals, scales, s, count, lane);
-    simdgroup_barrier(mem_flags::mem_threadgroup);
-    sums = add_spans(w, memory, scales, s, count, lane, sums);
-    simdgroup_barrier(mem_flags::mem_threadgroup);
+  for (uint half_of_rows = 0; half_of_rows < (is_gated() ? 2 : 1); ++half_of_rows) {
+    gate = sum;
+    sum = quad_sum(w, x, memory, spans, half_of_rows != 0 && spans <= QUAD_SPANS, lane);
+    w.go(width);
   }
-  sums += simd_shuffle_xor(sums, ushort(2));
-  sums += simd_shuffle_xor(sums, ushort(1));
-  const float sum = sums[lane % 4] + simd_shuffle(bias, ushort(own));
   if (mine) {
-    out[column] = finish(shape, c, sum, row, column);
+    const T value = finish(shape, c, sum, row, is_gated() ? width + column : column);
+    out[column] = is_gated() ? gated(finish(shape, c, gate, row, column), value) : value;
   }
 }

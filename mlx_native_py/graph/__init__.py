@@ -8,6 +8,7 @@ from .executor import GraphExecutor, GraphSession, Outcome
 from .fuse import Arguments, fusion
 from .order import Step
 from .plan import Plan
+from .template import Template
 
 __all__ = [
     "Arguments",
@@ -18,6 +19,7 @@ __all__ = [
     "Plan",
     "Scalars",
     "Step",
+    "Template",
     "capture",
     "fusion",
 ]

@@ -6,7 +6,7 @@ between the two is nobody else's, and nothing in between is in the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,34 +25,61 @@ __all__ = ["Arguments", "fused", "fusion"]
 
 LOOK_AHEAD = 64
 
-Arguments = dict[str, Any]
-"""A dispatch's arguments by the names that its kernel gives them: buffers and numbers."""
+
+class Arguments(dict[str, Any]):
+    """A dispatch's arguments by the names that its kernel gives them: buffers and numbers."""
+
+    def __init__(self, dispatch: Dispatch) -> None:
+        super().__init__()
+        self.dispatch = dispatch
+        for each in dispatch.bindings:
+            binding = dispatch.pipeline.buffers[each.slot]
+            if binding is None:
+                continue
+            if isinstance(each.value, bytes) and binding.scalar is not None:
+                self[binding.name] = binding.scalar.unpack(each.value)
+            else:
+                self[binding.name] = each.value
+
+
 Rule = Callable[[Encoder, Arguments, Arguments, MlxBuffer], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class _Fusion:
-    first: str
-    second: str
+    second: frozenset[str]
     rule: Rule
     writes_between: bool
+    reads_parts: bool
     shipped: bool
 
 
-_RULES: list[_Fusion] = []
+_RULES: dict[str, list[_Fusion]] = {}
+"""By the name of the first kernel."""
 
 
-def fusion(first: str, second: str, *, writes_between: bool = False, shipped: bool = True) -> Callable[[Rule], Rule]:
+def fusion(
+    first: str | Iterable[str],
+    second: str | Iterable[str],
+    *,
+    writes_between: bool = False,
+    reads_parts: bool = False,
+    shipped: bool = True,
+) -> Callable[[Rule], Rule]:
     """Marks a rule: how the kernel `first`, and the kernel `second` that reads its result, are one.
 
-    The rule gets both kernels' arguments and the buffer between them. It encodes the op that stands for both and
-    answers True, or encodes nothing and answers False; an op that refuses its arguments says the same.
-    `writes_between` says that the op writes that buffer as well. The kernels are those that come with this package,
+    The rule gets both kernels' arguments, whose `dispatch` they are of, and the buffer between them. It encodes the op
+    that stands for both and answers True, or encodes nothing and answers False; an op that refuses its arguments says
+    the same. `writes_between` says that the op writes that buffer as well; `reads_parts` that the second kernel may
+    read parts of it. Several names are a rule for each of them. The kernels are those that come with this package,
     since others may have the same names; a rule with `shipped=False` is for kernels of your own.
     """
+    firsts, seconds = ((names,) if isinstance(names, str) else names for names in (first, second))
 
     def mark(rule: Rule) -> Rule:
-        _RULES.append(_Fusion(first, second, rule, writes_between, shipped))
+        known = _Fusion(frozenset(seconds), rule, writes_between, reads_parts, shipped)
+        for name in firsts:
+            _RULES.setdefault(name, []).append(known)
         return rule
 
     return mark
@@ -100,34 +127,35 @@ class _Rules:
     def serves(self, rule: _Fusion, first: Pipeline, second: Pipeline) -> bool:
         """Whether the rule is about these very kernels."""
         ours = not rule.shipped or all(each.origin[0].source in self._sources for each in (first, second))
-        return ours and (first.name, second.name) == (rule.first, rule.second)
+        return ours and second.name in rule.second
 
 
 def _match(nodes: list[CapturedNode], at: int, hidden: Collection[Any], tried: _Rules) -> tuple[int, Dispatch] | None:
     first = nodes[at]
     if not isinstance(first, Dispatch):
         return None
-    rules = [rule for rule in _RULES if first.pipeline.name == rule.first]
-    if not rules or len(first.writes) != 1:
+    rules = _RULES.get(first.pipeline.name)
+    if rules is None or len(first.writes) != 1:
         return None
     second = _next_reader(nodes, at, first.writes[0].span)
     if second is None or not _clear(nodes, at, second):
         return None
     other = nodes[second]
     assert isinstance(other, Dispatch)
+    whole = first.writes[0].span in other.spans[0]
     own = first.writes[0].allocation in hidden and not _read_later(nodes, second, first.writes[0])
     between = _buffer_at(first, first.writes[0])
     for rule in rules:
         known = tried.serves(rule, first.pipeline, other.pipeline)
-        if between is not None and known and (own or rule.writes_between):
-            fused = tried.apply(rule.rule, _arguments(first), _arguments(other), between)
+        if between is not None and known and (own or rule.writes_between) and (whole or rule.reads_parts):
+            fused = tried.apply(rule.rule, Arguments(first), Arguments(other), between)
             if fused is not None:
                 return second, replace(fused, region=other.region)
     return None
 
 
 def _next_reader(nodes: list[CapturedNode], at: int, span: Span) -> int | None:
-    """The next dispatch that touches the span, if it reads it whole and does not write it."""
+    """The next dispatch that touches the span, if it does not write it."""
     tracker = MemRanges()
     tracker.record([], [span])
     for index in range(at + 1, min(at + LOOK_AHEAD, len(nodes))):
@@ -136,7 +164,7 @@ def _next_reader(nodes: list[CapturedNode], at: int, span: Span) -> int | None:
             return None
         reads, writes = node.spans
         if tracker.find(reads, writes) is not None:
-            return index if span in reads and tracker.find([], writes) is None else None
+            return index if tracker.find([], writes) is None else None
     return None
 
 
@@ -166,16 +194,3 @@ def _read_later(nodes: list[CapturedNode], second: int, written: BufferRange) ->
 def _buffer_at(node: Dispatch, given: BufferRange) -> MlxBuffer | None:
     bound = [each.value for each in node.bindings if isinstance(each.value, MlxBuffer)]
     return next((buffer for buffer in bound if buffer.span == given.span), None)
-
-
-def _arguments(node: Dispatch) -> Arguments:
-    arguments: Arguments = {}
-    for each in node.bindings:
-        binding = node.pipeline.buffers[each.slot]
-        if binding is None:
-            continue
-        if isinstance(each.value, bytes) and binding.scalar is not None:
-            arguments[binding.name] = binding.scalar.unpack(each.value)
-        else:
-            arguments[binding.name] = each.value
-    return arguments

@@ -18,7 +18,7 @@ from ..ops import kv_cache_copy, kv_cache_quantize, sdpa, slice_update
 from ..ops.attention_arguments import Source
 from .config import Config
 
-__all__ = ["KVCache", "LayerCache", "StepInputs"]
+__all__ = ["KVCache", "LayerCache", "StepInputs", "named_parts"]
 
 _WORD = 32  # bits
 
@@ -38,6 +38,12 @@ class StepInputs:
 
     def __repr__(self) -> str:
         return f"<StepInputs of {self.batch} sequences, {self.queries} tokens each>"
+
+    @property
+    def buffers(self) -> dict[str, MlxBuffer]:
+        """All of them by name."""
+        every = {"tokens": self.tokens, "starts": self.starts, "lengths": self.lengths}
+        return every if self.queries == 1 else {**every, "positions": self.positions}
 
     def set_positions(self, starts: Sequence[int]) -> None:
         """Puts the first token of each sequence at a position."""
@@ -90,6 +96,13 @@ class LayerCache:
             ring=self.window is not None,
             tokens_first=True,
         )
+
+
+def named_parts(layers: Sequence[LayerCache]) -> dict[str, MlxBuffer]:
+    """The buffers of all layers by name."""
+    return {
+        f"layer{number}_{place}": part for number, layer in enumerate(layers) for place, part in enumerate(layer.parts)
+    }
 
 
 class KVCache:

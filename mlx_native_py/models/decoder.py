@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -12,13 +12,17 @@ from ..device import MlxDevice
 from ..dtypes import DType
 from ..encoder import Encoder
 from ..errors import InvalidArgument
-from ..graph import ComputeGraph
+from ..graph import Template
 from ..memory.buffer import MlxBuffer
 from ..ops import softmax_sample
-from .cache import KVCache, LayerCache, StepInputs
+from .cache import KVCache, LayerCache, StepInputs, named_parts
 from .config import Config
+from .steps import step_graph
 
 __all__ = ["Decoder", "Sampling", "TextModel"]
+
+_WORTH_A_PLAN = 3
+"""Chunks of a length from which on it pays to record one of them."""
 
 
 class TextModel(Protocol):
@@ -26,6 +30,8 @@ class TextModel(Protocol):
 
     config: Config
     device: MlxDevice
+    step_templates: dict[Hashable, Template]
+    """Steps of decoders, kept for those to come."""
 
     def __call__(self, enc: Encoder, inputs: StepInputs, layers: Sequence[LayerCache]) -> MlxBuffer: ...
 
@@ -52,6 +58,9 @@ class Decoder:
     A prompt is prefilled but for its last token, which the first step takes; `logits` are those of the last step.
     """
 
+    plans_prompts: ClassVar[bool] = True
+    """Whether chunks of one length are recorded once; where the CPU has a part in a step, they are not."""
+
     def __init__(self, model: TextModel, cache: KVCache, sampling: Sampling | None = None) -> None:
         self.model = model
         self.cache = cache
@@ -62,22 +71,28 @@ class Decoder:
         self.history = _History(self, prompts=[()] * batch)
         self.peak_bytes = 0
         """The most memory of the device that was in use when a command buffer was committed."""
+        self._chunk_plans: dict[tuple[int, int], _ChunkPlan] = {}
+        """By sequence and tokens."""
         self._record()
 
     def _record(self) -> None:
-        """Records the step over the buffers of now."""
-        inputs = self.inputs
-        with self.model.device.capture(tokens=inputs.tokens, log_probabilities=self.log_probabilities) as graph:
-            enc = graph.encoder
-            logits = self.model.logits(enc, self.model(enc, inputs, self.cache.layers))
-            self._sample(enc, logits)
-            graph.keep(logits=logits)
-        self.logits: MlxBuffer = logits
-        self.plan = self._planned(graph)
+        """The step over the buffers of now."""
+        graph = step_graph(self.model, self.sampling, self._buffers(), self._encode)
+        self.logits: MlxBuffer = graph.names["logits"]
+        self.plan: Any = graph.plan()
+        self._chunk_plans.clear()
 
-    def _planned(self, graph: ComputeGraph) -> Any:
-        """The recorded step, made ready to be replayed."""
-        return graph.optimise().plan()
+    def _encode(self, enc: Encoder) -> dict[str, MlxBuffer]:
+        logits = self.model.logits(enc, self.model(enc, self.inputs, self.cache.layers))
+        self._sample(enc, logits)
+        return {"logits": logits}
+
+    def _buffers(self) -> dict[str, MlxBuffer]:
+        """What a step reads and writes besides weights, by name."""
+        past = {"history": self.history.tokens, "history_lengths": self.history.lengths}
+        used = {name: buffer for name, buffer in past.items() if buffer is not None}
+        results = {"log_probabilities": self.log_probabilities}
+        return {**self.inputs.buffers, **named_parts(self.cache.layers), **used, **results}
 
     def _sample(self, enc: Encoder, logits: MlxBuffer) -> None:
         how = self.sampling
@@ -107,20 +122,30 @@ class Decoder:
             self._record()
         self.history.begin(prompts)
         for sequence, prompt in enumerate(prompts):
-            for first in range(0, len(prompt) - 1, cache.chunk):
-                chunk = prompt[first : min(first + cache.chunk, len(prompt) - 1)]
-                self._take_in(sequence, chunk)
+            chunks = [
+                prompt[at : min(at + cache.chunk, len(prompt) - 1)] for at in range(0, len(prompt) - 1, cache.chunk)
+            ]
+            for number, chunk in enumerate(chunks):
+                again = sum(len(other) == len(chunk) for other in chunks[number:])
+                self._take_in(sequence, chunk, replays=again >= _WORTH_A_PLAN)
                 done += len(chunk)
                 if progress is not None:
                     progress(done, total)
             self.inputs.tokens.numpy()[sequence] = prompt[-1]
 
-    def _take_in(self, sequence: int, chunk: Sequence[int]) -> None:
-        inputs = StepInputs(self.model.device, 1, len(chunk))
+    def _take_in(self, sequence: int, chunk: Sequence[int], *, replays: bool) -> None:
+        key = sequence, len(chunk)
+        if replays and self.plans_prompts and key not in self._chunk_plans:
+            self._chunk_plans[key] = _ChunkPlan(self.model, self.cache.row(sequence), len(chunk))
+        plan = self._chunk_plans.get(key)
+        inputs = plan.inputs if plan is not None else StepInputs(self.model.device, 1, len(chunk))
         inputs.tokens.copy_from(np.asarray(chunk, np.uint32))
         inputs.set_positions([self.cache.lengths[sequence]])
         with self.model.device.command_encoder() as enc:
-            self.model(enc, inputs, self.cache.row(sequence))
+            if plan is not None:
+                plan.plan.encode(enc)
+            else:
+                self.model(enc, inputs, self.cache.row(sequence))
             self._note_memory()
             enc.commit_and_wait(label="prefill")
         self.cache.lengths[sequence] += len(chunk)
@@ -166,6 +191,15 @@ class Decoder:
 
     def _note_memory(self) -> None:
         self.peak_bytes = max(self.peak_bytes, self.model.device.info()["currently_allocated"])
+
+
+class _ChunkPlan:
+    """The step that takes in so many tokens of a prompt, with inputs of its own."""
+
+    def __init__(self, model: TextModel, layers: Sequence[LayerCache], length: int) -> None:
+        self.inputs = inputs = StepInputs(model.device, 1, length)
+        buffers = {**inputs.buffers, **named_parts(layers)}
+        self.plan = step_graph(model, "prompt", buffers, lambda enc: {"x": model(enc, inputs, layers)}).plan()
 
 
 class _History:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import fusions as fusions
+from . import step_fusions as step_fusions
 from .families.activation import *
 from .families.attention import *
 from .families.delta_net import *

@@ -9,7 +9,7 @@ from ..pipelines.function_constants import Constants
 from .matmul_shape import Shape
 from .support import SIMD
 
-__all__ = ["Form", "attends_by_lanes", "choose", "lanes_bytes"]
+__all__ = ["Form", "attends_by_lanes", "choose", "gated_results", "lanes_bytes"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,13 @@ def choose(device: Capabilities, shape: Shape, *, packed: bool) -> Form:
     if not device.vector_lanes or packed and shape.columns < _QUAD_COLUMNS:
         return _SPANS
     return _QUADS if packed else _ROWS
+
+
+def gated_results(kind: str, width: int) -> int:
+    """What a threadgroup makes of a row of `width` gated results, each of two rows of weights; 0 where it does not."""
+    if kind == _QUADS.kind:
+        return _QUADS.columns if width >= _QUAD_COLUMNS else 0
+    return {_SPANS.kind: _SPANS.columns // 2, _ROWS.kind: _ROWS.columns // 2}.get(kind, 0)
 
 
 _LANES_KEYS, _LANES_PART, _LANES_TOGETHER = 32, 32, 4

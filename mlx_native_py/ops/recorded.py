@@ -20,8 +20,7 @@ from ..encoder import CapturedOpKind, CommandEncoder, DeviceContext, Dispatch, R
 from ..encoder.dispatch_code import CALLS, DispatchCode, Slot, indented
 from ..encoder.generate import NAMES
 from ..errors import MlxError
-from ..hazards.ranges import Memory
-from ..memory.allocation import Allocation
+from ..memory.blank import blank
 from ..memory.buffer import MlxBuffer
 from ..memory.shapes import as_shape
 
@@ -90,30 +89,23 @@ class _Blank(Recorder):
     def __init__(self, device: DeviceContext) -> None:
         super().__init__(device, Tally())
 
-    def blank(self, dtype: DType, shape: tuple[int, ...], offset: int = 0, readonly: bool = False) -> MlxBuffer:
-        _, count = as_shape(shape)
-        nbytes = count * dtype.size
-        memory = Memory(0, offset + nbytes, known=False)
-        home = Allocation(None, 0, offset + nbytes, self.device.residency, memory=memory, readonly=readonly)
-        return MlxBuffer(home, dtype, shape, offset, nbytes)
-
     def empty(self, shape: int | Sequence[int], dtype: Any) -> MlxBuffer:
-        buffer = self.blank(DType.of(dtype), as_shape(shape)[0])
+        buffer = blank(self.device.residency, DType.of(dtype), as_shape(shape)[0])
         self.temporaries.append(buffer)
         return buffer
 
 
 def _learn(device: DeviceContext, key: Any, op: Callable[..., Any], given: dict[str, Any]) -> Callable[..., Any] | None:
     """What a call with this key sends, as a function of its buffers; None where that cannot be known beforehand."""
-    blank = _Blank(device)
+    recorder = _Blank(device)
     stand_ins = {
-        name: blank.blank(value.dtype, value.shape, value.signature.misalignment, value.readonly)
+        name: blank(device.residency, value.dtype, value.shape, value.signature.misalignment, readonly=value.readonly)
         for name, value in given.items()
         if isinstance(value, MlxBuffer)
     }
     try:
-        answer = op(blank, **{**given, **stand_ins})
-        run = _Writer(blank, stand_ins, list(given)).function(answer)
+        answer = op(recorder, **{**given, **stand_ins})
+        run = _Writer(recorder, stand_ins, list(given)).function(answer)
     except (MlxError, _Unknown):
         # An op that refuses its arguments does so in its own words, when it is run on them.
         run = None
@@ -131,14 +123,14 @@ class _Unknown(Exception):
 class _Writer:
     """Writes the function that sends recorded dispatches to other buffers."""
 
-    def __init__(self, blank: _Blank, stand_ins: dict[str, MlxBuffer], parameters: list[str]) -> None:
-        self._blank = blank
+    def __init__(self, recorder: _Blank, stand_ins: dict[str, MlxBuffer], parameters: list[str]) -> None:
+        self._recorder = recorder
         self._parameters = parameters
         # Arguments go by their number, since an op may name them like something in the code of a dispatch.
         numbers = {name: f"p{number}" for number, name in enumerate(parameters)}
         self._names = {each.allocation: (numbers[name], each) for name, each in stand_ins.items()}
-        self._untouched = {each.allocation for each in blank.temporaries}
-        for number, each in enumerate(blank.temporaries):
+        self._untouched = {each.allocation for each in recorder.temporaries}
+        for number, each in enumerate(recorder.temporaries):
             self._names[each.allocation] = (f"t{number}", each)
         self._space: dict[str, Any] = {**NAMES, "view": _view}
         self._views: dict[tuple[Any, ...], str] = {}
@@ -146,9 +138,9 @@ class _Writer:
 
     def function(self, answer: Any) -> Callable[..., Any]:
         self._lines.append("tracker = enc.mem_ranges")
-        for number, each in enumerate(self._blank.temporaries):
+        for number, each in enumerate(self._recorder.temporaries):
             self._lines.append(f"t{number} = enc.result({self._constant(each.signature)})")
-        for node in self._blank.nodes:
+        for node in self._recorder.nodes:
             if not isinstance(node, Dispatch) or node.declared:
                 raise _Unknown
             self._dispatch(node)
@@ -164,7 +156,7 @@ class _Writer:
         slots = [self._slot(node, index) for index in range(len(node.values))]
         self._untouched -= {each.allocation for each in node.buffers}
         pipeline, launch = self._constant(node.pipeline), self._constant(node.launch)
-        arena = self._blank.device.parameters is not None
+        arena = self._recorder.device.parameters is not None
         code = DispatchCode(slots, arena, pipeline, self._constant(node.pipeline.mtl))
         given = "".join(f"Out({slot.value}), " if slot.kind == "out" else f"{slot.value}, " for slot in slots)
         self._lines += ["try:", *indented(list(code.find_uses()) or ["pass"])]

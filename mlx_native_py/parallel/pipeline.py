@@ -14,7 +14,6 @@ from ..distributed import Group, recv, send
 from ..dtypes import DType
 from ..encoder import Encoder
 from ..errors import InvalidArgument
-from ..graph import ComputeGraph
 from ..memory.buffer import MlxBuffer
 from ..models.cache import KVCache, LayerCache, StepInputs
 from ..models.decoder import Decoder, Sampling
@@ -37,7 +36,7 @@ class PipelineParallel:
         self.steps = steps
         self.is_first, self.is_last = group.rank == 0, group.rank == group.size - 1
         self.config, self.device, self.dtype = part.config, part.device, part.dtype
-        self.path, self.metadata = part.path, part.metadata
+        self.path, self.metadata, self.step_templates = part.path, part.metadata, part.step_templates
 
     def __call__(self, enc: Encoder, inputs: StepInputs, layers: Sequence[LayerCache]) -> MlxBuffer:
         """Hidden states behind this rank's layers; those before them come from the rank before."""
@@ -89,6 +88,7 @@ class StageDecoder(Decoder):
     """One flight on one rank: a step is begun where its hidden states are there, and finished when its tokens are."""
 
     model: PipelineParallel
+    plans_prompts = False
 
     def _record(self) -> None:
         inputs = self.inputs
@@ -99,10 +99,7 @@ class StageDecoder(Decoder):
                 self.logits = self.model.logits(enc, x)
                 self._sample(enc, self.logits)
                 graph.keep(logits=self.logits)
-        self.plan = self._planned(graph)
-
-    def _planned(self, graph: ComputeGraph) -> StepPlan:
-        return self.model.steps.plan(graph, "decode")
+        self.plan: StepPlan = self.model.steps.plan(graph, "decode")
 
     def begin(self) -> None:
         """Takes the flight through this rank's layers, and hands it on."""

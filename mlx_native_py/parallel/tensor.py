@@ -10,7 +10,6 @@ import numpy as np
 from ..distributed import Group, all_gather, broadcast
 from ..dtypes import DType
 from ..encoder import Encoder
-from ..graph import ComputeGraph
 from ..memory.buffer import Array, MlxBuffer
 from ..models.cache import KVCache, LayerCache, StepInputs
 from ..models.decoder import Decoder, Sampling
@@ -32,7 +31,7 @@ class TensorParallel:
         self.group = group
         self.steps = steps
         self.config, self.device, self.dtype = part.config, part.device, part.dtype
-        self.path, self.metadata = part.path, part.metadata
+        self.path, self.metadata, self.step_templates = part.path, part.metadata, part.step_templates
         self.make_cache = part.make_cache
 
     def __call__(self, enc: Encoder, inputs: StepInputs, layers: Sequence[LayerCache]) -> MlxBuffer:
@@ -67,8 +66,13 @@ class TensorParallelDecoder(Decoder):
 
     model: TensorParallel
 
-    def _planned(self, graph: ComputeGraph) -> StepPlan:
-        return self.model.steps.plan(graph, "decode")
+    plans_prompts = False
+
+    def _record(self) -> None:
+        with self.model.device.capture(**self._buffers()) as graph:
+            graph.keep(**self._encode(graph.encoder))
+        self.logits = graph.names["logits"]
+        self.plan: StepPlan = self.model.steps.plan(graph, "decode")
 
     def _replay(self) -> None:
         self.plan.run()

@@ -177,3 +177,40 @@ def test_peak_memory_is_the_most_that_was_in_use(device: MlxDevice, llama: Any) 
     peaks = [each.peak_memory for each in generate_ids(llama, PROMPT, **options)]
     assert peaks == sorted(peaks)
     assert peaks[-1] * 1e9 >= device.info()["currently_allocated"] + (1 << 24)
+
+
+def tiny_model(device: MlxDevice, folder: Path) -> Any:
+    write_gguf(folder / "m.gguf", LLAMA, random_weights(LLAMA), "Q8_0")
+    return load(folder / "m.gguf", device)
+
+
+def test_a_step_is_recorded_once_for_decoders_of_a_kind(device: MlxDevice, tmp_path: Path) -> None:
+    model = tiny_model(device, tmp_path)
+    first = decoded(model, PROMPT, 5)
+    assert len(model.step_templates) == 1
+    again = decoded(model, PROMPT, 5)
+    assert len(model.step_templates) == 1 and again[0] == first[0] and (again[1] == first[1]).all()
+
+
+def test_a_model_whose_layer_was_replaced_is_recorded_anew(device: MlxDevice, tmp_path: Path) -> None:
+    model = tiny_model(device, tmp_path)
+    before = decoded(model, PROMPT, 3)[1]
+    norm = model.layers[0].input_layernorm
+    model.layers[0].input_layernorm = device.buffer(norm.numpy() * 2)
+    assert np.abs(decoded(model, PROMPT, 3)[1] - before).max() > 1e-3
+    assert len(model.step_templates) == 2
+
+
+@pytest.mark.parametrize("bits", [None, 8])
+def test_chunks_of_one_length_are_replayed(device: MlxDevice, tmp_path: Path, bits: Any) -> None:
+    model = tiny_model(device, tmp_path)
+    prompt = (PROMPT * 8)[:30]
+
+    def logits(chunk: int) -> Any:
+        decoder = model.make_decoder(model.make_cache(batch=2, capacity=64, chunk=chunk, bits=bits))
+        decoder.prefill([prompt, prompt[:20]])
+        decoder.step()
+        return decoder.logits.numpy()
+
+    assert np.abs(logits(4) - logits(64)).max() < 1e-4
+    assert "prompt" in {key[0] for key in model.step_templates}

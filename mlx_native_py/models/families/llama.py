@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ...dtypes import DType
 from ...encoder import Encoder
+from ...graph import Template
 from ...memory.buffer import MlxBuffer
 from ...ops import add, rms_norm, silu_mul, softcap
 from ...profiling.regions import region
@@ -124,6 +125,7 @@ class Llama:
         self.path: Path = checkpoint.file.path
         self.metadata = metadata
         """All that GGUF says, or config.json."""
+        self.step_templates: dict[Hashable, Template] = {}
         self.embed_tokens = checkpoint.linear("embed_tokens", config.vocab_size, config.hidden_size)
         full, local = checkpoint.rotary(config.rope), checkpoint.rotary(config.local_rope)
         self.layers = [

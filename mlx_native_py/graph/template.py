@@ -1,0 +1,69 @@
+"""Templates: graphs without memory, put over buffers again and again without being recorded and optimised anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from ..dtypes import DType
+from ..errors import InvalidArgument
+from ..memory.allocation import Allocation
+from ..memory.blank import blank
+from ..memory.buffer import MlxBuffer
+from .compute_graph import ComputeGraph
+from .recording import check_binding
+from .remap import BufferRemap
+
+__all__ = ["Template"]
+
+
+class Template:
+    """A graph whose named buffers and temporaries are left open; it keeps none of their memory.
+
+    >>> with device.capture(x=x, y=y) as g:
+    ...     g.encoder.dispatch(axpy, x, y, 1.0, threads=4)
+    >>> other = device.buffer(np.zeros(4, np.float32))
+    >>> Template(g).over(x=x, y=other).run()
+    >>> other.numpy()
+    array([0., 1., 2., 3.], dtype=float32)
+    """
+
+    def __init__(self, graph: ComputeGraph) -> None:
+        self.device = graph.device
+        self.changes = dict(graph.changes)
+        residency = graph.device.residency
+        self._names = {name: blank(residency, each.dtype, each.shape) for name, each in graph.names.items()}
+        used = {each.allocation for node in graph.dispatches for each in (*node.reads, *node.writes)}
+        temporaries = [_whole(each) for each in graph.temporaries if each.memory in used]
+        self._temporaries = [blank(residency, each.dtype, each.shape) for each in temporaries]
+        moves = [*((graph.names[name], new) for name, new in self._names.items())]
+        remap = BufferRemap([*moves, *zip(temporaries, self._temporaries, strict=True)])
+        self._nodes = [remap.node(node) for node in graph.nodes]
+
+    def over(self, **names: MlxBuffer) -> ComputeGraph:
+        """The graph over buffers by name; new memory stands for temporaries and for names that are left out."""
+        for name, given in names.items():
+            check_binding(self._names, name, given)
+        _check_apart(names.values())
+        bound = {name: names.get(name) or self._fresh(each) for name, each in self._names.items()}
+        temporaries = [self._fresh(each) for each in self._temporaries]
+        moves = [*((self._names[name], new) for name, new in bound.items())]
+        remap = BufferRemap([*moves, *zip(self._temporaries, temporaries, strict=True)])
+        nodes = [remap.node(node) for node in self._nodes]
+        fresh = [each.allocation for each in temporaries]
+        return ComputeGraph(self.device, nodes, names=bound, temporaries=fresh, changes=self.changes)
+
+    def _fresh(self, stand_in: MlxBuffer) -> MlxBuffer:
+        return self.device.empty(stand_in.shape, stand_in.dtype)
+
+
+def _whole(allocation: Allocation) -> MlxBuffer:
+    return MlxBuffer(allocation, DType.U8, (allocation.nbytes,), 0, allocation.nbytes)
+
+
+def _check_apart(buffers: Iterable[MlxBuffer]) -> None:
+    """Raises where two buffers share bytes: the order of the graph was made for buffers that do not."""
+    ordered = sorted(buffers, key=lambda each: each.start)
+    for one, next_one in pairwise(ordered):
+        if next_one.start < one.end:
+            raise InvalidArgument(f"{one!r} and {next_one!r} share bytes; a template needs buffers that do not")
