@@ -65,14 +65,14 @@ METAL_FUNC void scale_rows(thread simdgroup_float8x8 *o, float factor, threadgro
   simdgroup_float8x8 factors;
   simdgroup_load(factors, diagonal, ROWS);
   simdgroup_barrier(mem_flags::mem_threadgroup);
-#pragma unroll
+#pragma clang loop unroll(full)
   for (uint c = 0; c < COLUMNS / 8; ++c) simdgroup_multiply(o[c], factors, o[c]);
 }
 
 // A slice of the queries of a simdgroup, transposed.
 template <typename T>
 METAL_FUNC void load_queries(thread simdgroup_matrix<T, 8, 8> *q, device const T *rows, ulong pitch, uint first) {
-#pragma unroll
+#pragma clang loop unroll(full)
   for (uint c = 0; c < SLICE / 8; ++c) simdgroup_load(q[c], rows + first + c * 8, pitch, ulong2(0, 0), true);
 }
 
@@ -103,23 +103,23 @@ METAL_FUNC void prefill(constant Attention &a, device const T *queries, Rows key
   float most = sink ? number(sinks, a.sink_kind, head) : -INFINITY, sum = sink ? 1.0f : 0.0f;
   simdgroup_matrix<T, 8, 8> qs[MOST_SLICE / 8];
   simdgroup_float8x8 o[MOST_COLUMNS / 8], s[KEYS / 8];
-#pragma unroll
+#pragma clang loop unroll(full)
   for (uint c = 0; c < COLUMNS / 8; ++c) o[c] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
   if (DIM == SLICE) load_queries(qs, rows, a.q_stride[2], 0);
 
   for (uint base = range.begin; base < range.end; base += KEYS) {
     const uint count = min(KEYS, range.end - base);
-#pragma unroll
+#pragma clang loop unroll(full)
     for (uint j = 0; j < KEYS / 8; ++j) s[j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
-#pragma unroll
+#pragma clang loop unroll(full)
     for (uint first = 0; first < DIM; first += SLICE) {
       stage(keys, base, count, first, SLICE, staged, lane, simd);
       threadgroup_barrier(mem_flags::mem_threadgroup);
       if (busy) {
         if (DIM > SLICE) load_queries(qs, rows, a.q_stride[2], first);
-#pragma unroll
+#pragma clang loop unroll(full)
         for (uint c = 0; c < SLICE / 8; ++c)
-#pragma unroll
+#pragma clang loop unroll(full)
           for (uint j = 0; j < KEYS / 8; ++j) {
             Tile k;
             simdgroup_load(k, staged + j * 8 * PITCH + c * 8, PITCH);
@@ -130,24 +130,24 @@ METAL_FUNC void prefill(constant Attention &a, device const T *queries, Rows key
     }
     simdgroup_float8x8 p[KEYS / 8];
     if (busy) {
-#pragma unroll
+#pragma clang loop unroll(full)
       for (uint j = 0; j < KEYS / 8; ++j) simdgroup_store(s[j], own + j * 8 * ROWS, ROWS);
       simdgroup_barrier(mem_flags::mem_threadgroup);
       const float fade = weigh(a, mask, q, base, count, own, most, sum, lane);
       simdgroup_barrier(mem_flags::mem_threadgroup);
-#pragma unroll
+#pragma clang loop unroll(full)
       for (uint j = 0; j < KEYS / 8; ++j) simdgroup_load(p[j], own + j * 8 * ROWS, ROWS, ulong2(0, 0), true);
       simdgroup_barrier(mem_flags::mem_threadgroup);
       if (simd_any(fade != 1.0f)) scale_rows(o, fade, own, lane);
     }
-#pragma unroll
+#pragma clang loop unroll(full)
     for (uint first = 0; first < COLUMNS; first += V_SLICE) {
       stage(values, base, count, first_column + first, V_SLICE, staged, lane, simd);
       threadgroup_barrier(mem_flags::mem_threadgroup);
       if (busy) {
-#pragma unroll
+#pragma clang loop unroll(full)
         for (uint c = 0; c < V_SLICE / 8; ++c)
-#pragma unroll
+#pragma clang loop unroll(full)
           for (uint j = 0; j < KEYS / 8; ++j) {
             Tile v;
             simdgroup_load(v, staged + j * 8 * PITCH + c * 8, PITCH);
@@ -161,10 +161,11 @@ METAL_FUNC void prefill(constant Attention &a, device const T *queries, Rows key
   if (!busy) return;
   scale_rows(o, length ? 1.0f / sum : 0.0f, own, lane);
   device T *to = out + batch * a.out_stride[0] + head * a.out_stride[1] + first_column;
-#pragma unroll
+#pragma clang loop unroll(full)
   for (uint first = 0; first < COLUMNS / 8; first += 4) {
-#pragma unroll
-    for (uint c = first; c < min(first + 4, COLUMNS / 8); ++c) simdgroup_store(o[c], own + (c - first) * 8, 32);
+#pragma clang loop unroll(full)
+    for (uint c = 0; c < 4; ++c)
+      if (first + c < COLUMNS / 8) simdgroup_store(o[first + c], own + c * 8, 32);
     simdgroup_barrier(mem_flags::mem_threadgroup);
     if (inside(first / 4, lane, COLUMNS))
       for (uint row = begin - start; row < ROWS; ++row)

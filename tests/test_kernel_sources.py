@@ -12,7 +12,12 @@ SOURCES = sorted([*KERNELS.glob("*.metal"), *KERNELS.glob("shared/*.h")])
 
 _MATRICES = re.compile(r"\bsimdgroup_(?:float8x8|half8x8|bfloat8x8|matrix<[^>]*>)\s+([^;()]*\[[^;]*);")
 _POINTERS = re.compile(r"\bsimdgroup_(?:float8x8|half8x8|bfloat8x8|matrix<[^>]*>) \*(\w+)")
-_LOOP = re.compile(r"(?P<pragma>#pragma unroll\n)?[ \t]*for \(uint (?P<index>\w+) = [^{;]*;[^;]*;[^)]*\)")
+# "full" waits for the values of function constants; a plain `unroll` would not.
+_UNROLL = "#pragma clang loop unroll(full)\n"
+_LOOP = re.compile(
+    rf"(?P<pragma>{re.escape(_UNROLL)})?[ \t]*for \((?:const )?(?:u?int|u?short|u?long|size_t|auto) (?P<index>\w+) = "
+    r"[^{;]*;[^;]*;[^)]*\)"
+)
 _ELEMENTARY = re.compile(r"(?<![\w:])(exp|exp2|exp10|log|log2|log10|pow|powr|sin|cos|tan|sinh|cosh|tanh|rsqrt|sqrt)\(")
 
 
@@ -58,7 +63,10 @@ def test_a_loop_that_is_not_unrolled_is_seen() -> None:
     declared = "simdgroup_float8x8 a[2], sums[2][4];\n"
     assert _rolled(f"{declared}  {loop} simdgroup_load(a[i], p);") == [loop]
     assert _rolled(f"{declared}  {loop} {{ f(); g(sums[i][1]); }}") == [loop]
-    assert _rolled(f"{declared}#pragma unroll\n  {loop} g(sums[1][i]);") == []
+    assert _rolled(f"{declared}#pragma unroll\n  {loop} g(sums[1][i]);") == [loop]
+    assert _rolled(f"{declared}{_UNROLL}  {loop} g(sums[1][i]);") == []
+    short = "for (short i = 0; i < 2; i += 1)"
+    assert _rolled(f"{declared}  {short} g(sums[1][i]);") == [short]
     assert _rolled(f"{declared}  {loop} g(x[i]);") == []
 
 

@@ -64,9 +64,9 @@ METAL_FUNC void tiled_matmul(W w, device const T *x, device const T *c, device T
   x += batch_start(shape, shape.x_batch, group.z) + row / shape.share * shape.x_row;
 
   simdgroup_float8x8 sums[2][4], a[2], b[4];
-#pragma unroll
+#pragma clang loop unroll(full)
   for (uint i = 0; i < 2; ++i)
-#pragma unroll
+#pragma clang loop unroll(full)
     for (uint j = 0; j < 4; ++j) sums[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
   const uint above = simd / 2 * 16, before = simd % 2 * 32;
   for (uint k = 0; k < (nobody ? 0 : shape.depth); k += TILE_K) {
@@ -78,20 +78,20 @@ METAL_FUNC void tiled_matmul(W w, device const T *x, device const T *c, device T
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
     for (uint kk = 0; kk < TILE_K; kk += 8) {
-#pragma unroll
+#pragma clang loop unroll(full)
       for (uint i = 0; i < 2; ++i) simdgroup_load(a[i], inputs + (above + 8 * i) * TILE_K + kk, TILE_K);
-#pragma unroll
+#pragma clang loop unroll(full)
       for (uint j = 0; j < 4; ++j) simdgroup_load(b[j], weights + kk * TILE_N + before + 8 * j, TILE_N);
-#pragma unroll
+#pragma clang loop unroll(full)
       for (uint i = 0; i < 2; ++i)
-#pragma unroll
+#pragma clang loop unroll(full)
         for (uint j = 0; j < 4; ++j) simdgroup_multiply_accumulate(sums[i][j], a[i], b[j], sums[i][j]);
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
-#pragma unroll
+#pragma clang loop unroll(full)
   for (uint i = 0; i < 2; ++i)
-#pragma unroll
+#pragma clang loop unroll(full)
     for (uint j = 0; j < 4; ++j)
       simdgroup_store(sums[i][j], memory + (above + 8 * i) * TILE_N + before + 8 * j, TILE_N);
   threadgroup_barrier(mem_flags::mem_threadgroup);

@@ -125,13 +125,14 @@ def test_plans_replay_textures(device: MlxDevice) -> None:
         g.encoder.dispatch(lib.flip, image, other, threads=(4, 3))
         g.encoder.dispatch(lib.half_step, other, look, image, 1.0, threads=(4, 3))
     plan = g.plan(scalars=["gain"])
+    reason = "takes textures" if device.capabilities.indirect_command_buffers else "has no indirect command buffers"
     assert not plan.is_indirect
-    assert "takes textures" in plan.declined
+    assert reason in plan.declined
     plan.scalars("gain").set(3.0)
     plan.run()
     edge = np.pad(2 * IMAGE[:, ::-1], ((0, 1), (0, 1)), mode="edge")
     np.testing.assert_array_equal(image.numpy()[..., 0], 3 * edge[1:, 1:])
-    with pytest.raises(InvalidArgument, match="no indirect command can bind"):
+    with pytest.raises(InvalidArgument, match=reason):
         g.plan(indirect=True)
 
 

@@ -280,6 +280,16 @@ def _fetch(name: str, space: str, kind: str) -> str:
     return f"atomic_fetch_{name}_explicit({_atomic(space, kind)}, {kind}(1), memory_order_relaxed)"
 
 
+def _whole(space: str, kind: str) -> Iterator[Row]:
+    """What reads or replaces an atomic value."""
+    place = _atomic(space, kind)
+    yield f"atomic_load_explicit({place}, memory_order_relaxed)", kind
+    yield f"atomic_store_explicit({place}, {kind}(1), memory_order_relaxed)", "void"
+    yield f"atomic_exchange_explicit({place}, {kind}(1), memory_order_relaxed)", kind
+    orders = "memory_order_relaxed, memory_order_relaxed"
+    yield f"atomic_compare_exchange_weak_explicit({place}, (__private {kind} *)0, {kind}(1), {orders})", "bool"
+
+
 _ATOMIC = Family(
     "atomic",
     (
@@ -292,12 +302,8 @@ _ATOMIC = Family(
         *(
             row
             for space in _SPACES
-            for kind in ("int", "uint", "float", "bool")
-            for row in (
-                (f"atomic_load_explicit({_atomic(space, kind)}, memory_order_relaxed)", kind),
-                (f"atomic_store_explicit({_atomic(space, kind)}, {kind}(1), memory_order_relaxed)", "void"),
-                (f"atomic_exchange_explicit({_atomic(space, kind)}, {kind}(1), memory_order_relaxed)", kind),
-            )
+            for kind in ("int", "uint", "bool", *(["float"] if space == "device" else []))
+            for row in _whole(space, kind)
         ),
         ("atomic_thread_fence(mem_flags::mem_device, memory_order_seq_cst)", "void"),
         ("atomic_thread_fence(mem_flags::mem_device, memory_order_relaxed, thread_scope_threadgroup)", "void"),
@@ -308,7 +314,12 @@ _ATOMIC = Family(
         *(_fetch(name, space, kind) for name in _FETCH for space in _SPACES for kind in ("bool", "ulong")),
         f"atomic_max_explicit({_atomic('threadgroup', 'ulong')}, 1ul, memory_order_relaxed)",
         f"atomic_max_explicit({_atomic('device', 'uint')}, 1u, memory_order_relaxed)",
-        f"atomic_load_explicit({_atomic('device', 'ulong')}, memory_order_relaxed)",
+        *(call for call, _ in _whole("device", "ulong")),
+        *(call for call, _ in _whole("threadgroup", "float")),
+        *(
+            f"atomic_thread_fence(mem_flags::mem_device, memory_order_{order})"
+            for order in ("acquire", "release", "acq_rel", "consume")
+        ),
         f"atomic_fetch_add_explicit({_atomic('device', 'int')}, 1)",
         "atomic_fetch_add_explicit((SOFT_DEVICE int *)0, 1, memory_order_relaxed)",
         "atomic_thread_fence(memory_order_seq_cst)",

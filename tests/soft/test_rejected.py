@@ -9,6 +9,7 @@ import pytest
 from .conformance import rejected_language_table as language
 from .conformance import rejected_strict_table as strict
 from .conformance import rejected_table as table
+from .conformance import rejected_texture_table as textures
 from .conformance.rejected_table import Refused
 from .harness import rejections
 
@@ -24,6 +25,7 @@ ROWS = (
     *strict.SPACES,
     *strict.BFLOAT,
     *strict.BUILTINS,
+    *textures.TEXTURES,
     *strict.ATOMICS,
 )
 

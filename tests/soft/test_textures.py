@@ -282,6 +282,23 @@ def test_cubes() -> None:
             np.testing.assert_allclose(given[6:8, 0], [1.0, 2.5])  # halfway from +x to +y, and from +x to -z
 
 
+def test_depths_of_cubes_and_arrays() -> None:
+    """Every texel of a face or slice holds its number: each way of looking gives that, or a comparison with it."""
+    mtl = kit.device()
+    numbers = np.arange(6, dtype=np.float32)
+    depths = np.ones((6, 4, 4, 1), np.float32) * numbers[:, None, None, None]
+    kinds = (Metal.MTLTextureTypeCube, Metal.MTLTextureType2DArray)
+    textures = [kit.texture(mtl, "Depth32Float", [depths], kind) for kind in kinds]
+    ways = np.zeros((6, 4), np.float32)
+    ways[:, :3] = [(2, 0.1, 0), (-2, 0.1, 0), (0.1, 2, 0), (0.1, -2, 0), (0.1, 0, 2), (0.1, 0, -2)]
+    ways[:, 3] = 2.5
+    look = kit.sampler(mtl, model.Sampler(linear=True), 1)
+    _, given = kit.run(mtl, "depths", (6,), textures, [ways, np.zeros((6, 2, 4), np.float32)], look)
+    passed = (numbers > 2.5).astype(np.float32)
+    np.testing.assert_array_equal(given[:, 0].T, [numbers, passed, numbers, passed])
+    np.testing.assert_array_equal(given[:, 1].T, [numbers, numbers, numbers, passed])
+
+
 def test_sizes_and_arrays_of_textures() -> None:
     mtl = kit.device()
     levels = [np.zeros((3, 6 >> n, 10 >> n, 4), np.uint8) for n in range(2)]

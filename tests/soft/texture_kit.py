@@ -55,6 +55,15 @@ kernel void sample_others(texture1d<float> line [[texture(0)]], texture2d_array<
 }
 kernel void sample_cube(texturecube<float> cube [[texture(0)]], sampler s [[sampler(0)]], device const float4 *at,
     device float4 *out, uint i [[thread_position_in_grid]]) { out[i] = cube.sample(s, at[i].xyz); }
+kernel void depths(depthcube<float> cube [[texture(0)]], depth2d_array<float> planes [[texture(1)]],
+    sampler s [[sampler(0)]], device const float4 *at, device float4 *out, uint i [[thread_position_in_grid]]) {
+  float3 way = at[i].xyz;
+  float bound = at[i].w;
+  float4 gathered = cube.gather(s, way), passed = cube.gather_compare(s, way, bound);
+  out[2 * i] = float4(cube.sample(s, way), cube.sample_compare(s, way, bound), gathered.z, passed.w);
+  gathered = planes.gather(s, float2(0.5f), i % 6), passed = planes.gather_compare(s, float2(0.5f), i % 6, bound);
+  out[2 * i + 1] = float4(cube.read(uint2(1), i % 6), planes.read(uint2(1), i % 6), gathered.z, passed.w);
+}
 kernel void gather2d(texture2d<float> t [[texture(0)]], sampler s [[sampler(0)]], device const float4 *at,
     device float4 *out, constant uint &n, uint i [[thread_position_in_grid]]) {
   out[i] = t.gather(s, at[i].xy);

@@ -132,8 +132,9 @@ template <class T, class Op, bool Device> struct fetches
                            (Device && metal::is_same<T, float>::value &&
                             (__is_same(Op, atomic_add) || __is_same(Op, atomic_sub)))> {};
 template <class T, class Op, bool Device> using if_fetches = metal::enable_if_t<fetches<T, Op, Device>::value, int>;
-// A number of 64 bits has its smaller or larger value stored, and nothing else.
-template <class T> using if_plain_atomic = metal::enable_if_t<sizeof(T) <= 4, int>;
+// A number of 64 bits has its smaller or larger value stored, and nothing else; atomic_float is for device memory.
+template <class T, bool Device>
+using if_plain_atomic = metal::enable_if_t<sizeof(T) <= 4 && (Device || !metal::is_same<T, float>::value), int>;
 }  // namespace soft
 
 namespace metal {
@@ -142,23 +143,23 @@ namespace metal {
   __attribute__((diagnose_if(order != memory_order_relaxed,                                                           \
                              "atomic operations take memory_order_relaxed only", "error")))
 #define SOFT_ATOMICS(space, access, device)                                                                                   \
-  template <class T, soft::if_plain_atomic<T> = 0>                                                                    \
+  template <class T, soft::if_plain_atomic<T, device> = 0>                                                            \
   SOFT_LANE_FN T atomic_load_explicit(const volatile space atomic<T> *object, memory_order order) SOFT_RELAXED(order) {\
     return __builtin_bit_cast(T, soft::access::load((volatile space soft::bits_of<T> *)object));                      \
   }                                                                                                                   \
-  template <class T, soft::if_plain_atomic<T> = 0>                                                                    \
+  template <class T, soft::if_plain_atomic<T, device> = 0>                                                            \
   SOFT_LANE_FN void atomic_store_explicit(volatile space atomic<T> *object, type_identity_t<T> desired,               \
                                           memory_order order) SOFT_RELAXED(order) {                                   \
     soft::access::store((volatile space soft::bits_of<T> *)object, __builtin_bit_cast(soft::bits_of<T>, desired));    \
   }                                                                                                                   \
-  template <class T, soft::if_plain_atomic<T> = 0>                                                                    \
+  template <class T, soft::if_plain_atomic<T, device> = 0>                                                            \
   SOFT_LANE_FN T atomic_exchange_explicit(volatile space atomic<T> *object, type_identity_t<T> desired,               \
                                           memory_order order) SOFT_RELAXED(order) {                                   \
     typedef soft::bits_of<T> bits;                                                                                    \
     bits old = soft::access::exchange((volatile space bits *)object, __builtin_bit_cast(bits, desired));              \
     return __builtin_bit_cast(T, old); \
   }                                                                                                                   \
-  template <class T, soft::if_plain_atomic<T> = 0>                                                                    \
+  template <class T, soft::if_plain_atomic<T, device> = 0>                                                            \
   SOFT_LANE_FN bool atomic_compare_exchange_weak_explicit(volatile space atomic<T> *object, __private T *expected,    \
                                                           type_identity_t<T> desired, memory_order success,           \
                                                           memory_order failure)                                       \

@@ -53,6 +53,42 @@ struct wanted {
   void take(metal::vec<int, 2> v) { offset[0] = v.x, offset[1] = v.y; }
   void take(metal::vec<int, 3> v) { offset[0] = v.x, offset[1] = v.y, offset[2] = v.z; }
 };
+// What may stand there, by the specification: one option, or a bias or gradient with a limit, then an offset.
+template <class Gradient, class Offset> struct options {
+  static void of(Offset = Offset(0));
+  static void of(metal::level, Offset = Offset(0));
+  static void of(metal::bias, Offset = Offset(0));
+  static void of(metal::min_lod_clamp, Offset = Offset(0));
+  static void of(Gradient, Offset = Offset(0));
+  static void of(metal::bias, metal::min_lod_clamp, Offset = Offset(0));
+  static void of(Gradient, metal::min_lod_clamp, Offset = Offset(0));
+};
+template <class Gradient> struct options<Gradient, void> {
+  static void of();
+  static void of(metal::level);
+  static void of(metal::bias);
+  static void of(metal::min_lod_clamp);
+  static void of(Gradient);
+  static void of(metal::bias, metal::min_lod_clamp);
+  static void of(Gradient, metal::min_lod_clamp);
+};
+// Comparisons have no limit beside another option.
+template <class Gradient, class Offset> struct single_options {
+  static void of(Offset = Offset(0));
+  static void of(metal::level, Offset = Offset(0));
+  static void of(metal::bias, Offset = Offset(0));
+  static void of(metal::min_lod_clamp, Offset = Offset(0));
+  static void of(Gradient, Offset = Offset(0));
+};
+template <class Gradient> struct single_options<Gradient, void> {
+  static void of();
+  static void of(metal::level);
+  static void of(metal::bias);
+  static void of(metal::min_lod_clamp);
+  static void of(Gradient);
+};
+template <class Allowed, class... O> using if_allowed = decltype(Allowed::of(*(O *)nullptr...));
+
 template <class... O> SOFT_INLINE wanted all_wanted(O... options) {
   wanted result;
   (result.take(options), ...);

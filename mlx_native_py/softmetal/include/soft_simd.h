@@ -29,13 +29,7 @@ enum class mem_flags {
 SOFT_FN mem_flags operator|(mem_flags a, mem_flags b) { return mem_flags(int(a) | int(b)); }
 SOFT_FN mem_flags operator&(mem_flags a, mem_flags b) { return mem_flags(int(a) & int(b)); }
 
-enum memory_order {
-  memory_order_relaxed = 0,
-  memory_order_acquire = 2,
-  memory_order_release = 3,
-  memory_order_acq_rel = 4,
-  memory_order_seq_cst = 5
-};
+enum memory_order { memory_order_relaxed = 0, memory_order_seq_cst = 5 };
 enum thread_scope { thread_scope_thread, thread_scope_simdgroup, thread_scope_threadgroup, thread_scope_device };
 
 SOFT_LANE_FN void threadgroup_barrier(mem_flags flags) { soft_barrier(soft::self(), uint(flags)); }

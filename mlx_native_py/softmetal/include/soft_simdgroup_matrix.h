@@ -60,6 +60,9 @@ struct layout {
 };
 
 template <class T, class P> constexpr bool points_to = metal::is_same<bare<decltype(*P())>, T>::value;
+template <class P> constexpr bool points_to_shared = false;
+template <class T> constexpr bool points_to_shared<SOFT_DEVICE T *> = true;
+template <class T> constexpr bool points_to_shared<__local T *> = true;
 
 // A thread's own two elements, side by side.
 struct element_place {
@@ -99,12 +102,14 @@ template <class T, int C, int R, class P>
 SOFT_LANE_FN void simdgroup_load(simdgroup_matrix<T, C, R> &d, P source, ulong elements_per_row = C,
                                  vec<ulong, 2> matrix_origin = vec<ulong, 2>(0ul), bool transpose_matrix = false) {
   static_assert(soft::points_to<T, P>, "simdgroup_load: the pointer must be to the matrix's own element type");
+  static_assert(soft::points_to_shared<P>, "simdgroup_load: the pointer must be to device or threadgroup memory");
   d.soft_load((const T *)source, soft::layout(elements_per_row, matrix_origin, transpose_matrix));
 }
 template <class T, int C, int R, class P>
 SOFT_LANE_FN void simdgroup_store(const simdgroup_matrix<T, C, R> &a, P target, ulong elements_per_row = C,
                                   vec<ulong, 2> matrix_origin = vec<ulong, 2>(0ul), bool transpose_matrix = false) {
   static_assert(soft::points_to<T, P>, "simdgroup_store: the pointer must be to the matrix's own element type");
+  static_assert(soft::points_to_shared<P>, "simdgroup_store: the pointer must be to device or threadgroup memory");
   T *plain = target;
   a.soft_store(plain, soft::layout(elements_per_row, matrix_origin, transpose_matrix));
 }

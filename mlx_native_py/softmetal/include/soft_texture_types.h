@@ -59,12 +59,18 @@ template <class T, metal::access A, int Kind, int N, bool Depth = false> struct 
   static_assert(__is_same(T, float) || __is_same(T, half) || __is_same(T, int) || __is_same(T, uint) ||
                     __is_same(T, short) || __is_same(T, ushort),
                 "a texture holds half, float, short, ushort, int or uint");
+  static_assert(!Depth || __is_same(T, float), "a depth texture holds float");
+  static_assert(!Depth || !writable, "a depth texture is sampled or read");
+  static_assert(Kind != TEXTURE_BUFFER || A != metal::access::sample, "a texture buffer is not sampled");
 
   ulong soft_handle;
 
   uint get_width(uint lod = 0) const { return extent_at(state()->width, lod); }
   uint get_num_mip_levels() const { return state()->levels; }
-  void fence() const { __c11_atomic_signal_fence(__ATOMIC_SEQ_CST); }
+  void fence() const {
+    static_assert(!Depth, "a depth texture is not written, so it has no fence");
+    __c11_atomic_signal_fence(__ATOMIC_SEQ_CST);
+  }
 
  protected:
   texture_t state() const { return (texture_t)soft_handle; }
@@ -153,9 +159,7 @@ template <class T, access A = access::sample, memory_coherence = memory_coherenc
   SOFT_ATOMICS((uint c), c, 0, 0)
   vec<T, 4> read(uint c, uint lod = 0) const { return this->load(c, 0, 0, lod); }
   void write(vec<T, 4> v, uint c, uint lod = 0) const { this->store(v, c, 0, 0, lod); }
-  template <class... O> vec<T, 4> sample(sampler s, float c, O... o) const {
-    return this->take(s, soft::tex::at(c), 0, soft::tex::all_wanted(o...));
-  }
+  vec<T, 4> sample(sampler s, float c) const { return this->take(s, soft::tex::at(c), 0, soft::tex::all_wanted()); }
 };
 
 template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct texture1d_array : SOFT_BASE(soft::tex::TEXTURE_1D_ARRAY, 1) {
@@ -163,8 +167,8 @@ template <class T, access A = access::sample, memory_coherence = memory_coherenc
   vec<T, 4> read(uint c, uint array, uint lod = 0) const { return this->load(c, 0, array, lod); }
   void write(vec<T, 4> v, uint c, uint array, uint lod = 0) const { this->store(v, c, 0, array, lod); }
   uint get_array_size() const { return this->state()->slices; }
-  template <class... O> vec<T, 4> sample(sampler s, float c, uint array, O... o) const {
-    return this->take(s, soft::tex::at(c), this->slice(array), soft::tex::all_wanted(o...));
+  vec<T, 4> sample(sampler s, float c, uint array) const {
+    return this->take(s, soft::tex::at(c), this->slice(array), soft::tex::all_wanted());
   }
 };
 
@@ -175,8 +179,10 @@ template <class T, access A = access::sample, memory_coherence = memory_coherenc
   SOFT_TEXELS_2D(uint)
   SOFT_TEXELS_2D(ushort)
   SOFT_ATOMICS((vec<uint, 2> c), c.x, c.y, 0)
+  SOFT_ATOMICS((vec<ushort, 2> c), c.x, c.y, 0)
   SOFT_EXTENTS_2
-  template <class... O> vec<T, 4> sample(sampler s, vec<float, 2> c, O... o) const {
+  template <class... O, class = soft::tex::if_allowed<soft::tex::options<gradient2d, vec<int, 2>>, O...>>
+  vec<T, 4> sample(sampler s, vec<float, 2> c, O... o) const {
     return this->take(s, soft::tex::at(c), 0, soft::tex::all_wanted(o...));
   }
   vec<T, 4> gather(sampler s, vec<float, 2> c, vec<int, 2> offset = vec<int, 2>(0), component part = component::x) const {
@@ -192,9 +198,11 @@ template <class T, access A = access::sample, memory_coherence = memory_coherenc
   SOFT_TEXELS_2D_ARRAY(uint)
   SOFT_TEXELS_2D_ARRAY(ushort)
   SOFT_ATOMICS((vec<uint, 2> c, uint array), c.x, c.y, array)
+  SOFT_ATOMICS((vec<ushort, 2> c, uint array), c.x, c.y, array)
   SOFT_EXTENTS_2
   uint get_array_size() const { return this->state()->slices; }
-  template <class... O> vec<T, 4> sample(sampler s, vec<float, 2> c, uint array, O... o) const {
+  template <class... O, class = soft::tex::if_allowed<soft::tex::options<gradient2d, vec<int, 2>>, O...>>
+  vec<T, 4> sample(sampler s, vec<float, 2> c, uint array, O... o) const {
     return this->take(s, soft::tex::at(c), this->slice(array), soft::tex::all_wanted(o...));
   }
   vec<T, 4> gather(sampler s, vec<float, 2> c, uint array, vec<int, 2> offset = vec<int, 2>(0), component part = component::x) const {
@@ -210,9 +218,11 @@ template <class T, access A = access::sample, memory_coherence = memory_coherenc
   SOFT_TEXELS_3D(uint)
   SOFT_TEXELS_3D(ushort)
   SOFT_ATOMICS((vec<uint, 3> c), c.x, c.y, c.z)
+  SOFT_ATOMICS((vec<ushort, 3> c), c.x, c.y, c.z)
   SOFT_EXTENTS_2
   uint get_depth(uint lod = 0) const { return soft::tex::extent_at(this->state()->depth, lod); }
-  template <class... O> vec<T, 4> sample(sampler s, vec<float, 3> c, O... o) const {
+  template <class... O, class = soft::tex::if_allowed<soft::tex::options<gradient3d, vec<int, 3>>, O...>>
+  vec<T, 4> sample(sampler s, vec<float, 3> c, O... o) const {
     return this->take(s, soft::tex::at(c), 0, soft::tex::all_wanted(o...));
   }
 };
@@ -224,9 +234,9 @@ template <class T, access A = access::sample, memory_coherence = memory_coherenc
 template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct texturecube : SOFT_BASE(soft::tex::TEXTURE_CUBE, 2) {
   SOFT_TEXELS_CUBE(uint)
   SOFT_TEXELS_CUBE(ushort)
-  SOFT_ATOMICS((vec<uint, 2> c, uint face), c.x, c.y, face)
   SOFT_EXTENTS_2
-  template <class... O> vec<T, 4> sample(sampler s, vec<float, 3> c, O... o) const {
+  template <class... O, class = soft::tex::if_allowed<soft::tex::options<gradientcube, void>, O...>>
+  vec<T, 4> sample(sampler s, vec<float, 3> c, O... o) const {
     soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
     return this->take(s, place, (uint)place.at[2], soft::tex::all_wanted(o...));
   }
@@ -247,10 +257,10 @@ template <class T, access A = access::sample, memory_coherence = memory_coherenc
 template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct texturecube_array : SOFT_BASE(soft::tex::TEXTURE_CUBE_ARRAY, 2) {
   SOFT_TEXELS_CUBE_ARRAY(uint)
   SOFT_TEXELS_CUBE_ARRAY(ushort)
-  SOFT_ATOMICS((vec<uint, 2> c, uint face, uint array), c.x, c.y, array * 6 + face)
   SOFT_EXTENTS_2
   uint get_array_size() const { return this->state()->slices / 6; }
-  template <class... O> vec<T, 4> sample(sampler s, vec<float, 3> c, uint array, O... o) const {
+  template <class... O, class = soft::tex::if_allowed<soft::tex::options<gradientcube, void>, O...>>
+  vec<T, 4> sample(sampler s, vec<float, 3> c, uint array, O... o) const {
     soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
     return this->take(s, place, this->slice(array) * 6 + (uint)place.at[2], soft::tex::all_wanted(o...));
   }
@@ -265,16 +275,20 @@ template <class T, access A = access::read, memory_coherence = memory_coherence_
   SOFT_ATOMICS((uint c), c, 0, 0)
   vec<T, 4> read(uint c) const { return this->load(c, 0, 0, 0); }
   void write(vec<T, 4> v, uint c) const { this->store(v, c, 0, 0, 0); }
+  uint get_width() const { return this->state()->width; }
+  uint get_num_mip_levels() const = delete;
 };
 
 template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct depth2d : SOFT_BASE(soft::tex::TEXTURE_2D, 2, true) {
   T read(vec<uint, 2> c, uint lod = 0) const { return this->load(c.x, c.y, 0, lod).x; }
   T read(vec<ushort, 2> c, ushort lod = 0) const { return this->load(c.x, c.y, 0, lod).x; }
   SOFT_EXTENTS_2
-  template <class... O> T sample(sampler s, vec<float, 2> c, O... o) const {
+  template <class... O, class = soft::tex::if_allowed<soft::tex::options<gradient2d, vec<int, 2>>, O...>>
+  T sample(sampler s, vec<float, 2> c, O... o) const {
     return this->take(s, soft::tex::at(c), 0, soft::tex::all_wanted(o...)).x;
   }
-  template <class... O> T sample_compare(sampler s, vec<float, 2> c, float reference, O... o) const {
+  template <class... O, class = soft::tex::if_allowed<soft::tex::single_options<gradient2d, vec<int, 2>>, O...>>
+  T sample_compare(sampler s, vec<float, 2> c, float reference, O... o) const {
     return this->compare(s, soft::tex::at(c), 0, reference, soft::tex::all_wanted(o...));
   }
   vec<T, 4> gather(sampler s, vec<float, 2> c, vec<int, 2> offset = vec<int, 2>(0)) const {
@@ -290,13 +304,70 @@ template <class T, access A = access::sample, memory_coherence = memory_coherenc
   T read(vec<ushort, 2> c, uint array, ushort lod = 0) const { return this->load(c.x, c.y, array, lod).x; }
   SOFT_EXTENTS_2
   uint get_array_size() const { return this->state()->slices; }
-  template <class... O> T sample(sampler s, vec<float, 2> c, uint array, O... o) const {
+  template <class... O, class = soft::tex::if_allowed<soft::tex::options<gradient2d, vec<int, 2>>, O...>>
+  T sample(sampler s, vec<float, 2> c, uint array, O... o) const {
     return this->take(s, soft::tex::at(c), this->slice(array), soft::tex::all_wanted(o...)).x;
   }
-  template <class... O> T sample_compare(sampler s, vec<float, 2> c, uint array, float reference, O... o) const {
+  template <class... O, class = soft::tex::if_allowed<soft::tex::single_options<gradient2d, vec<int, 2>>, O...>>
+  T sample_compare(sampler s, vec<float, 2> c, uint array, float reference, O... o) const {
     return this->compare(s, soft::tex::at(c), this->slice(array), reference, soft::tex::all_wanted(o...));
   }
+  vec<T, 4> gather(sampler s, vec<float, 2> c, uint array, vec<int, 2> offset = vec<int, 2>(0)) const {
+    return this->four(s, soft::tex::at(c), this->slice(array), soft::tex::all_wanted(offset), component::x);
+  }
+  vec<T, 4> gather_compare(sampler s, vec<float, 2> c, uint array, float reference, vec<int, 2> offset = vec<int, 2>(0)) const {
+    return this->four_compared(s, soft::tex::at(c), this->slice(array), reference, soft::tex::all_wanted(offset));
+  }
 };
+template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct depthcube : SOFT_BASE(soft::tex::TEXTURE_CUBE, 2, true) {
+  T read(vec<uint, 2> c, uint face, uint lod = 0) const { return this->load(c.x, c.y, face, lod).x; }
+  T read(vec<ushort, 2> c, uint face, ushort lod = 0) const { return this->load(c.x, c.y, face, lod).x; }
+  SOFT_EXTENTS_2
+  template <class... O, class = soft::tex::if_allowed<soft::tex::options<gradientcube, void>, O...>>
+  T sample(sampler s, vec<float, 3> c, O... o) const {
+    soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
+    return this->take(s, place, (uint)place.at[2], soft::tex::all_wanted(o...)).x;
+  }
+  template <class... O, class = soft::tex::if_allowed<soft::tex::single_options<gradientcube, void>, O...>>
+  T sample_compare(sampler s, vec<float, 3> c, float reference, O... o) const {
+    soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
+    return this->compare(s, place, (uint)place.at[2], reference, soft::tex::all_wanted(o...));
+  }
+  vec<T, 4> gather(sampler s, vec<float, 3> c) const {
+    soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
+    return this->four(s, place, (uint)place.at[2], soft::tex::all_wanted(), component::x);
+  }
+  vec<T, 4> gather_compare(sampler s, vec<float, 3> c, float reference) const {
+    soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
+    return this->four_compared(s, place, (uint)place.at[2], reference, soft::tex::all_wanted());
+  }
+};
+
+template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct depthcube_array : SOFT_BASE(soft::tex::TEXTURE_CUBE_ARRAY, 2, true) {
+  T read(vec<uint, 2> c, uint face, uint array, uint lod = 0) const { return this->load(c.x, c.y, array * 6 + face, lod).x; }
+  T read(vec<ushort, 2> c, uint face, uint array, ushort lod = 0) const { return this->load(c.x, c.y, array * 6 + face, lod).x; }
+  SOFT_EXTENTS_2
+  uint get_array_size() const { return this->state()->slices / 6; }
+  template <class... O, class = soft::tex::if_allowed<soft::tex::options<gradientcube, void>, O...>>
+  T sample(sampler s, vec<float, 3> c, uint array, O... o) const {
+    soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
+    return this->take(s, place, this->slice(array) * 6 + (uint)place.at[2], soft::tex::all_wanted(o...)).x;
+  }
+  template <class... O, class = soft::tex::if_allowed<soft::tex::single_options<gradientcube, void>, O...>>
+  T sample_compare(sampler s, vec<float, 3> c, uint array, float reference, O... o) const {
+    soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
+    return this->compare(s, place, this->slice(array) * 6 + (uint)place.at[2], reference, soft::tex::all_wanted(o...));
+  }
+  vec<T, 4> gather(sampler s, vec<float, 3> c, uint array) const {
+    soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
+    return this->four(s, place, this->slice(array) * 6 + (uint)place.at[2], soft::tex::all_wanted(), component::x);
+  }
+  vec<T, 4> gather_compare(sampler s, vec<float, 3> c, uint array, float reference) const {
+    soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
+    return this->four_compared(s, place, this->slice(array) * 6 + (uint)place.at[2], reference, soft::tex::all_wanted());
+  }
+};
+
 #undef SOFT_BASE
 #undef SOFT_EXTENTS_2
 #undef SOFT_ATOMICS

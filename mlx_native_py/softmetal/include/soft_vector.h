@@ -274,6 +274,11 @@ template <class T> SOFT_FN T bare_vector(T value) { return value; }
 template <class T, int N> SOFT_FN typename lanes<T, N>::stored bare_vector(metal::vec<T, N> value) {
   return value.whole();
 }
+// Numbers and vectors of them can be taken as others of their size; no bool, pointer, matrix or struct can.
+template <class T> struct has_bits : metal::bool_constant<metal::is_arithmetic<T>::value && !metal::is_same<T, bool>::value> {};
+template <class T, int N> struct has_bits<metal::vec<T, N>> : has_bits<T> {};
+template <class T, int N> struct has_bits<metal::packed_vec<T, N>> : has_bits<T> {};
+template <class T> using if_bits = metal::enable_if_t<has_bits<bare<T>>::value, int>;
 template <class To> struct bits_as {
   template <class From> static SOFT_MEMBER To of(From value) { return __builtin_bit_cast(To, value); }
 };
@@ -285,7 +290,7 @@ template <class T, int N> struct bits_as<metal::vec<T, N>> {
 }  // namespace soft
 
 namespace metal {
-template <class To, class From> SOFT_FN To as_type(From value) {
+template <class To, class From, soft::if_bits<To> = 0, soft::if_bits<From> = 0> SOFT_FN To as_type(From value) {
   static_assert(sizeof(To) == sizeof(From), "as_type between types of different size");
   return soft::bits_as<To>::of(soft::bare_vector(value));
 }

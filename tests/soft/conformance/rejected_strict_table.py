@@ -258,6 +258,23 @@ BUILTINS = (
         "threadgroup_barrier(mem_flags::mem_device, thread_scope_device);",
         "no matching|too many",
     ),
+    line("as-type-of-a-pointer", "out[i] = as_type<ulong>(out);", NO_MATCH),
+    line("as-type-of-bool", "bool b = out[i] > 0; out[i] = as_type<uchar>(b);", NO_MATCH),
+    line("as-type-of-a-struct", "S s{1}; out[i] = as_type<float>(s);", NO_MATCH, "struct S { int a; };\n"),
+    line(
+        "simdgroup-load-from-constant",
+        "simdgroup_float8x8 m; simdgroup_load(m, p);",
+        "device or threadgroup memory",
+        "",
+        "constant float* p",
+    ),
+    line(
+        "simdgroup-load-of-another-type",
+        "simdgroup_float8x8 m; simdgroup_load(m, p);",
+        "element type",
+        "",
+        "device half* p",
+    ),
     line("select-with-another-width", "out[i] = select(float2(1), float2(2), bool3(true)).x;", NO_MATCH),
     *(
         line(f"bfloat-{call.partition('(')[0]}", f"bfloat b = bfloat(out[i]); auto w = {call};", "deleted|ambiguous")
@@ -265,16 +282,18 @@ BUILTINS = (
     ),
 )
 
+
 _ORDERS = ("acquire", "release", "acq_rel", "seq_cst")
+_NO_ORDER = "relaxed|undeclared"
 _INT = "device atomic_int* a"
 ATOMICS = (
     *(
-        line(f"atomic-add-{order}", f"atomic_fetch_add_explicit(a, 1, memory_order_{order});", "relaxed", "", _INT)
+        line(f"atomic-add-{order}", f"atomic_fetch_add_explicit(a, 1, memory_order_{order});", _NO_ORDER, "", _INT)
         for order in _ORDERS
     ),
-    line("atomic-load-acquire", "out[i] = atomic_load_explicit(a, memory_order_acquire);", "relaxed", "", _INT),
-    line("atomic-store-release", "atomic_store_explicit(a, 1, memory_order_release);", "relaxed", "", _INT),
-    line("atomic-exchange-acq-rel", "atomic_exchange_explicit(a, 1, memory_order_acq_rel);", "relaxed", "", _INT),
+    line("atomic-load-acquire", "out[i] = atomic_load_explicit(a, memory_order_acquire);", _NO_ORDER, "", _INT),
+    line("atomic-store-release", "atomic_store_explicit(a, 1, memory_order_release);", _NO_ORDER, "", _INT),
+    line("atomic-exchange-acq-rel", "atomic_exchange_explicit(a, 1, memory_order_acq_rel);", _NO_ORDER, "", _INT),
     line(
         "atomic-compare-seq-cst",
         "int e = 0; atomic_compare_exchange_weak_explicit(a, &e, 1, memory_order_relaxed, memory_order_seq_cst);",
@@ -331,5 +350,18 @@ ATOMICS = (
         in_kernel("threadgroup atomic_float t;\natomic_fetch_add_explicit(&t, 1.0f, memory_order_relaxed); // HERE"),
         "no matching",
     ),
+    *(
+        Refused(
+            f"atomic-float-{name}-in-threadgroup-memory",
+            in_kernel(f"threadgroup atomic_float t;\natomic_{call}; // HERE"),
+            "no matching",
+        )
+        for name, call in (
+            ("load", "load_explicit(&t, memory_order_relaxed)"),
+            ("store", "store_explicit(&t, 1.0f, memory_order_relaxed)"),
+            ("exchange", "exchange_explicit(&t, 1.0f, memory_order_relaxed)"),
+        )
+    ),
+    line("fence-acquire", "atomic_thread_fence(mem_flags::mem_device, memory_order_acquire);", "undeclared"),
     Refused("atomic-long", "kernel void k(device atomic_long* a) { // HERE\n}", "atomic_long|type"),
 )
