@@ -179,10 +179,12 @@ class Toolchain:
     def assemble(self, source: Path, output: Path) -> list[str]:
         """An object file from that representation, which is verified first."""
         flags = [*self.target, "-O2", "-fPIC", "-fno-plt", "-fdata-sections", "-ffp-contract=on", "-Wno-everything"]
-        # The second scheduler takes most of the time on blocks as long as vectorised kernels have, and gains nothing.
-        quick = ["-mllvm", "-disable-post-ra"]
+        # Code that is vectors already gains nothing by these, and they take longest on blocks as long as it has.
+        quick = ["-fno-slp-vectorize", "-mllvm", "-disable-post-ra"]
+        # It makes masked loads a part of masked operations, of which the next pass may make loads without a mask.
+        right = ["-mllvm", "-disable-peephole"]
         outcome = ["-fverify-intermediate-code", "-fstack-usage", "-c", str(source), "-o", str(output)]
-        return [*self.compiler, *flags, *quick, "-x", "ir", *outcome]
+        return [*self.compiler, *flags, *quick, *right, "-x", "ir", *outcome]
 
     def link(self, objects: Sequence[Path], output: Path, *, checked: bool = False) -> list[str]:
         """A shared object; the runtime and the math library are found in the process that loads it."""

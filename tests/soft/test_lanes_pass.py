@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mlx_native_py.softmetal.engines.lanes.analysis import shape
+from mlx_native_py.softmetal.engines.lanes import vectorise
+from mlx_native_py.softmetal.engines.lanes.analysis import regions, shape
 from mlx_native_py.softmetal.engines.lanes.analysis.intrinsics import position
 
 from . import lanes_kit as kit
@@ -118,6 +119,27 @@ def test_as_on_fibers(name: str, group: kit.Size) -> None:
 def test_all_at_once_in_other_shapes(group: kit.Size) -> None:
     safe = [body for name, body in BODIES.items() if "return" not in body]
     _compare("".join(f"{{ {body} }}\n" for body in safe), group)
+
+
+def test_blocks_of_large_kernels_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where copies for all lanes together would be too many, lanes that agree run as some of them do."""
+    monkeypatch.setattr(regions, "_MOST_TWICE", 0)
+    monkeypatch.setattr(vectorise, "_MOST_INLINED", 0)
+    safe = [body for body in (*BODIES.values(), *WHOLE.values()) if "return" not in body]
+    _compare(kit.fresh("".join(f"{{ {body} }}\n" for body in safe)), (64, 1, 1))
+
+
+def test_masked_loads_stay_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old value lives on behind the branch: LLVM took the mask from such loads, which read before the buffer."""
+    monkeypatch.setattr(regions, "_MOST_TWICE", 0)
+    source = kit.fresh(
+        "kernel void k(device uint *out, device const uint *in, uint i [[thread_position_in_grid]]) {"
+        "uint a = in[i], q = a; if (i >= 31u) a += in[i - 31u]; out[i] = a ^ (q << 24); }"
+    )
+    numbers = np.arange(1024, dtype=np.uint32)
+    out, _ = kit.compare(source, [np.zeros(128, np.uint32), numbers], (128, 1, 1), (64, 1, 1))
+    i = numbers[:128]
+    np.testing.assert_array_equal(out, np.where(i >= 31, 2 * i - 31, i) ^ (i << 24))
 
 
 @pytest.mark.parametrize("name", WHOLE)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir.flow import Loop
+from ..ir.flow import Flow, Loop
 from ..ir.model import BasicBlock
 from .divergence import region
 from .shape import WIDTH
 from .uniformity import Analysis
+
+# Instructions outside of loops that are written both for all lanes and for some of them; more would take the compiler
+# long, for code that runs once.
+_MOST_TWICE = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,4 +64,12 @@ def plan(analysis: Analysis) -> Chain:
         after[block] = len(stops)
         stops += [Stop(loop.header, loop) for loop in ends.get(block, ())]
     full = set(flow.order) if threads >= WIDTH else set()
+    if not begins_apart:
+        full -= _written_once(flow, apart)
     return Chain(apart, landings, stops, after, begins_apart, full)
+
+
+def _written_once(flow: Flow, apart: set[BasicBlock]) -> set[BasicBlock]:
+    """The blocks that lanes run under a mask even where all of them are together."""
+    straight = apart - {block for loop in flow.loops for block in loop.blocks}
+    return straight if sum(len(block.instructions) for block in straight) > _MOST_TWICE else set()
