@@ -135,7 +135,7 @@ def test_builtins(builtin: str) -> None:
         ("void g() { threadgroup float x; }", 30, "kernel function"),
         ("int counter = 0;", 5, "constant address space"),
         ("kernel void f(device float* a) { [[nonsense]] int x; }", 36, "unknown attribute"),
-        ("kernel void f(texture2d_ms<float> t [[texture(0)]]) {}", 15, "not supported by software Metal"),
+        ("kernel void f(instance_acceleration_structure t [[buffer(0)]]) {}", 15, "not supported by software Metal"),
         ("kernel void f(texture2d<float> t [[texture(128)]]) {}", 36, "between 0 and 127"),
         ("kernel void f(sampler s [[sampler(16)]]) {}", 27, "between 0 and 15"),
         ("kernel void f(device float* a) { f(a); }", 34, "cannot be called"),

@@ -86,14 +86,17 @@ def test_conditionals_nest() -> None:
 
 def test_what_is_not_compute_is_left_out() -> None:
     source = (
-        "float4 look(texture2d_ms<float> t);\nvertex float4 v() { return 0; }\n"
-        "kernel void image(texture2d_ms<float> t [[texture(0)]]) { look(t); }\n"
+        "float4 look(instance_acceleration_structure t);\nvertex float4 v() { return 0; }\n"
+        "kernel void image(instance_acceleration_structure t [[buffer(0)]]) { look(t); }\n"
         "kernel void f(device float* a) { a[0] = 1; }"
     )
     output = translated(source)
     assert list(output.entries) == ["f"]
     assert [(note.line, note.severity) for note in output.unit.warnings] == [(3, "warning")]
-    assert "kernel 'image' is left out: 'texture2d_ms' is not supported" in output.unit.warnings[0].message
+    assert (
+        "kernel 'image' is left out: 'instance_acceleration_structure' is not supported"
+        in output.unit.warnings[0].message
+    )
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_a_texture_of_a_buffer_is_its_bytes() -> None:
         ({"MipmapLevelCount": 5, "Width": 8, "Height": 8}, "has 1 to 4"),
         ({"ArrayLength": 2}, "no array"),
         ({"TextureType": 5, "Width": 4, "Height": 2}, "squares"),
-        ({"TextureType": 4}, "one sample"),
+        ({"TextureType": 4}, "1 samples: expected"),
         ({"TextureType": 3, "ArrayLength": 2049}, "1 to 2048"),
     ],
 )

@@ -19,6 +19,8 @@ _TYPES = {
     c.MTLTextureType1DArray: "texture1d_array",
     c.MTLTextureType2D: "texture2d",
     c.MTLTextureType2DArray: "texture2d_array",
+    c.MTLTextureType2DMultisample: "texture2d_ms",
+    c.MTLTextureType2DMultisampleArray: "texture2d_ms_array",
     c.MTLTextureTypeCube: "texturecube",
     c.MTLTextureTypeCubeArray: "texturecube_array",
     c.MTLTextureType3D: "texture3d",

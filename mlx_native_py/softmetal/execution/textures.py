@@ -32,7 +32,7 @@ class _Description(ctypes.Structure):
         ("levels", ctypes.c_uint32),
         ("layout", ctypes.c_uint32),
         ("bytes", ctypes.c_uint32),
-        ("unused", ctypes.c_uint32),
+        ("samples", ctypes.c_uint32),
         ("offset", ctypes.c_uint64 * MOST_LEVELS),
         ("image_bytes", ctypes.c_uint64 * MOST_LEVELS),
         ("row_bytes", ctypes.c_uint64 * MOST_LEVELS),
@@ -88,10 +88,16 @@ class TextureShape:
     depth: int = 1
     slices: int = 1  # faces of cubes count
     levels: tuple[Level, ...] = ()
+    samples: int = 1  # of a texel; each is a plane of its slice
 
     def extent(self, level: int) -> tuple[int, int, int]:
         """Width, height and depth of a level."""
         return max(self.width >> level, 1), max(self.height >> level, 1), max(self.depth >> level, 1)
+
+    @property
+    def planes(self) -> int:
+        """How many images of one depth lie behind each other."""
+        return self.slices * self.samples
 
     @property
     def end(self) -> int:
@@ -101,7 +107,7 @@ class TextureShape:
     def _ends(self) -> Iterator[int]:
         for number, level in enumerate(self.levels):
             width, height, depth = self.extent(number)
-            planes = self.slices * depth
+            planes = self.planes * depth
             rows = (planes - 1) * level.image_bytes + (height - 1) * level.row_bytes
             yield level.offset + rows + width * self.format.bytes
 
@@ -112,15 +118,17 @@ class TextureShape:
             width, height, depth = self.extent(number)
             row = -(-width * self.format.bytes // _ROW_STEP) * _ROW_STEP
             levels.append(Level(offset, row, row * height))
-            offset += row * height * depth * self.slices
+            offset += row * height * depth * self.planes
         return replace(self, levels=tuple(levels))
 
     def part(self, type_: int, form: PixelFormat, levels: tuple[int, int], slices: tuple[int, int]) -> TextureShape:
         """A view: some levels (first, count) and slices of it, as another type or format."""
         chosen = self.levels[levels[0] : levels[0] + levels[1]]
-        moved = tuple(replace(each, offset=each.offset + slices[0] * each.image_bytes) for each in chosen)
+        moved = tuple(
+            replace(each, offset=each.offset + slices[0] * self.samples * each.image_bytes) for each in chosen
+        )
         width, height, depth = self.extent(levels[0])
-        return TextureShape(type_, form, width, height, depth, slices[1], moved)
+        return TextureShape(type_, form, width, height, depth, slices[1], moved, self.samples)
 
 
 class TextureState:
@@ -138,7 +146,7 @@ class TextureState:
         described = _Description.from_address(self.handle)
         described.address = self.address
         described.width, described.height, described.depth = shape.extent(0)
-        described.slices, described.levels = shape.slices, len(shape.levels)
+        described.slices, described.levels, described.samples = shape.planes, len(shape.levels), shape.samples
         described.layout, described.bytes = shape.format.layout, shape.format.bytes
         for number, level in enumerate(shape.levels):
             described.offset[number] = level.offset

@@ -1,8 +1,33 @@
-// metal::array, uniform values and the small utilities: move, swap, addressof.
+// metal::array and initializer_list, uniform values, tessellation factors and the small utilities: move, swap, addressof.
 #pragma once
 #include "soft_traits.h"
 
+namespace std {
+// The compiler knows it by this name and its two members. Its pointer has no address space, as none that is spelled would.
+template <class E> class initializer_list {
+  __decay(const E[1]) first;
+  size_t count;
+
+ public:
+  typedef E value_type;
+  SOFT_MEMBER initializer_list() : first(nullptr), count(0) {}
+  SOFT_MEMBER size_t size() const { return count; }
+  SOFT_MEMBER const __private E *begin() const { return __builtin_bit_cast(const __private E *, first); }
+  SOFT_MEMBER const __private E *end() const { return begin() + count; }
+};
+}  // namespace std
+
+// What a kernel writes for the tessellator.
+struct MTLQuadTessellationFactorsHalf {
+  half edgeTessellationFactor[4], insideTessellationFactor[2];
+};
+struct MTLTriangleTessellationFactorsHalf {
+  half edgeTessellationFactor[3], insideTessellationFactor;
+};
+
 namespace metal {
+using std::initializer_list;
+
 template <class T, size_t N> struct array {
   typedef T value_type;
   T elements[N];
@@ -11,6 +36,8 @@ template <class T, size_t N> struct array {
   SOFT_MEMBER const __private T &operator[](size_t i) const __private & { return elements[i]; }
   SOFT_MEMBER __local T &operator[](size_t i) __local & { return elements[i]; }
   SOFT_MEMBER const __local T &operator[](size_t i) const __local & { return elements[i]; }
+  SOFT_MEMBER SOFT_DEVICE T &operator[](size_t i) __global & { return (SOFT_DEVICE T &)elements[i]; }
+  SOFT_MEMBER const SOFT_DEVICE T &operator[](size_t i) const __global & { return (const SOFT_DEVICE T &)elements[i]; }
   SOFT_MEMBER __generic T &operator[](size_t i) & { return elements[i]; }
   SOFT_MEMBER const __generic T &operator[](size_t i) const & { return elements[i]; }
   SOFT_MEMBER T operator[](size_t i) && { return elements[i]; }

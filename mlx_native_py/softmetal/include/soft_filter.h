@@ -146,6 +146,17 @@ SOFT_INLINE point cube_place(point d) {
   return {{(across / axis + 1.0f) * 0.5f, (down / axis + 1.0f) * 0.5f, (float)face}};
 }
 
+// How fast the place on that face changes where the direction does by `g`.
+SOFT_INLINE point cube_slope(point d, uint face, const float *g) {
+  SOFT_EXACT
+  constexpr int axes[3][3] = {{0, 2, 1}, {1, 0, 2}, {2, 0, 1}};  // towards the face, across, down
+  const int *axis = axes[face / 2];
+  float towards = d.at[axis[0]];
+  float across = (g[axis[1]] - d.at[axis[1]] / towards * g[axis[0]]) / towards;
+  float down = (g[axis[2]] - d.at[axis[2]] / towards * g[axis[0]]) / towards;
+  return {{across * 0.5f, down * 0.5f, 0.0f}};
+}
+
 // The four or eight texels around a point, and how far it is from the first of them.
 struct footprint {
   int first[3];
@@ -236,7 +247,7 @@ SOFT_INLINE float lod_of(texture_t t, ulong s, const wanted &w, int dimensions) 
 template <class W, int N, bool Cube, auto See>
 SOFT_SHARED texel<W> sampled(texture_t t, ulong s, point c, uint plane, const wanted &w, float reference) {
   SOFT_EXACT
-  float lod = lod_of(t, s, w, Cube ? 1 : N), last = (float)(t->levels - 1);
+  float lod = lod_of(t, s, w, N), last = (float)(t->levels - 1);
   bool linear = is_linear(s, lod > 0.0f);
   if (!mip_mode(s) || in_pixels(s) || last == 0.0f) return sample_level<W, N, Cube, See>(t, s, c, plane, w, 0, linear, reference);
   lod = within(lod, 0.0f, last);

@@ -4,6 +4,14 @@
 
 namespace soft {
 template <class T> using if_real_matrix = metal::enable_if_t<__is_same(T, float) || __is_same(T, half), int>;
+
+// A column of a matrix's constructor: a vector, or the list in braces that makes one, but no single number.
+template <class T, int R> struct column {
+  metal::vec<T, R> value;
+  SOFT_MEMBER column(metal::vec<T, R> value) : value(value) {}
+  template <class... A, metal::enable_if_t<(sizeof...(A) > 1) && __is_constructible(metal::vec<T, R>, A...), int> = 0>
+  SOFT_MEMBER column(A... parts) : value(parts...) {}
+};
 }  // namespace soft
 
 namespace metal {
@@ -16,6 +24,12 @@ template <class T, int C, int R> struct matrix {
   template <class... A, enable_if_t<sizeof...(A) + 1 == C && (__is_convertible(A, column_type) && ...) &&
                                         (soft::vector<A>::value && ...), int> = 0>
   SOFT_MEMBER matrix(column_type first, A... rest) : columns{first, column_type(rest)...} {}
+  typedef soft::column<T, R> listed;
+  template <int K = C, enable_if_t<K == 2, int> = 0> SOFT_MEMBER matrix(listed a, listed b) : columns{a.value, b.value} {}
+  template <int K = C, enable_if_t<K == 3, int> = 0>
+  SOFT_MEMBER matrix(listed a, listed b, listed c) : columns{a.value, b.value, c.value} {}
+  template <int K = C, enable_if_t<K == 4, int> = 0>
+  SOFT_MEMBER matrix(listed a, listed b, listed c, listed d) : columns{a.value, b.value, c.value, d.value} {}
   template <class... A, enable_if_t<sizeof...(A) + 2 == C * R && (__is_convertible(A, T) && ...), int> = 0>
   SOFT_MEMBER matrix(T first, T second, A... rest) : columns{} {
     const T all[C * R] = {first, second, T(rest)...};
@@ -25,11 +39,15 @@ template <class T, int C, int R> struct matrix {
     for (int i = 0; i < C; i++) columns[i] = column_type(m.columns[i]);
   }
 
-  // A column of a private or threadgroup matrix keeps the address space; one of a temporary is a value.
+  // A column keeps the address space of its matrix (device memory's serves constants too); one of a temporary is a value.
   SOFT_MEMBER __private column_type &operator[](int i) __private & { return columns[i]; }
   SOFT_MEMBER const __private column_type &operator[](int i) const __private & { return columns[i]; }
   SOFT_MEMBER __local column_type &operator[](int i) __local & { return columns[i]; }
   SOFT_MEMBER const __local column_type &operator[](int i) const __local & { return columns[i]; }
+  SOFT_MEMBER SOFT_DEVICE column_type &operator[](int i) __global & { return (SOFT_DEVICE column_type &)columns[i]; }
+  SOFT_MEMBER const SOFT_DEVICE column_type &operator[](int i) const __global & {
+    return (const SOFT_DEVICE column_type &)columns[i];
+  }
   SOFT_MEMBER __generic column_type &operator[](int i) & { return columns[i]; }
   SOFT_MEMBER const __generic column_type &operator[](int i) const & { return columns[i]; }
   SOFT_MEMBER column_type operator[](int i) && { return columns[i]; }

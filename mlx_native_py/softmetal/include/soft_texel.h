@@ -30,7 +30,7 @@ struct texture_state {
   uint width, height, depth, slices, levels;
   uint layout;  // how a component is stored, components << 8, and flags
   uint bytes;   // of a texel
-  uint unused;
+  uint samples;  // of a texel, each a plane of its own
   ulong offset[MOST_LEVELS];       // of a level
   ulong image_bytes[MOST_LEVELS];  // of a slice, or of a plane of a 3D texture
   ulong row_bytes[MOST_LEVELS];

@@ -11,7 +11,7 @@ enum memory_coherence { memory_coherence_threadgroup, memory_coherence_device };
 
 namespace soft::tex {
 
-enum { TEXTURE_1D, TEXTURE_1D_ARRAY, TEXTURE_2D, TEXTURE_2D_ARRAY, TEXTURE_CUBE = 5, TEXTURE_CUBE_ARRAY, TEXTURE_3D, TEXTURE_BUFFER = 9 };
+enum { TEXTURE_1D, TEXTURE_1D_ARRAY, TEXTURE_2D, TEXTURE_2D_ARRAY, TEXTURE_SAMPLES, TEXTURE_CUBE, TEXTURE_CUBE_ARRAY, TEXTURE_3D, TEXTURE_SAMPLES_ARRAY, TEXTURE_BUFFER };
 
 // Checked mode hears of coordinates beyond the texture, which otherwise read as zero and write nothing.
 #if __has_feature(thread_sanitizer)
@@ -116,6 +116,16 @@ template <class T, metal::access A, int Kind, int N, bool Depth = false> struct 
 SOFT_INLINE point at(float x) { return {{x, 0.0f, 0.0f}}; }
 SOFT_INLINE point at(metal::vec<float, 2> c) { return {{c.x, c.y, 0.0f}}; }
 SOFT_INLINE point at(metal::vec<float, 3> c) { return {{c.x, c.y, c.z}}; }
+
+// What a call on a cube asks for, with gradients as they are on the face that the direction meets.
+template <class... O> SOFT_INLINE wanted cube_wanted(point direction, uint face, O... options) {
+  wanted result = all_wanted(options...);
+  if (result.graded) {
+    point x = cube_slope(direction, face, result.dx), y = cube_slope(direction, face, result.dy);
+    for (int i = 0; i < 3; i++) result.dx[i] = x.at[i], result.dy[i] = y.at[i];
+  }
+  return result;
+}
 
 }  // namespace soft::tex
 
@@ -238,7 +248,7 @@ template <class T, access A = access::sample, memory_coherence = memory_coherenc
   template <class... O, class = soft::tex::if_allowed<soft::tex::options<gradientcube, void>, O...>>
   vec<T, 4> sample(sampler s, vec<float, 3> c, O... o) const {
     soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
-    return this->take(s, place, (uint)place.at[2], soft::tex::all_wanted(o...));
+    return this->take(s, place, (uint)place.at[2], soft::tex::cube_wanted(soft::tex::at(c), (uint)place.at[2], o...));
   }
   vec<T, 4> gather(sampler s, vec<float, 3> c, component part = component::x) const {
     soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
@@ -262,7 +272,7 @@ template <class T, access A = access::sample, memory_coherence = memory_coherenc
   template <class... O, class = soft::tex::if_allowed<soft::tex::options<gradientcube, void>, O...>>
   vec<T, 4> sample(sampler s, vec<float, 3> c, uint array, O... o) const {
     soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
-    return this->take(s, place, this->slice(array) * 6 + (uint)place.at[2], soft::tex::all_wanted(o...));
+    return this->take(s, place, this->slice(array) * 6 + (uint)place.at[2], soft::tex::cube_wanted(soft::tex::at(c), (uint)place.at[2], o...));
   }
   vec<T, 4> gather(sampler s, vec<float, 3> c, uint array, component part = component::x) const {
     soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
@@ -279,95 +289,7 @@ template <class T, access A = access::read, memory_coherence = memory_coherence_
   uint get_num_mip_levels() const = delete;
 };
 
-template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct depth2d : SOFT_BASE(soft::tex::TEXTURE_2D, 2, true) {
-  T read(vec<uint, 2> c, uint lod = 0) const { return this->load(c.x, c.y, 0, lod).x; }
-  T read(vec<ushort, 2> c, ushort lod = 0) const { return this->load(c.x, c.y, 0, lod).x; }
-  SOFT_EXTENTS_2
-  template <class... O, class = soft::tex::if_allowed<soft::tex::options<gradient2d, vec<int, 2>>, O...>>
-  T sample(sampler s, vec<float, 2> c, O... o) const {
-    return this->take(s, soft::tex::at(c), 0, soft::tex::all_wanted(o...)).x;
-  }
-  template <class... O, class = soft::tex::if_allowed<soft::tex::single_options<gradient2d, vec<int, 2>>, O...>>
-  T sample_compare(sampler s, vec<float, 2> c, float reference, O... o) const {
-    return this->compare(s, soft::tex::at(c), 0, reference, soft::tex::all_wanted(o...));
-  }
-  vec<T, 4> gather(sampler s, vec<float, 2> c, vec<int, 2> offset = vec<int, 2>(0)) const {
-    return this->four(s, soft::tex::at(c), 0, soft::tex::all_wanted(offset), component::x);
-  }
-  vec<T, 4> gather_compare(sampler s, vec<float, 2> c, float reference, vec<int, 2> offset = vec<int, 2>(0)) const {
-    return this->four_compared(s, soft::tex::at(c), 0, reference, soft::tex::all_wanted(offset));
-  }
-};
-
-template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct depth2d_array : SOFT_BASE(soft::tex::TEXTURE_2D_ARRAY, 2, true) {
-  T read(vec<uint, 2> c, uint array, uint lod = 0) const { return this->load(c.x, c.y, array, lod).x; }
-  T read(vec<ushort, 2> c, uint array, ushort lod = 0) const { return this->load(c.x, c.y, array, lod).x; }
-  SOFT_EXTENTS_2
-  uint get_array_size() const { return this->state()->slices; }
-  template <class... O, class = soft::tex::if_allowed<soft::tex::options<gradient2d, vec<int, 2>>, O...>>
-  T sample(sampler s, vec<float, 2> c, uint array, O... o) const {
-    return this->take(s, soft::tex::at(c), this->slice(array), soft::tex::all_wanted(o...)).x;
-  }
-  template <class... O, class = soft::tex::if_allowed<soft::tex::single_options<gradient2d, vec<int, 2>>, O...>>
-  T sample_compare(sampler s, vec<float, 2> c, uint array, float reference, O... o) const {
-    return this->compare(s, soft::tex::at(c), this->slice(array), reference, soft::tex::all_wanted(o...));
-  }
-  vec<T, 4> gather(sampler s, vec<float, 2> c, uint array, vec<int, 2> offset = vec<int, 2>(0)) const {
-    return this->four(s, soft::tex::at(c), this->slice(array), soft::tex::all_wanted(offset), component::x);
-  }
-  vec<T, 4> gather_compare(sampler s, vec<float, 2> c, uint array, float reference, vec<int, 2> offset = vec<int, 2>(0)) const {
-    return this->four_compared(s, soft::tex::at(c), this->slice(array), reference, soft::tex::all_wanted(offset));
-  }
-};
-template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct depthcube : SOFT_BASE(soft::tex::TEXTURE_CUBE, 2, true) {
-  T read(vec<uint, 2> c, uint face, uint lod = 0) const { return this->load(c.x, c.y, face, lod).x; }
-  T read(vec<ushort, 2> c, uint face, ushort lod = 0) const { return this->load(c.x, c.y, face, lod).x; }
-  SOFT_EXTENTS_2
-  template <class... O, class = soft::tex::if_allowed<soft::tex::options<gradientcube, void>, O...>>
-  T sample(sampler s, vec<float, 3> c, O... o) const {
-    soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
-    return this->take(s, place, (uint)place.at[2], soft::tex::all_wanted(o...)).x;
-  }
-  template <class... O, class = soft::tex::if_allowed<soft::tex::single_options<gradientcube, void>, O...>>
-  T sample_compare(sampler s, vec<float, 3> c, float reference, O... o) const {
-    soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
-    return this->compare(s, place, (uint)place.at[2], reference, soft::tex::all_wanted(o...));
-  }
-  vec<T, 4> gather(sampler s, vec<float, 3> c) const {
-    soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
-    return this->four(s, place, (uint)place.at[2], soft::tex::all_wanted(), component::x);
-  }
-  vec<T, 4> gather_compare(sampler s, vec<float, 3> c, float reference) const {
-    soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
-    return this->four_compared(s, place, (uint)place.at[2], reference, soft::tex::all_wanted());
-  }
-};
-
-template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct depthcube_array : SOFT_BASE(soft::tex::TEXTURE_CUBE_ARRAY, 2, true) {
-  T read(vec<uint, 2> c, uint face, uint array, uint lod = 0) const { return this->load(c.x, c.y, array * 6 + face, lod).x; }
-  T read(vec<ushort, 2> c, uint face, uint array, ushort lod = 0) const { return this->load(c.x, c.y, array * 6 + face, lod).x; }
-  SOFT_EXTENTS_2
-  uint get_array_size() const { return this->state()->slices / 6; }
-  template <class... O, class = soft::tex::if_allowed<soft::tex::options<gradientcube, void>, O...>>
-  T sample(sampler s, vec<float, 3> c, uint array, O... o) const {
-    soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
-    return this->take(s, place, this->slice(array) * 6 + (uint)place.at[2], soft::tex::all_wanted(o...)).x;
-  }
-  template <class... O, class = soft::tex::if_allowed<soft::tex::single_options<gradientcube, void>, O...>>
-  T sample_compare(sampler s, vec<float, 3> c, uint array, float reference, O... o) const {
-    soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
-    return this->compare(s, place, this->slice(array) * 6 + (uint)place.at[2], reference, soft::tex::all_wanted(o...));
-  }
-  vec<T, 4> gather(sampler s, vec<float, 3> c, uint array) const {
-    soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
-    return this->four(s, place, this->slice(array) * 6 + (uint)place.at[2], soft::tex::all_wanted(), component::x);
-  }
-  vec<T, 4> gather_compare(sampler s, vec<float, 3> c, uint array, float reference) const {
-    soft::tex::point place = soft::tex::cube_place(soft::tex::at(c));
-    return this->four_compared(s, place, this->slice(array) * 6 + (uint)place.at[2], reference, soft::tex::all_wanted());
-  }
-};
-
+#include "soft_texture_depth.h"
 #undef SOFT_BASE
 #undef SOFT_EXTENTS_2
 #undef SOFT_ATOMICS

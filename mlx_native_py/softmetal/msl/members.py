@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .arguments import declared_name, split
+from .copies import constructs, owner_of, settle_copies
 from .lexer import is_name
 from .objects import speak_of_object
 from .scopes import Declaration, trailing_spaces, walk
@@ -32,6 +33,7 @@ def unify_members(unit: Unit) -> None:
     apart: set[tuple[str, tuple[str, ...]]] = set()
     for parent in walk(unit.declarations):
         if parent.kind == "class":
+            settle_copies(unit, parent)
             for members in _overloads(unit, parent):
                 _Overloads(unit, parent, members).qualify(apart)
     for declaration in walk(unit.declarations):
@@ -43,7 +45,7 @@ def _overloads(unit: Unit, parent: Declaration) -> Iterator[list[_Member]]:
     """The member functions of a class, those together that differ only in their object."""
     found: dict[tuple[object, ...], list[_Member]] = {}
     for member in parent.children:
-        if member.kind == "function" and member.parameters:
+        if member.kind == "function" and member.parameters and unit.out[member.name]:
             found.setdefault(_signature(unit, member), []).append(_member(unit, member))
     yield from found.values()
 
@@ -56,7 +58,7 @@ def _member(unit: Unit, declaration: Declaration) -> _Member:
     stop = declaration.body[0] if declaration.body else declaration.end
     tail = text[declaration.parameters[1] + 1 : stop]
     tail = tail[: tail.index(":")] if ":" in tail else tail
-    constant = not _constructs(unit, declaration) and bool({"const", "constant"} & set(tail))
+    constant = not constructs(unit, declaration) and bool({"const", "constant"} & set(tail))
     return _Member(declaration, space, constant, written)
 
 
@@ -71,21 +73,6 @@ def _signature(unit: Unit, member: Declaration) -> tuple[object, ...]:
     return tuple(text[member.start : member.head]), tuple(text[member.name : member.parameters[0]]), tuple(types)
 
 
-def _constructs(unit: Unit, member: Declaration) -> bool:
-    """Whether a member makes or ends an object, which is not constant meanwhile."""
-    owner = member.scope[-1] if member.in_class else unit.tokens.text[_owner(unit, member)]
-    return unit.tokens.text[member.name] == owner
-
-
-def _owner(unit: Unit, member: Declaration) -> int:
-    """The class that a definition outside of it names."""
-    text = unit.tokens.text
-    index = member.name - 2
-    while not is_name(text[index]) or text[index + 1] not in ("<", "::"):
-        index -= 1
-    return index
-
-
 class _Overloads:
     def __init__(self, unit: Unit, parent: Declaration, members: list[_Member]) -> None:
         self.unit = unit
@@ -95,13 +82,22 @@ class _Overloads:
     def qualify(self, apart: set[tuple[str, tuple[str, ...]]]) -> None:
         first = self.members[0].declaration
         assert first.parameters
-        if _constructs(self.unit, first) or "static" in self.unit.tokens.text[first.head : first.name]:
-            self._drop_copies(self.members)
+        if constructs(self.unit, first) or "static" in self.unit.tokens.text[first.head : first.name]:
+            if self._drop_copies(self.members):
+                _write(self.unit, self.members[0], "")
             return
         exact: list[_Member] = []
+        merged: list[_Member] = []
         for constant in (False, True):
-            exact += self._of_one_constness([m for m in self.members if m.constant is constant])
-        if len({MEMBER_SPACES[member.space] for member in exact}) > 1:
+            alike = [m for m in self.members if m.constant is constant]
+            if len(alike) > 1 and all(m.declaration.body for m in alike) and self._drop_copies(alike):
+                merged.append(alike[0])
+            else:
+                exact += self._of_one_constness(alike)
+        is_apart = len({MEMBER_SPACES[member.space] for member in exact}) > 1
+        for member in merged:  # overloads say of which objects they are all, or none
+            _write(self.unit, member, "&" if is_apart else "")
+        if is_apart:
             name = tuple(self.unit.tokens.text[first.name : first.parameters[0]])
             apart.add((self.unit.tokens.text[self.parent.name], name))
             self._keep_apart(exact)
@@ -110,9 +106,7 @@ class _Overloads:
                 self._write(member, MEMBER_SPACES[member.space])
 
     def _of_one_constness(self, members: list[_Member]) -> list[_Member]:
-        """The members that need an address space of their own; equal copies are done with."""
-        if len(members) > 1 and all(m.declaration.body for m in members) and self._drop_copies(members):
-            return []
+        """The members that need an address space of their own."""
         by_space = {member.space: member for member in members}
         device, constant = by_space.get("device"), by_space.get("constant")
         if device and constant:
@@ -121,13 +115,12 @@ class _Overloads:
         return members
 
     def _drop_copies(self, members: list[_Member]) -> bool:
-        """Keeps one of equal members, for an object of any space; whether they were equal."""
+        """Leaves one of equal members, for an object of any space; whether they were equal."""
         words = [self._words(member) for member in members]
         if any(other != words[0] for other in words[1:]):
             return False
         for member in members[1:]:
             self.unit.drop(member.declaration.start, member.declaration.end)
-        _write(self.unit, members[0], "")
         return True
 
     def _words(self, member: _Member) -> list[str]:
@@ -187,7 +180,7 @@ def _write(unit: Unit, member: _Member, qualifiers: str) -> None:
     last = member.declaration.parameters[1]
     for index in member.written:
         implied = text[index] == "constant" and "const" not in text[last:index]
-        unit.out[index] = "const" if implied and not _constructs(unit, member.declaration) else ""
+        unit.out[index] = "const" if implied and not constructs(unit, member.declaration) else ""
     last = max(last, *member.written, last)
     while text[last + 1] in ("const", "volatile"):
         last += 1
@@ -200,13 +193,13 @@ def _qualify_outside(unit: Unit, declaration: Declaration, apart: set[tuple[str,
     text = unit.tokens.text
     if text[declaration.name - 1] != "::":
         return
-    owner = _owner(unit, declaration)
+    owner = owner_of(unit, declaration)
     parent = next((d for d in walk(unit.declarations) if d.kind == "class" and text[d.name] == text[owner]), None)
     member = _member(unit, declaration)
     assert declaration.parameters
     name = tuple(text[declaration.name : declaration.parameters[0]])
     reference = " &" if (text[owner], name) in apart else ""
-    if _constructs(unit, declaration):
+    if constructs(unit, declaration):
         _write(unit, member, "")
         return
     _write(unit, member, MEMBER_SPACES[member.space] + reference)

@@ -12,7 +12,9 @@ from .lexer import Tokens
 from .unit import Unit
 
 LAST_INDEX = {"texture": 127, "sampler": 15}
-_TEXTURE = r"(?:metal::)?(?:texture(?:1d|2d|cube)(?:_array)?|texture3d|texture_buffer|depth(?:2d|cube)(?:_array)?)"
+_TEXTURE = (
+    r"(?:metal::)?(?:texture(?:1d|2d|2d_ms|cube)(?:_array)?|texture3d|texture_buffer|depth(?:2d|2d_ms|cube)(?:_array)?)"
+)
 _RESOURCE = re.compile(
     rf"(?:(?:metal::)?array<)?(?:(?P<texture>{_TEXTURE})<(?P<element>\w+)(?:,(?:metal::)?access::(?P<access>\w+))?|(?:metal::)?sampler\b)"
 )

@@ -14,7 +14,7 @@ from .scopes import Declaration, parse
 
 STAGES = frozenset({"vertex", "fragment", "object", "mesh", "intersection", "tile"})
 _TYPES = re.compile(
-    r"(texture|depth)2d_ms(_array)?|imageblock|intersector|intersection_query|"
+    r"imageblock|intersector|intersection_query|"
     r"acceleration_structure|(primitive|instance)_acceleration_structure|visible_function_table|intersection_function_table|"
     r"render_grid_properties|mesh_grid_properties|command_buffer|compute_command|render_command"
 )

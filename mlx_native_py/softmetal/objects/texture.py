@@ -20,7 +20,9 @@ from .owned import DeviceObject
 
 LINEAR_STEP = 16  # bytes that a row of a buffer's texture begins at
 MOST_BUFFER_TEXELS = 1 << 28
-_ARRAYS = (c.MTLTextureType1DArray, c.MTLTextureType2DArray, c.MTLTextureTypeCubeArray)
+_SAMPLED = (c.MTLTextureType2DMultisample, c.MTLTextureType2DMultisampleArray)
+_SAMPLES = (2, 4, 8)  # that a texel of them may have
+_ARRAYS = (c.MTLTextureType1DArray, c.MTLTextureType2DArray, c.MTLTextureTypeCubeArray, _SAMPLED[1])
 _CUBES = (c.MTLTextureTypeCube, c.MTLTextureTypeCubeArray)
 _FLAT = (c.MTLTextureType1D, c.MTLTextureType1DArray, c.MTLTextureTypeTextureBuffer)
 _LIMITS = {c.MTLTextureType3D: (2048, 2048, 2048), c.MTLTextureTypeTextureBuffer: (MOST_BUFFER_TEXELS, 1, 1)}
@@ -109,7 +111,7 @@ class MTLTexture(Resource):
         return len(self.state.shape.levels)
 
     def sampleCount(self) -> int:
-        return 1
+        return self.state.shape.samples
 
     def arrayLength(self) -> int:
         return self.state.shape.slices // (6 if self.state.is_cube else 1)
@@ -184,6 +186,10 @@ class MTLTexture(Resource):
         """A region's bytes (planes, rows, bytes), and the strides of the caller's."""
         if self.storageMode() == c.MTLStorageModePrivate:
             raise MetalMisuse(f"{self!r} has private storage, which the CPU cannot see; copy it by blit")
+        if self.sampleCount() > 1:
+            raise MetalMisuse(
+                f"{self!r} has {self.sampleCount()} samples a texel; only render passes fill such textures"
+            )
         shape, number, plane = self.state.shape, natural(level, "mipmapLevel"), natural(slice_, "slice")
         if number >= len(shape.levels) or plane >= shape.slices:
             raise InvalidValue(
@@ -256,6 +262,8 @@ def texture_of_buffer(buffer: MTLBuffer, descriptor: Any, offset: int, row: int)
 
 def _levels(asked: MTLTextureDescriptor) -> int:
     count, most = asked.mipmapLevelCount(), max(asked.width(), asked.height(), asked.depth()).bit_length()
+    if asked.textureType() in _SAMPLED:
+        most = 1
     if not 1 <= count <= min(most, MOST_LEVELS):
         raise InvalidValue(f"mipmapLevelCount {count}: a texture of this size has 1 to {most}")
     return count
@@ -265,8 +273,12 @@ def _shape(asked: MTLTextureDescriptor) -> TextureShape:
     kind = asked.textureType()
     size = asked.width(), asked.height(), asked.depth()
     limits = _LIMITS.get(kind, (16384, 1 if kind in _FLAT else 16384, 1))
-    if kind in (4, 8) or kind > c.MTLTextureTypeTextureBuffer or asked.sampleCount() != 1:
-        raise InvalidValue(f"texture type {kind}, {asked.sampleCount()} samples: this device has one sample per texel")
+    if kind > c.MTLTextureTypeTextureBuffer:
+        raise InvalidValue(f"texture type {kind}: there is none of this number")
+    if asked.sampleCount() not in (_SAMPLES if kind in _SAMPLED else (1,)):
+        raise InvalidValue(
+            f"texture type {kind}, {asked.sampleCount()} samples: expected {_SAMPLES} for multisampled ones"
+        )
     if any(not 1 <= n <= most for n, most in zip(size, limits, strict=True)):
         raise InvalidValue(f"a texture of {size} texels: this type has 1 to {limits}")
     if kind in _CUBES and size[0] != size[1]:
@@ -276,4 +288,4 @@ def _shape(asked: MTLTextureDescriptor) -> TextureShape:
     if not 1 <= asked.arrayLength() <= 2048:
         raise InvalidValue(f"arrayLength {asked.arrayLength()}: expected 1 to 2048")
     slices = asked.arrayLength() * (6 if kind in _CUBES else 1)
-    return TextureShape(kind, pixel_format(asked.pixelFormat()), *size, slices)
+    return TextureShape(kind, pixel_format(asked.pixelFormat()), *size, slices, samples=asked.sampleCount())

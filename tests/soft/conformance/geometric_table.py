@@ -112,6 +112,7 @@ def matrices(scalar: str, columns: int, rows: int) -> Batch:
     a, b = (rng.integers(-high, high + 1, (24, columns, rows)).astype(dtype) for _ in range(2))
     u, w = rng.integers(-4, 5, (24, columns)).astype(dtype), rng.integers(-4, 5, (24, rows)).astype(dtype)
     column, row = f"{scalar}{rows}", f"{scalar}{columns}"
+    listed = ", ".join(f"{{{', '.join(f'a[{c}][{r}]' for r in range(rows))}}}" for c in range(columns))
     checks = [
         Check("add", "a + b", kind, lambda v: v.a + v.b),
         Check("subtract", "a - b", kind, lambda v: v.a - v.b),
@@ -127,6 +128,9 @@ def matrices(scalar: str, columns: int, rows: int) -> Batch:
         Check("column", "a[1]", column, lambda v: v.a[:, 1]),
         Check("element", "a[1][0] + a[0].y", scalar, lambda v: v.a[:, 1, 0] + v.a[:, 0, 1]),
         Check("write", "m", kind, _written, before=f"{kind} m = a; m[1] = w; m[0][1] += {scalar}(1);"),
+        Check("construct-from-lists", f"{kind}({listed})", kind, lambda v: v.a),
+        Check("construct-from-lists-and-columns", f"{kind}(a[0], {listed.partition('}, ')[2]})", kind, lambda v: v.a),
+        Check("list-of-lists", "m", kind, lambda v: v.a, before=f"{kind} m = {{{listed}}};"),
         Check("construct", f"{kind}({', '.join(f'a[{c}]' for c in range(columns))})", kind, lambda v: v.a),
         Check(
             "compound",

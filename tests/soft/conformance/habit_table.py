@@ -51,6 +51,9 @@ float with_assert(float x) { assert(x > 0); assert(x > 0 && "positive"); return 
 template <class T, class E = enable_if_t<is_integral<T>::value>> T signum(T x) {
   return select(select(T(0), T(1), x > T(0)), T(-1), x < T(0)); }
 extern "C" struct Shared { int v; };
+int total(initializer_list<int> l) { int t = 0; for (int x : l) t = t * 10 + x; return t + int(l.size()) * 1000; }
+template <class T> T last(metal::initializer_list<T> l) { return *(l.end() - 1) + *l.begin(); }
+struct Listed { int v; Listed(initializer_list<int> l) : v(total(l)) {} Listed(int a, int b) : v(a + b) {} };
 struct __attribute__((packed)) Tight { char c; int v; };
 """
 
@@ -154,6 +157,19 @@ _CASES: tuple[tuple[str, str, Any, str], ...] = (
     ("const-cast-reference", "unlocked(w)", lambda x: x + 5, "Wrapped w = {{1, x, 3}, {}};"),
     ("const-cast-pointer", "*const_cast<thread int*>(p)", lambda x: x, "int v = x; const thread int* p = &v;"),
     ("const-cast-device", "*const_cast<device int*>(in_x + i)", lambda x: x, ""),
+    ("list-argument", "total({1, x, 3})", lambda x: 3103 + x * 10, ""),
+    ("list-empty", "total({}) + x", lambda x: x, ""),
+    ("list-template", "last<int>({x, 2, 3})", lambda x: x + 3, ""),
+    ("list-constructor", "Listed{1, x}.v", lambda x: 2010 + x, ""),
+    ("list-beside-constructor", "Listed(1, x).v", lambda x: 1 + x, ""),
+    ("list-variable", "int(l.size()) * 100 + l.begin()[1]", lambda x: 300 + x, "initializer_list<int> l = {1, x, 3};"),
+    (
+        "tessellation-factors",
+        "int(f.edgeTessellationFactor[3]) + int(sizeof(f)) + int(g.insideTessellationFactor)",
+        lambda x: x + 14,
+        "MTLQuadTessellationFactorsHalf f; f.edgeTessellationFactor[3] = x;"
+        "MTLTriangleTessellationFactorsHalf g; g.insideTessellationFactor = 2;",
+    ),
     ("coherent-name", "coherent", lambda x: x, "int coherent = x;"),
 )
 

@@ -71,6 +71,30 @@ typedef struct Named {
   inline device float& operator[](const int i) device { return v[i]; }
 } Named;
 Named named(float x) { Named n; n[0] = x; n[1] = x + 1; return n; }
+template <typename T, int N> struct Copied {
+  T e[N];
+  Copied() thread = default;
+  Copied(const thread Copied& from) thread = default;
+  Copied(const device Copied& from) thread = default;
+  Copied(const thread vec<T, N>& v) thread { for (int i = 0; i < N; i++) e[i] = v[i]; }
+  Copied(const device vec<T, N>& v) thread { for (int i = 0; i < N; i++) e[i] = v[i]; }
+  thread Copied& operator=(const thread Copied& from) thread = default;
+  thread Copied& operator=(const device Copied& from) thread = default;
+  device Copied& operator=(const thread Copied& from) device = default;
+  device Copied& operator=(const device Copied& from) device = default;
+  threadgroup Copied& operator=(const thread Copied& from) threadgroup = default;
+  threadgroup Copied& operator=(const device Copied& from) threadgroup = default;
+  thread Copied& operator=(initializer_list<T> l) thread { int i = 0; for (T x : l) e[i++] = x; return *this; }
+  threadgroup Copied& operator=(const thread vec<T, N>& v) threadgroup { e[0] = v[0] + 100; return *this; }
+  T operator[](size_t i) const thread { return e[i]; }
+  thread T& operator[](size_t i) thread { return e[i]; }
+  T operator[](size_t i) const device { return e[i]; }
+  device T& operator[](size_t i) device { return e[i]; }
+  T operator[](size_t i) const threadgroup { return e[i]; }
+  threadgroup T& operator[](size_t i) threadgroup { return e[i]; }
+};
+struct Alike { float v; Alike() = default; Alike(thread const Alike&) = default;
+  thread Alike& operator=(thread const Alike&) = default; };
 void raise(device float& x) { x += 100; }
 void raise(thread float& x) { x += 200; }
 float first(thread const Each<float, 2>& a) { return a[0]; }
@@ -84,6 +108,31 @@ _CASES: tuple[tuple[str, str, float], ...] = (
         "device-reference-bound",
         "device Pair* p = (device Pair*)d; device float& x = p->at(1); x = 5; raise(p->at(1)); r = p->v[1];",
         105,
+    ),
+    ("copied-thread", "Copied<float, 2> a(float2(1, 2)), b; b = a; b[1] += 4; r = b[0] + b[1];", 7),
+    (
+        "copied-to-device",
+        "device auto& c = *(device Copied<float, 2>*)d; c = Copied<float, 2>(float2(3, 4)); r = d[1];",
+        4,
+    ),
+    ("copied-from-device", "d[1] = 6; Copied<float, 2> a = *(device Copied<float, 2>*)d; r = a[1];", 6),
+    (
+        "copied-to-threadgroup",
+        "threadgroup auto& c = *(threadgroup Copied<float, 2>*)t; c = Copied<float, 2>(float2(3, 4)); r = c[1];",
+        4,
+    ),
+    (
+        "converted-to-threadgroup",
+        "threadgroup auto& c = *(threadgroup Copied<float, 2>*)t; c = float2(3, 4); r = c[0];",
+        103,
+    ),
+    ("assigned-a-list", "Copied<float, 3> a; a = {1, 2, 5}; r = a[0] * 100 + a[1] * 10 + a[2];", 125),
+    ("const-among-apart", "const Copied<float, 2> a(float2(1, 2)); r = a[1];", 2),
+    ("temporary-among-apart", "r = Copied<float, 2>(float2(1, 8))[1];", 8),
+    (
+        "copied-by-default",
+        "Alike a; a.v = 3; Alike b = a, c; c = b; device Alike* q = (device Alike*)d; *q = c; r = q->v;",
+        3,
     ),
     ("index-thread", "Each<float, 3> a = {{1, 2, 3}}; a[1] = 9; r = a[0] + a[1];", 10),
     ("index-const-thread", "const Each<float, 3> a = {{1, 2, 3}}; r = a[2];", 3),

@@ -81,6 +81,28 @@ _CASES: tuple[tuple[str, str, float], ...] = (
     ("constant-pointer", "constant uchar* b = bytes[1]; r = b[1] + *b;", 11),
     ("constant-parameter", "r = m.m[1][0] + m.rows[1][2];", 2 + 9),
     ("matrix-copy", "Matrix w = m; w.m[0] = float2(5, 6); r = (w.m * float2(1, 1)).x;", 7),
+    (
+        "matrix-column-device",
+        "device float2x2* w = (device float2x2*)f; device float2* c = &(*w)[1]; *c = float2(3, 4); "
+        "device float2& q = w[0][0]; q = 1; r = f[0] * 10 + f[3];",
+        14,
+    ),
+    (
+        "matrix-column-constant",
+        "constant float2* c = &m.m[1]; const constant float2& q = m.m[0]; r = c->x * 10 + q.x;",
+        21,
+    ),
+    ("matrix-column-thread", "float2x2 w(1.0f); thread float2* c = &w[1]; c->x = 5; r = (w * float2(1, 2)).x;", 11),
+    (
+        "array-element-constant",
+        "constant array<float, 1>& a = *(constant array<float, 1>*)n; constant float* p = &a[0]; r = *p;",
+        7,
+    ),
+    (
+        "array-element-device",
+        "device auto& a = *(device array<float, 4>*)f; device float* p = &a[2]; *p = 8; r = f[2];",
+        8,
+    ),
     ("cast-bytes", "f[0] = 1; device uint* u = (device uint*)f; r = float(u[0] >> 23);", 127),
     (
         "cast-half4",

@@ -225,7 +225,11 @@ SIGNATURES = (
         "[[kernel, max_total_threads_per_threadgroup(0)]] void k(device float* a) { // HERE\n}",
         "max_total_threads_per_threadgroup|positive|zero|greater",
     ),
-    Refused("multisampled-texture", "kernel void k(texture2d_ms<float> t [[texture(0)]]) { // HERE\n}", "texture2d_ms"),
+    Refused(
+        "ray-tracing",
+        "kernel void k(instance_acceleration_structure t [[buffer(0)]]) { // HERE\n}",
+        "instance_acceleration",
+    ),
     Refused(
         "write-to-read-texture",
         "kernel void k(texture2d<float, access::read> t [[texture(0)]]) {\nt.write(float4(0), uint2(0)); // HERE\n}",
