@@ -191,22 +191,21 @@ inline uint token_at(
   }
 }
 
-kernel void sample(device const float *logits [[buffer(0)]],
-                   device const uint *steps [[buffer(1)]],
-                   device uint *weights [[buffer(2)]],
-                   device uint *out [[buffer(3)]],
-                   device float *log_probability [[buffer(4)]],
-                   constant Sampling &how [[buffer(5)]],
-                   uint row [[threadgroup_position_in_grid]],
-                   TEAM_ARGUMENTS) {
+// The likeliest token of a row and the logarithm of its probability; where one is to be drawn, all weights too.
+kernel void sample_weights(device const float *logits [[buffer(0)]],
+                           device uint *weights [[buffer(1)]],
+                           device uint *out [[buffer(2)]],
+                           device float *log_probability [[buffer(3)]],
+                           constant Sampling &how [[buffer(4)]],
+                           uint row [[threadgroup_position_in_grid]],
+                           TEAM_ARGUMENTS) {
   threadgroup float scratch[32];
   threadgroup uint found[2][32];
-  threadgroup Sums sums;
-  threadgroup ulong buckets[BUCKETS], blocks[32], said[2];
   Team team = {lane, simdgroup, simdgroups};
-  uint n = how.n;
+  const uint n = how.n;
+  const bool draws = how.temperature > 0;
   logits += ulong(row) * n;
-  weights += ulong(row) * n;
+  weights += draws ? ulong(row) * n : 0;
 
   ulong best = 0;
   for (uint i = team.thread_number(); i < n; i += team.threads()) {
@@ -217,37 +216,62 @@ kernel void sample(device const float *logits [[buffer(0)]],
   uint first = ~team_max(uint(best >> 32) == key ? uint(best) : 0u, team, found[1]);
   float most = isnan(logits[first]) ? -INFINITY : logits[first];
 
-  float slope = how.temperature > 0 ? 1.0f / how.temperature : 1.0f;
+  float slope = draws ? 1.0f / how.temperature : 1.0f;
   float sum = 0;
   for (uint i = team.thread_number(); i < n; i += team.threads()) {
     float v = isnan(logits[i]) ? -INFINITY : logits[i];
     float e = v == most ? 1.0f : precise::exp((v - most) * slope);
     sum += e;
-    weights[i] = uint(rint(e * ONE));
+    if (draws) {
+      weights[i] = uint(rint(e * ONE));
+    }
   }
   float log_sum = precise::log(team_sum(sum, team, scratch));
+  if (team.thread_number() == 0) {
+    out[row] = first;
+    log_probability[row] = -log_sum;
+  }
+}
 
-  uint token = first;
-  if (how.temperature > 0) {
-    threadgroup_barrier(mem_flags::mem_device);
-    Tokens tokens = {logits, weights, n};
-    ulong rank = how.top_k > 0 && how.top_k < n ? rank_reaching(tokens, how.top_k, false, team, sums, said) : 0;
-    if (how.top_p > 0) {
-      weigh(tokens, rank, 1, team, buckets, blocks);
-      ulong goal = part_of(sum_of_blocks(blocks), how.top_p);
-      rank = rank_reaching(tokens, goal, true, team, sums, said);
+// A token drawn by its weight; `out` and `log_probability` have the likeliest one, and get this one.
+kernel void sample_draw(device const float *logits [[buffer(0)]],
+                        device const uint *weights [[buffer(1)]],
+                        device const uint *steps [[buffer(2)]],
+                        device uint *out [[buffer(3)]],
+                        device float *log_probability [[buffer(4)]],
+                        constant Sampling &how [[buffer(5)]],
+                        uint row [[threadgroup_position_in_grid]],
+                        TEAM_ARGUMENTS) {
+  threadgroup Sums sums;
+  threadgroup ulong buckets[BUCKETS], blocks[32], said[2];
+  Team team = {lane, simdgroup, simdgroups};
+  Tokens tokens = {logits + ulong(row) * how.n, weights + ulong(row) * how.n, how.n};
+  const uint least = max(how.min_weight, 1u);
+  ulong rank = 0;
+  // The rank from which on tokens are left: of top_k, then of top_p among those, then the weights of what is left.
+#pragma nounroll
+  for (uint round = 0; round < 3; ++round) {
+    if (round == 0 && (how.top_k == 0 || how.top_k >= how.n) || round == 1 && how.top_p == 0) {
+      continue;
     }
-    weigh(tokens, rank, max(how.min_weight, 1u), team, buckets, blocks);
-    if (team.thread_number() == 0) {
-      uint4 random = philox(uint4(steps[row * how.step_stride], row, 0, 0), as_type<uint2>(how.seed));
-      ulong goal = drawn_from(sum_of_blocks(blocks), random.xy);
-      token = token_at(tokens, rank, max(how.min_weight, 1u), goal, buckets, blocks);
+    ulong goal = how.top_k;
+    if (round > 0) {
+      weigh(tokens, rank, round == 1 ? 1 : least, team, buckets, blocks);
+      goal = part_of(sum_of_blocks(blocks), how.top_p);
+    }
+    if (round < 2) {
+      rank = rank_reaching(tokens, goal, round == 1, team, sums, said);
     }
   }
   if (team.thread_number() == 0) {
-    float v = isnan(logits[token]) ? -INFINITY : logits[token];
+    uint4 random = philox(uint4(steps[row * how.step_stride], row, 0, 0), as_type<uint2>(how.seed));
+    ulong goal = drawn_from(sum_of_blocks(blocks), random.xy);
+    uint token = token_at(tokens, rank, least, goal, buckets, blocks);
+    uint best = out[row];
+    float most = isnan(tokens.logits[best]) ? -INFINITY : tokens.logits[best];
+    float v = isnan(tokens.logits[token]) ? -INFINITY : tokens.logits[token];
     out[row] = token;
-    log_probability[row] = (v == most ? 0.0f : (v - most) * slope) - log_sum;
+    log_probability[row] += v == most ? 0.0f : (v - most) * (1.0f / how.temperature);
   }
 }
 

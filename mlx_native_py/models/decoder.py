@@ -73,14 +73,33 @@ class Decoder:
         """The most memory of the device that was in use when a command buffer was committed."""
         self._chunk_plans: dict[tuple[int, int], _ChunkPlan] = {}
         """By sequence and tokens."""
-        self._record()
+        self._step: tuple[Any, MlxBuffer] | None = None
 
-    def _record(self) -> None:
-        """The step over the buffers of now."""
+    @property
+    def plan(self) -> Any:
+        """The step, made ready to be replayed."""
+        return self._recorded()[0]
+
+    @property
+    def logits(self) -> MlxBuffer:
+        """Of the last step, [batch, vocab_size]."""
+        return self._recorded()[1]
+
+    def _recorded(self) -> tuple[Any, MlxBuffer]:
+        if self._step is None:
+            self._step = self._record()
+        return self._step
+
+    def _record(self) -> tuple[Any, MlxBuffer]:
+        """The step over the buffers of now, and its logits."""
         graph = step_graph(self.model, self.sampling, self._buffers(), self._encode)
-        self.logits: MlxBuffer = graph.names["logits"]
-        self.plan: Any = graph.plan()
-        self._chunk_plans.clear()
+        return graph.plan(), graph.names["logits"]
+
+    def _reserve(self, length: int) -> None:
+        """Room for sequences of `length` tokens; what was recorded over smaller buffers is gone."""
+        if self.cache.reserve(length):
+            self._step = None
+            self._chunk_plans.clear()
 
     def _encode(self, enc: Encoder) -> dict[str, MlxBuffer]:
         logits = self.model.logits(enc, self.model(enc, self.inputs, self.cache.layers))
@@ -118,8 +137,7 @@ class Decoder:
             raise InvalidArgument(f"prefill: {len(prompts)} prompts, expected {self.cache.batch}, one per sequence")
         cache, total, done = self.cache, sum(map(len, prompts)), 0
         longest = max(length + len(prompt) for length, prompt in zip(cache.lengths, prompts, strict=True))
-        if cache.reserve(longest):
-            self._record()
+        self._reserve(longest)
         self.history.begin(prompts)
         for sequence, prompt in enumerate(prompts):
             chunks = [
@@ -147,14 +165,15 @@ class Decoder:
             else:
                 self.model(enc, inputs, self.cache.row(sequence))
             self._note_memory()
-            enc.commit_and_wait(label="prefill")
+            ticket = enc.commit(label="prefill")
+            self._recorded()  # while the device is busy
+            ticket.wait()
         self.cache.lengths[sequence] += len(chunk)
 
     def step(self) -> tuple[list[int], list[float]]:
         """One more token of each sequence, and the logarithms of their probabilities."""
         lengths = self.cache.lengths
-        if self.cache.reserve(max(lengths) + 1):
-            self._record()
+        self._reserve(max(lengths) + 1)
         self.inputs.set_positions(lengths)
         self._replay()
         self.cache.lengths = [length + 1 for length in lengths]

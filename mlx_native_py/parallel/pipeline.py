@@ -90,22 +90,21 @@ class StageDecoder(Decoder):
     model: PipelineParallel
     plans_prompts = False
 
-    def _record(self) -> None:
+    def _record(self) -> tuple[StepPlan, MlxBuffer]:
         inputs = self.inputs
         with self.model.device.capture(tokens=inputs.tokens, log_probabilities=self.log_probabilities) as graph:
             enc = graph.encoder
-            x = self.model(enc, inputs, self.cache.layers)
+            results = self.model(enc, inputs, self.cache.layers)
             if self.model.is_last:
-                self.logits = self.model.logits(enc, x)
-                self._sample(enc, self.logits)
-                graph.keep(logits=self.logits)
-        self.plan: StepPlan = self.model.steps.plan(graph, "decode")
+                results = self.model.logits(enc, results)
+                self._sample(enc, results)
+                graph.keep(logits=results)
+        return self.model.steps.plan(graph, "decode"), results
 
     def begin(self) -> None:
         """Takes the flight through this rank's layers, and hands it on."""
         lengths = self.cache.lengths
-        if self.cache.reserve(max(lengths) + 1):
-            self._record()
+        self._reserve(max(lengths) + 1)
         self.inputs.set_positions(lengths)
         self.plan.run()
         self._note_memory()

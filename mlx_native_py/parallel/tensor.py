@@ -68,11 +68,11 @@ class TensorParallelDecoder(Decoder):
 
     plans_prompts = False
 
-    def _record(self) -> None:
+    def _record(self) -> tuple[StepPlan, MlxBuffer]:
         with self.model.device.capture(**self._buffers()) as graph:
-            graph.keep(**self._encode(graph.encoder))
-        self.logits = graph.names["logits"]
-        self.plan: StepPlan = self.model.steps.plan(graph, "decode")
+            results = self._encode(graph.encoder)
+            graph.keep(**results)
+        return self.model.steps.plan(graph, "decode"), results["logits"]
 
     def _replay(self) -> None:
         self.plan.run()

@@ -55,9 +55,27 @@ def softmax_sample(
     steps, stride = _per_row("step", step, rows)
     most = 0 if top_p >= 1 else max(1, round(top_p * _TOP_P))
     options = struct.pack("<Qf5I", seed % 2**64, temperature, top_k, most, round(min_p * _MIN_P), length, stride)
-    outputs = (enc.empty((rows, length), DType.U32), out, log_probability)
-    for_rows(enc, kernel(enc, "sampling", "sample"), rows, length, logits, steps, *map(Out, outputs), options)
+    _launch(enc, logits, steps, (out, log_probability), options, draws=temperature > 0)
     return out, log_probability
+
+
+def _launch(
+    enc: Encoder,
+    logits: MlxBuffer,
+    steps: MlxBuffer | bytes,
+    results: tuple[MlxBuffer, MlxBuffer],
+    options: bytes,
+    *,
+    draws: bool,
+) -> None:
+    """The likeliest tokens, and in their place drawn ones."""
+    rows, length = rows_of("logits", logits)
+    weights = enc.empty((rows, length), DType.U32) if draws else results[0]
+    first = (logits, *map(Out, (weights, *results)), options)
+    for_rows(enc, kernel(enc, "sampling", "sample_weights"), rows, length, *first)
+    if draws:
+        second = (logits, weights, steps, *results, options)
+        for_rows(enc, kernel(enc, "sampling", "sample_draw"), rows, length, *second)
 
 
 def _prepared(

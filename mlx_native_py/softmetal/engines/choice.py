@@ -72,7 +72,8 @@ class Builder(Protocol):
 class _Build:
     """The lanes code for one shape of threadgroup, or the reason why there is none."""
 
-    deadline: float
+    deadline: float | None = None
+    """Until when launches wait for it; set by the first of them."""
     done: threading.Event = field(default_factory=threading.Event)
     code: Specialised | None = None
     reason: str = ""
@@ -95,6 +96,8 @@ class LanesChoice:
         """The code for a launch; None for the kernel's other engine."""
         build = self._builds.get(shape) or self._begin(shape)
         if not build.done.is_set():
+            if build.deadline is None:
+                build.deadline = time.monotonic() + (self._budget or 0)
             build.done.wait(build.deadline - time.monotonic())
         return build.code
 
@@ -115,7 +118,7 @@ class LanesChoice:
         with self._lock:
             if shape in self._builds:  # another thread was faster
                 return self._builds[shape]
-            build = _Build(time.monotonic() + (self._budget or 0))
+            build = _Build()
             known = sum(other.code is not None for other in self._builds.values())
             if known >= MOST_SHAPES:
                 build.reason = f"{MOST_SHAPES} shapes of this kernel are compiled already"

@@ -98,6 +98,8 @@ class MTLIndirectComputeCommand(NSObject):
     def _dispatch(self, by_threads: bool, count: tuple[int, int, int], group: tuple[int, int, int]) -> None:
         self._commands.edited()
         self._command.by_threads, self._command.group, self._command.count = by_threads, group, count
+        if self._command.pipeline is not None:
+            self._command.pipeline.prepare(group)
 
 
 class MTLIndirectCommandBuffer(Owned, Labelled):
