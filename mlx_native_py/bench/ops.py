@@ -73,8 +73,8 @@ def _run(work: OpWork, device: MlxDevice, inputs: list[Any], again: dict[str, An
 
 def _check(work: OpWork, results: Any, expected: Any) -> None:
     """A wrong kernel has no speed."""
-    for got, wanted in zip(_flat(results), _flat(expected), strict=False):
-        ours, theirs = got.numpy().astype(np.float64), np.asarray(wanted).astype(np.float64)
+    for result, wanted in zip(_flat(results), _flat(expected), strict=False):
+        ours, theirs = result.numpy().astype(np.float64), np.asarray(wanted).astype(np.float64)
         wrong = ours.shape != theirs.shape
         if wrong or not np.max(np.abs(ours - theirs)) <= work.tolerance * np.max(np.abs(theirs)):
             raise SystemExit(f"{work.name}: wrong result; a wrong kernel has no speed")

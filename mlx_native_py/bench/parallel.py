@@ -70,28 +70,28 @@ def measure(name: str, rounds: int, group: Group) -> list[Configuration]:
         "a large sum": partial(all_sum, np.zeros(_LINK_VALUES, np.float32), group=group),
     }
     times = _in_turns(ways, rounds, group)
-    found = {way: (statistics.median(each), min(each)) for way, each in times.items()}
-    few, many = found.pop("a few tokens in flight"), found.pop("many tokens in flight")
+    seconds = {way: (statistics.median(each), min(each)) for way, each in times.items()}
+    few, many = seconds.pop("a few tokens in flight"), seconds.pop("many tokens in flight")
     median, least = ((b - a) / (_LONG - _SHORT) / group.size for a, b in zip(few, many, strict=True))
-    found[f"{group.size} ranks, pipeline, {group.size} in flight"] = median, least
-    return _rows(open_model(path), group, found)
+    seconds[f"{group.size} ranks, pipeline, {group.size} in flight"] = median, least
+    return _rows(open_model(path), group, seconds)
 
 
-def _rows(opened: OpenedModel, group: Group, found: dict[str, tuple[float, float]]) -> list[Configuration]:
+def _rows(opened: OpenedModel, group: Group, seconds: dict[str, tuple[float, float]]) -> list[Configuration]:
     """Three configurations with their predictions, behind those that the predictions come from."""
-    best, n = {way: least for way, (_, least) in found.items()}, group.size
-    all_cores, one, together, tensor_way, pipeline_way, exchange, sums, flight_way = found
+    best, n = {way: least for way, (_, least) in seconds.items()}, group.size
+    all_cores, one, together, tensor_way, pipeline_way, exchange, sums, flight_way = seconds
     (nbytes,) = estimate(opened, 1, "tensor", Machine(1, 1, 1)).nbytes
     link = _LINK_VALUES * 4 / best[sums]
     busy = Machine(nbytes / best[together], link, best[exchange] / _SUMS)
     idle = Machine(nbytes / best[one], link, best[exchange] / _SUMS)
     tensor, pipeline = estimate(opened, n, "tensor", busy), estimate(opened, n, "pipeline", idle)
     in_flight = estimate(opened, n, "pipeline", busy).between
-    rows = [Configuration(way, *found[way]) for way in (all_cores, one, together)]
+    rows = [Configuration(way, *seconds[way]) for way in (all_cores, one, together)]
     predictions = {tensor_way: tensor.token, pipeline_way: pipeline.token, flight_way: in_flight}
     for way, predicted in predictions.items():
-        token, least = found[way]
-        close, quick = abs(predicted / least - 1) <= _FURTHEST, found[all_cores][0] / token
+        token, least = seconds[way]
+        close, quick = abs(predicted / least - 1) <= _FURTHEST, seconds[all_cores][0] / token
         bar, passed = f"prediction within {_FURTHEST:.0%}", close
         if way == tensor_way:
             bar, passed = f"{bar}, {quick:.2f} x of {all_cores}, at least {_LEAST}", close and quick >= _LEAST

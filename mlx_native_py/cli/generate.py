@@ -66,15 +66,15 @@ def run(chosen: argparse.Namespace) -> int:
     speaks = group.rank == 0
     out = sys.stderr if chosen.json else sys.stdout
     with ranks_profiled(chosen, group, out), _profiled(chosen.profile, out if speaks else None):
-        made = []
+        responses = []
         for each in _streamed(chosen, model, tokenizer, tokens):
-            made.append(each)
+            responses.append(each)
             if speaks and not chosen.json:
                 print(each.text, end="", flush=True)
         if speaks and not chosen.json:
             print()
     if speaks:
-        _print_end(chosen.json, tokens, made)
+        _print_end(chosen.json, tokens, responses)
     return 0
 
 
@@ -111,13 +111,13 @@ def _opened(chosen: argparse.Namespace) -> tuple[Group, str, Any, Any]:
     return group, text, model, Tokenizer.of_model(path, model.metadata)
 
 
-def _print_end(as_json: bool, tokens: list[int], made: list[Any]) -> None:
-    last = made[-1]
+def _print_end(as_json: bool, tokens: list[int], responses: list[Any]) -> None:
+    last = responses[-1]
     if as_json:
         answer = {
             "prompt_ids": tokens,
-            "ids": [each.token for each in made],
-            "text": "".join(each.text for each in made),
+            "ids": [each.token for each in responses],
+            "text": "".join(each.text for each in responses),
             "prompt_tps": last.prompt_tps,
             "generation_tps": last.generation_tps,
         }
@@ -135,9 +135,9 @@ def _streamed(chosen: argparse.Namespace, model: Any, tokenizer: Any, tokens: li
     options |= {"max_tokens": chosen.max_tokens, "stop": chosen.stop, "prefill_step_size": _TOLD_EVERY}
     with progress("reading the prompt") as report:
         report(0, len(tokens))
-        made = stream_generate(model, tokenizer, tokens, progress=report, **options)
-        first = next(made)
-    return chain([first], made)
+        responses = stream_generate(model, tokenizer, tokens, progress=report, **options)
+        first = next(responses)
+    return chain([first], responses)
 
 
 def _print_speeds(last: Any) -> None:

@@ -32,7 +32,7 @@ def straight_line(messages: Iterable[Message]) -> Replay:
     sent = list(messages)
     objects: dict[Any, str] = {}
     lines = [_line(message, objects) for message in sent]
-    names = {name: thing for thing, name in objects.items()}
+    names = {name: value for value, name in objects.items()}
     used = list(dict.fromkeys(selector for selector, _ in sent))
     head = f"def replay(arena, {', '.join(_SHORT[selector] for selector in used)}):\n"
     parts = [_compiled(head, lines[at : at + _LINES], names) for at in range(0, len(lines), _LINES)]

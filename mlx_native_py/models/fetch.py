@@ -162,7 +162,7 @@ def _is_complete(target: Path, model: PackagedModel) -> bool:
 
 def _states(target: Path, model: PackagedModel) -> dict[str, list[int]] | None:
     """Size, time of change and number of each file; None where one is missing."""
-    found = {}
+    states = {}
     for name in model.files:
         try:
             state = (target / name).stat()
@@ -170,8 +170,8 @@ def _states(target: Path, model: PackagedModel) -> dict[str, list[int]] | None:
             return None
         if not stat.S_ISREG(state.st_mode):
             return None
-        found[name] = [state.st_size, state.st_mtime_ns, state.st_ino]
-    return found
+        states[name] = [state.st_size, state.st_mtime_ns, state.st_ino]
+    return states
 
 
 def _verified(target: Path) -> Any:
