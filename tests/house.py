@@ -19,7 +19,7 @@ LAYERS = (
     "settings",
     "compat",
     "counters",
-    "markup",
+    "table",
     "dtypes",
     "softmetal",
     "metal",

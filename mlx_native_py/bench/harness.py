@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..table import Table
+
 __all__ = ["Measured", "library", "measuring", "median_seconds", "options", "report"]
 
 
@@ -82,14 +84,12 @@ def report(
 def _print(
     title: str, rows: Sequence[Any], columns: Mapping[str, Callable[[Any], str | float | None]], *, bars: bool
 ) -> None:
-    print(title)
-    lines = [list(columns), *([_cell(of(row)) for of in columns.values()] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    verdicts = {None: "", True: "  met", False: "  NOT MET"}
-    ends = ["bar", *(f"{row.bar}{verdicts[row.passed]}" for row in rows)] if bars else [""] * len(lines)
-    for (first, *cells), end in zip(lines, ends, strict=True):
-        aligned = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
-        print(f"{first:{widths[0]}}{aligned}  {end}".rstrip())
+    head, cells = list(columns), [[_cell(of(row)) for of in columns.values()] for row in rows]
+    if bars:
+        verdicts = {None: "", True: "  met", False: "  NOT MET"}
+        cells = [[*line, f"{row.bar}{verdicts[row.passed]}"] for line, row in zip(cells, rows, strict=True)]
+        head.append("bar")
+    print(Table(title, head, cells, words=(head[0], "bar")).text())
 
 
 def _cell(value: str | float | None) -> str:

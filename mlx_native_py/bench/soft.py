@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import platform
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import resources
 from operator import attrgetter
 from pathlib import Path
@@ -15,15 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import settings
-from ..metal import open_metal
+from ..device import MlxDevice
+from ..encoder import Ticket
 from . import pocl, works
 from .harness import Measured, library, measuring, median_seconds, options, report
-from .rig import Rig
 from .works import KernelWork
 
 __all__ = ["EngineRow", "main", "measure"]
 
 _F32 = NDArray[np.float32]
+Launched = partial[Ticket]
+"""A kernel with all that it takes to run it."""
 _WARM_SECONDS = 5.0  # for the device to settle on an engine
 _COLUMNS = {"soft": "soft", "lanes": "lanes", "fibers": "fibers", "numpy": "numpy", "mlx": "MLX CPU", "pocl": "PoCL"}
 
@@ -58,24 +62,22 @@ class _Bench:
         self.pocl = pocl.open_pocl() if peers else None
         self.source = resources.files(__package__).joinpath("soft.metal").read_text()
         engines = ("auto", "lanes", "fibers")
-        self.rigs = {engine: self.rig(soft_engine=engine, soft_checked=checked) for engine in engines}
+        self.devices = {engine: _device(soft_engine=engine, soft_checked=checked) for engine in engines}
 
-    def rig(self, **changes: Any) -> Rig:
-        with settings.override(**changes):
-            return Rig(open_metal("soft"), self.source)
+    def launch(self, device: MlxDevice, name: str, *arguments: Any, **sizes: Any) -> Launched:
+        """A kernel with its arguments, arrays as buffers."""
+        given = [device.buffer(each) if isinstance(each, np.ndarray) else each for each in arguments]
+        return partial(device.compile(self.source)[name], *given, **sizes)
 
     def soft(self, work: KernelWork, engine: str) -> float:
         """Milliseconds on an engine, after a look at the result."""
-        rig = self.rigs[engine]
-        buffers = [rig.buffer(a) if isinstance(a, np.ndarray) else a for a in work.arguments]
-        run: Callable[[], float] = lambda: rig.run(work.kernel, buffers, work.threads, work.group)  # noqa: E731
-        run()
+        launch = self.launch(self.devices[engine], work.kernel, *work.arguments, threads=work.threads, group=work.group)
+        launch()
         expected = work.numpy()
-        result = rig.read(buffers[work.output], np.float32).reshape(expected.shape)
-        _close(f"{work.kernel} on {engine}", result, expected)
+        _close(f"{work.kernel} on {engine}", launch.args[work.output].numpy().reshape(expected.shape), expected)
         if engine == "auto":
-            _warm(rig, work, run)
-        return rig.median(work.kernel, buffers, work.threads, work.group, self.rounds) * 1e3
+            _warm(launch)
+        return _median(launch, self.rounds) * 1e3
 
     def peer(self, work: KernelWork) -> float | None:
         """Milliseconds on PoCL, after a look at the result."""
@@ -90,7 +92,7 @@ class _Bench:
         self, work: KernelWork, bar: str = "", passed: Callable[[EngineRow], bool | None] | None = None
     ) -> EngineRow:
         measuring(work.title)
-        times = {engine: self.soft(work, engine) for engine in self.rigs}
+        times = {engine: self.soft(work, engine) for engine in self.devices}
         evaluate = work.mlx(self.mlx) if self.mlx is not None else None
         row = EngineRow(
             work.title,
@@ -107,11 +109,24 @@ class _Bench:
         return replace(row, passed=passed(row) if passed else None)
 
 
-def _warm(rig: Rig, work: KernelWork, run: Callable[[], float]) -> None:
+def _device(**changes: Any) -> MlxDevice:
+    """The software device with other settings."""
+    with settings.override(**changes):
+        return MlxDevice("soft")
+
+
+def _median(launch: Launched, rounds: int) -> float:
+    """The median GPU time, after one run that is not counted."""
+    launch()
+    return statistics.median(launch().gpu_time for _ in range(rounds))
+
+
+def _warm(launch: Launched) -> None:
     """Until nothing is compiled in the background any more."""
     end = time.monotonic() + _WARM_SECONDS
-    while time.monotonic() < end and not rig.settled(work.kernel):
-        run()
+    kernel: Any = launch.func
+    while time.monotonic() < end and not kernel.pipeline.mtl.soft_settled():
+        launch()
 
 
 def _beats(*peers: str, times: float = 1.0) -> Callable[[EngineRow], bool | None]:
@@ -162,17 +177,24 @@ def _bench_works(bench: _Bench) -> list[EngineRow]:
 def _bench_waits(bench: _Bench) -> list[EngineRow]:
     """The price of one wait for each thread, all threads of a core's threadgroups counted."""
     rows = []
-    rigs = {engine: bench.rig(soft_threads=1, soft_engine=engine) for engine in ("fibers", "lanes")}
+    devices = {engine: _device(soft_threads=1, soft_engine=engine) for engine in ("fibers", "lanes")}
     for name, work, limit in (("rendezvous", "simd rendezvous", 12.0), ("barrier", "threadgroup barrier", 20.0)):
         measuring(work)
-        prices = {}
-        for engine, rig in rigs.items():
-            out = rig.buffer(np.zeros(4096, np.float32))
-            prices[engine] = rig.per_thread_ns(name, out, 4096, 256, bench.rounds)
+        prices = {engine: _wait_ns(bench, device, name) for engine, device in devices.items()}
         ns = prices["fibers"]
         bar = f"fibers <= {limit:g} ns"
         rows.append(EngineRow(work, "ns/lane", None, lanes=prices["lanes"], fibers=ns, bar=bar, passed=ns <= limit))
     return rows
+
+
+def _wait_ns(bench: _Bench, device: MlxDevice, name: str, threads: int = 4096) -> float:
+    """What one of many waits costs a thread, on one core: the slope between two counts of them."""
+    out, few, many = np.zeros(threads, np.uint32 if name == "barrier" else np.float32), 50, 450
+    times = [
+        _median(bench.launch(device, name, out, waits, threads=threads, group=256), bench.rounds)
+        for waits in (few, many)
+    ]
+    return (times[1] - times[0]) / (many - few) / threads * 1e9
 
 
 def _bench_scaling(bench: _Bench) -> list[EngineRow]:
@@ -183,9 +205,9 @@ def _bench_scaling(bench: _Bench) -> list[EngineRow]:
         measuring(f"1 to 2 cores, {engine}")
         times = []
         for threads in (1, 2):
-            rig = bench.rig(soft_threads=threads, soft_engine=engine)
-            arguments = [rig.buffer(x), rig.buffer(x), np.uint32(400)]
-            times.append(rig.median("polynomial", arguments, (x.size, 1, 1), (256, 1, 1), bench.rounds))
+            device = _device(soft_threads=threads, soft_engine=engine)
+            launch = bench.launch(device, "polynomial", x, x, 400, threads=x.size, group=256)
+            times.append(_median(launch, bench.rounds))
         gain = times[0] / times[1]
         rows.append(EngineRow(f"1 to 2 cores, {engine}", "x", gain, bar=f">= {bar}", passed=gain >= bar))
     return rows

@@ -5,18 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Any
 
 from .. import settings
 from ..encoder.context import DeviceContext
-from ..markup import html_table
 from ..metal import open_metal
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.pipeline import Binding, Pipeline
 from ..softmetal.engines.lanes.ir.model import Declined
 from ..softmetal.inspection import Inspected, MemoryAccess, inspect_pipeline
 from ..softmetal.source_lines import Locate, quoting
+from ..table import Table
 from .measuring import CountedLaunch
 
 __all__ = ["COUNTED", "Inspection", "NOTE", "inspect_kernel", "locator"]
@@ -87,8 +86,8 @@ class Inspection:
     def _repr_html_(self) -> str:
         """Facts and lines as a table, for notebooks."""
         head, *rows = self.listing() if self.measured else _listed(self.accesses)
-        notes = [*self.facts()[1:], NOTE, *[COUNTED] * bool(self.measured)]
-        return html_table(self.facts()[0], head, rows) + "".join(f"<div>{escape(note)}</div>" for note in notes)
+        title, *facts = self.facts()
+        return Table(title, head, rows, [*facts, NOTE, *[COUNTED] * bool(self.measured)], words=head)._repr_html_()
 
     def listing(self) -> list[tuple[str, ...]]:
         """The lines that a launch ran, under a head: what was counted, how they use memory, and the source."""

@@ -18,7 +18,6 @@ from ..encoder.launch import is_nothing
 from ..encoder.named import by_slot
 from ..encoder.textures import held_arguments, texture_threads
 from ..errors import InvalidArgument, KernelNotFound, MlxError, ShaderCompilationError
-from ..markup import html_table
 from ..memory.buffer import MlxBuffer
 from ..memory.texture import MlxTexture
 from ..pipelines.compile_options import CompileOptions
@@ -28,6 +27,7 @@ from ..pipelines.includes import source_with_headers
 from ..pipelines.pipeline import Binding, Pipeline
 from ..pipelines.registry import KernelLibrary
 from ..pipelines.structs import parameters_of
+from ..table import Table
 from .inspection import Inspection, inspect_kernel, locator
 from .measuring import copied, counting_device, measure
 from .staging import Staging
@@ -117,7 +117,8 @@ class Library:
         """A table of its kernels, for notebooks."""
         few = len(self) <= _SHOWN
         rows = [(each.name, each.signature().removeprefix(each.name) if few else "") for each in self._kernels.values()]
-        return html_table(repr(self).partition("\n")[0], ("kernel", "arguments"), rows)
+        head = ("kernel", "arguments")
+        return Table(repr(self).partition("\n")[0], head, rows, words=head)._repr_html_()
 
 
 class Kernel:
@@ -276,7 +277,7 @@ class Kernel:
         try:
             return self.pipeline._repr_html_()
         except MlxError:  # it needs function constants, as its repr says
-            return html_table(repr(self), (), ())
+            return Table(repr(self), (), ())._repr_html_()
 
 
 def _run(

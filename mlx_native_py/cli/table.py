@@ -9,30 +9,15 @@ from typing import TextIO
 
 import numpy as np
 
+from ..table import Table
+
 __all__ = ["plain", "print_json", "print_table"]
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, file: TextIO | None = None) -> None:
     """With rich where it is installed and somebody looks, else in plain columns."""
     out = sys.stdout if file is None else file
-    lines = [head, *rows]
-    if out.isatty():
-        try:
-            from rich.console import Console
-            from rich.table import Table
-            from rich.text import Text
-        except ImportError:
-            pass
-        else:
-            table = Table(*head)
-            for row in lines[1:]:
-                table.add_row(*map(Text, row))
-            Console(file=out).print(table)
-            return
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head) - 1)]
-    for line in lines:
-        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)] + [line[-1]]
-        print("  ".join(cells), file=out)
+    print(Table("", head, list(rows), words=head).shown(out), file=out)
 
 
 def print_json(value: object) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..errors import BackendError, InvalidArgument
-from ..markup import html_table
 from ..metal import Backend
+from ..table import Table
 from .scalars import ScalarType, scalar_type
 
 __all__ = ["Binding", "Limits", "Pipeline", "reflected_bindings"]
@@ -152,7 +152,8 @@ class Pipeline:
             (str(each.index), each.name, each.scalar.name if each.scalar else each.kind, each.access, str(each.size))
             for each in self.bindings
         ]
-        return html_table(repr(self), ("slot", "argument", "type", "access", "bytes"), rows)
+        head = ("slot", "argument", "type", "access", "bytes")
+        return Table(repr(self), head, rows, words=head)._repr_html_()
 
 
 def _by_slot(bindings: Any) -> tuple[Binding | None, ...]:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..table import Table
 from .records import CommandBufferRecord
 from .summary import By, check_by
-from .table import Table
 
 __all__ = ["Change", "Comparison", "compare"]
 

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from ..errors import EncoderStateError, InvalidArgument
+from ..table import Table
 from . import observer
 from .collect import mark_gaps, record_of
 from .compare import Comparison, compare
 from .peaks import measured_peaks
 from .records import CommandBufferRecord, SpanRecord, from_fields
 from .summary import By, Peaks, Row, rows_by
-from .table import Table, profile_table
+from .table import profile_table
 from .trace import Trace
 from .trace_of_profile import trace_of
 

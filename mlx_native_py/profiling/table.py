@@ -1,98 +1,13 @@
-"""Tables that are plain in a pipe, coloured in a terminal and HTML in a notebook."""
+"""The tables of a profile."""
 
 from __future__ import annotations
 
-import html
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from io import StringIO
-from typing import Any, TextIO
 
+from ..table import Table
 from .summary import By, Row
 
-__all__ = ["Table", "profile_table"]
-
-_CSS = "text-align:{};padding:2px 10px;font-variant-numeric:tabular-nums;white-space:nowrap"
-
-
-@dataclass(frozen=True)
-class Table:
-    """Cells as text, with a title and notes below; `records` has the figures behind them.
-
-    >>> print(Table("", ("name", "calls"), [("x", "4"), ("weights", "64")]).text())
-    name     calls
-    x            4
-    weights     64
-    """
-
-    title: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    notes: Sequence[str] = ()
-    records: Sequence[dict[str, Any]] = ()
-    words: Sequence[str] = ("name",)
-    """The columns of words, which stand to the left."""
-
-    def text(self) -> str:
-        """In plain columns."""
-        lines = [self.head, *self.rows]
-        widths = [max(len(line[at]) for line in lines) for at in range(len(self.head))]
-        told = [self.title] if self.title else []
-        for line in lines:
-            cells = [
-                cell.ljust(width) if head in self.words else cell.rjust(width)
-                for head, cell, width in zip(self.head, line, widths, strict=True)
-            ]
-            told.append("  ".join(cells).rstrip())
-        return "\n".join([*told, *self.notes])
-
-    def __rich__(self) -> Any:
-        """For rich: the first column and what is large stand out."""
-        from rich.console import Group
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
-        table = RichTable(title=self.title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
-        for head in self.head:
-            left = head in self.words
-            table.add_column(head, justify="left" if left else "right", no_wrap=True, style="cyan" if left else "")
-        for row in self.rows:
-            table.add_row(*map(Text, row))
-        return Group(table, *(Text(note, style="dim") for note in self.notes))
-
-    def shown(self, out: TextIO | None) -> str:
-        """Coloured where `out` is a terminal and rich is installed, else plain."""
-        if out is None or not out.isatty():
-            return self.text()
-        try:
-            from rich.console import Console
-        except ImportError:
-            return self.text()
-        printed = StringIO()
-        Console(file=printed, force_terminal=True, width=Console(file=out).width).print(self)
-        return printed.getvalue().rstrip("\n")
-
-    def __str__(self) -> str:
-        return self.shown(sys.stdout)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        """For notebooks."""
-        sides = ["left" if head in self.words else "right" for head in self.head]
-
-        def line(tag: str, cells: Sequence[str]) -> str:
-            told = (
-                f'<{tag} style="{_CSS.format(side)}">{html.escape(cell).replace("  ", "&emsp;")}</{tag}>'
-                for side, cell in zip(sides, cells, strict=True)
-            )
-            return f"<tr>{''.join(told)}</tr>"
-
-        body = "".join(line("td", row) for row in self.rows)
-        notes = "".join(f'<div style="opacity:.7">{html.escape(note)}</div>' for note in self.notes)
-        title = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
-        return f"<table>{title}<thead>{line('th', self.head)}</thead><tbody>{body}</tbody></table>{notes}"
+__all__ = ["profile_table"]
 
 
 def profile_table(by: By, rows: Sequence[Row], title: str, notes: Sequence[str], most: int | None) -> Table:

@@ -35,12 +35,12 @@ def test_kernels_are_right(bench: soft._Bench, work: works.KernelWork, monkeypat
 
 
 def test_waits_are_counted(bench: soft._Bench) -> None:
-    rig = bench.rigs["auto"]
-    out = rig.buffer(np.zeros(64, np.float32))
-    rig.run("rendezvous", [out, np.uint32(3)], (64, 1, 1), (64, 1, 1))
-    assert rig.read(out, np.float32).tolist() == [15.5] * 64
-    rig.run("barrier", [out, np.uint32(3)], (64, 1, 1), (64, 1, 1))
-    assert rig.read(out, np.uint32).tolist() == list(range(64))
+    library = bench.devices["auto"].compile(bench.source)
+    out = np.zeros(64, np.float32)
+    library.rendezvous(out, 3, threads=64, group=64)
+    assert out.tolist() == [15.5] * 64
+    library.barrier(out.view(np.uint32), 3, threads=64, group=64)
+    assert out.view(np.uint32).tolist() == list(range(64))
 
 
 def test_a_wrong_result_has_no_speed() -> None:

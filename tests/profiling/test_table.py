@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from mlx_native_py.profiling.table import Table
+from mlx_native_py.table import Table
 
 TABLE = Table("title", ("name", "us"), [("<fill>", "10.0"), ("  inner", "1.0")], ["a note"])
 
