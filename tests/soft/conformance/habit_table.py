@@ -51,6 +51,14 @@ float with_assert(float x) { assert(x > 0); assert(x > 0 && "positive"); return 
 template <class T, class E = enable_if_t<is_integral<T>::value>> T signum(T x) {
   return select(select(T(0), T(1), x > T(0)), T(-1), x < T(0)); }
 extern "C" struct Shared { int v; };
+struct Steps {
+  int at, rounds;
+  int left(int x) thread { if (x <= 7) return x; return left(x - 7); }
+  void next(int n, constant int* limit) thread {
+    at += n;
+    if (at >= limit[4]) { int extra = at - limit[4]; at = 0; rounds++; if (extra > 0) { next(extra, limit); } }
+  }
+};
 int total(initializer_list<int> l) { int t = 0; for (int x : l) t = t * 10 + x; return t + int(l.size()) * 1000; }
 template <class T> T last(metal::initializer_list<T> l) { return *(l.end() - 1) + *l.begin(); }
 struct Listed { int v; Listed(initializer_list<int> l) : v(total(l)) {} Listed(int a, int b) : v(a + b) {} };
@@ -157,6 +165,8 @@ _CASES: tuple[tuple[str, str, Any, str], ...] = (
     ("const-cast-reference", "unlocked(w)", lambda x: x + 5, "Wrapped w = {{1, x, 3}, {}};"),
     ("const-cast-pointer", "*const_cast<thread int*>(p)", lambda x: x, "int v = x; const thread int* p = &v;"),
     ("const-cast-device", "*const_cast<device int*>(in_x + i)", lambda x: x, ""),
+    ("last-act-of-a-member", "s.at * 100 + s.rounds", lambda x: x % 5 * 100 + x // 5, "Steps s = {}; s.next(x, lots);"),
+    ("last-act-returned", "s.left(x)", lambda x: (x - 1) % 7 + 1, "Steps s = {};"),
     ("list-argument", "total({1, x, 3})", lambda x: 3103 + x * 10, ""),
     ("list-empty", "total({}) + x", lambda x: x, ""),
     ("list-template", "last<int>({x, 2, 3})", lambda x: x + 3, ""),

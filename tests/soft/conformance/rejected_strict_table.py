@@ -128,6 +128,11 @@ LEFT_OUT = (
         "recursive",
     ),
     Refused(
+        "recursion-before-an-addition",
+        "int f(int n) {\nif (n < 2) return 1; return f(n - 1) + n; // HERE\n}\n" + in_kernel("out[i] = f(i);"),
+        "recursive",
+    ),
+    Refused(
         "mutual-recursion",
         "int g(int n);\nint f(int n) {\nreturn g(n - 1); // HERE\n}\nint g(int n) {\nreturn n < 2 ? 1 : f(n - 1);\n}\n"
         + in_kernel("out[i] = f(i);"),
