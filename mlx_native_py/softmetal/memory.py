@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -228,7 +229,7 @@ class MemoryArena:
 class DeviceMemory:
     """Some device memory and whether it is still there; command buffers without references keep only this."""
 
-    __slots__ = ("address", "length", "label", "live", "_arena")
+    __slots__ = ("__weakref__", "address", "length", "label", "live", "_arena")
 
     def __init__(self, address: int, length: int, owner: MemoryArena | None) -> None:
         self.address = address
@@ -251,6 +252,11 @@ class DeviceMemory:
 
     def view(self) -> memoryview:
         return view(self.address, self.length)
+
+    def __del__(self) -> None:
+        # Where an exception came before, or in, the finaliser of its owner. While Python ends, kernels may still run.
+        if sys is not None and not sys.is_finalizing() and self.live:
+            self.release()
 
 
 @lru_cache

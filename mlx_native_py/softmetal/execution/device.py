@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from functools import cached_property
 from typing import Any
+from weakref import ref
 
 from .. import memory
 from ..engines.abi import SLOTS, SoftLaunch
@@ -18,13 +19,21 @@ from .inline_bytes import Chunk
 MOST_SAMPLE_BUFFERS = 32
 
 
+class _Charge(ref[memory.DeviceMemory]):
+    """So many bytes on an account; the callback takes it off when the memory is gone."""
+
+    __slots__ = ("nbytes",)
+    nbytes: int
+
+
 class DeviceState:
     """What the objects of one device share."""
 
     def __init__(self, options: SoftOptions, profile: DeviceProfile) -> None:
         self.options = options
         self.profile = profile
-        self.allocated = 0
+        self._charges: set[_Charge] = set()
+        self._at_most = 0  # bytes that may be allocated, so that they need not be added up each time
         self.arena = shared_arena() if options.isolated else memory.arena()
         self.inline_pool: list[Chunk] = []
         self._sample_buffers = 0
@@ -34,28 +43,35 @@ class DeviceState:
         """Charged pages, or None."""
         refuse_after_fork()
         pages = memory.pages(length)
-        if not 0 < length <= self.profile.buffer_limit or not self.charge(pages):
+        if not 0 < length <= self.profile.buffer_limit or not self._has_room(pages):
             return None
-        allocation = None
-        try:
-            allocation = self.arena.memory(length)
-        finally:
-            if allocation is None:
-                self.charge(-pages)
+        allocation = self.arena.memory(length)
+        if allocation is not None:
+            self.charge(allocation, pages)
         return allocation
 
-    def charge(self, change: int) -> bool:
-        """Keeps the account of allocated bytes; False when there is not enough memory."""
-        with self._lock:
-            if change > 0 and self.allocated + change > self.profile.memory:
-                return False
-            self.allocated += change
-            return True
+    @property
+    def allocated(self) -> int:
+        """Bytes that are charged now."""
+        return sum(each.nbytes for each in tuple(self._charges))
 
-    def charge_caller(self, length: int) -> None:
-        """Memory of the caller counts too, and is never refused."""
+    def charge(self, allocation: memory.DeviceMemory, nbytes: int) -> None:
+        """Counts memory, also the caller's, until it is given back or nobody holds it."""
+        charge = _Charge(allocation, self._charges.discard)
+        charge.nbytes = nbytes
+        self._charges.add(charge)
+
+    def give_back(self, allocation: memory.DeviceMemory) -> None:
+        """Memory that nothing uses any more."""
+        allocation.release()
+        self._charges.discard(ref(allocation))
+
+    def _has_room(self, nbytes: int) -> bool:
         with self._lock:
-            self.allocated += length
+            self._at_most += nbytes
+            if self._at_most > self.profile.memory:
+                self._at_most = self.allocated + nbytes
+            return self._at_most <= self.profile.memory
 
     def count_sample_buffer(self, change: int) -> bool:
         """Keeps the number of sample buffers; False when there are too many."""

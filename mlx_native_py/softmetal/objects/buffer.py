@@ -103,13 +103,11 @@ class MTLBuffer(Resource):
         allocation: memory.DeviceMemory,
         options: int,
         *,
-        charged: int,
         heap: Any = None,
         release: Callable[[], object] | None = None,
         backing: memoryview | None = None,
     ) -> None:
         super().__init__(device, allocation, options)
-        self._charged = charged
         self._heap = heap
         self._release = release
         self._backing = backing
@@ -148,10 +146,9 @@ class MTLBuffer(Resource):
 
     def __del__(self) -> None:
         # A half-made object has no allocation; while Python shuts down, kernels may still be running on the pages.
-        if sys is None or sys.is_finalizing() or "_charged" not in self.__dict__:
+        if sys is None or sys.is_finalizing() or "_backing" not in self.__dict__:
             return
-        self.allocation.release()
-        self._device.state.charge(-self._charged)
+        self._device.state.give_back(self.allocation)
         if self._release is not None:
             self._release()
 
@@ -176,5 +173,5 @@ def over_caller_memory(
         )
     release = None if deallocator is None else lambda: deallocator(address, length)
     allocation = memory.DeviceMemory(address, length, None)
-    device.state.charge_caller(length)
-    return MTLBuffer(device, allocation, options, charged=length, release=release, backing=view)
+    device.state.charge(allocation, length)
+    return MTLBuffer(device, allocation, options, release=release, backing=view)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import constants as c
-from .. import memory
 from ..execution.device import DeviceState
 from ..formats import pixel_format
 from ..misuse import InvalidValue
@@ -126,7 +125,7 @@ class MTLDevice(DeviceObject):
         allocation = self.state.allocate(size)
         if allocation is None:
             return None
-        return MTLBuffer(self, allocation, flags, charged=memory.pages(size))
+        return MTLBuffer(self, allocation, flags)
 
     def newBufferWithBytes_length_options_(self, data: Any, length: int, options: int) -> MTLBuffer | None:
         source = flat_bytes(data, natural(length, "length"), "bytes")

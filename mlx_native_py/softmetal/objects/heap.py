@@ -108,9 +108,7 @@ class MTLHeap(Resource):
     def _cut(self, place: int, wanted: int, length: int, options: int) -> MTLBuffer:
         self._used.append((place, wanted))
         part = memory.DeviceMemory(self.allocation.address + place, length, None)
-        return MTLBuffer(
-            self._device, part, options, charged=0, heap=self, release=lambda: self._give_back(place, wanted)
-        )
+        return MTLBuffer(self._device, part, options, heap=self, release=lambda: self._give_back(place, wanted))
 
     def _give_back(self, place: int, length: int) -> None:
         with self._lock:
@@ -127,5 +125,4 @@ class MTLHeap(Resource):
     def __del__(self) -> None:
         if sys is None or sys.is_finalizing() or "_used" not in self.__dict__:
             return
-        self.allocation.release()
-        self._device.state.charge(-memory.pages(self.allocation.length))
+        self._device.state.give_back(self.allocation)

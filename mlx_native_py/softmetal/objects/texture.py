@@ -215,8 +215,7 @@ class MTLTexture(Resource):
         if sys is None or sys.is_finalizing() or "_buffer" not in self.__dict__:
             return
         if self._parent is None and self._buffer is None:
-            self.allocation.release()
-            self._device.state.charge(-memory.pages(self.allocation.length))
+            self._device.state.give_back(self.allocation)
 
 
 def _span(shape: tuple[int, ...], strides: tuple[int, int, int]) -> int:
