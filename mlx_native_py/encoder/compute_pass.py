@@ -83,7 +83,7 @@ class ComputePass:
     @property
     def is_plain(self) -> bool:
         """Whether dispatches need nothing around them."""
-        return self.sender is not None and self._samples is None
+        return self._samples is None
 
     def bound(self, slot: int) -> Value:
         """What the last dispatch with something at `slot` left there."""
@@ -97,16 +97,26 @@ class ComputePass:
             self.end()
         if not self._open_pass or self._own_passes:
             self._open()
-        if self.sender is None:
-            self.sender = Sender(self._mtl, self.barrier, parameters, self.keep)
+        sender = self._remembering(parameters)
         place = self._samples.next() if self._samples is not None and self._samples.in_pass else None
         if place is not None:
             self._mtl.sampleCountersInBuffer_atSampleIndex_withBarrier_(*place, True)
-        self.sender.send(dispatch)
+        sender.send(dispatch)
         if place is not None:
             self._mtl.sampleCountersInBuffer_atSampleIndex_withBarrier_(place[0], place[1] + 1, True)
         if self._own_passes:
             self._samples.end_dispatch(self._mtl)
+
+    def begin(self, parameters: Parameters | None) -> Sender:
+        """Opens a pass where none is open, for generated code to send to."""
+        if not self._open_pass:
+            self._open()
+        return self._remembering(parameters)
+
+    def _remembering(self, parameters: Parameters | None) -> Sender:
+        if self.sender is None:
+            self.sender = Sender(self._mtl, self.barrier, parameters, self.keep)
+        return self.sender
 
     def replay(self, plan: Replayable, parameters: Parameters | None) -> None:
         """All messages of a plan; with a sample around each dispatch, they are sent one dispatch at a time."""

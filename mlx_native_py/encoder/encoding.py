@@ -131,7 +131,7 @@ class DispatchEncoder:
         """`dispatch` by way of a bound value; the next call with the same pattern of arguments takes generated code."""
         pattern = pattern_of_arguments(pipeline, args)
         known = pipeline.encoders.get((pattern, self._parameters is not None))
-        if self.owner and not options and known is not None and known is not pipeline.encode:
+        if known is not None and not options and (self._opens() or self.owner and known is not pipeline.encode):
             pipeline.encode = known
             known(self, launch, args)
             return
@@ -150,6 +150,19 @@ class DispatchEncoder:
         if pattern is not None:
             pipeline.encode = encoder(pipeline, pattern, arena=self._parameters is not None)
 
+    def _opens(self) -> bool:
+        """Opens the pass for the first dispatch of a command buffer, if generated code may send it; says if it did."""
+        ready = self._recording and get_ident() == self._thread and self._recorder is None and not self._unexpanded
+        if self.owner or not ready or self._pending_kind is not _OTHER or not self._is_plain():
+            return False
+        self.sender = self._pass.begin(self._parameters)
+        self.owner = self._thread
+        return True
+
+    def _is_plain(self) -> bool:
+        """Whether dispatches need nothing around them but barriers that are found."""
+        return self._auto_barrier and not self._profile_barriers and self._pass.is_plain
+
     def _encode(self, dispatch: Dispatch, *, counts: bool) -> None:
         reads, writes = dispatch.spans
         for buffer in dispatch.buffers:
@@ -167,7 +180,7 @@ class DispatchEncoder:
             self.ticket.kinds[len(tracker.log) - 1] = dispatch.op_kind
         self._pass.send(dispatch, self._parameters)
         self.sender = self._pass.sender
-        if self._pass.is_plain and self._auto_barrier and self._recorder is None and not self._profile_barriers:
+        if self._is_plain() and self._recorder is None:
             self.owner = self._thread
 
     def touch(self, pipeline: Pipeline, buffer: MlxBuffer) -> MemoryUse:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kit.encoding import floats, names, pipeline, record, soft_device
 
 from mlx_native_py import EncoderStateError, InvalidArgument, MlxDevice, Out, open_metal
-from mlx_native_py.encoder import CommandEncoder
+from mlx_native_py.encoder import CommandEncoder, encoding
 
 pytestmark = pytest.mark.soft
 
@@ -127,3 +127,17 @@ class TestParameters:
             enc.dispatch(axpy, x, y, 3.0, threads=1)
             enc.dispatch(axpy, None, None, None, threads=1)
         assert y.numpy()[0] == 6
+
+
+def test_the_first_dispatch_of_a_command_buffer_takes_generated_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*args: Any, **options: Any) -> None:
+        raise AssertionError("bound anew")
+
+    with soft_device() as device:
+        x, y, axpy = floats(device, 1, 2), floats(device, 0, 0), pipeline(device, "axpy")
+        for _ in range(2):
+            with device.command_encoder() as enc:
+                enc.dispatch(axpy, x, y, 2.0, threads=2)
+            assert (enc.tally.dispatches, enc.tally.auto_concurrent, enc.ticket.dispatch_count()) == (1, 1, 1)
+            monkeypatch.setattr(encoding, "bind", refused)
+        assert y.numpy().tolist() == [4, 8]
