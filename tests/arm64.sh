@@ -14,6 +14,7 @@ conformance=(tests/soft/test_conformance_*.py tests/soft/test_divergence.py)
 faults=(tests/soft/test_engines_faults.py tests/soft/test_endless.py)
 
 make_root() {
+  mkdir -p "$folder"
   mmdebstrap --architectures=arm64 --variant=extract --include=python3,libc6,libstdc++6,libgcc-s1 \
     --skip=check/qemu bookworm "$root"
   "$python" -m pip install --quiet --target "$site" --only-binary=:all: --python-version 311 --implementation cp \

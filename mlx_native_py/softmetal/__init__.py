@@ -10,6 +10,7 @@ from .compiler_process import CompileLimits
 from .constants import *  # noqa: F403
 from .misuse import ForkedProcess, InvalidValue, MetalMisuse, QueueFull
 from .objects.archive import MTLBinaryArchiveDescriptor
+from .objects.argument_encoder import MTLArgumentDescriptor
 from .objects.capture import MTLCaptureDescriptor, MTLCaptureManager
 from .objects.compute_pass import MTLComputePassDescriptor
 from .objects.counters import MTLCounterSampleBufferDescriptor
@@ -33,6 +34,7 @@ __all__ = [
     "DeviceProfile",
     "ForkedProcess",
     "InvalidValue",
+    "MTLArgumentDescriptor",
     "MTLBinaryArchiveDescriptor",
     "MTLCaptureDescriptor",
     "MTLCaptureManager",

@@ -67,6 +67,17 @@ class KernelArgument:
 
 
 @dataclass(frozen=True)
+class ArgumentMember:
+    """A member of the struct behind an argument buffer, or an array of them; `index` is its id."""
+
+    index: int
+    count: int
+    kind: Literal["texture", "sampler", "buffer", "constant"]
+    size: int  # of one element
+    alignment: int
+
+
+@dataclass(frozen=True)
 class Constant:
     """A function constant: `constant T name [[function_constant(index)]]`."""
 
@@ -162,4 +173,8 @@ class LibraryProgram(Protocol):
 
     def build(self, name: str, constants: Mapping[int, bytes], *, checked: bool = False) -> Executable:
         """Compiles kernel `name` with constant values by index; raises CompileError."""
+        ...
+
+    def argument_members(self, type_name: str) -> tuple[ArgumentMember, ...]:
+        """The members of a struct of the source; raises ValueError where an argument encoder cannot set them."""
         ...

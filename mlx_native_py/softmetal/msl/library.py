@@ -10,8 +10,9 @@ from pathlib import Path
 from threading import Lock
 
 from ..cache import digest
-from ..program import CompileError, Constant, Diagnostic, Executable, KernelSignature, SourceOptions
+from ..program import ArgumentMember, CompileError, Constant, Diagnostic, Executable, KernelSignature, SourceOptions
 from ..toolchain import CompilerFailed
+from .argument_structs import argument_members
 from .build import BuildSpec, MissingConstant, compile_spec, load
 from .compiler import Compiler, open_compiler
 from .emit import locate
@@ -75,6 +76,10 @@ class SourceLibrary:
                     made = replace(made, locate=partial(self._locate, replace(spec, whole=made.whole)))
                 self._built[key] = with_lanes(made, spec, self._compiler, key)
             return self._built[key]
+
+    def argument_members(self, type_name: str) -> tuple[ArgumentMember, ...]:
+        """The members of a struct of the source; raises ValueError where an argument encoder cannot set them."""
+        return argument_members(self._translated().unit, type_name)
 
     def _stored(self, spec: BuildSpec, key: str) -> Executable | None:
         body = self._compiler.store.record(key)

@@ -15,7 +15,7 @@ LAST_INDEX = {"texture": 127, "sampler": 15}
 _TEXTURE = (
     r"(?:metal::)?(?:texture(?:1d|2d|2d_ms|cube)(?:_array)?|texture3d|texture_buffer|depth(?:2d|2d_ms|cube)(?:_array)?)"
 )
-_RESOURCE = re.compile(
+RESOURCE = re.compile(
     rf"(?:(?:metal::)?array<)?(?:(?P<texture>{_TEXTURE})<(?P<element>\w+)(?:,(?:metal::)?access::(?P<access>\w+))?|(?:metal::)?sampler\b)"
 )
 _WORD = re.compile(rf"(?:{_TEXTURE}|sampler)")
@@ -32,7 +32,7 @@ def resource_argument(
 ) -> KernelArgument | None:
     """A texture or sampler without its index; None where the parameter is neither by its attribute nor by its type."""
     marked = next((attribute.name for attribute in listed if attribute.name in LAST_INDEX), None)
-    spelled = _RESOURCE.match(input_spelling(unit, start, end, name).replace(" ", ""))
+    spelled = RESOURCE.match(input_spelling(unit, start, end, name).replace(" ", ""))
     if marked is None and spelled is None:
         return None
     kind: Literal["texture", "sampler"] = (

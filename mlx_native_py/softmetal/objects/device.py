@@ -7,7 +7,7 @@ import platform
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import constants as c
@@ -30,6 +30,7 @@ from ..values import (
     whole,
 )
 from .archive import MTLBinaryArchiveDescriptor, open_archive
+from .argument_encoder import MTLArgumentDescriptor, MTLArgumentEncoder, described_encoder
 from .base import NSObject, without
 from .buffer import MTLBuffer, over_caller_memory, resource_options
 from .counters import MTLCounterSampleBufferDescriptor, MTLCounterSet, new_sample_buffer
@@ -158,6 +159,9 @@ class MTLDevice(DeviceObject):
 
     def newSamplerStateWithDescriptor_(self, descriptor: MTLSamplerDescriptor) -> MTLSamplerState:
         return new_sampler(self, descriptor)
+
+    def newArgumentEncoderWithArguments_(self, arguments: Sequence[MTLArgumentDescriptor]) -> MTLArgumentEncoder:
+        return described_encoder(self, arguments)
 
     def minimumLinearTextureAlignmentForPixelFormat_(self, form: int) -> int:
         pixel_format(natural(form, "pixelFormat"))

@@ -15,6 +15,7 @@ from ..compiler_process import ToolchainError
 from ..misuse import InvalidValue
 from ..program import CompileError, Constant, Diagnostic, KernelSignature, LibraryProgram, SourceOptions
 from ..values import answer, instance, maybe, natural, optional_text, text, truth, unwanted, whole
+from .argument_encoder import MTLArgumentEncoder
 from .base import Descriptor, Labelled, NSObject, attribute
 from .foundation import NSArray, NSError
 from .function_constants import MTLFunctionConstantValues
@@ -143,6 +144,19 @@ class MTLFunction(Owned, Labelled):
 
     def functionType(self) -> int:
         return c.MTLFunctionTypeKernel
+
+    def newArgumentEncoderWithBufferIndex_(self, index: int) -> MTLArgumentEncoder:
+        """For the struct that the buffer argument of this index points to."""
+        number = natural(index, "bufferIndex")
+        taken = (each for each in self.state.kernel.arguments if each.kind == "buffer" and each.index == number)
+        argument = next(taken, None)
+        if argument is None:
+            raise InvalidValue(f"function {self.name()}: it has no buffer of index {number}")
+        try:
+            members = self.state.program.argument_members(argument.type_name)
+        except ValueError as reason:
+            raise InvalidValue(f"function {self.name()}, buffer '{argument.name}': {reason}") from None
+        return MTLArgumentEncoder(self._device, members)
 
     def functionConstantsDictionary(self) -> dict[str, MTLFunctionConstant]:
         return {constant.name: MTLFunctionConstant(constant) for constant in self.state.kernel.constants}
