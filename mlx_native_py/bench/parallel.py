@@ -6,8 +6,10 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,8 @@ from ..models.loading import OpenedModel, open_model
 from ..ops import add
 from ..parallel import load_pipeline_parallel, load_tensor_parallel
 from ..parallel.host_steps import HostSteps
-from ..parallel.time_model import Machine, estimate
+from ..parallel.time_model import Machine, calibrated, estimate
+from .bandwidth import read_bandwidth
 from .harness import Measured, options, report
 
 __all__ = ["Configuration", "main", "measure"]
@@ -49,8 +52,9 @@ class Configuration(Measured):
 
 def measure(name: str, rounds: int, group: Group) -> list[Configuration]:
     """All configurations take turns; times are those of the first rank."""
-    cores = max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    threads = max(1, cores // group.size)
+    own = _own_cores()
+    cores = set().union(*group.gather_objects(own))
+    threads = max(1, len(cores) // group.size)
     path = model_path(name)
     with settings.override(soft_threads=threads):
         device = MlxDevice()
@@ -69,22 +73,33 @@ def measure(name: str, rounds: int, group: Group) -> list[Configuration]:
         "an exchange": _exchanges(device, group),
         "a large sum": partial(all_sum, np.zeros(_LINK_VALUES, np.float32), group=group),
     }
-    times = _in_turns(ways, rounds, group)
+    all_cores_way, *_ = ways
+    barrier(group=group)
+    at_once = read_bandwidth(device)
+    barrier(group=group)
+    speeds = at_once, read_bandwidth(device) if group.rank == 0 else at_once
+    times = _in_turns(ways, rounds, group, lambda way: _place(cores if way == all_cores_way else own))
     seconds = {way: (statistics.median(each), min(each)) for way, each in times.items()}
     few, many = seconds.pop("a few tokens in flight"), seconds.pop("many tokens in flight")
     median, least = ((b - a) / (_LONG - _SHORT) / group.size for a, b in zip(few, many, strict=True))
     seconds[f"{group.size} ranks, pipeline, {group.size} in flight"] = median, least
-    return _rows(open_model(path), group, seconds)
+    return _rows(open_model(path), group, seconds, speeds)
 
 
-def _rows(opened: OpenedModel, group: Group, seconds: dict[str, tuple[float, float]]) -> list[Configuration]:
-    """Three configurations with their predictions, behind those that the predictions come from."""
+def _rows(
+    opened: OpenedModel, group: Group, seconds: dict[str, tuple[float, float]], speeds: tuple[float, float]
+) -> list[Configuration]:
+    """Three configurations with their predictions, behind those that the predictions come from.
+
+    `speeds` are bandwidths: of ranks that all read at once, and of one alone.
+    """
     best, n = {way: least for way, (_, least) in seconds.items()}, group.size
     all_cores, one, together, tensor_way, pipeline_way, exchange, sums, flight_way = seconds
-    (nbytes,) = estimate(opened, 1, "tensor", Machine(1, 1, 1)).nbytes
-    link = _LINK_VALUES * 4 / best[sums]
-    busy = Machine(nbytes / best[together], link, best[exchange] / _SUMS)
-    idle = Machine(nbytes / best[one], link, best[exchange] / _SUMS)
+    link, latency = _LINK_VALUES * 4 / best[sums], best[exchange] / _SUMS
+    busy, idle = (
+        calibrated(opened, Machine(speed, link, latency), best[way])
+        for speed, way in zip(speeds, (together, one), strict=True)
+    )
     tensor, pipeline = estimate(opened, n, "tensor", busy), estimate(opened, n, "pipeline", idle)
     in_flight = estimate(opened, n, "pipeline", busy).between
     rows = [Configuration(way, *seconds[way]) for way in (all_cores, one, together)]
@@ -99,10 +114,26 @@ def _rows(opened: OpenedModel, group: Group, seconds: dict[str, tuple[float, flo
     return rows
 
 
-def _in_turns(ways: dict[str, Step], rounds: int, group: Group) -> dict[str, list[float]]:
+def _own_cores() -> set[int]:
+    """Those that the launcher gave this rank; all of them where it gave none."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+
+
+def _place(cores: set[int]) -> None:
+    """Lets all threads of this process run on these cores; the kernels' workers among them."""
+    if hasattr(os, "sched_setaffinity"):
+        for task in Path("/proc/self/task").iterdir():
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(int(task.name), cores)
+
+
+def _in_turns(
+    ways: dict[str, Step], rounds: int, group: Group, place: Callable[[str], object]
+) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {way: [] for way in ways}
     for turn in range(rounds + 1):
         for way, step in ways.items():
+            place(way)
             for number in range(_STEPS):
                 barrier(group=group)
                 begin = time.perf_counter()

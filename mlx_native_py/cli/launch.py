@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import codecs
+import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -43,6 +48,7 @@ def run(chosen: argparse.Namespace) -> int:
     if not is_available():
         raise DistributedError("mpi4py is not installed; pip install 'mlx-native-py[distributed]'")
     _require_hosts(chosen.hosts)
+    _require_script(chosen.program)
     program = [sys.executable, "-m", "mlx_native_py.cli.rank", *_with_standard_input(chosen.program)]
     return _watch(command_for(ranks, chosen.hosts, settings.flags_in_force(), program))
 
@@ -69,10 +75,23 @@ def _require_hosts(hosts: Sequence[str]) -> None:
             raise DistributedError(f"there is no host {host!r}: {reason}") from None
 
 
+def _require_script(program: Sequence[str]) -> None:
+    """Said once, and not by every rank."""
+    if program[0] == "python" and (len(program) < 2 or not (program[1] in ("-m", "-c") or Path(program[1]).is_file())):
+        given = f"there is no file {program[1]}" if len(program) > 1 else "which one?"
+        raise InvalidArgument(f"launch python: {given}; expected python script.py, python -m module or python -c code")
+
+
 def _watch(command: list[str]) -> int:
     """Passes on what the ranks say; a signal that ends this process ends them first."""
     report = LaunchReport(sys.stderr)
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, errors="replace", bufsize=1) as mpiexec:
+    written, out = os.pipe()
+    with subprocess.Popen(
+        command, stdout=out, stderr=subprocess.PIPE, text=True, errors="replace", bufsize=1
+    ) as mpiexec:
+        os.close(out)
+        reader = threading.Thread(target=_pass_on, args=(written, report), daemon=True)
+        reader.start()
         earlier = signal.signal(signal.SIGTERM, _as_interrupt)
         try:
             assert mpiexec.stderr is not None
@@ -86,9 +105,21 @@ def _watch(command: list[str]) -> int:
         finally:
             signal.signal(signal.SIGTERM, earlier)
     report.close()
+    reader.join(_GRACE)
     if status:
         print(f"mlx-native launch: {report.blame(status)}; all ranks were ended", file=sys.stderr)
     return 1 if status else 0
+
+
+def _pass_on(source: int, report: LaunchReport) -> None:
+    """Standard output, as it comes; the end of it may be mpiexec's own report."""
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    with open(source, "rb", buffering=0) as pipe:
+        for piece in iter(partial(pipe.read, 1 << 16), b""):
+            sys.stdout.write(report.without_end(decode(piece)))
+            sys.stdout.flush()
+    sys.stdout.write(report.without_end(""))
+    sys.stdout.flush()
 
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""What the ranks and mpiexec write to standard error, passed on; mpiexec's own reports become one plain sentence."""
+"""What the ranks and mpiexec write, passed on; the reports of either MPI's mpiexec become one plain sentence."""
 
 from __future__ import annotations
 
@@ -8,11 +8,19 @@ from typing import TextIO
 
 __all__ = ["LaunchReport"]
 
+# Open MPI frames its reports, on standard error.
 _RULE = re.compile(r"-{50,}\s*$")
 _OF_MPIEXEC = ("prterun noticed", "prterun detected", "prterun has exited", "MPI_ABORT was invoked")
 _KILLED = re.compile(r"process rank (\d+) with PID \d+ on node (\S+) exited on\s+signal (\d+)")
 _ABORTED = re.compile(r"MPI_ABORT was invoked on rank (\d+)|process rank (\d+) with PID")
 _EXITED = re.compile(r"Process name: \[\S+,(\d+)\]\s+Exit code:\s+(\d+)")
+# MPICH ends its standard output with one, which names a process; the ranks have said which of them is which.
+_DOUBLE_RULE = re.compile(r"={40,}\n*$")
+_BAD_END = "=   BAD TERMINATION"
+_ENDED = re.compile(r"PID (\d+) RUNNING AT (\S+)\s+=\s+EXIT CODE: (\d+)")
+_BY_SIGNAL = re.compile(r"EXIT STRING: .*\(signal (\d+)\)")
+_RANK = re.compile(r"rank (\d+) of \d+: .* on (\S+), process (\d+)$")
+_FAILED = re.compile(r"rank (\d+) of \d+ failed, and ends the others$|Abort\(\d+\) on node \d+ \(rank (\d+) in comm")
 
 
 class LaunchReport:
@@ -22,6 +30,9 @@ class LaunchReport:
         self._out = out
         self._block: list[str] | None = None
         self._told = ""
+        self._ranks: dict[tuple[str, str], str] = {}
+        """By machine and process."""
+        self._failed = self._held = ""
 
     def take(self, line: str) -> None:
         """One line of standard error."""
@@ -33,8 +44,26 @@ class LaunchReport:
         elif self._block is not None:
             self._block.append(line)
         else:
+            self._note(line.rstrip())
             self._out.write(line)
             self._out.flush()
+
+    def without_end(self, text: str) -> str:
+        """Some standard output, up to what mpiexec says of the end; none at all is the end of it."""
+        is_last, text, self._held = not text, self._held + text, ""
+        at = 0 if _BAD_END in self._told else text.find(_BAD_END)
+        if at < 0:
+            if not is_last and (rule := _DOUBLE_RULE.search(text)):  # the report may follow
+                text, self._held = text[: rule.start()], rule[0]
+            return text
+        self._told += text[at:]
+        return _DOUBLE_RULE.sub("", text[:at])
+
+    def _note(self, line: str) -> None:
+        if match := _RANK.match(line):
+            self._ranks[match[2], match[3]] = match[1]
+        elif match := _FAILED.match(line):
+            self._failed = self._failed or match[1] or match[2]
 
     def close(self) -> None:
         """No more lines come."""
@@ -59,6 +88,15 @@ class LaunchReport:
             return f"rank {match[1]} ended with status {match[2]}"
         if match := _ABORTED.search(self._told):
             return f"rank {match[1] or match[2]} failed"
+        if self._failed:
+            return f"rank {self._failed} failed"
+        if match := _ENDED.search(self._told):
+            process, host, code = match.groups()
+            rank = self._ranks.get((host, process), "")
+            who = f"rank {rank} on {host}" if rank else f"process {process} on {host}"
+            if killed := _BY_SIGNAL.search(self._told):
+                return f"{who} was killed by signal {killed[1]} ({_name(int(killed[1]))})"
+            return f"{who} ended with status {code}"
         return f"mpiexec ended with status {status}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
+from math import inf
 
 from ..errors import InvalidArgument
 from ..models import model_path
@@ -28,6 +29,14 @@ def options(command: argparse.ArgumentParser) -> None:
         help="at which a rank reads weights: bytes of the model x tokens/s of one process (default: %(default)s)",
     )
     command.add_argument(
+        "--rate",
+        type=_positive,
+        default=inf,
+        metavar="G/S",
+        help="billions of weights a second that a rank multiplies, for processors slower than their memory "
+        "(default: no limit)",
+    )
+    command.add_argument(
         "--link", type=_positive, default=2.0, metavar="GB/S", help="between two ranks (default: %(default)s)"
     )
     command.add_argument(
@@ -43,7 +52,7 @@ def options(command: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Prints a row for one process and for each way and number of ranks."""
     opened = open_model(model_path(chosen.model))
-    machine = Machine(chosen.bandwidth * 1e9, chosen.link * 1e9, chosen.latency * 1e-6)
+    machine = Machine(chosen.bandwidth * 1e9, chosen.link * 1e9, chosen.latency * 1e-6, chosen.rate * 1e9)
     one = estimate(opened, 1, "tensor", machine)
     estimates, refusals = [one], []
     for ranks in sorted({*chosen.ranks} - {1}):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import socket
 import sys
@@ -41,20 +42,24 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run_python(arguments: Sequence[str]) -> int:
-    if not arguments:
-        raise InvalidArgument("launch python: which script? mlx-native launch -n 2 python script.py")
-    if arguments[0] == "-m":
-        sys.argv = list(arguments[1:])
-        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    first, *rest = arguments
+    if first not in ("-m", "-c"):
+        return run_script(first, rest)
+    if not rest:
+        raise InvalidArgument(f"launch python {first}: expected a {'module' if first == '-m' else 'program'} behind it")
+    if first == "-m":
+        sys.argv = rest
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
     else:
-        return run_script(arguments[0], arguments[1:])
+        sys.argv = ["-c", *rest[1:]]
+        exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})
     return 0
 
 
 def _tell_devices(group: Group) -> None:
     backend = open_metal(None)
     name = backend.capabilities(backend.default_device()).name
-    devices = group.gather_objects(f"{name} ({backend.kind}) on {socket.gethostname()}")
+    devices = group.gather_objects(f"{name} ({backend.kind}) on {socket.gethostname()}, process {os.getpid()}")
     if group.rank == 0:
         for rank, device in enumerate(devices):
             print(f"rank {rank} of {group.size}: {device}", file=sys.stderr, flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from ..errors import DistributedError
@@ -28,6 +29,8 @@ class Group:
         self.size: int = 1 if comm is None else comm.size
         self.prepared: dict[Any, tuple[Any, ...]] = {}
         """What MPI is told for reductions that were done before."""
+        self.posted: deque[tuple[Any, Any]] = deque()
+        """Messages that are on their way: MPI's request, and the memory that it reads."""
         self.board: Board | Roll | None = None
         """How ranks find out whether all have come; None where there is one."""
         if self.size > 1:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,11 @@ from .mpi import call, mpi
 from .spans import as_span
 from .world import init
 
-__all__ = ["recv", "recv_like", "send"]
+__all__ = ["post", "recv", "recv_like", "send"]
 
 _SPINS, _NAP = 2000, 0.0005
+_SOON = 0.02  # seconds in which a message is looked for without sleeping
+_MOST_POSTED = 64
 _TAGS = 0x7FFF  # every MPI has as many tags as that
 
 
@@ -31,6 +35,22 @@ def send(x: ArrayLike, dst: int, *, group: Group | None = None) -> ArrayLike:
     given = readable(x)
     request = call(group.comm.Isend, raw(given), dst, _tag(given.dtype, given.shape))
     _wait(request, group, f"send to rank {dst}", dst)
+    return x
+
+
+@partial(as_span, name="send")
+def post(x: ArrayLike, dst: int, *, group: Group) -> ArrayLike:
+    """Sends a copy of `x` to rank `dst`, and returns at once: that rank may be busy for long.
+
+    The group keeps the copy until it has arrived. Raises where too many of them have not.
+    """
+    group, copy, posted = _other_rank(group, "dst", dst), np.array(readable(x)), group.posted
+    while posted and call(posted[0][0].Test):
+        posted.popleft()
+    if len(posted) >= _MOST_POSTED:
+        _wait(posted[0][0], group, f"send to rank {dst}", dst)
+        posted.popleft()
+    posted.append((call(group.comm.Isend, raw(copy), dst, _tag(copy.dtype, copy.shape)), copy))
     return x
 
 
@@ -83,7 +103,11 @@ def _wait(request: Any, group: Group, what: str, other: int, status: Any = None)
             spins += 1
             if spins < _SPINS:
                 continue
-            if time.monotonic() - start > group.timeout:
+            waited = time.monotonic() - start
+            if waited < _SOON:
+                os.sched_yield()
+                continue
+            if waited > group.timeout:
                 raise CollectiveTimeout(what, group.timeout, (other,), (group.rank,))
             group.require_alive(what)
             time.sleep(_NAP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import shutil
 import subprocess
 import sys
@@ -27,17 +28,35 @@ def find_mpiexec() -> Path:
 
 
 def command_for(ranks: int, hosts: Sequence[str], flags: Sequence[str], program: Sequence[str]) -> list[str]:
-    """The command line that starts `program` so many times; other hosts are told the environment variables `flags`."""
+    """The command line that starts `program` so many times; other hosts are told the environment variables `flags`.
+
+    Ranks of this machine get as many cores each as there are for them: two that wait for each other on one core would
+    wait for whole slices of its time. Elsewhere a rank may use all cores of its machine.
+    """
     mpiexec = find_mpiexec()
     told = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, timeout=60).stdout
-    options = ["-n", str(ranks)]
+    options, share = ["-n", str(ranks)], 0 if hosts else _cores() // ranks
     if "Open MPI" in told:
         options += ["--allow-run-as-root", "--oversubscribe"]
+        options += ["--map-by", f"slot:PE={share}", "--bind-to", "core"] if share else ["--bind-to", "none"]
         if hosts:
             options += ["--host", ",".join(hosts), *(part for flag in flags for part in ("-x", flag))]
     elif hosts:
         options += ["-hosts", ",".join(hosts), *(["-genvlist", ",".join(flags)] if flags else [])]
+    elif share:
+        options += ["-bind-to", f"core:{share}"]
     return [str(mpiexec), *options, *program]
+
+
+def _cores() -> int:
+    """Cores, each with all its hardware threads, that this process may use; 0 where processes are not bound to any."""
+    if not hasattr(os, "sched_getaffinity"):
+        return 0
+    topology = "/sys/devices/system/cpu/cpu{}/topology/core_cpus_list"
+    try:
+        return len({Path(topology.format(cpu)).read_text() for cpu in os.sched_getaffinity(0)})
+    except OSError:
+        return 0
 
 
 def _in_wheels() -> list[Path]:

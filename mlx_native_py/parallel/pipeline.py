@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..distributed import Group, recv, send
+from ..distributed import Group, recv
+from ..distributed.messages import post
 from ..dtypes import DType
 from ..encoder import Encoder
 from ..errors import InvalidArgument
@@ -48,7 +49,7 @@ class PipelineParallel:
             self.steps.add(enc, lambda: recv(x.shape, x.dtype, group.rank - 1, out=x, group=group), x)
         y: MlxBuffer = self.part.hidden(enc, x, inputs, layers)
         if not self.is_last:
-            self.steps.add(enc, lambda: send(y, group.rank + 1, group=group), y)
+            self.steps.add(enc, lambda: post(y, group.rank + 1, group=group), y)
         return y
 
     def logits(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
@@ -113,7 +114,7 @@ class StageDecoder(Decoder):
         if self.model.is_last:
             sampled = np.stack([self.inputs.tokens.numpy(), self.log_probabilities.numpy().view(np.uint32)])
             for rank in range(group.rank):
-                send(sampled, rank, group=group)
+                post(sampled, rank, group=group)
 
     def finish(self) -> tuple[list[int], list[float]]:
         """The tokens of the step that was begun, which the last rank chose."""

@@ -1,22 +1,27 @@
 """A simple model of the time of a token: a rank reads its weights once, and exchanges take a latency and their bytes.
 
 Tensor-parallel: weights / bandwidth + 2 sums a layer x (latency + bytes / link). Pipeline-parallel: the same reading,
-one rank after the other, and a message from each to the next.
+one rank after the other, and a message from each to the next. A tensor takes longer than its reading where the
+processor cannot multiply as fast as memory delivers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import ceil, log2
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, inf, log2
 
 from ..models.loading import OpenedModel
+from ..weights import Tensor
 from ..weights.parts import part_of
 from .shard import PARTS, Shard, shard_file, stage_shards, tensor_shards
 
-__all__ = ["Estimate", "Machine", "estimate", "rank_bytes"]
+__all__ = ["Estimate", "Machine", "calibrated", "estimate", "rank_bytes"]
 
 _ACTIVATION = 4  # bytes of a value that is exchanged
+
+
+_Part = Sequence[tuple[int, int]]  # bytes and weights of each tensor that a rank has
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +34,15 @@ class Machine:
     """Between two ranks."""
     latency: float
     """Of an exchange, with the command buffer that ends before it."""
+    rate: float = inf
+    """Weights per second that a rank multiplies by activations, whatever memory delivers."""
 
     def exchange(self, nbytes: int) -> float:
         return self.latency + nbytes / self.link
+
+    def reading(self, part: _Part) -> float:
+        """Of all weights of a rank, once."""
+        return sum(max(nbytes / self.bandwidth, weights / self.rate) for nbytes, weights in part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,40 +64,67 @@ class Estimate:
 def estimate(opened: OpenedModel, ranks: int, way: str, machine: Machine) -> Estimate:
     """The time of a token, from what the header of the file says."""
     if ranks == 1:
-        (nbytes,) = sizes = _sizes(opened, tensor_shards(opened, 1))
-        token = nbytes / machine.bandwidth
-        return Estimate(1, "one process", sizes, token, 0.0, token)
+        way, shards = "one process", tensor_shards(opened, 1)
+    else:
+        shards = (tensor_shards if way == "tensor" else stage_shards)(opened, ranks)
+    parts = [_part(opened, shard) for shard in shards]
+    sizes = tuple(sum(nbytes for nbytes, _ in part) for part in parts)
+    times = [machine.reading(part) for part in parts]
     exchanged = opened.config.hidden_size * _ACTIVATION
+    if ranks == 1:
+        return Estimate(1, way, sizes, times[0], 0.0, times[0])
     if way == "tensor":
-        sizes = _sizes(opened, tensor_shards(opened, ranks))
         # Sums go over the ranks in rounds of pairs; the last exchange is that of the token.
         sums = 2 * opened.config.n_layers * machine.exchange(exchanged) + machine.latency
         communication = ceil(log2(ranks)) * sums
-        token = max(sizes) / machine.bandwidth + communication
+        token = max(times) + communication
         return Estimate(ranks, way, sizes, token, communication, token)
-    sizes = _sizes(opened, stage_shards(opened, ranks))
     communication = (ranks - 1) * machine.exchange(exchanged) + machine.latency
-    token = sum(sizes) / machine.bandwidth + communication
     return Estimate(
-        ranks, way, sizes, token, communication, max(sizes) / machine.bandwidth + machine.exchange(exchanged)
+        ranks, way, sizes, sum(times) + communication, communication, max(times) + machine.exchange(exchanged)
     )
 
 
-def _sizes(opened: OpenedModel, shards: Sequence[Shard]) -> tuple[int, ...]:
-    return tuple(rank_bytes(opened, shard) for shard in shards)
+def calibrated(opened: OpenedModel, machine: Machine, seconds: float) -> Machine:
+    """The machine with the rate at which one process takes so long for a token, where its memory would be quicker."""
+    (shard,) = tensor_shards(opened, 1)
+    part = _part(opened, shard)
+    if machine.reading(part) >= seconds:
+        return replace(machine, bandwidth=sum(nbytes for nbytes, _ in part) / seconds)
+    low, high = 0.0, sum(weights for _, weights in part) / seconds * len(part)
+    while high - low > high * 1e-6:
+        middle = (low + high) / 2
+        low, high = (low, middle) if replace(machine, rate=middle).reading(part) < seconds else (middle, high)
+    return replace(machine, rate=high)
 
 
 def rank_bytes(opened: OpenedModel, shard: Shard) -> int:
     """Bytes of the weights that a rank has, and reads for every token."""
+    return sum(nbytes for nbytes, _ in _part(opened, shard))
+
+
+def _part(opened: OpenedModel, shard: Shard) -> _Part:
     tables = {f"{opened.name(module)}.{part}" for module in _tables(opened) for part in PARTS}
-    whole = shard_file(opened, shard)
-    total = sum(tensor.nbytes for name, tensor in whole.items() if name not in tables)
-    if not shard.vocabulary:
-        return total
-    names = (f"{opened.name(module)}.weight" for module in ("lm_head", "embed_tokens") if module in _tables(opened))
-    head = next((name.removesuffix(".weight") for name in names if name in opened.file), None)
-    parts = [opened.file[f"{head}.{part}"] for part in PARTS if f"{head}.{part}" in opened.file]
-    return total + sum(part_of(tensor, [shard.vocabulary]).nbytes for tensor in parts)
+    tensors = [tensor for name, tensor in shard_file(opened, shard).items() if name not in tables]
+    if shard.vocabulary:
+        names = (f"{opened.name(module)}.weight" for module in ("lm_head", "embed_tokens") if module in _tables(opened))
+        head = next((name.removesuffix(".weight") for name in names if name in opened.file), None)
+        whole = [opened.file[f"{head}.{part}"] for part in PARTS if f"{head}.{part}" in opened.file]
+        tensors += [part_of(tensor, [shard.vocabulary]) for tensor in whole]
+    return [(tensor.nbytes, _weights(opened, tensor)) for tensor in tensors]
+
+
+def _weights(opened: OpenedModel, tensor: Tensor) -> int:
+    """How many values it stands for; scales and biases of groups stand for none."""
+    module, _, kind = tensor.name.rpartition(".")
+    if kind != "weight":
+        return 0
+    if f"{module}.scales" not in opened.file:
+        return tensor.size
+    table = opened.config.quantization
+    own = table.get(module)
+    bits = (own if isinstance(own, Mapping) else table).get("bits", 4)
+    return tensor.size * 32 // bits if isinstance(bits, int) and bits > 0 else tensor.size
 
 
 def _tables(opened: OpenedModel) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import re
 import signal
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from mlx_native_py.cli.launch_report import LaunchReport
 from mlx_native_py.cli.main import main
 from mlx_native_py.distributed import mpiexec
 
@@ -88,6 +91,8 @@ def exists(process: int) -> bool:
         (["-n", "2", "--hosts", "no.such.host.invalid", "info"], "there is no host 'no.such.host.invalid'"),
         (["-n", "0", "info"], "-n is 0, expected at least 1"),
         ([], "launch takes a command"),
+        (["python", "no-such.py"], "there is no file no-such.py; expected python script.py"),
+        (["python"], "which one?"),
     ],
 )
 def test_refusals(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +109,10 @@ def test_without_mpi4py(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("version", "expected"),
     [
-        ("mpiexec (Open MPI) 5.0.11", "--allow-run-as-root --oversubscribe --host a,b:2 -x MLX_SOFT_THREADS"),
+        (
+            "mpiexec (Open MPI) 5.0.11",
+            "--allow-run-as-root --oversubscribe --bind-to none --host a,b:2 -x MLX_SOFT_THREADS",
+        ),
         ("HYDRA build details:", "-hosts a,b:2 -genvlist MLX_SOFT_THREADS"),
     ],
 )
@@ -120,3 +128,65 @@ def test_other_hosts_are_told_the_flags(
     assert command == [str(script), "-n", "4", *expected.split(), "python", "x.py"]
     alone = mpiexec.command_for(2, [], ["MLX_SOFT_THREADS"], ["python", "x.py"])
     assert "a,b:2" not in alone and "MLX_SOFT_THREADS" not in alone
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="processes are not bound to cores here")
+def test_ranks_have_cores_of_their_own() -> None:
+    """Two ranks that wait for each other on one core would take turns at it."""
+    cores = os.sched_getaffinity(0)
+    code = "import os; from mlx_native_py import distributed as d; print(sorted(os.sched_getaffinity(0)), flush=True)"
+    started = launch("python", "-c", code)
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 0, err
+    given = [set(json.loads(line)) for line in out.splitlines()]
+    assert len(given) == 2 and given[0] | given[1] <= cores
+    if len(cores) > 1:
+        assert not given[0] & given[1]
+
+
+RULE = "=" * 83 + "\n"
+MPICH_END = RULE + "\n".join(
+    [
+        "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+        "=   PID 4711 RUNNING AT one",
+        "=   EXIT CODE: 9",
+        "=   CLEANING UP REMAINING PROCESSES",
+        "=" * 83,
+        "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)",
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("told", "printed", "blamed"),
+    [
+        (
+            ["rank 0 of 2: x on one, process 4710\n", "rank 1 of 2: x on one, process 4711\n"],
+            MPICH_END,
+            "rank 1 on one was killed by signal 9 (SIGKILL)",
+        ),
+        ([], MPICH_END, "process 4711 on one was killed by signal 9 (SIGKILL)"),
+        ([], MPICH_END.rpartition("YOUR")[0], "process 4711 on one ended with status 9"),
+        (
+            ["rank 1 of 2 failed, and ends the others\n", "rank 0 of 2 failed, and ends the others\n"],
+            "",
+            "rank 1 failed",
+        ),
+        (["Abort(3) on node 1 (rank 1 in comm 0): application called MPI_Abort\n"], "", "rank 1 failed"),
+        ([], "", "mpiexec ended with status 7"),
+    ],
+)
+def test_what_mpich_says(told: list[str], printed: str, blamed: str) -> None:
+    passed_on = io.StringIO()
+    report = LaunchReport(passed_on)
+    for line in told:
+        report.take(line)
+    pieces = [f"text\n{RULE}", printed.removeprefix(RULE)] if printed else ["text\n"]  # reads end anywhere
+    assert "".join(map(report.without_end, [*pieces, ""])) == "text\n"
+    assert report.without_end("more") == ("" if printed else "more")
+    assert report.blame(7) == blamed and passed_on.getvalue() == "".join(told)
+
+
+def test_a_rule_is_no_report() -> None:
+    report = LaunchReport(io.StringIO())
+    assert [*map(report.without_end, [RULE, f"a\n{RULE}", ""])] == ["", f"{RULE}a\n", RULE]

@@ -73,5 +73,9 @@ def _variable(process: int, *names: str) -> str:
 
 
 def test_open_mpi_does_not_end_standard_input(tmp_path: Path) -> None:
+    """So it is refused there; MPICH's launcher passes it on to the first rank."""
     done = run_ranks(2, "reads_input.py", str(write_tiny(tmp_path / "model")))
-    assert done.returncode != 0 and "use mlx-native launch, or give the text as an argument" in done.stderr
+    if "--oversubscribe" in done.args:
+        assert done.returncode != 0 and "use mlx-native launch, or give the text as an argument" in done.stderr
+    else:
+        assert done.returncode == 0, done.stderr

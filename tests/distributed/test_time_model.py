@@ -9,13 +9,15 @@ from pathlib import Path
 import gguf
 import numpy as np
 import pytest
+from models.reference import Table
+from models.tiny import BASE, random_weights, write_mlx, write_plain
 
 from mlx_native_py.cli import main as cli
 from mlx_native_py.errors import InvalidArgument
 from mlx_native_py.models.loading import OpenedModel, open_model
 from mlx_native_py.models.tiny import write_tiny
 from mlx_native_py.parallel.shard import stage_shards, tensor_shards
-from mlx_native_py.parallel.time_model import Machine, estimate, rank_bytes
+from mlx_native_py.parallel.time_model import Machine, calibrated, estimate, rank_bytes
 
 HIDDEN, WIDE, LAYERS, VOCABULARY = 4096, 14336, 32, 128256
 MACHINE = Machine(bandwidth=100e9, link=2e9, latency=50e-6)
@@ -76,7 +78,7 @@ def test_bytes_of_ranks(opened: OpenedModel) -> None:
 
 def test_formula(opened: OpenedModel) -> None:
     whole = opened.file.nbytes - opened.file["token_embd.weight"].nbytes
-    assert estimate(opened, 1, "tensor", MACHINE).token == whole / 100e9
+    assert estimate(opened, 1, "tensor", MACHINE).token == pytest.approx(whole / 100e9)
     two = estimate(opened, 2, "tensor", MACHINE)
     sums = 2 * LAYERS * (50e-6 + HIDDEN * 4 / 2e9) + 50e-6
     assert two.communication == pytest.approx(sums)
@@ -84,6 +86,33 @@ def test_formula(opened: OpenedModel) -> None:
     stages = estimate(opened, 4, "pipeline", MACHINE)
     assert stages.token == pytest.approx(whole / 100e9 + 3 * (50e-6 + HIDDEN * 4 / 2e9) + 50e-6)
     assert stages.between < stages.token / 3.5
+
+
+def test_a_processor_slower_than_its_memory(opened: OpenedModel) -> None:
+    """Then the number of weights counts, whatever bytes each takes; here all matrices have the same format."""
+    reading = estimate(opened, 1, "tensor", MACHINE).token
+    slow = calibrated(opened, MACHINE, 3 * reading)
+    weights = (opened.file.nbytes - opened.file["token_embd.weight"].nbytes) // 18 * 32
+    assert slow.rate == pytest.approx(weights / (3 * reading), rel=1e-4) and slow.bandwidth == MACHINE.bandwidth
+    assert estimate(opened, 1, "tensor", slow).token == pytest.approx(3 * reading, rel=1e-4)
+    two = estimate(opened, 2, "tensor", slow)
+    assert two.token - two.communication == pytest.approx(max(two.nbytes) / whole_bytes(opened) * 3 * reading, rel=1e-3)
+    quick = calibrated(opened, MACHINE, reading / 2)
+    assert quick.rate == float("inf") and quick.bandwidth == pytest.approx(2 * MACHINE.bandwidth)
+
+
+def whole_bytes(opened: OpenedModel) -> int:
+    return opened.file.nbytes - opened.file["token_embd.weight"].nbytes
+
+
+def test_groups_of_words_stand_for_weights(tmp_path: Path) -> None:
+    """MLX's 4-bit weights: eight in a word, and none in the scales."""
+    table: Table = {**BASE, "model_type": "llama"}
+    write_mlx(tmp_path / "words", table, random_weights(table))
+    write_plain(tmp_path / "plain", table, random_weights(table))
+    machine = Machine(bandwidth=1e30, link=1e9, latency=1e-6, rate=1.0)
+    words, plain = (estimate(open_model(tmp_path / name), 1, "tensor", machine) for name in ("words", "plain"))
+    assert words.token == plain.token and words.nbytes < plain.nbytes
 
 
 def test_too_many_ranks(opened: OpenedModel) -> None:

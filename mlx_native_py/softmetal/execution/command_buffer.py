@@ -30,7 +30,7 @@ class Failure:
     encoders: tuple[tuple[str | None, int, tuple[str, ...]], ...] | None = None  # label, error state, signposts
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class CommandOutcome:
     """When the device began and ended, in seconds of the monotonic clock, and what went wrong."""
 

@@ -37,7 +37,7 @@ class BlitPass:
     blits: list[Blit] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Signal:
     """Raises an event's value."""
 
@@ -45,7 +45,7 @@ class Signal:
     value: int
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class WaitFor:
     """Holds the queue until an event's value is reached."""
 

@@ -82,7 +82,9 @@ def direct_run(work: CommandBufferState, standing: Resident) -> DirectRun | None
     passes: list[tuple[int, Pass]] = []
     signals: list[Signal] = []
     first = end = len(work.done)
-    for end, command in enumerate(work.commands[first:], first):
+    commands = work.commands
+    while end < len(commands):
+        command = commands[end]
         if isinstance(command, WaitFor) and (passes or signals):
             break
         if isinstance(command, Signal):
@@ -91,8 +93,7 @@ def direct_run(work: CommandBufferState, standing: Resident) -> DirectRun | None
             passes.append((end, command))
         elif not isinstance(command, WaitFor) or command.event.value < command.value:
             return None
-    else:
-        end = len(work.commands)
+        end += 1
     part, replayed = range(first, end), _replayed(passes, standing)
     if replayed is not None:
         return DirectRun(work, replayed, [passes[0][0]], signals, part) if _is_short(replayed) else None

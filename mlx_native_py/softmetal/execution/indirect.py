@@ -116,7 +116,7 @@ class IndirectState:
             self.commands[target + step].take(source.commands[first + step])
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Replay(PassItem):
     """The execution of a range of an indirect command buffer."""
 

@@ -33,6 +33,8 @@ class ResidencyState:
 
 def joined(*parts: Resident) -> Resident:
     """All of them as one; the very same object where only one has members, or the first has all that others have."""
+    if len(parts) == 1:
+        return parts[0]
     filled = [part for part in parts if part]
     filled = [part for part in filled if part is filled[0] or not part.items() <= filled[0].items()]
     if len(filled) < 2:

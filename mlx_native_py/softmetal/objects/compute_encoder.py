@@ -195,6 +195,11 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         wanted = natural(usage, "usage")
         if not wanted or wanted & ~ANY_USAGE:
             raise InvalidValue(f"usage {wanted}: expected a union of read (1), write (2) and sample (4)")
+        if not self._resident and set(map(type, resources)) == {MTLBuffer}:  # the usual case, before a replay
+            self._resident = {each.allocation: wanted for each in resources}
+            for each in resources:
+                self._retain(each)
+            return
         for each in resources:
             if not isinstance(each, MTLIndirectCommandBuffer):
                 self._make_resident(instance(each, Resource, "resource"), wanted)

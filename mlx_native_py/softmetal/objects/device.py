@@ -65,8 +65,9 @@ class MTLDevice(DeviceObject):
         self.state = DeviceState(options or SoftOptions(), profile or DeviceProfile())
 
     def name(self) -> str:
-        cores = self.state.options.threads or os.cpu_count() or 1
-        return self.state.profile.name or f"Software Metal ({platform.machine()}, {cores} cores)"
+        cores = self.state.options.threads or _core_count()
+        many = f"{cores} core{'s' if cores > 1 else ''}"
+        return self.state.profile.name or f"Software Metal ({platform.machine()}, {many})"
 
     def registryID(self) -> int:
         return 1
@@ -309,3 +310,8 @@ def _describe(function: Any) -> MTLComputePipelineDescriptor:
     descriptor = MTLComputePipelineDescriptor()
     descriptor.setComputeFunction_(instance(function, MTLFunction, "function"))
     return descriptor
+
+
+def _core_count() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
