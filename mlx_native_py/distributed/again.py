@@ -17,10 +17,10 @@ __all__ = ["sum_again"]
 
 def sum_again(x: MlxBuffer, group: Group) -> Callable[[], object]:
     """`all_sum` of `x` in place as a function without arguments, to be called while no command buffer uses `x`."""
-    known = None if group.comm is None else prepare(x.start, "all_sum", "SUM", x, group)
+    known = None if group.comm is None else prepare("all_sum", "SUM", x, group)
     if known is None:
         return partial(all_sum, x, out=x, group=group)
-    _, _, _, meet, call, function, in_place, memory, mpi_op = known
+    _, _, _, _, meet, call, function, in_place, memory, mpi_op = known
     failure = mpi().Exception
 
     def all_sum_again() -> MlxBuffer:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
-import numpy as np
+from numpy import ndarray
 
 from ..memory.buffer import MlxBuffer
 from ..profiling import observer
@@ -26,13 +27,19 @@ def reduced_again(name: str, x: Any, group: Group | None) -> bool:
         if allocation.released or ((pending := allocation.pending) is not None and pending.in_flight()):
             return False
         known = group.prepared.get(x.start)
-    elif type(x) is np.ndarray and x.flags.carray:
-        known = group.prepared.get(x.dtype)
     else:
+        known = group.prepared.get(id(x))
+    if known is None:
         return False
-    if known is None or known[0] is not name or known[1] is not x.dtype or known[2] != x.shape:
+    # The body of _run, written out because a call would be a good part of the whole.
+    owner, known_name, dtype, shape, meet, call, function, in_place, memory, mpi_op = known
+    if known_name is not name or dtype is not x.dtype or shape != x.shape or (owner is not None and owner() is not x):
         return False
-    _run(known, x)
+    meet(call)
+    try:
+        function(in_place, memory or x, mpi_op)
+    except mpi().Exception as error:
+        raise reported(error) from error
     return True
 
 
@@ -41,19 +48,16 @@ def reduce_in_place(name: str, op: str, x: Any, group: Group) -> bool:
     if type(x) is MlxBuffer:
         if x.allocation.released or x.allocation.in_flight():
             return False
-        key: Any = x.start
-    elif type(x) is np.ndarray and x.flags.carray:
-        key = x.dtype
-    else:
+    elif type(x) is not ndarray or not x.flags.carray:
         return False
-    known = prepare(key, name, op, x, group)
+    known = prepare(name, op, x, group)
     if known is not None:
         _run(known, x)
     return known is not None
 
 
 def _run(known: tuple[Any, ...], x: Any) -> None:
-    _, _, _, meet, call, function, in_place, memory, mpi_op = known
+    _, _, _, _, meet, call, function, in_place, memory, mpi_op = known
     meet(call)
     try:
         function(in_place, memory or x, mpi_op)
@@ -61,9 +65,9 @@ def _run(known: tuple[Any, ...], x: Any) -> None:
         raise reported(error) from error
 
 
-def prepare(key: Any, name: str, op: str, x: Any, group: Group) -> tuple[Any, ...] | None:
-    """What MPI is told; None where it takes more than a reduction in place. Kept by address, or by type for arrays,
-    whose addresses take long to ask for."""
+def prepare(name: str, op: str, x: Any, group: Group) -> tuple[Any, ...] | None:
+    """What MPI is told; None where it takes more than a reduction in place. Kept by the address of a buffer, and by
+    the array itself, whose address takes long to ask for."""
     is_buffer = isinstance(x, MlxBuffer)
     dtype = x.dtype.numpy if is_buffer else x.dtype
     if reduced_as(dtype) != dtype or (is_buffer and x.readonly) or not x.size:
@@ -75,6 +79,8 @@ def prepare(key: Any, name: str, op: str, x: Any, group: Group) -> tuple[Any, ..
         group.prepared.clear()
     meet = group.meet if group.board is None else group.board.meet
     call = call_on(name, dtype, x.shape)
-    known = (name, x.dtype, x.shape, meet, call, group.comm.Allreduce, mpi().IN_PLACE, memory, getattr(mpi(), op))
-    group.prepared[key] = known
+    function, mpi_op = group.comm.Allreduce, getattr(mpi(), op)
+    owner = None if is_buffer else ref(x)
+    known = (owner, name, x.dtype, x.shape, meet, call, function, mpi().IN_PLACE, memory, mpi_op)
+    group.prepared[x.start if is_buffer else id(x)] = known
     return known
