@@ -104,7 +104,9 @@ class StageDecoder(Decoder):
 
     def begin(self) -> None:
         """Takes the flight through this rank's layers, and hands it on."""
-        lengths = self.cache.lengths
+        # A sequence that has ended stays where it is while others of its flight go on.
+        longest = self.model.config.max_positions
+        self.cache.lengths = lengths = [min(length, longest - 1) for length in self.cache.lengths]
         self._reserve(max(lengths) + 1)
         self.inputs.set_positions(lengths)
         self.plan.run()
@@ -170,23 +172,27 @@ class PipelineDecoder:
             log_probabilities += logs
         return tokens, log_probabilities
 
-    def sequences(self, prompts: Sequence[Sequence[int]], max_tokens: int, stops: Collection[int]) -> list[list[int]]:
-        """The tokens behind each prompt, up to `max_tokens` or one of `stops`; no flight waits for another."""
+    def sequences(
+        self, prompts: Sequence[Sequence[int]], most: Sequence[int], stops: Collection[int]
+    ) -> list[list[int]]:
+        """The tokens behind each prompt, up to as many as `most` says for it, or one of `stops`; no flight waits for
+        another."""
         self.prefill(prompts)
         generated: list[list[int]] = [[] for _ in prompts]
-        rows = self._parts(generated)
-        under_way = [flight for flight in range(len(self.flights)) if max_tokens > 0]
+        rows, counts = self._parts(generated), self._parts(most)
+        under_way = list(range(len(self.flights)))
         for flight in under_way:
             self.flights[flight].begin()
         while under_way:
             for flight in tuple(under_way):
                 tokens, _ = self.flights[flight].finish()
-                for row, token in zip(rows[flight], tokens, strict=True):
-                    if not row or row[-1] not in stops:
+                open_ones = False
+                for row, token, count in zip(rows[flight], tokens, counts[flight], strict=True):
+                    if len(row) < count and not (row and row[-1] in stops):
                         row.append(token)
-                ended = all(row[-1] in stops or len(row) == max_tokens for row in rows[flight])
-                if ended:
-                    under_way.remove(flight)
-                else:
+                        open_ones |= len(row) < count and token not in stops
+                if open_ones:
                     self.flights[flight].begin()
+                else:
+                    under_way.remove(flight)
         return generated
