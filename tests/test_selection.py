@@ -13,13 +13,14 @@ from standin import PROFILES
 from mlx_native_py import metal
 
 TESTS = Path(__file__).parent
-PYTEST = (sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider")
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+ON_A_MAC = ("calls", "encoder", "graph", "hazards", "memory", "metal", "ops", "pipelines", "profiling", "weights")
 
 
 @pytest.fixture(scope="module")
 def selected() -> list[str]:
     """The tests that a Mac would run."""
-    command = [*PYTEST, "--collect-only", "--standin=m1", str(TESTS)]
+    command = [*PYTEST, "-n0", "--collect-only", "--standin=m1", str(TESTS)]
     completed = subprocess.run(command, capture_output=True, text=True, cwd=TESTS.parent, check=False)
     assert completed.returncode == 0, completed.stdout[-2000:] + completed.stderr[-2000:]
     return [line for line in completed.stdout.splitlines() if "::" in line]
@@ -42,10 +43,9 @@ def test_what_runs_on_metal_is_selected(selected: list[str]) -> None:
 @pytest.mark.soft
 @pytest.mark.parametrize("name", sorted(PROFILES))
 def test_the_core_graphs_and_ops_on_every_mac(name: str) -> None:
-    folders = [
-        str(TESTS / folder) for folder in ("encoder", "graph", "hazards", "memory", "ops", "pipelines", "profiling")
-    ]
-    run = subprocess.run([*PYTEST, f"--standin={name}", *folders], capture_output=True, text=True, check=False)
+    folders = [str(TESTS / folder) for folder in ON_A_MAC]
+    command = [*PYTEST, "-n2", f"--standin={name}", *folders]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import platform
 import struct
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -19,7 +20,7 @@ from ..pipelines.sources import kernel_source
 from ..settings import BackendName, current, misspelt, strange
 from .table import print_json, print_table
 
-__all__ = ["Finding", "examine", "options", "run"]
+__all__ = ["Finding", "changed_settings", "examine", "options", "run"]
 
 _COUNT = 256
 
@@ -29,11 +30,16 @@ class Finding:
     """One thing looked at; `advice` is empty where nothing is to be done."""
 
     subject: str
-    good: bool
+    good: bool | None
+    """None where it could not be looked at."""
     detail: str
     advice: str = ""
     facts: Any = None
     """The same in full, for a report."""
+
+    @property
+    def verdict(self) -> str:
+        return {True: "ok", False: "FAULT", None: "not looked at"}[self.good]
 
 
 def options(command: argparse.ArgumentParser) -> None:
@@ -50,34 +56,36 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.json:
         print_json([asdict(finding) for finding in findings])
     else:
-        rows = [(finding.subject, "ok" if finding.good else "FAULT", finding.detail) for finding in findings]
+        rows = [(finding.subject, finding.verdict, finding.detail) for finding in findings]
         print_table(("check", "state", "detail"), rows)
         advice = [f"{finding.subject}: {finding.advice}" for finding in findings if finding.advice]
         print("\n".join(advice) if advice else "All is well.")
-    return 0 if all(finding.good for finding in findings) else 1
+    return 1 if any(finding.good is False for finding in findings) else 0
 
 
 def _rehearse(chosen: argparse.Namespace) -> int:
     from .rehearsal import rehearse, write_report
 
-    findings = []
+    begin, findings, path = time.monotonic(), [], Path(chosen.report)
     for finding in rehearse(chosen.device):
         if not chosen.json:
-            print(f"{'ok' if finding.good else 'FAULT':6}{finding.subject}: {finding.detail}", flush=True)
+            print(f"{finding.verdict:15}{finding.subject}: {finding.detail}", flush=True)
         findings.append(finding)
-    write_report(findings, Path(chosen.report))
-    faults = sum(not finding.good for finding in findings)
+        # Each time, for Metal may end the process at what comes next.
+        write_report(findings, path)
+    faults = sum(finding.good is False for finding in findings)
     if chosen.json:
         print_json([asdict(finding) for finding in findings])
     else:
-        print(f"{len(findings)} things looked at, {faults} faults; all of it is in {chosen.report}")
+        seconds = time.monotonic() - begin
+        print(f"{len(findings)} things in {seconds:.0f} s, {faults} faults; all of it is in {path}")
     return 1 if faults else 0
 
 
 def examine(device: BackendName | None = None) -> list[Finding]:
     """Looks at everything that a kernel needs, and then runs one."""
     findings = [Finding("python", True, f"{platform.python_version()} on {platform.system()} {platform.machine()}")]
-    findings += _try("settings", _changed_settings, "correct the variable or unset it")
+    findings += _try("settings", changed_settings, "correct the variable or unset it")
     if not findings[-1].good:
         return findings
     findings.append(_variables())
@@ -99,7 +107,8 @@ def _try(subject: str, look: Callable[[], str], advice: str) -> Iterator[Finding
         yield Finding(subject, False, str(error), advice)
 
 
-def _changed_settings() -> str:
+def changed_settings() -> str:
+    """Which settings are not at their defaults."""
     now = current()
     changed = [f"{f.name}={getattr(now, f.name)}" for f in fields(now) if getattr(now, f.name) != f.default]
     return ", ".join(changed) or "all at their defaults"

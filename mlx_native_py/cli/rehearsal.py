@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from importlib import metadata
@@ -20,20 +20,23 @@ import numpy as np
 from .. import settings
 from ..device import MlxDevice
 from ..errors import MlxError
+from ..pipelines.function_constants import Constants
+from ..pipelines.pipeline import Pipeline
 from ..pipelines.registry import KernelLibrary
 from ..pipelines.sources import kernel_families
 from ..profiling import kernel_profile
 from ..settings import BackendName
-from .doctor import Finding
+from .doctor import Finding, changed_settings
 
 __all__ = ["TABLE", "rehearse", "write_report"]
 
-TABLE = Path("tests")
+TABLE = Path(__file__).parents[2] / "tests"
 """Where a checkout has its conformance table, `ops/`; it is not in the wheel."""
 
 _PACKAGES = ("mlx_native_py", "numpy", "pyobjc-core", "pyobjc-framework-Cocoa", "pyobjc-framework-Metal")
 _DISPATCHES = 1000
 _DROPPED = 16 << 20
+_USUAL_THREADS = 1024
 _FAILURES = (MlxError, ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, TypeError)
 _COUNT = """
 kernel void count(device uint *x [[buffer(0)]], constant uint &by [[buffer(1)]],
@@ -49,21 +52,26 @@ def rehearse(
 ) -> Iterator[Finding]:
     """Looks at one thing after another; what fails is a finding and stops nothing. `families` narrows the kernels."""
     yield Finding("versions", True, _versions(), facts={name: _version(name) for name in _PACKAGES})
+    yield Finding("settings", True, changed_settings(), facts=asdict(settings.current()))
     with MlxDevice(device) as opened:
         able = opened.capabilities
         newest = ".".join(map(str, able.language_version))
         yield Finding("device", True, f"{able.name}, MSL up to {newest}", facts=opened.info())
         for subject, look in _ABILITIES.items():
             yield _finding(subject, partial(look, opened))
+        special: dict[str, list[str]] = {}
         for family in families or kernel_families():
-            yield from _family(opened, family)
+            yield from _family(opened, family, special)
         yield from _ops(opened, table)
+        for family, names in special.items():
+            yield _specialised(opened, family, names)
 
 
 def write_report(findings: Iterable[Finding], path: Path) -> None:
     """All findings as JSON, to attach to a bug report."""
     told = [asdict(finding) for finding in findings]
-    path.write_text(json.dumps({"findings": told, "good": all(each["good"] for each in told)}, indent=1, default=str))
+    good = all(finding["good"] is not False for finding in told)
+    path.write_text(json.dumps({"findings": told, "good": good}, indent=1, default=str))
 
 
 def _finding(subject: str, look: Callable[[], tuple[str, Any]]) -> Finding:
@@ -93,16 +101,23 @@ def _versions() -> str:
 
 
 def _memory(device: MlxDevice) -> tuple[str, Any]:
-    """Whether what is dropped comes back: the retain self-check, by bytes."""
+    """The retain self-check: the count of a new object, and whether what is dropped comes back."""
     before = device.mtl.currentAllocatedSize()
     with device.backend.autorelease_pool():
         buffer = device.mtl.newBufferWithLength_options_(_DROPPED, device.backend.Metal.MTLResourceStorageModeShared)
+        count = buffer.retainCount() if hasattr(buffer, "retainCount") else None
         held = device.mtl.currentAllocatedSize()
         del buffer
     after = device.mtl.currentAllocatedSize()
     if after >= held:
         raise RuntimeError(f"{held - before} bytes were allocated, dropped, and are still held")
-    return "what is dropped comes back", {"before": before, "held": held, "after": after}
+    counted = "" if count is None else f"a new buffer has retain count {count}; "
+    return f"{counted}what is dropped comes back", {
+        "retain_count": count,
+        "before": before,
+        "held": held,
+        "after": after,
+    }
 
 
 def _counter(device: MlxDevice) -> Any:
@@ -185,35 +200,68 @@ _ABILITIES: dict[str, Look] = {
 # Kernels
 
 
-def _family(device: MlxDevice, family: str) -> Iterator[Finding]:
+def _family(device: MlxDevice, family: str, special: dict[str, list[str]]) -> Iterator[Finding]:
+    """A library and its pipelines; the names of those that need function constants go into `special`."""
     compiled = _finding(f"library {family}", lambda: ("compiles", device.kernels.shipped(family).names))
     yield compiled
-    if compiled.good:
-        library = device.kernels.shipped(family)
-        yield _finding(f"pipelines {family}", lambda: _pipelines(device, library))
-
-
-def _pipelines(device: MlxDevice, library: KernelLibrary) -> tuple[str, Any]:
-    """Every pipeline with its limits; those that need function constants are built by the ops."""
-    built = {}
+    if not compiled.good:
+        return
+    library = device.kernels.shipped(family)
     with device.backend.autorelease_pool():
-        special = [name for name in library.names if _needs_constants(library, name)]
-    for name in sorted(set(library.names) - set(special)):
-        pipeline = device.kernels.get_pipeline(name, library=library)
-        built[name] = {
-            "max_threads": pipeline.max_threads,
-            "width": pipeline.width,
-            "static_threadgroup_bytes": pipeline.static_threadgroup_bytes,
+        needy = sorted(name for name in library.names if any(_constants(library, name).values()))
+    plain = sorted(set(library.names) - set(needy))
+    if needy:
+        special[family] = needy
+    if plain:
+        yield _finding(
+            f"pipelines {family}", lambda: _told(device.kernels.get_pipeline(n, library=library) for n in plain)
+        )
+
+
+def _constants(library: KernelLibrary, name: str) -> dict[str, bool]:
+    """A kernel's function constants: whether each is required."""
+    declared = library.mtl.newFunctionWithName_(name).functionConstantsDictionary() or {}
+    return {str(constant.name()): bool(constant.required()) for constant in declared.values()}
+
+
+def _specialised(device: MlxDevice, family: str, names: Sequence[str]) -> Finding:
+    """The pipelines of a family that need function constants, with values that ops gave, to them or to others."""
+    subject, library = f"specialised pipelines {family}", device.kernels.shipped(family)
+    origins = [pipeline.origin for pipeline in device.kernels.pipelines]
+    used = [constants for home, constants in sorted(origins, key=lambda origin: origin[0] is not library)]
+    with device.backend.autorelease_pool():
+        values = {name: _values(_constants(library, name), used) for name in names}
+    if missing := [name for name in names if values[name] is None]:
+        return Finding(subject, None, f"no op here has given constants for {', '.join(missing)}")
+    return _finding(
+        subject, lambda: _told(device.kernels.get_pipeline(name, values[name], library=library) for name in names)
+    )
+
+
+def _values(declared: Mapping[str, bool], used: Iterable[Constants]) -> Constants | None:
+    """The first values that have all that is required."""
+    required = {name for name, needed in declared.items() if needed}
+    for constants in used:
+        if required <= constants.keys():
+            return {name: value for name, value in constants.items() if name in declared}
+    return None
+
+
+def _told(pipelines: Iterable[Pipeline]) -> tuple[str, Any]:
+    """Every pipeline with its limits."""
+    limits = {
+        each.label: {
+            "max_threads": each.max_threads,
+            "width": each.width,
+            "static_threadgroup_bytes": each.static_threadgroup_bytes,
         }
-    narrow = [f"{name} {facts['max_threads']}" for name, facts in built.items() if facts["max_threads"] < 1024]
-    few = f"; fewer than 1024 threads: {', '.join(narrow)}" if narrow else ""
-    left = f"; {len(special)} need constants" if special else ""
-    return f"{len(built)} built{left}{few}", {"built": built, "need constants": special}
-
-
-def _needs_constants(library: KernelLibrary, name: str) -> bool:
-    constants = library.mtl.newFunctionWithName_(name).functionConstantsDictionary()
-    return any(constant.required() for constant in constants.values())
+        for each in pipelines
+    }
+    narrow = [
+        f"{label} {told['max_threads']}" for label, told in limits.items() if told["max_threads"] < _USUAL_THREADS
+    ]
+    few = f"; fewer than {_USUAL_THREADS} threads: {', '.join(narrow)}" if narrow else ""
+    return f"{len(limits)} built{few}", limits
 
 
 # Ops
@@ -223,7 +271,7 @@ def _ops(device: MlxDevice, table: Path) -> Iterator[Finding]:
     """One case of the conformance table for each op, against numpy."""
     folder = table / "ops"
     if not (folder / "table.py").is_file():
-        yield Finding("ops", True, f"not looked at: {folder} is not here", "run this in a checkout of the source")
+        yield Finding("ops", None, f"{folder} is not here", "run this in a checkout of the source")
         return
     sys.path.insert(0, os.fspath(table.resolve()))
     try:
@@ -238,10 +286,13 @@ def _ops(device: MlxDevice, table: Path) -> Iterator[Finding]:
 
 
 def _cases(folder: Path) -> tuple[dict[str, Any], Any]:
-    """The last of each op's usual cases, which is none of the smallest, and what cases run on."""
+    """The last usual case of each op's first row, an ordinary one and none of the smallest; what cases run on."""
     for path in sorted(folder.glob("rows_*.py")):
         importlib.import_module(f"ops.{path.stem}")
-    chosen = {case.op: case for case in importlib.import_module("ops.table").CASES if not case.long}
+    chosen: dict[str, Any] = {}
+    for case in importlib.import_module("ops.table").CASES:
+        if not case.long and chosen.get(case.op, case).check is case.check:
+            chosen[case.op] = case
     return chosen, importlib.import_module("ops.bench").Bench
 
 

@@ -228,6 +228,11 @@ class KernelRegistry:
         """How many pipelines have been made."""
         return len(self._pipelines.values)
 
+    @property
+    def pipelines(self) -> tuple[Pipeline, ...]:
+        """All that have been made."""
+        return tuple(self._pipelines.values.values())
+
     def source_count(self) -> int:
         """How many sources there are: registered ones and shipped families."""
         return len(self._sources) + len(kernel_families())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from standin import PROFILES, Profile, install
@@ -12,6 +14,7 @@ from mlx_native_py import MlxDevice
 from mlx_native_py.cli import main as cli
 from mlx_native_py.cli import rehearsal
 from mlx_native_py.cli.doctor import Finding, examine
+from mlx_native_py.pipelines.sources import kernel_families
 
 pytestmark = pytest.mark.soft
 
@@ -28,23 +31,50 @@ def rehearsed(table: Path) -> dict[str, Finding]:
 def test_every_mac_has_a_verdict(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bridge = install(monkeypatch, PROFILES[name])
     result = rehearsed(tmp_path)
-    assert [finding for finding in result.values() if not finding.good] == []
+    assert [finding for finding in result.values() if finding.good is False] == []
     assert "compiled as MSL 3." in result["bfloat"].detail
     assert ("<Plan of 10" in result["replay"].detail) is (name not in ("paravirtual", "no-indirect"))
     assert ("in use" in result["residency"].detail) is (name not in ("macos-14", "paravirtual", "no-residency"))
-    assert result["pipelines self_check"].facts["found"]["built"]["self_check"]["width"] == 32
-    assert "checkout" in result["ops"].advice
+    assert result["pipelines self_check"].facts["found"]["self_check"]["width"] == 32
+    assert result["ops"].good is None and "checkout" in result["ops"].advice
+    assert ("retain count 2" if name == "debug-layer" else "retain count 1") in result["memory"].detail
     assert bridge.loose == 0
 
 
+ABILITIES = {"versions", "settings", "device", "memory", "bfloat", "residency", "dispatch times", "replay", "encoding"}
+
+
 @pytest.mark.full
-def test_everything_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", ["soft", "m1"])
+def test_everything_is_looked_at(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if name in PROFILES:
+        install(monkeypatch, PROFILES[name])
     report = tmp_path / "report.json"
-    assert cli.main(["doctor", "--device", "soft", "--mac", "--report", str(report)]) == 0
-    told = json.loads(report.read_text())
-    subjects = {finding["subject"] for finding in told["findings"]}
-    assert told["good"] and {"library ggml", "pipelines matmul", "op sdpa", "encoding"} <= subjects
-    assert "0 faults" in capsys.readouterr().out
+    kind = "metal" if name in PROFILES else "soft"
+    assert cli.main(["doctor", "--device", kind, "--mac", "--report", str(report)]) == 0
+    told = {finding["subject"]: finding for finding in json.loads(report.read_text())["findings"]}
+    printed = capsys.readouterr().out
+    assert " 0 faults" in printed and printed.count("\n") == len(told) + 1
+    assert set(told) >= ABILITIES | {f"library {family}" for family in kernel_families()}
+    assert {subject for subject in told if subject.startswith("op ")} == {f"op {case.op}" for case in table_cases()}
+    for family in kernel_families():
+        assert unbuilt(told, family) == set(), family
+
+
+def table_cases() -> Iterable[Any]:
+    chosen, _ = rehearsal._cases(TESTS / "ops")
+    return chosen.values()
+
+
+def unbuilt(told: dict[str, Any], family: str) -> set[str]:
+    """The kernels of a family without a pipeline or a word on why there is none."""
+    plain = told.get(f"pipelines {family}", {"facts": {"found": {}}})["facts"]["found"]
+    special = told.get(f"specialised pipelines {family}", {"facts": {"found": {}}, "detail": ""})
+    built = {name for facts in (plain, (special["facts"] or {"found": {}})["found"]) for name in facts}
+    names = told[f"library {family}"]["facts"]["found"]
+    return {name for name in names if name not in special["detail"] and not any(b.startswith(name) for b in built)}
 
 
 def test_ops_are_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,16 +89,29 @@ def _few(cases: dict[str, object]) -> dict[str, object]:
     return {op: cases[op] for op in ("rms_norm", "argmax")}
 
 
+def test_pipelines_with_constants_are_built_with_the_values_of_ops(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, PROFILES["m1"])
+    chosen = rehearsal._cases
+    monkeypatch.setattr(rehearsal, "_cases", lambda folder: ({"copy": chosen(folder)[0]["copy"]}, chosen(folder)[1]))
+    findings = rehearsal.rehearse("metal", table=TESTS, families=["layout", "delta_net"])
+    result = {finding.subject: finding for finding in findings}
+    built = result["specialised pipelines layout"].facts["found"]
+    assert {label.partition(" ")[0][:12] for label in built} == {"strided_copy"} and len(built) == 4
+    assert result["specialised pipelines delta_net"].good is None
+    assert "no op here has given constants for" in result["specialised pipelines delta_net"].detail
+
+
 def test_a_fault_is_a_line_and_stops_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     install(monkeypatch, Profile(device=PROFILES["m1"].device, answers={"threadExecutionWidth": 64}))
     monkeypatch.setattr(rehearsal, "kernel_families", lambda: FAMILIES)
+    monkeypatch.setattr(rehearsal, "_cases", lambda folder: ({}, None))
     monkeypatch.chdir(tmp_path)
     assert cli.main(["doctor", "--device", "metal", "--mac"]) == 1
     printed = capsys.readouterr().out
-    assert "FAULT pipelines self_check: BackendError: kernel 'self_check' needs simdgroups of 32" in printed
-    assert "ok    library sampling: compiles" in printed
+    assert "FAULT          pipelines self_check: BackendError: kernel 'self_check' needs simdgroups of 32" in printed
+    assert "ok             library sampling: compiles" in printed
     told = json.loads((tmp_path / "mlx-native-doctor.json").read_text())
     assert not told["good"]
 
