@@ -84,7 +84,7 @@ def opened(kind: Any) -> Backend:
 
 def play_mac(name: str) -> Bridge:
     """From now on this process is on a Mac: PyObjC's modules are the stand-in's, and there is no software Metal."""
-    bridge = Bridge(PROFILES[name])
+    bridge = Bridge(PROFILES[name], engine="auto")
     sys.modules.update(modules(bridge))
 
     def refuse(declined: str) -> Backend:

@@ -48,12 +48,10 @@ def halves(y: MlxBuffer) -> tuple[MlxBuffer, MlxBuffer]:
 
 
 @pytest.fixture(scope="module", params=["cpu", "gpu"])
-def either(request: pytest.FixtureRequest, device: MlxDevice) -> Iterator[MlxDevice]:
+def either(request: pytest.FixtureRequest) -> Iterator[MlxDevice]:
     """A device whose products have the forms of CPUs, and one whose products have those of GPUs."""
-    if request.param == "cpu":
-        yield device
-        return
-    with soft_device(DeviceProfile(architecture="applegpu_g15s"), engine="fibers") as opened:
+    profile = DeviceProfile() if request.param == "cpu" else DeviceProfile(architecture="applegpu_g15s")
+    with soft_device(profile, engine="auto" if request.param == "cpu" else "fibers") as opened:
         yield opened
 
 

@@ -20,10 +20,15 @@ def note(packing: dict[str, Any]) -> str:
     return "-".join(map(str, packing.values()))
 
 
+def is_long(packing: dict[str, Any], dtype: DType) -> bool:
+    """Every packing in f32, and every type with 4 bits, are in each run."""
+    return dtype is not DType.F32 and packing != PACKINGS[2]
+
+
 def packs(packing: dict[str, Any], dtype: DType) -> MlxRow:
     w = normal(5, 256, dtype=dtype)
     w[1, :128] = 0
-    return MlxRow("quantize", (w,), packing, exact=True, note=f"{note(packing)}-{dtype}")
+    return MlxRow("quantize", (w,), packing, exact=True, note=f"{note(packing)}-{dtype}", long=is_long(packing, dtype))
 
 
 def unpacks(packing: dict[str, Any], dtype: DType) -> MlxRow:
@@ -35,7 +40,8 @@ def unpacks(packing: dict[str, Any], dtype: DType) -> MlxRow:
         return mx.dequantize(*mx.quantize(w, **packing), **packing)
 
     w = normal(4, 128, dtype=dtype)
-    return MlxRow("dequantize", (w,), ours=ours, mlx=theirs, exact=True, note=f"{note(packing)}-{dtype}")
+    told = f"{note(packing)}-{dtype}"
+    return MlxRow("dequantize", (w,), ours=ours, mlx=theirs, exact=True, note=told, long=is_long(packing, dtype))
 
 
 def multiplies(packing: dict[str, Any], rows: int, transpose: bool) -> MlxRow:

@@ -33,6 +33,8 @@ class MlxRow:
     """Of each element and, for those near zero, of the root mean square of all."""
     note: str = ""
     """Tells rows of one function apart."""
+    long: bool = False
+    """Whether only the long run has it."""
 
     @property
     def id(self) -> str:

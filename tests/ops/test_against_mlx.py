@@ -37,7 +37,7 @@ def mx() -> Any:
     return core
 
 
-@pytest.mark.parametrize("row", [pytest.param(row, id=row.id) for row in ROWS])
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.id, marks=[pytest.mark.full] * row.long) for row in ROWS])
 def test_row(device: MlxDevice, mx: Any, row: MlxRow) -> None:
     ours, theirs = row.run_ours(device), row.run_mlx(mx)
     assert len(ours) == len(theirs)

@@ -18,7 +18,7 @@ from .cases import CASES
 from .table import Case
 
 pytestmark = pytest.mark.soft
-EACH, EACH_FULL = 2, 10
+EACH, EACH_FULL = 1, 10
 """Cases of a check that run here."""
 
 

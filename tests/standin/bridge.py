@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from mlx_native_py import softmetal
+from mlx_native_py.softmetal.program import EngineChoice
 
 from .profiles import PLAIN, Profile
 
@@ -52,9 +53,10 @@ class Bridge:
 
     NULL = object()
 
-    def __init__(self, profile: Profile = PLAIN, *, has_device: bool = True) -> None:
+    def __init__(self, profile: Profile = PLAIN, *, has_device: bool = True, engine: EngineChoice = "fibers") -> None:
         self.profile = profile
-        options = softmetal.SoftOptions(capture_enabled=True)
+        # What a Mac does to kernels is no matter of engines, and fibers need one build where others need two.
+        options = softmetal.SoftOptions(capture_enabled=True, engine=engine)
         self.device = softmetal.open_device(options, profile.device) if has_device else None
         self.leaked: list[Any] = []
         """What nobody can give back any more: new objects whose owner PyObjC was not told of."""
