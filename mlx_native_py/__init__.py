@@ -53,16 +53,21 @@ if TYPE_CHECKING:
         DataRaceError as DataRaceError,
         DeviceNotFound as DeviceNotFound,
         DistributedError as DistributedError,
+        DivergentBarrierError as DivergentBarrierError,
         EncoderStateError as EncoderStateError,
         ForkedProcessError as ForkedProcessError,
         InvalidArgument as InvalidArgument,
         KernelNotFound as KernelNotFound,
+        MisalignedAccessError as MisalignedAccessError,
         MissingBarrierError as MissingBarrierError,
         MlxError as MlxError,
         ModelFileError as ModelFileError,
+        OrderDependenceError as OrderDependenceError,
         OutOfBoundsError as OutOfBoundsError,
         SettingsError as SettingsError,
         ShaderCompilationError as ShaderCompilationError,
+        UndeclaredAccessError as UndeclaredAccessError,
+        UninitialisedReadError as UninitialisedReadError,
         WaitTimeout as WaitTimeout,
     )
     from .graph import (
@@ -116,8 +121,9 @@ _NAMES = {
     "encoder.session": "EncoderSession",
     "errors": (
         "BackendError BufferAllocationError CaptureError CollectiveTimeout CommandBufferError DataRaceError "
-        "DeviceNotFound DistributedError EncoderStateError ForkedProcessError InvalidArgument KernelNotFound "
-        "MissingBarrierError MlxError ModelFileError OutOfBoundsError SettingsError ShaderCompilationError WaitTimeout"
+        "DeviceNotFound DistributedError DivergentBarrierError EncoderStateError ForkedProcessError InvalidArgument "
+        "KernelNotFound MisalignedAccessError MissingBarrierError MlxError ModelFileError OrderDependenceError "
+        "OutOfBoundsError SettingsError ShaderCompilationError UndeclaredAccessError UninitialisedReadError WaitTimeout"
     ),
     "graph": "ComputeGraph GraphExecutor GraphSession Outcome Plan Scalars",
     "hazards.ranges": "Hazard HazardKind",

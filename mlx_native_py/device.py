@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +15,34 @@ from .encoder import CommandEncoder
 from .encoder.context import DeviceContext
 from .encoder.samplers import new_sampler
 from .encoder.session import EncoderSession
-from .errors import InvalidArgument
+from .errors import DeviceNotFound, InvalidArgument
 from .graph import ComputeGraph, capture
 from .memory.buffer import MlxBuffer, as_array
 from .memory.pool import MlxBufferPool
+from .memory.shapes import whole
 from .memory.texture import MlxSampler, MlxTexture, pixel_format, texture_over
 from .metal import Backend, open_metal
 from .profiling.at_exit import follow_environment
 from .settings import BackendName, override
 
-__all__ = ["MlxDevice"]
+__all__ = ["MlxDevice", "ScheduledRuns"]
+
+
+class ScheduledRuns:
+    """What a block of `device.schedules` has run so far."""
+
+    def __init__(self, orders: int, count: Callable[[], int]) -> None:
+        self.orders = orders
+        """In how many orders each pass runs."""
+        self._count = count
+
+    @property
+    def passes(self) -> int:
+        """How many compute passes have run in all of them."""
+        return self._count()
+
+    def __repr__(self) -> str:
+        return f"<ScheduledRuns: {self.passes} pass{'es' * (self.passes != 1)} in {self.orders} orders>"
 
 
 class MlxDevice(DeviceContext):
@@ -161,6 +179,31 @@ class MlxDevice(DeviceContext):
         <ComputeGraph of 1 dispatch, 0 barriers>
         """
         return capture(self, **names)
+
+    @contextmanager
+    def schedules(self, count: int = 16) -> Iterator[ScheduledRuns]:
+        """Runs what the block submits in `count` orders, and compares the bytes that each of them leaves.
+
+        Every compute pass runs again from the same memory, with its dispatches between two barriers and the
+        threadgroups of each dispatch in another order. Where bytes differ, OrderDependenceError is raised by whoever
+        waits, at the latest at the end of the block. The CPU sees one run, the first. Only the software device can
+        choose an order.
+
+        >>> with device.schedules(16) as runs:
+        ...     with device.command_encoder() as enc:
+        ...         enc.dispatch(axpy, x, y, 2.0, threads=4)
+        >>> runs
+        <ScheduledRuns: 1 pass in 16 orders>
+        """
+        self.require_open()
+        if self.backend.in_orders is None:
+            raise DeviceNotFound(
+                f"{self!r} decides on orders itself; MLX_NATIVE_DEVICE=soft has a device that does not"
+            )
+        with self.backend.in_orders(self.mtl, whole(count, "count", 1)) as counted:
+            runs = ScheduledRuns(count, counted)
+            yield runs
+            self.submissions.wait_all()
 
     def compile(self, source: str | Path, **options: Any) -> Library:
         """The kernels of an MSL source as callables; see `mlx_native_py.kernel`."""

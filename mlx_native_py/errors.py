@@ -14,7 +14,12 @@ MlxError
 ├── CommandBufferError      also RuntimeError     the GPU gave up on a command buffer
 │   ├── OutOfBoundsError    also IndexError       checked mode: an access outside of what is bound, or of an array
 │   ├── DataRaceError                             checked mode: two threads, one writing, without order
-│   └── MissingBarrierError                       checked mode: two dispatches, one writing, no barrier between
+│   ├── MissingBarrierError                       checked mode: two dispatches, one writing, no barrier between
+│   ├── DivergentBarrierError                     checked mode: threads of a threadgroup at different barriers
+│   ├── MisalignedAccessError                     checked mode: an address that is no multiple of what its type asks for
+│   ├── UndeclaredAccessError                     checked mode: a dispatch touches what it does not declare
+│   ├── UninitialisedReadError                    checked mode: a read of memory that nobody has written
+│   └── OrderDependenceError                      `device.schedules`: other bytes in another order
 ├── DistributedError        also RuntimeError     ranks disagree, one is gone, or MPI reports an error
 │   └── CollectiveTimeout   also TimeoutError     a rank did not come to a collective in time
 ├── BufferAllocationError   also MemoryError      no memory for a buffer
@@ -35,16 +40,21 @@ __all__ = [
     "DataRaceError",
     "DeviceNotFound",
     "DistributedError",
+    "DivergentBarrierError",
     "EncoderStateError",
     "ForkedProcessError",
     "InvalidArgument",
     "KernelNotFound",
+    "MisalignedAccessError",
     "MissingBarrierError",
     "MlxError",
     "ModelFileError",
+    "OrderDependenceError",
     "OutOfBoundsError",
     "SettingsError",
     "ShaderCompilationError",
+    "UndeclaredAccessError",
+    "UninitialisedReadError",
     "WaitTimeout",
 ]
 
@@ -189,6 +199,26 @@ class DataRaceError(CommandBufferError):
 
 class MissingBarrierError(CommandBufferError):
     """Checked mode saw two dispatches touch the same bytes, one writing, with no barrier; `__cause__` has both."""
+
+
+class DivergentBarrierError(CommandBufferError):
+    """Checked mode saw threads of one threadgroup wait at different barriers; `__cause__` has both."""
+
+
+class MisalignedAccessError(CommandBufferError):
+    """Checked mode saw an access at an address that its type cannot have; `__cause__` has the facts as fields."""
+
+
+class UndeclaredAccessError(CommandBufferError):
+    """Checked mode saw a dispatch touch bytes that its `reads=` or `writes=` leave out; `__cause__` says which."""
+
+
+class UninitialisedReadError(CommandBufferError):
+    """Checked mode saw a read of memory that nobody has written; `__cause__` has the facts as fields."""
+
+
+class OrderDependenceError(CommandBufferError):
+    """Inside `device.schedules`, a pass left other bytes where its dispatches or threadgroups came in another order."""
 
 
 class BufferAllocationError(MlxError, MemoryError):

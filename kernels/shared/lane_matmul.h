@@ -48,6 +48,8 @@ METAL_FUNC void unpack_weights(Dense<T> w, threadgroup float *to, constant Matmu
     copy_weights(w, to, depth, lane);
   } else if (column + lane < shape.columns) {
     copy_weights(w, to, depth, lane);
+  } else {
+    for (uint i = 0; i < depth; ++i) to[i * LANE_COLUMNS + lane] = 0.0f;
   }
 }
 

@@ -14,7 +14,7 @@ from ..shared_device import default_device
 from .harness import Measured, library, measuring, median_seconds, options, report
 from .ops_works import WORKS, OpWork
 
-__all__ = ["OpRow", "main", "measure"]
+__all__ = ["OpRow", "main", "measure", "run_work"]
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ def _measure(work: OpWork, device: MlxDevice, peers: dict[str, Any], rounds: int
         [device.buffer(each) for each in given] if isinstance(given, list) else device.buffer(given) for given in arrays
     ]
     gpu: list[float] = []
-    results = _run(work, device, inputs, {}, gpu)
+    results = run_work(work, device, inputs, {}, gpu)
     _check(work, results, work.numpy(*arrays))
     again = {} if isinstance(results, tuple) else {"out": results}
     gpu.clear()
-    ms = median_seconds(lambda: _run(work, device, inputs, again, gpu), rounds) * 1e3
+    ms = median_seconds(lambda: run_work(work, device, inputs, again, gpu), rounds) * 1e3
     touched = work.touched or sum(each.nbytes for each in (*_flat(inputs), *_flat(results)))
     mlx, torch = (_peer(peers.get(name), getattr(work, name), arrays, rounds) for name in ("mlx", "torch"))
     numpy = median_seconds(lambda: work.numpy(*arrays), rounds) * 1e3 if work.timed else None
@@ -63,7 +63,8 @@ def _measure(work: OpWork, device: MlxDevice, peers: dict[str, Any], rounds: int
     )
 
 
-def _run(work: OpWork, device: MlxDevice, inputs: list[Any], again: dict[str, Any], gpu: list[float]) -> Any:
+def run_work(work: OpWork, device: MlxDevice, inputs: list[Any], again: dict[str, Any], gpu: list[float]) -> Any:
+    """Runs a work once and notes the GPU's time."""
     enc = device.command_encoder()
     results = getattr(ops, work.op)(enc, *inputs, **work.options, **again)
     begin, end = enc.commit_wait_with_gpu_time()

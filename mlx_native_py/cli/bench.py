@@ -11,6 +11,7 @@ _SUBJECTS = {
     "soft": "the software device's engines against numpy, MLX and PoCL",
     "ops": "the ops against MLX, torch and numpy",
     "matvec": "one row by a matrix in every weight format, against the speed of memory",
+    "checked": "what checked mode costs, op by op",
     "encode": "what a dispatch costs in Python",
     "decode": "tokens a second of a model",
     "parallel": "tokens a second of a model over ranks, beside predictions; after mlx-native launch -n 2",

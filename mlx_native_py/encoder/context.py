@@ -70,7 +70,7 @@ class DeviceContext:
         self._parameters: Parameters | None = None
         self.barrier_scope = int(backend.Metal.MTLBarrierScopeBuffers)
         """What a barrier in a pass orders: textures too, once there is one."""
-        self.recycler = Recycler(self.empty)
+        self.recycler = Recycler(self.empty, backend.forget)
         """Results of earlier command buffers, for those to come."""
         self.recorded_ops: dict[Any, Any] = {}
         """What ops have learned on this device; theirs alone."""

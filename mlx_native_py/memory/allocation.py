@@ -251,6 +251,8 @@ def allocate(backend: Backend, device: Any, nbytes: int, limit: int, residency: 
         # Removals that were only staged kept memory; now it is free.
         mtl = device.newBufferWithLength_options_(nbytes, mode)
     buffer = _allocated(mtl, nbytes, device)
+    if backend.forget is not None:
+        backend.forget(buffer)
     address = _address(buffer, nbytes)
     allocation = Allocation(buffer, address, nbytes, residency, memory=Memory(address, nbytes, fresh=True))
     residency.add(allocation)

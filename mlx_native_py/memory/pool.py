@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from ..dtypes import DType
 from ..errors import BufferAllocationError, InvalidArgument
+from ..metal import Backend
 from .allocation import Allocation
 from .buffer import MlxBuffer
 from .residency import Residency
@@ -30,6 +31,7 @@ def bucket_size(nbytes: int) -> int:
 class _Device(Protocol):
     """What a pool needs of an `MlxDevice`."""
 
+    backend: Backend
     residency: Residency
 
     def allocate(self, nbytes: int) -> Allocation: ...
@@ -233,6 +235,8 @@ class MlxBufferPool:
         if block is not None:
             if self._zero:
                 ctypes.memset(block.address, 0, size)
+            elif self.device.backend.forget is not None:
+                self.device.backend.forget(block.mtl)
             return block, False
         self._make_room(size)
         try:

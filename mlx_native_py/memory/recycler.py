@@ -22,8 +22,11 @@ _COUNTS_REFERENCES = sys.implementation.name == "cpython" and getattr(sys, "_is_
 class Recycler:
     """The buffers of one device that wait for another result of their type and shape."""
 
-    def __init__(self, empty: Callable[[tuple[int, ...], DType], MlxBuffer]) -> None:
+    def __init__(
+        self, empty: Callable[[tuple[int, ...], DType], MlxBuffer], forget: Callable[[Any], None] | None = None
+    ) -> None:
         self._empty = empty
+        self._forget = forget
         self._waiting: dict[Signature, list[MlxBuffer]] = {}
         self.nbytes = 0
         """What waits, in bytes."""
@@ -37,7 +40,10 @@ class Recycler:
         if not waiting:
             return self._empty(signature.shape, signature.dtype)
         self.nbytes -= signature.nbytes
-        return waiting.pop()
+        buffer = waiting.pop()
+        if self._forget is not None:
+            self._forget(buffer.allocation.mtl)
+        return buffer
 
     def give_back(self, results: list[MlxBuffer]) -> None:
         """Empties a list of results whose command buffer is done; those that somebody holds stay theirs."""

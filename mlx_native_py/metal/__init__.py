@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -19,6 +19,7 @@ from .capabilities import SIMDGROUP_WIDTH, Capabilities, probe
 
 __all__ = ["ASKED_FOR_SOFT", "Backend", "Capabilities", "SIMDGROUP_WIDTH", "open_metal"]
 
+_Addresses = tuple[int, int]
 ASKED_FOR_SOFT = "the software device was asked for"
 
 
@@ -45,6 +46,13 @@ class Backend:
     """What the device's times are: those of a GPU, or those of a CPU that stands for one."""
     parameter_arena: bool = False
     """Whether inline arguments go through a buffer: PyObjC takes pointers, as `setBytes` has one, by a slow way."""
+    forget: Callable[[Any], None] | None = None
+    """To be told of each MTLBuffer whose contents are not defined, or no longer; None where nobody wants to know."""
+    declare: Callable[[Any, Mapping[int, int], Sequence[_Addresses], Sequence[_Addresses]], None] | None = None
+    """To be told of each dispatch, before it is sent to a compute encoder: lengths of views by slot, and the addresses
+    that it is said to read and to write; None where nobody wants to know."""
+    in_orders: Callable[[Any, int], AbstractContextManager[Callable[[], int]]] | None = None
+    """Has a device run every pass in so many orders for a block, and counts them; None where it cannot choose any."""
 
     def default_device(self) -> Any:
         """The MTLDevice that Metal itself prefers."""
@@ -107,4 +115,15 @@ def _open_soft(declined: str) -> Backend:
     from . import soft
 
     no_pool = nullcontext()
-    return Backend("soft", soft.namespace(settings.current()), lambda: no_pool, soft.url, declined, "simulated")
+    now = settings.current()
+    return Backend(
+        "soft",
+        soft.namespace(now),
+        lambda: no_pool,
+        soft.url,
+        declined,
+        "simulated",
+        forget=soft.forget if now.soft_checked else None,
+        declare=soft.declare if now.soft_checked else None,
+        in_orders=soft.in_orders,
+    )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,10 @@ from typing import Any
 from .. import softmetal
 from ..errors import SettingsError
 from ..settings import Settings
+from ..softmetal.execution.passes import Declared
+from ..softmetal.execution.repeating import orders
 
-__all__ = ["SoftNamespace", "namespace", "url"]
+__all__ = ["SoftNamespace", "declare", "forget", "in_orders", "namespace", "url"]
 
 
 class SoftNamespace:
@@ -64,6 +68,30 @@ def namespace(now: Settings) -> SoftNamespace:
 @lru_cache(maxsize=16)
 def _opened(options: softmetal.SoftOptions) -> SoftNamespace:
     return SoftNamespace(options)
+
+
+def declare(
+    mtl: Any, lengths: Mapping[int, int], reads: Sequence[tuple[int, int]], writes: Sequence[tuple[int, int]]
+) -> None:
+    """Checked mode holds the next dispatch of a compute encoder to it."""
+    mtl.declare(Declared(lengths, reads, writes))
+
+
+def forget(mtl: Any) -> None:
+    """Checked mode reports reads of the buffer's bytes from now on, until they are written."""
+    mtl.allocation.forget()
+
+
+@contextmanager
+def in_orders(mtl: Any, count: int) -> Iterator[Callable[[], int]]:
+    """Has the device run every pass in `count` orders for the block; the answer counts passes."""
+    state = mtl.state
+    before, start = state.orders, state.repeated
+    state.orders = orders(count)
+    try:
+        yield lambda: int(state.repeated - start)
+    finally:
+        state.orders = before
 
 
 def url(path: str | Path) -> Any:

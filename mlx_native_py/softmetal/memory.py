@@ -8,11 +8,26 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from .execution.atomic import one_step
-from .pages import PAGE, PageSource, PrivatePages, addresses_are_limited, mappings, pages
+from .pages import PAGE, AliasablePages, PageSource, PrivatePages, addresses_are_limited, mappings, pages
 
-__all__ = ["DeviceMemory", "MemoryArena", "PAGE", "Places", "Slab", "allocate", "arena", "pages", "view"]
+if TYPE_CHECKING:
+    from .unwritten import Unwritten
+
+__all__ = [
+    "DeviceMemory",
+    "MemoryArena",
+    "PAGE",
+    "Places",
+    "Slab",
+    "allocate",
+    "arena",
+    "checked_arena",
+    "pages",
+    "view",
+]
 
 _BUFFER_WRITABLE = 0x200  # PyBUF_WRITE
 
@@ -229,13 +244,15 @@ class MemoryArena:
 class DeviceMemory:
     """Some device memory and whether it is still there; command buffers without references keep only this."""
 
-    __slots__ = ("__weakref__", "address", "length", "label", "live", "_arena")
+    __slots__ = ("__weakref__", "address", "length", "label", "live", "unwritten", "_arena")
 
     def __init__(self, address: int, length: int, owner: MemoryArena | None) -> None:
         self.address = address
         self.length = length
         self.label: str | None = None
         self.live = True
+        self.unwritten: Unwritten | None = None
+        """Which bytes nobody has written, where checked mode wants to know."""
         self._arena = owner
 
     def release(self) -> None:
@@ -250,6 +267,12 @@ class DeviceMemory:
         if self._arena is not None:
             self._arena.discard(self.address, self.length)
 
+    def forget(self) -> None:
+        """From now on the contents are not defined, and checked mode tells who reads them before they are written."""
+        from .unwritten import Unwritten  # which needs numpy
+
+        self.unwritten = Unwritten(self.address, self.length)
+
     def view(self) -> memoryview:
         return view(self.address, self.length)
 
@@ -263,6 +286,12 @@ class DeviceMemory:
 def arena() -> MemoryArena:
     """The memory of devices whose kernels run in this process."""
     return MemoryArena()
+
+
+@lru_cache
+def checked_arena() -> MemoryArena:
+    """The memory of checked devices, which kernels see at other addresses than the CPU."""
+    return MemoryArena(AliasablePages()) if sys.platform == "linux" else arena()
 
 
 def allocate(length: int) -> DeviceMemory | None:

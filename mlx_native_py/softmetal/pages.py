@@ -17,7 +17,7 @@ _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x40 if sys.platform == "darwin" el
 FIXED = 0x10
 RESERVED = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
 MAP_FAILED = ctypes.c_void_p(-1).value
-_DONT_NEED = 4
+_DONT_NEED, _REMOVE = 4, 9
 _USUAL_MAPPINGS = 65530  # of Linux
 
 
@@ -75,6 +75,20 @@ class PrivatePages:
         if sys.platform == "darwin":  # where the advice may be ignored
             return bool(libc().mmap(address, length, READ_WRITE, RESERVED | FIXED, -1, 0) != MAP_FAILED)
         return not libc().madvise(address, length, _DONT_NEED)
+
+
+class AliasablePages(PrivatePages):
+    """Pages that can be seen at a second address as well."""
+
+    def open(self, address: int, length: int) -> bool:
+        flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | _NO_RESERVE | FIXED
+        return bool(libc().mmap(address, length, READ_WRITE, flags, -1, 0) != MAP_FAILED)
+
+    def close(self, address: int, length: int) -> bool:
+        return bool(libc().mmap(address, length, NO_ACCESS, RESERVED | FIXED, -1, 0) != MAP_FAILED)
+
+    def empty(self, address: int, length: int) -> bool:
+        return not libc().madvise(address, length, _REMOVE)
 
 
 def addresses_are_limited() -> bool:

@@ -159,6 +159,7 @@ class Executable:
     lanes: LanesCode | None = None
     whole: bool = False  # compiled with all of the source, needed or not
     locate: Callable[[int, int], Diagnostic | None] | None = None  # of a line and column that the compiler saw
+    line_of: Callable[[int], tuple[int, int] | None] | None = None  # what an offset in its image was compiled from
     has_loops: bool = True  # without them, how long it runs depends on the number of threads alone
 
 

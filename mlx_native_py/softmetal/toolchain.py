@@ -85,6 +85,9 @@ CHECKED = (
 )
 # Indices outside of arrays; what is known of them must not be among a kernel's variables (include/checked.ld).
 ARRAYS = ("-fsanitize=array-bounds", "-fdata-sections")
+# Addresses that types cannot have, and where each instruction comes from: what our headers do counts for the line that
+# calls them (soft.h).
+FIBERS_ONLY = ("-fsanitize=alignment", "-gline-tables-only", "-gdwarf-4")
 # The lanes engine wants scalar code in one function, with the loops that the source has.
 SCALAR = (
     "-fno-vectorize",
@@ -152,6 +155,7 @@ class Toolchain:
             f"-DSOFT_ELEMENTS={int(elements)}",
             *(CHECKED if checked else ()),
             *(ARRAYS if checked else ()),
+            *(FIBERS_ONLY if checked and engine != "lanes" else ()),
             # Marks calls through pointers, by which an object that has any is known.
             *(() if engine == "lanes" else ("-fsanitize=kcfi",)),
         ]

@@ -29,7 +29,7 @@ def arm64() -> Toolchain:
 
 def imports(data: bytes) -> set[str]:
     """What a shared object takes from others."""
-    sections = image._sections(data)
+    sections = image.sections_of(data)
     (table,) = [section for section in sections if section.kind == image._DYNSYM]
     strings, found = sections[table.link].offset, set()
     for offset in range(table.offset + image._SYMBOL.size, table.offset + table.size, image._SYMBOL.size):

@@ -4,18 +4,26 @@ Kernels are compiled with callbacks before each load and store, and run on fiber
 `waitUntilCompleted()`, which is stricter than a GPU; the command buffer's `error()` carries the same report.
 """
 
+from .declared import undeclared
 from .dispatch import DispatchCheck, Footprint, Window
 from .errors import (
     Access,
     CheckedError,
     DataRace,
     DispatchName,
+    DivergentBarrier,
+    MisalignedAccess,
     MissingBarrier,
+    OrderDependence,
     OutOfBounds,
     Place,
+    UndeclaredAccess,
+    UninitialisedRead,
     combined,
 )
 from .hazards import HazardCheck
+from .sites import Sites
+from .zones import arguments_apart
 
 __all__ = [
     "Access",
@@ -23,11 +31,19 @@ __all__ = [
     "DataRace",
     "DispatchCheck",
     "DispatchName",
+    "DivergentBarrier",
     "Footprint",
     "HazardCheck",
+    "MisalignedAccess",
     "MissingBarrier",
+    "OrderDependence",
     "OutOfBounds",
     "Place",
+    "Sites",
+    "UndeclaredAccess",
+    "UninitialisedRead",
     "Window",
+    "arguments_apart",
     "combined",
+    "undeclared",
 ]

@@ -9,11 +9,17 @@ from ctypes import c_uint64 as u64
 READ, WRITE, ATOMIC = 1, 2, 4
 DEVICE, THREADGROUP, PRIVATE = 0, 1, 2
 OUT_OF_BOUNDS, RACE_IN_GROUP, RACE_BETWEEN_GROUPS, OUTSIDE_ARRAY = 1, 2, 3, 4
+UNINITIALISED, MISALIGNED, DIVERGENT = 5, 6, 7
+ZONES, ZONE_SHIFT = 32, 38
 BLOCK = 1024
 
 
 class SoftSegment(ctypes.Structure):
     _fields_ = [("start", u64), ("end", u64), ("access", u32), ("area", u32)]
+
+
+class ArgumentZone(ctypes.Structure):
+    _fields_ = [("start", u64), ("length", u64), ("delta", u64), ("access", u64)]
 
 
 class Area(ctypes.Structure):
@@ -26,6 +32,9 @@ class Area(ctypes.Structure):
         ("atomic_writes", u64),
         ("reader", u64),
         ("writer", u64),
+        ("reader_site", u64),
+        ("writer_site", u64),
+        ("fresh", u64),
     ]
 
 
@@ -38,11 +47,13 @@ class Report(ctypes.Structure):
         ("address", u64),
         ("bytes", u64),
         ("site", u64),
+        ("other_site", u64),
         ("group", u32 * 3),
         ("thread", u32 * 3),
         ("other_group", u32 * 3),
         ("other_thread", u32 * 3),
         ("other_known", u32),
+        ("argument", u32),
         ("array", u64),
         ("index", u64),
     ]
@@ -59,8 +70,16 @@ class Check(ctypes.Structure):
         ("report_count", u32),
         ("reports_total", u64),
         ("serial", u64),
+        ("zones", ctypes.POINTER(ArgumentZone)),
+        ("zones_start", u64),
         ("lock", u32),
     ]
 
 
-STRUCTURES = {"soft_segment": SoftSegment, "soft_area": Area, "soft_report": Report, "soft_check": Check}
+STRUCTURES = {
+    "soft_segment": SoftSegment,
+    "soft_argument_zone": ArgumentZone,
+    "soft_area": Area,
+    "soft_report": Report,
+    "soft_check": Check,
+}

@@ -5,24 +5,36 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..program import KernelSignature
 from . import abi, intervals
-from .arrays import Locate
 from .errors import CheckedError
 from .reports import Explainer
+from .sites import Sites
+from .zones import Seen, zones
 
 REPORTS = 16
 _serials = itertools.count(1)
 
 # An unbound slot points where no memory can be: the slot is in the upper bits, with room on both sides.
 _TRAP = 0x7A00
+
+
+class Bytes(Protocol):
+    """Which bytes of an allocation nobody has written, in bits of words that stand for 64 bytes."""
+
+    address: int
+
+    def bits(self, start: int, end: int) -> intervals.Addresses | None: ...
+
+    def written(self, start: int, words: intervals.Addresses) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -36,6 +48,7 @@ class Window:
     slot: int | None = None
     name: str = ""
     label: str = ""
+    unwritten: Bytes | None = None
 
     @property
     def end(self) -> int:
@@ -85,15 +98,21 @@ class DispatchCheck:
     """Fills `launch.check`; lives until the launch has run, and then answers `findings()` and `footprint()`."""
 
     def __init__(
-        self, kernel: KernelSignature, launch: Any, windows: Sequence[Window], locate: Locate | None = None
+        self,
+        kernel: KernelSignature,
+        launch: Any,
+        windows: Sequence[Window],
+        seen: Mapping[int, Seen] = MappingProxyType({}),
+        sites: Sites | None = None,
     ) -> None:
         self._kernel = kernel
-        self._locate = locate
+        self._sites = sites
         self._launch = launch
         self._windows = tuple(window for window in windows if window.length)
         self._bits: list[NDArray[np.uint64]] = []
         self._areas = self._make_areas()
         self._segments = self._make_segments()
+        self._zones = self._make_zones(seen)
         self._reports = (abi.Report * REPORTS)()
         self._check = abi.Check(
             segments=self._segments,
@@ -103,6 +122,8 @@ class DispatchCheck:
             area_count=len(self._areas),
             report_capacity=REPORTS,
             serial=next(_serials),
+            zones=self._zones,
+            zones_start=known.start if seen and (known := zones()) else 0,
         )
         launch.check = ctypes.addressof(self._check)
         for argument in kernel.arguments:
@@ -126,8 +147,58 @@ class DispatchCheck:
                 area.writes, area.atomic_reads, area.atomic_writes = (
                     self._bitmap((end - start) // 64) for _ in range(3)
                 )
-                area.reader, area.writer = (self._bitmap((end - start) // 8) for _ in range(2))
+                area.reader, area.writer, area.reader_site, area.writer_site = (
+                    self._bitmap((end - start) // 8) for _ in range(4)
+                )
+            area.fresh = self._unwritten(start, end)
         return areas
+
+    def _unwritten(self, start: int, end: int) -> int:
+        """Where the bits of bytes are that nobody has written; 0 where there are none."""
+        bits: NDArray[np.uint64] | None = None
+        for unwritten, low, high in self._overlaps(start, end):
+            found = unwritten.bits(low, high)
+            if found is not None:
+                bits = np.zeros((end - start) // 64, np.uint64) if bits is None else bits
+                bits[(low - start) // 64 : (high - start) // 64] |= found
+        if bits is None:
+            return 0
+        self._bits.append(bits)
+        return int(bits.ctypes.data)
+
+    def _overlaps(self, start: int, end: int) -> Iterator[tuple[Bytes, int, int]]:
+        """What is known of unwritten memory between two addresses, and which part of it that is."""
+        for window in self._windows:
+            if window.unwritten is not None:
+                low = max(start, window.start // 64 * 64)
+                high = min(end, -(-window.end // 64) * 64)
+                if low < high:
+                    yield window.unwritten, low, high
+
+    def _make_zones(self, seen: Mapping[int, Seen]) -> Any:
+        """Has the kernel see its arguments there."""
+        table = (abi.ArgumentZone * abi.ZONES)()
+        self._places = {slot: self._launch.buffers[slot] for slot in seen}
+        for window in self._windows:
+            if window.slot is not None and window.slot in seen and window.space in ("buffer", "inline bytes"):
+                start, delta = seen[window.slot]
+                zone = table[window.slot]
+                zone.start, zone.length, zone.delta, zone.access = start, window.length, delta % 2**64, window.access
+                self._launch.buffers[window.slot] = start
+        return table
+
+    def finish(self) -> None:
+        """The launch is as it was, and what it wrote is no longer unwritten."""
+        self._launch.check = None
+        for slot, address in self._places.items():
+            self._launch.buffers[slot] = address
+        arrays = {int(array.ctypes.data): array for array in self._bits}
+        for area in self._areas:
+            if not (area.fresh and area.writes):
+                continue
+            written = arrays[area.writes] | arrays[area.atomic_writes]
+            for unwritten, low, high in self._overlaps(area.start, area.end):
+                unwritten.written(low, written[(low - area.start) // 64 : (high - area.start) // 64])
 
     def _bitmap(self, words: int) -> int:
         self._bits.append(np.zeros(words, np.uint64))
@@ -145,8 +216,10 @@ class DispatchCheck:
 
     def findings(self) -> list[CheckedError]:
         """What the runtime reported, explained."""
-        explainer = Explainer(self._kernel, self._windows, self._launch, trapped_slot, self._locate)
-        return [explainer.explain(report) for report in self._reports[: self._check.report_count]]
+        explainer = Explainer(self._kernel, self._windows, self._launch, trapped_slot, self._sites)
+        # A thread that reads too early finds memory unwritten: the race says more.
+        found = sorted(self._reports[: self._check.report_count], key=lambda each: each.kind == abi.UNINITIALISED)
+        return [explainer.explain(report) for report in found]
 
     def footprint(self) -> Footprint:
         """The bytes that the dispatch touched; inline bytes are nobody else's and are left out."""

@@ -3,7 +3,12 @@
 CheckedError           also RuntimeError   carries `others`: further findings of the same command buffer
 ├── OutOfBounds        also IndexError     an access outside what is bound
 ├── DataRace                               two threads of one dispatch, one writing, without order
-└── MissingBarrier                         two dispatches of one concurrent encoder, one writing, no barrier
+├── MissingBarrier                         two dispatches of one concurrent encoder, one writing, no barrier
+├── DivergentBarrier                       threads of one threadgroup wait at different barriers
+├── MisalignedAccess                       an address that is no multiple of what its type asks for
+├── UndeclaredAccess                       a dispatch touches what it does not declare
+├── UninitialisedRead                      a read of memory that nobody has written
+└── OrderDependence                        a pass leaves other bytes where its work comes in another order
 """
 
 from __future__ import annotations
@@ -12,7 +17,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ...errors import CommandBufferError, DataRaceError, MissingBarrierError, OutOfBoundsError
+from ...errors import (
+    CommandBufferError,
+    DataRaceError,
+    DivergentBarrierError,
+    MisalignedAccessError,
+    MissingBarrierError,
+    OrderDependenceError,
+    OutOfBoundsError,
+    UndeclaredAccessError,
+    UninitialisedReadError,
+)
 from ..program import Diagnostic
 from .arrays import OutsideArray
 
@@ -89,9 +104,16 @@ class OutOfBounds(CheckedError, IndexError):
     raised_as = OutOfBoundsError
 
     def __init__(
-        self, kernel: str, access: Access, place: Place, what: str, advice: str, array: OutsideArray | None = None
+        self,
+        kernel: str,
+        access: Access,
+        place: Place,
+        what: str,
+        advice: str,
+        array: OutsideArray | None = None,
+        source: Diagnostic | None = None,
     ) -> None:
-        source = array.source if array is not None else None
+        source = array.source if array is not None and array.source is not None else source
         super().__init__(
             f"kernel {kernel!r}: {access} {what}; {access.who}. "
             f"The access was not carried out and its threadgroup was abandoned. {advice}{shown(source)}"
@@ -104,12 +126,72 @@ class DataRace(CheckedError):
 
     raised_as = DataRaceError
 
-    def __init__(self, kernel: str, access: Access, other: Access, place: Place, advice: str) -> None:
+    def __init__(
+        self,
+        kernel: str,
+        access: Access,
+        other: Access,
+        place: Place,
+        advice: str,
+        sources: tuple[Diagnostic | None, Diagnostic | None] = (None, None),
+    ) -> None:
+        lines = [
+            f"\nthe {what.kind}:{shown(where)}" for what, where in zip((access, other), sources, strict=True) if where
+        ]
         super().__init__(
             f"kernel {kernel!r}: data race on byte {place.offset} of {place}: {access.kind} of "
-            f"{access.bytes} bytes by {access.who}, and {other.kind} by {other.who}. {advice}"
+            f"{access.bytes} bytes by {access.who}, and {other.kind} by {other.who}. {advice}{''.join(lines)}"
         )
         self.kernel, self.access, self.other, self.place = kernel, access, other, place
+        self.source, self.other_source = sources
+
+
+class DivergentBarrier(CheckedError):
+    """Threads of one threadgroup wait at different barriers: each of them must be reached by all or by none."""
+
+    raised_as = DivergentBarrierError
+
+    def __init__(
+        self,
+        kernel: str,
+        group: Position,
+        thread: Position | None,
+        other: Position,
+        sources: tuple[Diagnostic | None, Diagnostic | None],
+    ) -> None:
+        lines = [f"\nthread {who}:{shown(where)}" for who, where in zip((thread, other), sources, strict=True) if where]
+        super().__init__(
+            f"kernel {kernel!r}: threads {thread} and {other} of threadgroup {group} wait at different barriers. All "
+            f"threads of a threadgroup must come to the same one: move it out of the condition.{''.join(lines)}"
+        )
+        self.kernel, self.group, self.thread, self.other = kernel, group, thread, other
+        self.source, self.other_source = sources
+
+
+class UninitialisedRead(CheckedError):
+    """A read of memory that neither the CPU nor a kernel has written: its contents are not defined."""
+
+    raised_as = UninitialisedReadError
+
+    def __init__(self, kernel: str, access: Access, place: Place, advice: str, source: Diagnostic | None) -> None:
+        super().__init__(
+            f"kernel {kernel!r}: {access} that nobody has written: byte offset {place.offset} of {place}; "
+            f"{access.who}. {advice}{shown(source)}"
+        )
+        self.kernel, self.access, self.place, self.source = kernel, access, place, source
+
+
+class MisalignedAccess(CheckedError):
+    """An access at an address that is no multiple of what its type asks for."""
+
+    raised_as = MisalignedAccessError
+
+    def __init__(self, kernel: str, access: Access, place: Place, alignment: int, source: Diagnostic | None) -> None:
+        super().__init__(
+            f"kernel {kernel!r}: {access} at byte offset {place.offset} of {place}, which is not aligned to "
+            f"{alignment} bytes; {access.who}. Align what is bound, or use a packed type.{shown(source)}"
+        )
+        self.kernel, self.access, self.place, self.alignment, self.source = kernel, access, place, alignment, source
 
 
 @dataclass(frozen=True)
@@ -147,6 +229,31 @@ class MissingBarrier(CheckedError):
             "(MTLBarrierScopeBuffers) or memoryBarrierWithResources_count_ before the second."
         )
         self.kind, self.first, self.second, self.buffer, self.span = kind, first, second, buffer, span
+
+
+class UndeclaredAccess(CheckedError):
+    """A dispatch touches bytes that it does not declare, so that no barrier may be where one is needed."""
+
+    raised_as = UndeclaredAccessError
+
+    def __init__(self, kernel: str, verb: str, buffer: str, span: tuple[int, int]) -> None:
+        super().__init__(
+            f"kernel {kernel!r} {verb} bytes [{span[0]}, {span[1]}) of {buffer}, which its dispatch does not declare. "
+            f"Barriers follow what is declared: name them in {verb}=, or leave it to the kernel's signature."
+        )
+        self.kernel, self.verb, self.buffer, self.span = kernel, verb, buffer, span
+
+
+class OrderDependence(CheckedError):
+    """A pass left other bytes in another order of its dispatches and threadgroups."""
+
+    raised_as = OrderDependenceError
+
+    def __init__(self, difference: str) -> None:
+        super().__init__(
+            f"results depend on the order: {difference}. Dispatches between two barriers, and the threadgroups of a "
+            "dispatch, come in any order: what they share needs barriers, atomics, or bytes of its own."
+        )
 
 
 def combined(findings: Sequence[CheckedError]) -> CheckedError | None:

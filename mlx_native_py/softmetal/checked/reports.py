@@ -7,8 +7,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..program import KernelSignature
 from . import abi
-from .arrays import Locate, OutsideArray, outside_array
-from .errors import Access, CheckedError, DataRace, OutOfBounds, Place, Position
+from .arrays import OutsideArray, outside_array
+from .errors import (
+    Access,
+    CheckedError,
+    DataRace,
+    DivergentBarrier,
+    MisalignedAccess,
+    OutOfBounds,
+    Place,
+    Position,
+    UninitialisedRead,
+)
+from .sites import Sites
+from .zones import zones
 
 if TYPE_CHECKING:
     from .dispatch import Window
@@ -22,7 +34,8 @@ _KINDS: dict[int, Kind] = {
     abi.READ | abi.WRITE | abi.ATOMIC: "atomic update",
 }
 _NULL = 1 << 16
-_FAR = 1 << 40  # beyond this, the nearest buffer says nothing about where a pointer came from
+# Beyond this, the nearest buffer says nothing about where a pointer came from; where arguments have zones, it was none.
+_FAR, _FAR_WITH_ZONES = 1 << 40, 1 << 24
 _WRAPPED = tuple(size << 32 for size in (1, 2, 4, 8, 16))  # bytes that a 32-bit index of -0 would be off by
 _SLIGHTLY_BELOW = 1 << 16
 
@@ -51,10 +64,10 @@ class Explainer:
         windows: Sequence[Window],
         launch: Any,
         trapped_slot: Callable[[int], int | None],
-        locate: Locate | None = None,
+        sites: Sites | None = None,
     ) -> None:
         self._kernel = kernel
-        self._locate = locate
+        self._sites = sites or Sites()
         self._windows = windows
         self._tg_bytes = int(launch.tg_bytes)
         self._tg_offsets = launch.tg_offsets
@@ -65,11 +78,18 @@ class Explainer:
         access = Access(
             _KINDS.get(report.access, "access"), report.bytes, _position(report.group), _position(report.thread)
         )
-        array = outside_array(report.array, report.index, self._locate) if report.array else None
+        array = outside_array(report.array, report.index, self._sites.locate) if report.array else None
         if report.kind == abi.OUT_OF_BOUNDS:
             return self._out_of_bounds(report, access, array)
         if report.kind == abi.OUTSIDE_ARRAY and array is not None:
             return self._outside_array(report, access, array)
+        if report.kind == abi.DIVERGENT:
+            sources = self._sites.source(report.site), self._sites.source(report.other_site)
+            return DivergentBarrier(
+                self._kernel.name, access.group, access.thread, _position(report.other_thread), sources
+            )
+        if report.kind in (abi.UNINITIALISED, abi.MISALIGNED):
+            return self._unsound(report, access)
         thread = _position(report.other_thread) if report.other_known else None
         other = Access(_KINDS[report.other_access], 0, _position(report.other_group), thread)
         return self._race(report, access, other)
@@ -87,6 +107,17 @@ class Explainer:
             where = f"byte offset {place.offset} of threadgroup memory, which is another variable's"
         return OutOfBounds(self._kernel.name, access, place, f"by {array}: {where}", "Check the index.", array)
 
+    def _unsound(self, report: abi.Report, access: Access) -> CheckedError:
+        source = self._sites.source(report.site)
+        shared = report.space == abi.THREADGROUP
+        place = self._threadgroup_place(_signed(report.address)) if shared else self._device_place(report)[0]
+        if report.kind == abi.MISALIGNED:
+            return MisalignedAccess(self._kernel.name, access, place, report.index, source)
+        advice = "Write it first: each threadgroup begins with undefined threadgroup memory."
+        if not shared:
+            advice = "Write it first, from the CPU or by a kernel, or use a buffer of zeros."
+        return UninitialisedRead(self._kernel.name, access, place, advice, source)
+
     def _out_of_bounds(self, report: abi.Report, access: Access, array: OutsideArray | None) -> OutOfBounds:
         if report.space == abi.THREADGROUP:
             place = self._threadgroup_place(_signed(report.address))
@@ -95,10 +126,11 @@ class Explainer:
             )
             advice = "Check the index, or set a larger setThreadgroupMemoryLength_atIndex_."
             what = f"by {array}, {what}" if array is not None else what
-            return OutOfBounds(self._kernel.name, access, place, what, advice, array)
-        place, inside = self._device_place(report.address, report.bytes)
+            return OutOfBounds(self._kernel.name, access, place, what, advice, array, self._sites.source(report.site))
+        place, inside = self._device_place(report)
         what, advice = self._describe(report, place, inside)
-        return OutOfBounds(self._kernel.name, access, place, what, advice)
+        source = self._sites.source(report.site)
+        return OutOfBounds(self._kernel.name, access, place, what, advice, source=source)
 
     def _describe(self, report: abi.Report, place: Place, inside: bool) -> tuple[str, str]:
         if place.space == "unbound slot":
@@ -132,11 +164,12 @@ class Explainer:
             place = self._threadgroup_place(_signed(report.address))
             advice = "Put threadgroup_barrier(mem_flags::mem_threadgroup) between them."
         else:
-            place, _ = self._device_place(report.address, report.bytes)
+            place, _ = self._device_place(report)
             advice = "Put threadgroup_barrier(mem_flags::mem_device) between them."
         if report.kind == abi.RACE_BETWEEN_GROUPS:
             advice = "Metal gives no order between threadgroups: use atomics, separate bytes, or two dispatches."
-        return DataRace(self._kernel.name, access, other, place, advice)
+        sources = self._sites.source(report.site), self._sites.source(report.other_site)
+        return DataRace(self._kernel.name, access, other, place, advice, sources)
 
     def _threadgroup_place(self, offset: int) -> Place:
         starts = sorted((int(self._tg_offsets[a.index]), a) for a in self._kernel.arguments if a.kind == "threadgroup")
@@ -145,19 +178,26 @@ class Explainer:
             return Place("threadgroup memory", offset, self._tg_bytes)
         return Place("threadgroup memory", offset, self._tg_bytes, named[-1].index, named[-1].name)
 
-    def _device_place(self, address: int, length: int) -> tuple[Place, bool]:
-        """The window that holds the bytes (True) or the nearest one."""
+    def _device_place(self, report: abi.Report) -> tuple[Place, bool]:
+        """The argument whose pointer it was, or the window around the bytes or nearest to them; whether it has them."""
+        address, length = report.address, report.bytes
         slot = self._trapped_slot(address)
         if slot is not None:
             names = {a.index: a.name for a in self._kernel.arguments if a.kind == "buffer"}
             middle = (address >> 48 << 48) + (1 << 47)
             return Place("unbound slot", address - middle, 0, slot, names.get(slot, "")), False
-        nearest, best = None, _FAR
+        own = [each for each in self._windows if each.slot == report.argument - 1 and each.space != "texture"]
+        if report.argument and own:
+            return _place(own[0], _signed(address)), _distance(own[0], address, length) == 0
+        nearest, best = None, _FAR if zones() is None else _FAR_WITH_ZONES
         for window in self._windows:
             distance = _distance(window, address, length)
             if distance < best:
                 nearest, best = window, distance
         if nearest is None or address < _NULL:
             return Place("nowhere", address), False
-        place = Place(nearest.space, address - nearest.start, nearest.length, nearest.slot, nearest.name, nearest.label)
-        return place, best == 0
+        return _place(nearest, address), best == 0
+
+
+def _place(window: Window, address: int) -> Place:
+    return Place(window.space, address - window.start, window.length, window.slot, window.name, window.label)

@@ -42,6 +42,8 @@ class SoftLaunch(ctypes.Structure):
         ("entry", ctypes.c_void_p),
         ("edge_entry", ctypes.c_void_p),
         ("edge_engine", ctypes.c_uint32),
+        ("group_step", ctypes.c_uint32),
+        ("group_start", ctypes.c_uint32),
         ("check", ctypes.c_void_p),
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from ..memory import DeviceMemory
@@ -39,22 +40,35 @@ class Checker:
             spans = epoch.only and [(each.address, each.address + each.length) for each in epoch.only]
             self._hazards.barrier(spans)
 
-    def prepare(self, dispatch: EncodedDispatch) -> Any:
-        """Sets the launch up for checking; the result must live until it has run."""
-        from ..checked import DispatchCheck
+    @contextmanager
+    def checking(self, dispatch: EncodedDispatch) -> Iterator[None]:
+        """Sets the launch up for the block, in which it runs, and takes what was found, also if it was stopped."""
+        from ..checked import DispatchCheck, Sites, arguments_apart
 
-        code = dispatch.pipeline.code
-        return DispatchCheck(code.kernel, dispatch.launch, self._windows(dispatch), code.locate)
+        code, windows = dispatch.pipeline.code, self._windows(dispatch)
+        with arguments_apart(windows) as seen:
+            check = DispatchCheck(code.kernel, dispatch.launch, windows, seen, Sites(code.locate, code.line_of))
+            try:
+                yield
+            finally:
+                check.finish()
+                self._collect(dispatch, check)
 
-    def collect(self, dispatch: EncodedDispatch, check: Any) -> None:
-        """Takes the findings of a dispatch that has run, also of one that was stopped."""
-        from ..checked import DispatchName
+    def _collect(self, dispatch: EncodedDispatch, check: Any) -> None:
+        from ..checked import DispatchName, undeclared
 
         self._findings.extend(check.findings())
+        touched = check.footprint()
+        if (declared := getattr(dispatch, "declared", None)) is not None:
+            bound = [(each.address, each.address + each.length) for each in dispatch.allocations if each is not None]
+            self._findings.extend(undeclared(dispatch.kernel, declared, touched, bound, self._locate))
         if self._hazards is not None:
             name = DispatchName(self._numbers[id(dispatch)], dispatch.kernel, dispatch.group)
-            self._findings.extend(self._hazards.dispatch(name, check.footprint()))
-        dispatch.launch.check = None
+            self._findings.extend(self._hazards.dispatch(name, touched))
+
+    @property
+    def has_findings(self) -> bool:
+        return bool(self._findings)
 
     def finding(self) -> Exception | None:
         from ..checked import combined
@@ -65,6 +79,8 @@ class Checker:
         from ..checked import Window
 
         launch, windows = dispatch.launch, []
+        declared = getattr(dispatch, "declared", None)
+        lengths: Mapping[int, int] = declared.lengths if declared is not None else {}
         for argument in dispatch.pipeline.code.kernel.arguments:
             slot = argument.index
             if argument.kind != "buffer" or not launch.lengths[slot]:
@@ -77,20 +93,24 @@ class Checker:
             windows.append(
                 Window(
                     launch.buffers[slot] or 0,
-                    launch.lengths[slot],
+                    min(launch.lengths[slot], lengths.get(slot, launch.lengths[slot])),
                     1 if argument.access == "read" else _READ_WRITE,
                     space,
                     slot,
                     argument.name,
                     label,
+                    allocation.unwritten if allocation is not None else None,
                 )
             )
         windows += self._textures(dispatch)
         for allocation, usage in {**self._standing, **dispatch.resident}.items():
             self._allocations[allocation.address] = allocation
             access = usage & _READ_WRITE or 1
+            label, unwritten = allocation.label or "", allocation.unwritten
             windows.append(
-                Window(allocation.address, allocation.length, access, "resident buffer", label=allocation.label or "")
+                Window(
+                    allocation.address, allocation.length, access, "resident buffer", label=label, unwritten=unwritten
+                )
             )
         return windows
 

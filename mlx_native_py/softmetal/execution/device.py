@@ -34,7 +34,12 @@ class DeviceState:
         self.profile = profile
         self._charges: set[_Charge] = set()
         self._at_most = 0  # bytes that may be allocated, so that they need not be added up each time
-        self.arena = shared_arena() if options.isolated else memory.arena()
+        self.orders: tuple[str, ...] = ()
+        """Where there are some, every pass runs once in each of them, and must leave the same bytes."""
+        self.repeated = 0
+        """How many passes have."""
+        ours = memory.checked_arena if options.checked else memory.arena
+        self.arena = shared_arena() if options.isolated else ours()
         self.inline_pool: list[Chunk] = []
         self._sample_buffers = 0
         self._lock = threading.RLock()  # reentrant, because the garbage collector may free memory anywhere

@@ -77,7 +77,7 @@ def direct_run(work: CommandBufferState, standing: Resident) -> DirectRun | None
     options = work.device.options
     if work.scheduled_handlers or work.completed_handlers or work.captures:
         return None
-    if options.checked or options.schedule != "ordered":
+    if options.checked or options.schedule != "ordered" or work.device.orders:
         return None
     passes: list[tuple[int, Pass]] = []
     signals: list[Signal] = []

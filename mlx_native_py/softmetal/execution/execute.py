@@ -19,6 +19,7 @@ from .fault_text import fault_text
 from .indirect import Replay
 from .launches import LaunchBatch
 from .passes import Attachment, EncodedDispatch, Epoch, LostResource, Pass, Sample
+from .repeating import Repetition, memory_of, order_dependence, order_groups
 from .residency import Resident, joined
 
 FAULT_CODES = {
@@ -65,6 +66,8 @@ class Execution:
         self._early: list[Sample] = []  # samples that nothing ran before, since the sample before them
         self._sampled = 0  # units that the last sample came after
         self._resident = standing
+        self._schedule = self._options.schedule
+        self._differences: list[str] = []
         self._checker = Checker(standing) if self._options.checked else None
         self.start_ns = 0
         self.end_ns = 0
@@ -102,13 +105,37 @@ class Execution:
 
     def _compute(self, work: Pass) -> None:
         first = self._count()
+        if self._work.device.orders:
+            self._in_many_orders(work)
+        else:
+            self._once(work)
+        self._marks.extend((attachment, first, self._count()) for attachment in work.attachments)
+
+    def _once(self, work: Pass) -> None:
         if self._checker is not None:
             self._checker.begin(work)
-        if self._checker is None and (not work.concurrent or self._options.schedule == "ordered"):
+        if self._checker is None and (not work.concurrent or self._schedule == "ordered"):
             self._as_encoded(work)
         else:
             self._by_epochs(work)
-        self._marks.extend((attachment, first, self._count()) for attachment in work.attachments)
+
+    def _in_many_orders(self, work: Pass) -> None:
+        """Ends after the first run of a pass in which checked mode finds something, which says more."""
+        self.flush()
+        device = self._work.device
+        resident = self._resident
+        repetition = Repetition(device.orders, work, memory_of(work, resident))
+
+        def once(order: str) -> bool:
+            self._schedule = order
+            self._once(work)
+            self.flush()
+            return self._checker is None or not self._checker.has_findings
+
+        difference = repetition.run(once)
+        device.repeated += 1
+        if difference:
+            self._differences.append(difference)
 
     def _as_encoded(self, work: Pass) -> None:
         """In the order of encoding, which no barrier changes."""
@@ -159,7 +186,7 @@ class Execution:
                 yield Epoch(tuple(current), only)
 
     def _ordered(self, epoch: Epoch, concurrent: bool) -> Sequence[EncodedDispatch | Sample]:
-        schedule = self._options.schedule
+        schedule = self._schedule
         if not concurrent or len(epoch.items) < 2 or schedule == "ordered":
             return epoch.items
         if schedule == "reversed":
@@ -188,6 +215,8 @@ class Execution:
             self.flush()
             if not _read_counts(dispatch, dispatch.indirect):
                 return
+        if self._work.device.orders:
+            order_groups(dispatch, self._schedule)
         self._pending.append(dispatch)
         self._places.append(self._place)
         if self._checker is not None:
@@ -202,11 +231,8 @@ class Execution:
         if self._checker is None:
             self._run(LaunchBatch(pending), places)
             return
-        check = self._checker.prepare(pending[0])
-        try:
+        with self._checker.checking(pending[0]):
             self._run(LaunchBatch(pending), places)
-        finally:
-            self._checker.collect(pending[0], check)
 
     def _run(self, batch: LaunchBatch, places: Sequence[int]) -> None:
         prepared = batch.prepare(self._work.device.runtime, self._options)
@@ -245,7 +271,8 @@ class Execution:
         self.end_ns = now
 
     def finding(self) -> Exception | None:
-        return self._checker.finding() if self._checker is not None else None
+        found = self._checker.finding() if self._checker is not None else None
+        return found or order_dependence(self._differences)
 
 
 def check_memory(dispatch: EncodedDispatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..engines.abi import SoftLaunch
@@ -14,6 +14,15 @@ from .residency import Resident
 from .textures import TextureState
 
 
+@dataclass(frozen=True)
+class Declared:
+    """What the caller says of a dispatch beside what is bound: lengths of views by slot, and the addresses in use."""
+
+    lengths: Mapping[int, int]
+    reads: Sequence[tuple[int, int]]
+    writes: Sequence[tuple[int, int]]
+
+
 class PassItem:
     """What a pass holds: a dispatch, a counter sample, or the replay of an indirect command buffer."""
 
@@ -23,7 +32,19 @@ class PassItem:
 class EncodedDispatch(PassItem):
     """One dispatch with everything it was bound to, as of the moment it was encoded."""
 
-    __slots__ = ("allocations", "group", "indirect", "launch", "pipeline", "resident", "shape", "textures", "threads")
+    __slots__ = (
+        "allocations",
+        "declared",
+        "group",
+        "indirect",
+        "launch",
+        "pipeline",
+        "resident",
+        "shape",
+        "textures",
+        "threads",
+    )
+    declared: Declared  # set only where somebody declared something
 
     def __init__(
         self,
@@ -117,17 +138,18 @@ class Pass:
         if isinstance(item, Sample) and self.concurrent:
             self.epochs.append([])
 
-    def _dispatches(self) -> Iterator[EncodedDispatch]:
+    def dispatches(self) -> Iterator[EncodedDispatch]:
+        """Those that are encoded directly, so far."""
         return (item for epoch in self.epochs for item in epoch if isinstance(item, EncodedDispatch))
 
     def textures(self) -> Iterator[tuple[KernelArgument, TextureState]]:
         """What its dispatches so far have as textures."""
-        return (bound for dispatch in self._dispatches() for bound in dispatch.textures)
+        return (bound for dispatch in self.dispatches() for bound in dispatch.textures)
 
     def buffers(self) -> set[DeviceMemory]:
         """The memory that its dispatches so far may touch as buffers."""
-        bound = {each for dispatch in self._dispatches() for each in dispatch.allocations if each is not None}
-        return bound.union(*(dispatch.resident for dispatch in self._dispatches()))
+        bound = {each for dispatch in self.dispatches() for each in dispatch.allocations if each is not None}
+        return bound.union(*(dispatch.resident for dispatch in self.dispatches()))
 
     def barrier(self, only: tuple[DeviceMemory, ...] | None = None) -> None:
         """Starts a new epoch; a serial pass has one before each dispatch anyway."""

@@ -1,5 +1,9 @@
 // Everything a kernel sees.
 #pragma once
+// The debugger's lines are the user's: what is inlined from here belongs to the line that asked for it.
+#pragma clang attribute push(__attribute__((nodebug)), apply_to = hasType(functionType))
+// Addresses are looked at where the user's own code uses them.
+#pragma clang attribute push(__attribute__((no_sanitize("alignment"))), apply_to = any(function, objc_method))
 #include "soft_types.h"
 
 #include "soft_abi.h"
@@ -27,3 +31,5 @@
 #endif
 #include "soft_tensor_ops.h"
 #include "soft_entry.h"
+#pragma clang attribute pop
+#pragma clang attribute pop

@@ -26,6 +26,7 @@ enum {
 struct soft_group;
 struct soft_lane;
 struct soft_check;
+enum { SOFT_BARRIER_MARK = 8 };        // bits of a barrier's flags; above them is which one it is
 
 // Flat: runs a whole threadgroup. Fibers: runs one thread. Lanes: runs one simdgroup, for which `lane` stands.
 typedef void (*soft_entry)(struct soft_group *group, struct soft_lane *lane);
@@ -45,6 +46,8 @@ struct soft_launch {
   soft_entry entry;
   soft_entry edge_entry;              // for groups that the grid's edge cuts; null where `entry` serves them too
   soft_u32 edge_engine;               // SOFT_FLAT or SOFT_FIBERS
+  soft_u32 group_step;                // the n-th threadgroup to run is number n * step + start, modulo their count;
+  soft_u32 group_start;               // a step of 0 is one of 1
   struct soft_check *check;           // null unless checked
 };
 

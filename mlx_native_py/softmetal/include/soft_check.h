@@ -4,7 +4,16 @@
 
 enum { SOFT_READ = 1, SOFT_WRITE = 2, SOFT_ATOMIC = 4 };
 enum { SOFT_DEVICE = 0, SOFT_THREADGROUP = 1, SOFT_PRIVATE = 2 };
-enum { SOFT_OUT_OF_BOUNDS = 1, SOFT_RACE_IN_GROUP = 2, SOFT_RACE_BETWEEN_GROUPS = 3, SOFT_OUTSIDE_ARRAY = 4 };
+enum {
+  SOFT_OUT_OF_BOUNDS = 1,
+  SOFT_RACE_IN_GROUP = 2,
+  SOFT_RACE_BETWEEN_GROUPS = 3,
+  SOFT_OUTSIDE_ARRAY = 4,
+  SOFT_UNINITIALISED = 5,
+  SOFT_MISALIGNED = 6,
+  SOFT_DIVERGENT = 7,
+};
+enum { SOFT_ZONES = 32, SOFT_ZONE_SHIFT = 38 };
 enum { SOFT_BLOCK = 1024 };           // areas begin and end at multiples of this
 
 // Bytes that the dispatch may touch; sorted by start, without overlap.
@@ -13,6 +22,14 @@ struct soft_segment {
   soft_u64 end;
   soft_u32 access;                    // SOFT_READ, SOFT_WRITE or both
   soft_u32 area;                      // the area that it lies in
+};
+
+// An argument in a zone of addresses that nothing else is in, so that any index of it, however wild, is known as its own.
+struct soft_argument_zone {
+  soft_u64 start;                     // what the kernel sees
+  soft_u64 length;                    // from there to the end of what is bound
+  soft_u64 delta;                     // to be added for the address of the memory itself
+  soft_u64 access;                    // SOFT_READ, SOFT_WRITE or both
 };
 
 // Whole blocks around one or more segments, with a bit for each byte that was touched in a given way.
@@ -25,6 +42,9 @@ struct soft_area {
   soft_u64 *atomic_writes;
   soft_u32 *reader;                   // for each 4 bytes, the last group (plus one) that read there
   soft_u32 *writer;                   // likewise; both null where the whole area is read-only
+  soft_u32 *reader_site;              // for each 4 bytes, where in the code that was
+  soft_u32 *writer_site;
+  const soft_u64 *fresh;              // a bit for each byte that nobody has written yet; null where all have been
 };
 
 // One finding. "Other" is the earlier of two conflicting accesses.
@@ -35,12 +55,14 @@ struct soft_report {
   soft_u32 other_access;
   soft_u64 address;                   // in threadgroup memory: the offset, as a signed number
   soft_u64 bytes;
-  soft_u64 site;                      // address of the instruction, so that a loop reports once
+  soft_u64 site;                      // of the instruction, from the start of the kernel's image, so that a loop reports once
+  soft_u64 other_site;                // 0 where it is not known
   soft_u32 group[3];
   soft_u32 thread[3];
   soft_u32 other_group[3];
   soft_u32 other_thread[3];
   soft_u32 other_known;               // whether other_thread is
+  soft_u32 argument;                  // the slot whose pointer it was, plus one; 0 where that is not known
   soft_u64 array;                     // what the compiler says of the array that the index was outside of, or 0
   soft_u64 index;                     // that index
 };
@@ -55,5 +77,7 @@ struct soft_check {
   soft_u32 report_count;              // kept
   soft_u64 reports_total;             // distinct findings, kept or not
   soft_u64 serial;                    // distinguishes dispatches; never 0
+  const struct soft_argument_zone *zones;  // one for each slot
+  soft_u64 zones_start;               // where the first zone begins; 0 where there are none
   soft_u32 lock;
 };

@@ -16,7 +16,8 @@ extern "C" __attribute__((convergent)) soft_u32 soft_flat_kernels_cannot_wait(so
 // Comes back when all threads of the simdgroup that are at this call have arrived; answers which they are. The upper
 // half of `flags` is the call's position in `function`.
 extern "C" SOFT_WAITING soft_u32 soft_meet(soft_lane *, soft_combine, soft_u64 flags, soft_u64 function = 0);
-extern "C" SOFT_WAITING void soft_barrier(soft_lane *, soft_u32 flags);
+// Calls of two branches stay two, so that each has its own line.
+extern "C" SOFT_WAITING __attribute__((nomerge)) void soft_barrier(soft_lane *, soft_u32 flags);
 #endif
 
 namespace soft {

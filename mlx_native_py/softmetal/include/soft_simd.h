@@ -32,7 +32,14 @@ SOFT_FN mem_flags operator&(mem_flags a, mem_flags b) { return mem_flags(int(a) 
 enum memory_order { memory_order_relaxed = 0, memory_order_seq_cst = 5 };
 enum thread_scope { thread_scope_thread, thread_scope_simdgroup, thread_scope_threadgroup, thread_scope_device };
 
+#if SOFT_ENGINE == 1
+// Says which barrier it is above the flags: all threads must be at the same one.
+SOFT_LANE_FN void threadgroup_barrier(mem_flags flags, soft::mark at = soft::mark()) {
+  soft_barrier(soft::self(), uint(flags) | at.position << SOFT_BARRIER_MARK);
+}
+#else
 SOFT_LANE_FN void threadgroup_barrier(mem_flags flags) { soft_barrier(soft::self(), uint(flags)); }
+#endif
 // Without memory to order it is a hint to schedulers, and costs nothing.
 SOFT_LANE_FN void simdgroup_barrier(mem_flags flags, soft::mark at = soft::mark()) {
   if (flags != mem_flags::mem_none) soft::meet(soft::self(), nullptr, at, uint(flags));

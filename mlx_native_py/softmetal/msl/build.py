@@ -7,10 +7,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..cache import digest
+from ..debug_lines import line_before
 from ..engines import abi
 from ..engines.choice import scalar_engine
 from ..program import Executable, KernelArgument, KernelImage, KernelSignature
@@ -196,6 +198,7 @@ def load(spec: BuildSpec, compiler: Compiler, body: bytes) -> Executable | None:
         image=image,
         whole=found["whole"],
         has_loops=_LOOP.search(spec.text()) is not None,
+        line_of=partial(line_before, path) if spec.checked else None,
     )
 
 

@@ -33,7 +33,9 @@ _MACOS = ("__sincosf_stret", "__exp10f", "bzero", "memset_pattern4", "memset_pat
 _LOADER = "dyld_stub_binder"
 IMPORTS = frozenset({*(name + "f" for name in _FLOAT_FUNCTIONS), *_MEMORY, *_CONVERSIONS})
 # The runtime's own, and the math library's for vectors. A source cannot name either: its functions are mangled.
-_FAMILIES = re.compile(r"soft_\w+|__tsan_\w+|__ubsan_handle_out_of_bounds|_ZGV[bcden]N\d+v+_(\w+)f")
+_FAMILIES = re.compile(
+    r"soft_\w+|__tsan_\w+|__ubsan_handle_(?:out_of_bounds|type_mismatch_v1)|_ZGV[bcden]N\d+v+_(\w+)f"
+)
 
 
 class ImageRefused(Exception):
@@ -66,7 +68,7 @@ def check_image(data: bytes) -> None:
     try:
         if data.startswith(image_macho.MAGIC):
             return _check_macho(image_macho.read_image(data))
-        sections = _sections(data)
+        sections = sections_of(data)
         _check_sections(data, sections)
         for section in sections:
             if section.kind == _DYNSYM:
@@ -87,7 +89,8 @@ def _check_macho(image: image_macho.MachImage) -> None:
             raise ImageRefused(f"undefined function '{source_name(name)}'", name)
 
 
-def _sections(data: bytes) -> list[Section]:
+def sections_of(data: bytes) -> list[Section]:
+    """All sections of a shared object for a 64-bit machine."""
     head = _HEADER.unpack_from(data)
     if head[0][:6] != b"\x7fELF\x02\x01" or head[1] != _SHARED_OBJECT:
         raise ImageRefused("not a shared object for a 64-bit machine")

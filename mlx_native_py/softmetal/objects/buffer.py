@@ -85,6 +85,8 @@ class Resource(Owned, Labelled):
             self._purgeable = wanted
         if wanted == c.MTLPurgeableStateEmpty and self._heap is None:
             self.allocation.discard()
+            if self._device.state.options.checked:
+                self.allocation.forget()
         return before
 
     def heap(self) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import constants as c
@@ -10,7 +10,7 @@ from ..execution.bindings import Bindings
 from ..execution.command_buffer import CommandBufferState
 from ..execution.handles import Handles
 from ..execution.indirect import Replay
-from ..execution.passes import Pass, Sample
+from ..execution.passes import Declared, EncodedDispatch, Pass, Sample
 from ..memory import DeviceMemory
 from ..misuse import InvalidValue, MetalMisuse
 from ..values import counted, flat_bytes, instance, maybe, natural, size, span, truth, within
@@ -40,7 +40,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         self._bindings = Bindings(state.device)
         self._bindings.handles = self._handles = Handles(state.inline.store)
         self._bind = self._bindings.bind
-        self._freeze = self._bindings.dispatch
+        self._freeze: Callable[..., EncodedDispatch] = self._bindings.dispatch
         self._store = state.inline.store
         self._add = work.add
         self._retain = state.retain
@@ -132,6 +132,17 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
     def setThreadgroupMemoryLength_atIndex_(self, length: int, index: int) -> None:
         self._alive("setThreadgroupMemoryLength_atIndex_")
         self._bindings.set_threadgroup(length, index)
+
+    def declare(self, declared: Declared) -> None:
+        """Says more of the next dispatch than Metal asks for, so that checked mode holds it to that."""
+
+        def freeze(*arguments: Any) -> EncodedDispatch:
+            self._freeze = self._bindings.dispatch
+            encoded = self._bindings.dispatch(*arguments)
+            encoded.declared = declared
+            return encoded
+
+        self._freeze = freeze
 
     def dispatchThreads_threadsPerThreadgroup_(
         self, threads: tuple[int, int, int], group: tuple[int, int, int]

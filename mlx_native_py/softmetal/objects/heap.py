@@ -82,7 +82,10 @@ class MTLHeap(Resource):
         self._check(length, options)
         with self._lock:
             place = next((start for start, end in self._gaps() if end - start >= wanted), None)
-            return None if place is None else self._cut(place, wanted, length, options)
+            buffer = None if place is None else self._cut(place, wanted, length, options)
+        if buffer is not None and self._device.state.options.checked:
+            buffer.allocation.forget()
+        return buffer
 
     def newBufferWithLength_options_offset_(self, length: int, options: int, offset: int) -> MTLBuffer | None:
         """A buffer at the caller's offset; buffers may overlap."""

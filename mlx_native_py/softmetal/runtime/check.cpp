@@ -32,6 +32,10 @@ static char *reserve_threadgroup_memory() {
   return start + TG_BEFORE;
 }
 
+// Of threadgroup memory, nothing has been written when a group begins.
+static const u64 ALL_FRESH[WORDS] = {~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull,
+                                     ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull};
+
 static Worker &new_worker() {
   Worker *w = (Worker *)calloc(1, sizeof(Worker));
   if (!w) __builtin_trap();
@@ -42,6 +46,7 @@ static Worker &new_worker() {
     block.cells = (Cell *)calloc(CELLS, sizeof(Cell));
     if (!block.cells) __builtin_trap();
     block.shift = 2;
+    block.fresh = ALL_FRESH;
   }
   u64 start, end;
   if (image_around((const void *)check_group_begin, start, end)) check_private_memory((void *)start, end - start);
@@ -72,6 +77,8 @@ void check_group_begin(soft_group &group) {
   w.group = &group;
   w.stacks = (u64)current_context->stacks.start;
   w.stack_bytes = current_context->stacks.bytes;
+  w.state = (u64)current_context;
+  w.state_bytes = (u64)(current_context->lanes + MAX_THREADS) - w.state;
   group.tg = w.tg;
   if (w.newest > LAST_SLICE) forget_slices(w);
   if (w.check_serial != w.check->serial || w.block_count > KEPT_BLOCKS) reset_blocks(w);
@@ -81,15 +88,19 @@ void check_group_begin(soft_group &group) {
   w.check_serial = w.check->serial;
   for (u32 i = 0; i < TG_BLOCKS; i++) {
     u32 left = group.launch->tg_bytes > i * BLOCK ? group.launch->tg_bytes - i * BLOCK : 0;
-    w.tg_blocks[i].high = left < BLOCK ? left : BLOCK;
+    Block &block = w.tg_blocks[i];
+    block.high = left < BLOCK ? left : BLOCK;
+    if (left) __builtin_memset(block.writes, 0, sizeof block.writes);
+    if (left && block.atomics) __builtin_memset(block.atomics->writes, 0, sizeof block.atomics->writes);
   }
+  w.zones = w.check->zones_start ? w.check->zones_start : ~0ull - ZONE_BYTES;
   w.serial++;
   w.first = w.base[0] = w.base[1] = w.newest + 1;
   __builtin_memset(w.simd_epoch, 0, sizeof w.simd_epoch);
   w.lane = nullptr;
   w.outside = {};
   w.touched_count = 0;
-  w.fenced = false;
+  w.fenced = w.partly_written = false;
 }
 
 // What all of them asked for; the flags of one that ended are not its last word on anything.
@@ -101,8 +112,31 @@ static unsigned common_flags(const Context &context) {
   return flags;
 }
 
+// The first thread that is left, and one that waits at another barrier, if there is one.
+static bool at_two_barriers(const Context &context, u32 &one, u32 &two) {
+  bool any = false;
+  for (u32 i = 0; i < context.fibers; i++) {
+    if (!(context.simdgroups[i / SOFT_WIDTH].live >> (i % SOFT_WIDTH) & 1)) continue;
+    if (!any) one = i;
+    any = true;
+    if (context.lanes[i].flags >> SOFT_BARRIER_MARK == context.lanes[one].flags >> SOFT_BARRIER_MARK) continue;
+    two = i;
+    return true;
+  }
+  return false;
+}
+
+static u64 waits_at(const Context &context, u32 lane) {
+  u64 site = static_cast<const u64 *>(context.lanes[lane].stack)[SAVED_RETURN];
+  const Worker &w = *check_worker;
+  return site - w.image_start < w.image_end - w.image_start ? site : w.image_start;  // where it is known
+}
+
 void check_barrier(const Context &context) {
   Worker &w = *check_worker;
+  u32 one = 0, two = 0;
+  if (context.engine == SOFT_FIBERS && at_two_barriers(context, one, two))
+    divergent_barrier(w, two, waits_at(context, two), one, waits_at(context, one));
   unsigned flags = common_flags(context);
   if (flags & 1) w.base[SOFT_DEVICE] = w.newest + 1;
   if (flags & 2) w.base[SOFT_THREADGROUP] = w.newest + 1;
@@ -147,6 +181,16 @@ static u32 lane_of(const Worker &w, const Block &block, unsigned offset, unsigne
   return slice >= w.first && slice <= w.newest ? w.slices[slice - w.first].lane : 0;
 }
 
+// Where in the code that was.
+static u32 site_of(const Block &block, unsigned offset, unsigned access) {
+  if (access & SOFT_ATOMIC) {
+    const AtomicCell &cell = block.atomics->cells[offset];
+    return access & SOFT_WRITE ? cell.written_at : cell.read_at;
+  }
+  const Cell &cell = block.cells[offset >> block.shift];
+  return access & SOFT_WRITE ? cell.written_at : cell.read_at;
+}
+
 static void report_clash(Worker &w, const Block &block, unsigned word, u64 clash, const Touched &mine, const Touched &theirs) {
   const soft_area &area = w.check->areas[block.area];
   u64 bit = clash & -clash, run = clash >> __builtin_ctzl(clash);
@@ -154,16 +198,32 @@ static void report_clash(Worker &w, const Block &block, unsigned word, u64 clash
   u64 address = block.key * BLOCK + offset;
   u64 bytes = ~run ? __builtin_ctzl(~run) : 64;
   u32 group = (other & SOFT_WRITE ? area.writer : area.reader)[(address - area.start) / 4];
-  Finding finding = {address, bytes, block.area + 1, access, other};
+  u64 cell = (address - area.start) / 4, site = w.image_start + site_of(block, offset, access);
+  u32 other_site = (other & SOFT_WRITE ? area.writer_site : area.reader_site)[cell];
+  Finding finding = {address, bytes, site, access, other, 0, other_site};
   race_between_groups(w, finding, lane_of(w, block, offset, access), group - 1);
 }
 
-static void note_group(const soft_area &area, u64 start, const Touched &mine, u32 group) {
+// The access of some of four bytes that is to be told: a plain one rather than an atomic one.
+static u32 noted_site(const Block &block, unsigned offset, u64 plain, unsigned access) {
+  u64 bits = plain >> (offset % 64) & 15;
+  unsigned first = bits ? __builtin_ctzl(bits) : 0;
+  return site_of(block, offset + first, bits ? access : access | SOFT_ATOMIC);
+}
+
+static void note_group(const soft_area &area, const Block &block, unsigned word, const Touched &mine, u32 group) {
   u64 reads = mine.reads | mine.atomic_reads, writes = mine.writes | mine.atomic_writes;
-  u64 at = (start - area.start) / 4;
+  u64 at = (block.key * BLOCK + 64 * word - area.start) / 4;
   for (unsigned i = 0; i < 16; i++) {
-    if (reads >> (4 * i) & 15) area.reader[at + i] = group;
-    if (writes >> (4 * i) & 15) area.writer[at + i] = group;
+    unsigned offset = 64 * word + 4 * i;
+    if (reads >> (4 * i) & 15) {
+      area.reader[at + i] = group;
+      area.reader_site[at + i] = noted_site(block, offset, mine.reads, SOFT_READ);
+    }
+    if (writes >> (4 * i) & 15) {
+      area.writer[at + i] = group;
+      area.writer_site[at + i] = noted_site(block, offset, mine.writes, SOFT_WRITE);
+    }
   }
 }
 
@@ -177,7 +237,7 @@ static void merge_word(Worker &w, const Block &block, unsigned i, u32 group) {
     Touched theirs = {area.reads[at], area.writes[at], area.atomic_reads[at], area.atomic_writes[at]};
     u64 clash = w.fenced ? 0 : plain_or_atomic_clash(mine, theirs);
     if (clash) report_clash(w, block, i, clash, mine, theirs);
-    note_group(area, start, mine, group);
+    note_group(area, block, i, mine, group);
     area.writes[at] |= mine.writes;
     area.atomic_reads[at] |= mine.atomic_reads;
     area.atomic_writes[at] |= mine.atomic_writes;

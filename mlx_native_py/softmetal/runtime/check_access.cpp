@@ -26,56 +26,73 @@ void begin_slice(Worker &w) {
   w.slices[index] = {w.lane->index, {epoch[0], epoch[1]}};
 }
 
-template <unsigned ACCESS> static void touch_piece(Worker &w, u64 address, unsigned bytes, u64 site) {
+template <unsigned ACCESS> static void touch_piece(Worker &w, u64 address, unsigned bytes, u64 site, u32 argument) {
   Block &block = block_at(w, address);
   switch (bytes) {
-    case 1: return touch<1, ACCESS>(w, block, address, site);
-    case 2: return touch<2, ACCESS>(w, block, address, site);
-    case 4: return touch<4, ACCESS>(w, block, address, site);
-    case 8: return touch<8, ACCESS>(w, block, address, site);
-    default: return touch<16, ACCESS>(w, block, address, site);
+    case 1: return touch<1, ACCESS>(w, block, address, site, argument);
+    case 2: return touch<2, ACCESS>(w, block, address, site, argument);
+    case 4: return touch<4, ACCESS>(w, block, address, site, argument);
+    case 8: return touch<8, ACCESS>(w, block, address, site, argument);
+    default: return touch<16, ACCESS>(w, block, address, site, argument);
   }
+}
+
+void touch_pieces(Worker &w, u64 address, u64 bytes, unsigned access, u64 site, u32 argument) {
+  while (bytes) {
+    unsigned piece = 16;
+    while (address % piece || piece > bytes) piece /= 2;
+    if (access & SOFT_READ) touch_piece<SOFT_READ>(w, address, piece, site, argument);
+    if (access & SOFT_WRITE) touch_piece<SOFT_WRITE>(w, address, piece, site, argument);
+    address += piece, bytes -= piece;
+  }
+}
+
+// Whether any of the bytes has been written; what a copy takes along may be padding.
+static bool any_written(Worker &w, u64 address, u64 bytes) {
+  for (u64 end = address + bytes; address < end; address++) {
+    const Block &block = block_at(w, address);
+    unsigned offset = address % BLOCK;
+    if (!block.fresh || !((block.fresh[offset / 64] & ~block.writes[offset / 64]) >> (offset % 64) & 1)) return true;
+  }
+  return false;
 }
 
 void access_bytes(u64 address, u64 bytes, unsigned access, u64 site) {
   Worker *w = check_worker;
   if (!w || !w->group || !bytes || address - w->stacks < w->stack_bytes) return;
-  if (w->outside.array) outside_array(*w, {address, bytes, site, access, 0});
-  if (!allowed(*w, address, bytes, access)) {
+  if (w->outside.array) outside_array(*w, {address, bytes, site, access, 0, 0, 0});
+  u32 slot = ~0u;
+  if (!through_argument(*w, address, bytes, access, site, slot) && !allowed(*w, address, bytes, access)) {
     if (runtime_memory(*w, address, bytes)) return;
-    out_of_bounds(*w, {address, bytes, site, access, 0});
+    out_of_bounds(*w, {address, bytes, site, access, 0, 0, 0});
   }
-  while (bytes) {
-    unsigned piece = 16;
-    while (address % piece || piece > bytes) piece /= 2;
-    if (access & SOFT_READ) touch_piece<SOFT_READ>(*w, address, piece, site);
-    if (access & SOFT_WRITE) touch_piece<SOFT_WRITE>(*w, address, piece, site);
-    address += piece, bytes -= piece;
-  }
+  w->partly_written = access & SOFT_READ && any_written(*w, address, bytes);
+  touch_pieces(*w, address, bytes, access, site, slot + 1);
+  w->partly_written = false;
 }
 
-// The plain access in conflict with an atomic one, or 0.
-static u32 plain_conflict(const Worker &w, const Block &block, unsigned offset, unsigned bytes, unsigned access, unsigned &other) {
+// The plain access in conflict with an atomic one.
+static Conflict plain_conflict(const Worker &w, const Block &block, unsigned offset, unsigned bytes, unsigned access) {
   for (unsigned i = offset >> block.shift; i <= (offset + bytes - 1) >> block.shift; i++) {
     const Cell &cell = block.cells[i];
-    other = SOFT_WRITE;
-    if (conflicts(w, cell.writer, block.space)) return cell.writer;
-    other = SOFT_READ;
+    if (conflicts(w, cell.writer, block.space)) return {cell.writer, SOFT_WRITE, cell.written_at};
     if (!(access & SOFT_WRITE)) continue;
-    if (conflicts(w, cell.reader, block.space)) return cell.reader;
-    if (conflicts(w, cell.reader2, block.space)) return cell.reader2;
+    if (conflicts(w, cell.reader, block.space)) return {cell.reader, SOFT_READ, cell.read_at};
+    if (conflicts(w, cell.reader2, block.space)) return {cell.reader2, SOFT_READ, cell.read2_at};
   }
-  return 0;
+  return {0, 0, 0};
 }
 
-static void remember_atomic(Worker &w, Block &block, unsigned offset, unsigned bytes, unsigned access) {
+static void remember_atomic(Worker &w, Block &block, unsigned offset, unsigned bytes, unsigned access, u32 site) {
   Atomics &atomics = atomics_of(block);
   u64 mask = ((1ull << bytes) - 1) << (offset % 64);
   (access & SOFT_WRITE ? atomics.writes : atomics.reads)[offset / 64] |= mask;
   for (unsigned i = offset; i < offset + bytes; i++) {
     AtomicCell &cell = atomics.cells[i];
-    if (access & SOFT_WRITE) remember(w, cell.writer, cell.writer2, block.space);
-    else remember(w, cell.reader, cell.reader2, block.space);
+    if (access & SOFT_WRITE)
+      remember(w, {cell.writer, cell.writer2, cell.written_at, cell.written2_at}, block.space, site);
+    else
+      remember(w, {cell.reader, cell.reader2, cell.read_at, cell.read2_at}, block.space, site);
   }
 }
 
@@ -83,17 +100,22 @@ void atomic_access(u64 address, unsigned bytes, unsigned access, u64 site) {
   Worker *w = check_worker;
   if (!w || !w->group || address - w->stacks < w->stack_bytes) return;
   access |= SOFT_ATOMIC;
-  if (w->outside.array) outside_array(*w, {address, bytes, site, access, 0});
+  if (w->outside.array) outside_array(*w, {address, bytes, site, access, 0, 0, 0});
+  u32 slot = ~0u;
+  bool known = through_argument(*w, address, bytes, access, site, slot);
   Block &block = block_at(*w, address);
-  if (address % bytes) out_of_bounds(*w, {address, bytes, site, access, 0});
-  if (!enter(*w, block, address, bytes, access, site)) return;
-  if (block.read_only) return (void)(block.reads[address % BLOCK / 64] |= ((1ull << bytes) - 1) << (address % 64));
+  if (address % bytes) out_of_bounds(*w, {address, bytes, site, access, 0, slot + 1, 0});
+  if (!known && !enter(*w, block, address, bytes, access, site)) return;
+  unsigned offset = address % BLOCK;
+  u64 mask = ((1ull << bytes) - 1) << (offset % 64);
+  if (access & SOFT_READ && block.fresh && (block.fresh[offset / 64] & ~block.writes[offset / 64] & mask) == mask)
+    uninitialised(*w, {address, bytes, site, access, 0, slot + 1, 0});
+  if (block.read_only) return (void)(block.reads[offset / 64] |= mask);
   if (current_lane != w->lane) begin_slice(*w);
-  unsigned offset = address % BLOCK, other = 0;
   if (bytes < 4 && block.shift) split_cells(block);
-  u32 conflict = plain_conflict(*w, block, offset, bytes, access, other);
-  if (conflict) race_in_group(*w, {address, bytes, site, access, other}, conflict, block.space);
-  remember_atomic(*w, block, offset, bytes, access);
+  Conflict conflict = plain_conflict(*w, block, offset, bytes, access);
+  if (conflict.slice) race_in_group(*w, {address, bytes, site, access, conflict.access, slot + 1, conflict.site}, conflict.slice);
+  remember_atomic(*w, block, offset, bytes, access, (u32)(site - w->image_start));
 }
 
 }  // namespace soft

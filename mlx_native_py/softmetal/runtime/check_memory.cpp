@@ -86,13 +86,16 @@ static void classify(const Worker &w, Block &block) {
   block.space = SOFT_DEVICE;
   block.low = block.high = 0;
   block.foreign = false;
+  block.fresh = nullptr;
   block.read_only = true;
   const soft_segment *last = check.segments + check.segment_count;
   for (const soft_segment *at = segment_at(check, start); at < last && at->start < end; at++) {
     const soft_segment &segment = *at;
     if (segment.end <= start) continue;
     block.area = segment.area;
-    block.read_only = !check.areas[segment.area].writer;
+    const soft_area &area = check.areas[segment.area];
+    block.read_only = !area.writer;
+    if (area.fresh) block.fresh = area.fresh + (start - area.start) / 64;
     block.access = (u8)segment.access;
     block.low = segment.start > start ? segment.start - start : 0;
     block.high = segment.end < end ? segment.end - start : BLOCK;
@@ -169,6 +172,7 @@ void reset_blocks(Worker &w) {
     w.table[i] = nullptr;
   }
   w.block_count = 0;
+  __builtin_memset(w.argument_blocks, 0, sizeof w.argument_blocks);
   if (!w.table) grow_table(w);
 }
 

@@ -42,7 +42,9 @@ static soft_report begin(const Worker &w, const Finding &finding, u32 kind, u32 
   report.space = offset < TG_RESERVED ? SOFT_THREADGROUP : SOFT_DEVICE;
   report.address = report.space == SOFT_THREADGROUP ? finding.address - (u64)w.tg : finding.address;
   report.bytes = finding.bytes;
-  report.site = finding.site;
+  report.site = finding.site - w.image_start;
+  report.other_site = finding.other_site;
+  report.argument = finding.argument;
   report.access = finding.access;
   report.other_access = finding.other_access;
   if (w.outside.lane == current_lane) report.array = w.outside.array, report.index = w.outside.index;
@@ -72,7 +74,7 @@ void out_of_bounds(Worker &w, const Finding &finding) {
 
 void outside_private_array(Worker &w, const Outside &outside) {
   w.outside = outside;
-  soft_report report = begin(w, {0, 0, outside.array, 0, 0}, SOFT_OUTSIDE_ARRAY, current_lane->index);
+  soft_report report = begin(w, {0, 0, outside.array, 0, 0, 0, 0}, SOFT_OUTSIDE_ARRAY, current_lane->index);
   report.space = SOFT_PRIVATE;
   give_up(w, report);
 }
@@ -86,11 +88,59 @@ void outside_array(Worker &w, const Finding &finding) {
   give_up(w, begin(w, finding, SOFT_OUTSIDE_ARRAY, current_lane->index));
 }
 
-void race_in_group(Worker &w, const Finding &finding, u32 other_slice, unsigned) {
+void race_in_group(Worker &w, const Finding &finding, u32 other_slice) {
   Undisturbed hold;
   soft_report report = begin(w, finding, SOFT_RACE_IN_GROUP, current_lane->index);
   position(*w.group, w.slices[other_slice - w.first].lane, report.other_thread);
   report.other_known = 1;
+  lock(*w.check);
+  add(*w.check, report);
+  unlock(*w.check);
+}
+
+// Whether no thread of another group has written the bytes either, nor an atomic operation.
+static bool nobody_wrote(const Worker &w, const Finding &finding) {
+  Block &block = block_at(const_cast<Worker &>(w), finding.address);
+  unsigned offset = finding.address % BLOCK, word = offset / 64;
+  u64 mask = ((1ull << finding.bytes) - 1) << (offset % 64), left = block.fresh[word] & ~block.writes[word] & mask;
+  if (block.atomics) left &= ~block.atomics->writes[word];
+  const soft_area *area = block.space == SOFT_DEVICE ? w.check->areas + block.area : nullptr;
+  if (area && area->writes) {
+    u64 at = (finding.address - area->start) / 64;
+    left &= ~(__atomic_load_n(area->writes + at, __ATOMIC_RELAXED) | __atomic_load_n(area->atomic_writes + at, __ATOMIC_RELAXED));
+  }
+  return finding.bytes <= 4 ? left == mask : whole_word<16>(left >> (offset % 64));
+}
+
+void uninitialised(Worker &w, const Finding &finding) {
+  if (w.partly_written || !nobody_wrote(w, finding)) return;
+  Undisturbed hold;
+  soft_report report = begin(w, finding, SOFT_UNINITIALISED, current_lane->index);
+  lock(*w.check);
+  add(*w.check, report);
+  unlock(*w.check);
+}
+
+void divergent_barrier(Worker &w, u32 lane, u64 site, u32 other_lane, u64 other_site) {
+  Undisturbed hold;
+  soft_report report = begin(w, {0, 0, site, 0, 0, 0, (u32)(other_site - w.image_start)}, SOFT_DIVERGENT, lane);
+  position(*w.group, other_lane, report.other_thread);
+  report.other_known = 1;
+  lock(*w.check);
+  add(*w.check, report);
+  unlock(*w.check);
+}
+
+// Nothing is wrong with the bytes themselves, so the kernel goes on.
+void misaligned(Worker &w, Finding finding, unsigned alignment) {
+  Undisturbed hold;
+  u64 zone = finding.address - w.zones;
+  if (zone < ZONE_BYTES) {
+    finding.argument = (u32)(zone >> SOFT_ZONE_SHIFT) + 1;
+    finding.address += w.check->zones[finding.argument - 1].delta;
+  }
+  soft_report report = begin(w, finding, SOFT_MISALIGNED, current_lane->index);
+  report.index = alignment;
   lock(*w.check);
   add(*w.check, report);
   unlock(*w.check);

@@ -17,15 +17,18 @@ using u8 = unsigned char;
 using u32 = soft_u32;
 using u64 = soft_u64;
 
+constexpr u64 ZONE_BYTES = (u64)SOFT_ZONES << SOFT_ZONE_SHIFT;
 constexpr u32 BLOCK = SOFT_BLOCK, WORDS = BLOCK / 64, CELLS = BLOCK / 4, TG_BLOCKS = 64;
 
 struct Cell {
   u32 writer, reader, reader2;
+  u32 written_at, read_at, read2_at;  // sites: where in the kernel's image
 };
 
 // Atomic accesses, per byte; only blocks that see one have it.
 struct AtomicCell {
   u32 writer, writer2, reader, reader2;
+  u32 written_at, written2_at, read_at, read2_at;
 };
 
 struct Atomics {
@@ -45,6 +48,7 @@ struct Block {
   u32 area;
   Atomics *atomics;
   u64 reads[WORDS], writes[WORDS];
+  const u64 *fresh;        // a bit for each byte that nobody had written before the group; null where all have been
   Cell *cells;
 };
 
@@ -77,9 +81,13 @@ struct Worker {
   u64 stacks, stack_bytes; // of the fibers
   u64 check_serial;        // dispatch that the blocks belong to
   const void *entry;       // of the running group
+  u64 state, state_bytes;  // of the running context: lanes and simdgroups
   u64 image_start, image_end;  // the kernel's shared object, whose constants may be read
   char *tg;                // start of threadgroup memory, inside a reserved range
   Block tg_blocks[TG_BLOCKS];
+  u64 zones;               // start of the arguments' zones; beyond all addresses where there are none
+  Block *argument_blocks[SOFT_ZONES];  // that each argument touched last
+  bool partly_written;     // of a copy: some of its bytes have been written, so that others may be padding
 
   Block **table;           // open addressing by key
   u32 table_size, block_count;
@@ -121,16 +129,21 @@ void unlock(soft_check &);
 struct Finding {
   u64 address, bytes, site;
   unsigned access, other_access;
+  u32 argument, other_site;
 };
 [[noreturn]] void out_of_bounds(Worker &, const Finding &);
 [[noreturn]] void outside_private_array(Worker &, const Outside &);
 void outside_array(Worker &, const Finding &);  // comes back where nothing is outside of threadgroup memory
-void race_in_group(Worker &, const Finding &, u32 other_slice, unsigned space);
+void race_in_group(Worker &, const Finding &, u32 other_slice);
+void uninitialised(Worker &, const Finding &);
+void misaligned(Worker &, Finding, unsigned alignment);
+void divergent_barrier(Worker &, u32 lane, u64 site, u32 other_lane, u64 other_site);
 void race_between_groups(Worker &, const Finding &, u32 lane, u32 other_group);
 
 // Slow ways of an access (check_access.cpp)
 void begin_slice(Worker &);
 void access_bytes(u64 address, u64 bytes, unsigned access, u64 site);
+void touch_pieces(Worker &, u64 address, u64 bytes, unsigned access, u64 site, u32 argument);
 void atomic_access(u64 address, unsigned bytes, unsigned access, u64 site);
 
 inline unsigned simdgroup_of(u32 lane) { return lane / SOFT_WIDTH; }
@@ -146,18 +159,24 @@ inline bool conflicts(const Worker &w, u32 slice, unsigned space) {
   return slice >= w.base[space] && slice != w.slice && !ordered(w, slice, space);
 }
 
+// Slices of two accesses, and where they were made.
+struct Pair {
+  u32 &one, &two, &one_at, &two_at;
+};
+
 // Keeps the running slice in a pair of slices so that a later conflict with any is one with either.
-inline void remember(const Worker &w, u32 &one, u32 &two, unsigned space) {
-  u32 base = w.base[space];
+inline void remember(const Worker &w, Pair pair, unsigned space, u32 site) {
+  u32 base = w.base[space], one = pair.one, two = pair.two;
   if (one < base) {
-    one = w.slice, two = 0;
+    pair.one = w.slice, pair.one_at = site, pair.two = 0;
   } else if (one == w.slice || ordered(w, one, space)) {
-    one = w.slice;
+    pair.one = w.slice, pair.one_at = site;
   } else if (two < base || two == w.slice || ordered(w, two, space)) {
-    two = w.slice;
+    pair.two = w.slice, pair.two_at = site;
   } else {
     u32 group1 = simdgroup_of(w.slices[one - w.first].lane), group2 = simdgroup_of(w.slices[two - w.first].lane);
-    if (group1 == group2 && simdgroup_of(w.slices[w.slice - w.first].lane) != group1) two = w.slice;
+    bool third = group1 == group2 && simdgroup_of(w.slices[w.slice - w.first].lane) != group1;
+    if (third) pair.two = w.slice, pair.two_at = site;
   }
 }
 

@@ -89,6 +89,7 @@ bool has_fibers(const soft_launch &launch) { return launch.engine != SOFT_FLAT |
 // False when the group was abandoned.
 bool run_group(Context &context, Run &run, uint64_t number) {
   const soft_launch &launch = *run.launch;
+  if (launch.group_step) number = (number * launch.group_step + launch.group_start) % run.total;
   place(context.group, launch, number);
   context.group.tg = threadgroup_memory(context, launch.tg_bytes);
   context.barriers = 0;

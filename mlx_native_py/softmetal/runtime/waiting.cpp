@@ -54,6 +54,7 @@ static constexpr long offset_in_simdgroup(long member) { return member - long(of
   "jmpq *%%rcx\n"                                         \
   "2:\n\t"                                                \
   "pushq %%rbp\n\t"                                       \
+  "movq %%rsp, %c[stack](%%r12)\n\t"                      \
   "movq %%r12, %%rdi\n\t"                                 \
   "call soft_find_next\n\t"                               \
   "popq %%rbp\n\t"                                        \

@@ -1,0 +1,91 @@
+"""Passes that run again and again in other orders, and must leave the same bytes each time."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable, Sequence
+
+from ..memory import DeviceMemory
+from .indirect import Replay
+from .passes import EncodedDispatch, Pass
+from .residency import Resident, joined
+
+_MOST_GROUPS = 1 << 32
+
+
+def orders(count: int) -> tuple[str, ...]:
+    """Names of so many orders, the usual one first."""
+    return ("ordered", "reversed", *(f"shuffled:{seed}" for seed in range(1, count - 1)))[:count]
+
+
+def order_groups(dispatch: EncodedDispatch, order: str) -> None:
+    """Has the launch run its threadgroups in another order, too."""
+    launch = dispatch.launch
+    total = math.prod(launch.groups)
+    launch.group_step = launch.group_start = 0
+    if order == "ordered" or not 1 < total < _MOST_GROUPS:
+        return
+    step = start = total - 1
+    if order != "reversed":
+        chosen = random.Random(order)
+        start = chosen.randrange(total)
+        step = next(each for each in iter(lambda: chosen.randrange(1, total), 0) if math.gcd(each, total) == 1)
+    launch.group_step, launch.group_start = step, start
+
+
+def memory_of(work: Pass, resident: Resident) -> set[DeviceMemory]:
+    """All that a pass may touch."""
+    found = {*resident, *work.buffers(), *(texture.allocation for _, texture in work.textures())}
+    for item in (item for epoch in work.epochs for item in epoch):
+        if isinstance(item, Replay):
+            reached = joined(resident, item.resident)
+            found.update(reached)
+            for dispatch in (each for epoch in item.expand(reached) for each in epoch):
+                found.update(each for each in dispatch.allocations if each is not None)
+    return {each for each in found if each.live}
+
+
+class Repetition:
+    """Runs a pass in each of some orders, from the same bytes."""
+
+    def __init__(self, names: tuple[str, ...], work: Pass, memory: Iterable[DeviceMemory]) -> None:
+        self._names = names
+        self._work = work
+        self._before = {each: bytes(each.view()) for each in memory}
+
+    def run(self, once: Callable[[str], bool]) -> str:
+        """Says what differed, if anything did; `once` runs the pass, and answers whether to go on."""
+        first: dict[DeviceMemory, bytes] = {}
+        for name in self._names:
+            for each, held in self._before.items():
+                each.view()[:] = held
+            if not once(name):
+                return ""
+            after = {each: bytes(each.view()) for each in self._before}
+            first = first or after
+            for each, held in after.items():
+                if held != first[each]:
+                    difference = _difference(each, first[each], held)
+                    self._restore(first)
+                    kernels = sorted({each.kernel for each in self._work.dispatches()})
+                    return f"in the order {name!r}, {difference}, in a pass that runs {', '.join(map(repr, kernels))}"
+        self._restore(first)
+        return ""
+
+    def _restore(self, first: dict[DeviceMemory, bytes]) -> None:
+        for each, held in first.items():
+            each.view()[:] = held
+
+
+def order_dependence(differences: Sequence[str]) -> Exception | None:
+    """The finding of a command buffer, if any pass of it has left other bytes in another order."""
+    from ..checked import OrderDependence, combined  # which need numpy
+
+    return combined([OrderDependence(difference) for difference in differences]) if differences else None
+
+
+def _difference(memory: DeviceMemory, one: bytes, two: bytes) -> str:
+    places = [index for index, (a, b) in enumerate(zip(one, two, strict=True)) if a != b]
+    name = memory.label or hex(memory.address)
+    return f"{len(places)} bytes of buffer {name!r} differ from the first run, from byte {places[0]} on"

@@ -1,0 +1,45 @@
+"""Memory whose contents are not defined, byte by byte, until the CPU or a kernel writes there."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+_WORD, _BITS = 8, 64
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+# No CPU writes this by chance: what still holds it has not been written.
+_MARK = np.uint64(0xA7F3C96B5DE18B4D)
+
+
+class Unwritten:
+    """Marks that are left in some memory; where one is gone, the CPU has written.
+
+    The CPU's writes are seen by words of 8 bytes, those of kernels byte by byte.
+    """
+
+    def __init__(self, address: int, length: int) -> None:
+        self.address = address
+        whole = length // _WORD
+        self._memory: Words = np.ctypeslib.as_array((ctypes.c_uint64 * whole).from_address(address))
+        self._memory[:] = _MARK
+        self._bits: Words = np.zeros(-(-length // _BITS), np.uint64)
+        self._bits.view(np.uint8)[:whole] = 0xFF
+
+    def bits(self, start: int, end: int) -> Words | None:
+        """A bit for each byte from `start` to `end`, multiples of 64; None where all of them have been written."""
+        first, last = (start - self.address) // _BITS, (end - self.address) // _BITS
+        found = self._bits[first:last]
+        if not found.any():
+            return None
+        by_word = found.view(np.uint8)
+        memory = self._memory[first * _WORD : first * _WORD + by_word.size]
+        by_word[: memory.size][memory != _MARK] = 0
+        return found
+
+    def written(self, start: int, words: Words) -> None:
+        """Kernels have written the bytes that the bits from `start` on, a multiple of 64, stand for."""
+        first = (start - self.address) // _BITS
+        self._bits[first : first + words.size] &= ~words

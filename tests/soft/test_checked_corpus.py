@@ -1,0 +1,80 @@
+"""Every fault of the corpus is caught, with the exact report; a sample of them in a normal run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mlx_native_py import MlxDevice, settings
+from mlx_native_py.errors import CommandBufferError
+
+from .checked_corpus import CORPUS, COUNT, GROUP, Fault, source
+
+pytestmark = pytest.mark.soft
+FAULTS = [
+    pytest.param(fault, id=f"{kind}-{fault.name}", marks=[] if fault.short else pytest.mark.full)
+    for kind, faults in CORPUS.items()
+    for fault in faults
+]
+
+
+@pytest.fixture(scope="module")
+def checked() -> Iterator[MlxDevice]:
+    with settings.override(soft_checked=True, soft_engine="auto"), MlxDevice("soft") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def library(checked: MlxDevice) -> Any:
+    return checked.compile(source())
+
+
+def run(device: MlxDevice, library: Any, fault: Fault) -> None:
+    with device.command_encoder() as enc:
+        enc.dispatch(
+            getattr(library, fault.kernel).pipeline,
+            *fault.arguments(device),
+            threads=fault.threads,
+            group=GROUP,
+            shared=[fault.shared] if fault.shared else [],
+        )
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_told_exactly(checked: MlxDevice, library: Any, fault: Fault) -> None:
+    with pytest.raises(CommandBufferError) as caught:
+        run(checked, library, fault)
+    assert type(caught.value.__cause__) is fault.error, str(caught.value)
+    cause: Any = caught.value.__cause__
+    assert type(caught.value) is fault.error.raised_as
+    assert cause.kernel == fault.kernel
+    for path, value in fault.fields.items():
+        assert reduce(getattr, path.split("."), cause) == value, f"{path} in {cause}"
+    assert fault.line in cause.source.source_line
+    if hasattr(cause, "other_source"):
+        assert cause.other_source is not None, str(cause)
+
+
+def test_the_corpus_is_as_large_as_the_bar() -> None:
+    counts = {kind: len({fault.name for fault in faults}) for kind, faults in CORPUS.items()}
+    assert counts["outside"] >= 120 and counts["unwritten"] >= 40
+    assert counts["divergence"] >= 10
+    assert {kind: len(faults) for kind, faults in CORPUS.items()} == counts
+
+
+def test_memory_that_was_written_is_silent(checked: MlxDevice, library: Any) -> None:
+    """By numpy, by a kernel, as zeros, and by a dispatch in the same command buffer."""
+    load, store = library.load_float.pipeline, library.store_float.pipeline
+    fresh, result = checked.empty(COUNT), checked.zeros(COUNT)
+    fresh.numpy()[:] = 2
+    by_kernel = checked.empty(COUNT)
+    with checked.command_encoder() as enc:
+        enc.dispatch(load, fresh, result, np.int64(9), threads=COUNT, group=GROUP)
+        enc.dispatch(load, checked.zeros(COUNT), result, np.int64(9), threads=COUNT, group=GROUP)
+        enc.dispatch(store, by_kernel, fresh, np.int64(5), threads=COUNT, group=GROUP)
+        enc.dispatch(load, by_kernel, result, np.int64(5), threads=COUNT, group=GROUP)
+    assert result.numpy()[3] == 2
