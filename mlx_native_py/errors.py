@@ -80,6 +80,7 @@ class ModelFileError(MlxError, ValueError):
     """
 
     def __init__(self, path: Path | str, field: str, offset: int | None, message: str) -> None:
+        field = field or "''"  # of an entry without a name
         super().__init__(f"{path}: {field}{'' if offset is None else f' (at byte {offset})'}: {message}")
         self.path = Path(path)
         self.field = field

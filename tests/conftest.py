@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,9 @@ from standin import PROFILES
 
 from mlx_native_py import MlxDevice, settings, softmetal
 from mlx_native_py.metal import Backend, open_metal
+
+LONGEST = 7200
+"""Seconds that one of the long runs may take."""
 
 SOFT_TESTS = Path(__file__).parent / "soft"
 GUARD = pytest.StashKey[SoftGuard]()
@@ -82,6 +86,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.config.getoption("--full"):
+        faulthandler.dump_traceback_later(LONGEST, exit=True)
     item.config.stash[GUARD].item = item
     if item.get_closest_marker("metal") and absence("metal"):
         pytest.fail(f"--metal=require, but Metal is not here: {absence('metal')}", pytrace=False)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,8 +49,8 @@ class Bench:
         library = device.compile(SOURCE + f"// {salt}")
         mix, flip = library.mix.pipeline, library.flip.pipeline
         a = device.buffer(np.arange(2048, dtype=np.uint32))
-        b, c = self.pool.alloc(8192, "u32", 2048), self.pool.alloc(8192, "u32", 2048)
         try:
+            b, c = self.pool.alloc(8192, "u32", 2048), self.pool.alloc(8192, "u32", 2048)
             with device.command_encoder() as enc:
                 enc.dispatch(mix, a, a, Out(b), 1, threads=2048)
                 enc.dispatch(mix, a, b, Out(c), 2, threads=2048)
@@ -134,7 +137,7 @@ def settled(bench: Bench, expected: tuple[Any, ...]) -> None:
     end = time.monotonic() + 5
     while (now := bench.state()) != expected and time.monotonic() < end:
         time.sleep(0.01)
-    assert now == expected
+    assert now == expected, (now, expected)
 
 
 def fails(bench: Bench, what: FaultKind, right: list[bytes], **fault: Any) -> bool:
@@ -190,3 +193,17 @@ def test_every_error_of_a_command_buffer_is_told_by_its_name(bench: Bench) -> No
 def test_what_cannot_fail_is_said(options: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidArgument, match=said), fail(**options):
         pass
+
+
+@pytest.mark.full
+@pytest.mark.skipif(sys.platform != "linux", reason="loads a library before the system's")
+def test_malloc_mmap_and_threads_fail(tmp_path: Path) -> None:
+    tests, library = Path(__file__).parent, tmp_path / "faults.so"
+    compiler = [sys.executable, "-m", "ziglang", "cc", "-shared", "-fPIC", "-O1", "-o", str(library)]
+    subprocess.run([*compiler, str(tests / "memory_faults.c")], check=True)
+    environment = {**os.environ, "LD_PRELOAD": str(library), "PYTHONPATH": f"{tests.parent}:{tests}"}
+    command = [sys.executable, str(tests / "memory_faults.py"), "200"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1800)
+    assert (done.returncode, done.stdout.split()[-1:]) == (0, ["end"]), (done.stdout[-300:], done.stderr[-3000:])
+    totals = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("=")]
+    assert {name: sum(int(tried) for kind, tried, _ in totals if kind == name) for name, *_ in totals}["malloc"] > 100

@@ -93,7 +93,7 @@ def test_no_sequence_of_calls_reaches_an_abort(residency: bool, request: pytest.
     world = World(residency)
     worlds[:] = [world]
     chosen_settings = hypothesis_settings(
-        max_examples=1000 if request.config.getoption("--full") else 125,
+        max_examples=10_060 if request.config.getoption("--full") else 125,
         stateful_step_count=40,
         deadline=None,
         report_multiple_bugs=False,

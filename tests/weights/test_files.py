@@ -157,6 +157,7 @@ BAD_GGUF: dict[str, bytes] = {
     "key length": HEAD + gguf_bytes(0, 1, HUGE, bytes(16)),
     "key is no text": HEAD + gguf_bytes(0, 1, 2, b"\xff\xfe", u32(4), u32(1), bytes(8)),
     "value type": HEAD + gguf_bytes(0, 1, "k", u32(99), bytes(8)),
+    "key without a name": HEAD + gguf_bytes(0, 1, "", u32(77), bytes(64)),
     "key twice": HEAD + gguf_bytes(0, 2, "k", u32(4), u32(1), "k", u32(4), u32(1)),
     "array type": HEAD + gguf_bytes(0, 1, "k", u32(9), u32(77), 1, bytes(8)),
     "array of arrays": HEAD + gguf_bytes(0, 1, "k", u32(9), u32(9), 1, u32(9), bytes(64)),
@@ -249,10 +250,11 @@ def mutations(whole: bytes, count: int) -> Iterator[bytes]:
         yield bytes(data[: int(rng.integers(len(data)))] if rng.integers(4) == 0 else data)
 
 
-def test_mutated_files(tmp_path: Path) -> None:
+def test_mutated_files(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    count = 1200 if request.config.getoption("--full") else 200
     whole = written(tmp_path / "m.gguf", small_model).read_bytes()
-    for data in mutations(whole, 200):
+    for data in mutations(whole, count):
         refused(tmp_path / "x.gguf", data, open_gguf, always=False)
     save_file({"a": np.zeros((2, 3), np.float32), "b": np.zeros(5, np.uint32)}, tmp_path / "m.safetensors", {"k": "v"})
-    for data in mutations((tmp_path / "m.safetensors").read_bytes(), 200):
+    for data in mutations((tmp_path / "m.safetensors").read_bytes(), count):
         refused(tmp_path / "x.safetensors", data, open_safetensors, always=False)
