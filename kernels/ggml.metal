@@ -4,6 +4,7 @@
 #include "shared/lane_matmul.h"
 #include "shared/matvec.h"
 #include "shared/quad_matvec.h"
+#include "shared/quad_rows.h"
 #include "shared/tiled_matmul.h"
 
 // A matrix of blocks as the products read it.
@@ -49,6 +50,17 @@ kernel void ggml_quad(device const T *x [[buffer(0)]],
   threadgroup float memory[QUAD_FLOATS];
   const QuadBlocks<Block> weights(w, depth_of(shape), shape.columns);
   quad_matvec(weights, x, x, out, ids, shape, memory, group, lane);
+}
+
+template <typename Block, typename T>
+kernel void ggml_quads(device const T *x [[buffer(0)]],
+                       device const uchar *w [[buffer(1)]],
+                       device T *out [[buffer(2)]],
+                       constant MatmulShape &shape [[buffer(3)]],
+                       uint3 group [[threadgroup_position_in_grid]],
+                       uint lane [[thread_index_in_simdgroup]]) {
+  threadgroup float memory[BATCH_FLOATS];
+  quad_rows_matvec(QuadBlocks<Block>(w, depth_of(shape), shape.columns), x, out, shape, memory, group, lane);
 }
 
 template <typename Block, typename T>
@@ -102,6 +114,7 @@ kernel void ggml_rows(device const uchar *w [[buffer(0)]],
 #define FOR_TYPE(B, name, T) \
   template [[host_name("ggml_mv_" #B "_" #name)]] kernel decltype(ggml_mv<B, T>) ggml_mv<B, T>; \
   template [[host_name("ggml_quad_" #B "_" #name)]] kernel decltype(ggml_quad<B, T>) ggml_quad<B, T>; \
+  template [[host_name("ggml_quads_" #B "_" #name)]] kernel decltype(ggml_quads<B, T>) ggml_quads<B, T>; \
   template [[host_name("ggml_lane_" #B "_" #name)]] kernel decltype(ggml_lane<B, T>) ggml_lane<B, T>; \
   template [[host_name("ggml_mm_" #B "_" #name)]] kernel decltype(ggml_mm<B, T>) ggml_mm<B, T>; \
   template [[host_name("ggml_rows_" #B "_" #name)]] kernel decltype(ggml_rows<B, T>) ggml_rows<B, T>;

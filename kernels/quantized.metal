@@ -4,6 +4,7 @@
 #include "shared/lane_matmul.h"
 #include "shared/matvec.h"
 #include "shared/quad_matvec.h"
+#include "shared/quad_rows.h"
 #include "shared/tiled_matmul.h"
 #include "shared/vecmat.h"
 
@@ -37,6 +38,21 @@ kernel void quantized_quad(device const T *x [[buffer(0)]],
   threadgroup float memory[QUAD_FLOATS];
   const QuadAffine weights = quad_affine(w, scales, biases, depth_of(shape), layout.rows);
   quad_matvec(weights, x, x, out, ids, shape, memory, group, lane);
+}
+
+template <typename T>
+kernel void quantized_quads(device const T *x [[buffer(0)]],
+                            device const uint *w [[buffer(1)]],
+                            device const uchar *scales [[buffer(2)]],
+                            device const uchar *biases [[buffer(3)]],
+                            device T *out [[buffer(4)]],
+                            constant MatmulShape &shape [[buffer(5)]],
+                            constant AffineLayout &layout [[buffer(6)]],
+                            uint3 group [[threadgroup_position_in_grid]],
+                            uint lane [[thread_index_in_simdgroup]]) {
+  threadgroup float memory[BATCH_FLOATS];
+  const QuadAffine weights = quad_affine(w, scales, biases, depth_of(shape), layout.rows);
+  quad_rows_matvec(weights, x, out, shape, memory, group, lane);
 }
 
 template <typename T>
@@ -182,6 +198,7 @@ kernel void quantize(device const T *x [[buffer(0)]],
   template [[host_name("quantized_mv_" #name)]] kernel decltype(quantized_mv<T>) quantized_mv<T>; \
   template [[host_name("quantized_vm_" #name)]] kernel decltype(quantized_vm<T>) quantized_vm<T>; \
   template [[host_name("quantized_quad_" #name)]] kernel decltype(quantized_quad<T>) quantized_quad<T>; \
+  template [[host_name("quantized_quads_" #name)]] kernel decltype(quantized_quads<T>) quantized_quads<T>; \
   template [[host_name("quantized_lane_" #name)]] kernel decltype(quantized_lane<T>) quantized_lane<T>; \
   template [[host_name("quantized_mm_" #name)]] kernel decltype(quantized_mm<T>) quantized_mm<T>; \
   template [[host_name("dequantize_" #name)]] kernel decltype(dequantize<T>) dequantize<T>; \

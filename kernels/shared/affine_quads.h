@@ -23,6 +23,25 @@ struct QuadAffine {
   struct Codes {
     device const uint *words;
     uint part;
+    uint eights[4];  // of 3 bits: the lane's eight codes of each span
+
+    Codes(device const uint *at, uint lane_part) : words(at), part(lane_part) {
+      if (BITS == 3 && GROUP_SHIFT == 0) {
+        const uint one = words[part % 2], third = words[2];
+        const uint here = quad_shuffle(one, ushort(part / 2)), next = quad_shuffle(one, ushort(1));
+        eights[0] = eight_of_three(part == 3 ? third : here, part < 2 ? next : third);
+      }
+      if (BITS == 3 && GROUP_SHIFT != 0) {
+        // Two spans are six words: the first four and the last four, of which each span has three.
+#pragma unroll
+        for (uint s = 0; s < 1u << GROUP_SHIFT; s += 2) {
+          const uint first = words[3 * s + part], last = words[3 * s + 2 + part];
+          const ushort here = part - min(part, 1u), next = min(part, 2u);
+          eights[s] = eight_of_three(quad_shuffle(first, here), quad_shuffle(first, next));
+          eights[s + 1] = eight_of_three(quad_shuffle(last, ushort(here + 1)), quad_shuffle(last, ushort(next + 1)));
+        }
+      }
+    }
     METAL_FUNC float4 quad(uint run) const thread {
       device const uint *span = words + run / 2 * BITS;
       const uint i = run % 2;
@@ -33,14 +52,21 @@ struct QuadAffine {
         return ByteUnits::values(span[4 * i + part]);
       }
       const uint bit = (8 * part + 4 * i) * BITS;
-      const uint codes = 32 % (4 * BITS) == 0 ? span[bit / 32] >> bit % 32 : window(span, bit);
+      const uint codes = BITS == 3                ? eights[run / 2] >> 12 * i
+                         : 32 % (4 * BITS) == 0 ? span[bit / 32] >> bit % 32
+                                                : window(span, bit);
       const uint4 mask = uint4((1u << BITS) - 1) << uint4(0, 1, 2, 3) * BITS;
       return float4(int4(uint4(codes) & mask));
     }
+    // 24 bits from bit 24 * part of three words on, out of the word that this bit is in and the next one.
+    METAL_FUNC uint eight_of_three(uint here, uint next) const thread {
+      const uint shift = 24 * part % 32;
+      return here >> shift | next << 1 << (31 - shift);
+    }
     // The bits from `bit` on, where they may lie in two words; what follows those of four codes may be anything.
     METAL_FUNC uint window(device const uint *span, uint bit) const thread {
-      const uint low = bit / 32, shift = bit % 32, held = BITS == 3 ? 2 : 4;
-      // The quad reads each word once: the first two or four, and the one or two after them.
+      const uint low = bit / 32, shift = bit % 32, held = 4;
+      // The quad reads each word once: the first four, and the one or two after them.
       const uint2 both = uint2(span[part % held], span[held + part % (BITS - held)]);
       const uint2 here = quad_shuffle(both, ushort(low % held)), next = quad_shuffle(both, ushort((low + 1) % held));
       return (low < held ? here.x : here.y) >> shift | (low + 1 < held ? next.x : next.y) << 1 << (31 - shift);
@@ -85,7 +111,7 @@ struct QuadAffine {
     return float2(factor(scales, at), factor(biases, at));
   }
   METAL_FUNC Codes codes(uint row, uint span, uint part) const thread {
-    return {words + row * words_per_row + span * BITS, part};
+    return Codes(words + row * words_per_row + span * BITS, part);
   }
 };
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..metal.capabilities import Capabilities
 from ..pipelines.function_constants import Constants
@@ -26,11 +26,15 @@ class Form:
     """Whether each row may name an expert."""
     fixed: bool = False
     """Whether the layout of the weights is compiled in, and the width of a large matrix."""
+    batched: bool = False
+    """Whether the number of rows that share unpacked weights is compiled in."""
 
     def constants(self, shape: Shape, layout: Constants) -> Constants:
         """What is compiled in."""
-        large = shape.columns * shape.depth >= _LARGE
-        return {**layout, **({"DEPTH": shape.depth} if large else {})} if self.fixed else {}
+        if not self.fixed:
+            return {}
+        width = {"DEPTH": shape.depth} if shape.columns * shape.depth >= _LARGE else {}
+        return {**layout, **width, **({"BATCH": self.rows} if self.batched else {})}
 
 
 _LARGE = 1 << 16
@@ -39,11 +43,14 @@ _FEW_ROWS = 8
 """Up to so many rows a GPU multiplies one by one: its threads wait for memory anyway."""
 _FEW_VECTOR_ROWS = 3
 """From here on a CPU unpacks the weights once for all rows."""
+_FEW_QUAD_ROWS = 12
+"""Up to so many rows of packed weights it does so in registers, for four rows at a time."""
 
 _SPANS = Form("mv", threads=128, columns=32, takes_ids=True)
 _ALONG_N = Form("vm", threads=128, columns=1024)
 _TILES = Form("mm", threads=128, columns=64, rows=32, tiled=True)
 _QUADS = Form("quad", threads=32, columns=32, takes_ids=True, fixed=True)
+_BATCHES = Form("quads", threads=32, columns=32, rows=4, fixed=True, batched=True)
 _LANES = Form("lane", threads=32, columns=32, rows=64, tiled=True)
 _ROWS = Form("row", threads=64, columns=16, takes_ids=True)
 _QUAD_COLUMNS = 32
@@ -54,13 +61,22 @@ def choose(device: Capabilities, shape: Shape, *, packed: bool) -> Form:
     """The form for a product; `packed` says that its weights are quantised."""
     few = (_FEW_VECTOR_ROWS if device.vector_lanes else _FEW_ROWS) * max(shape.experts, 1)
     turned = shape.transposed and shape.x is not None and shape.x[1] != 1
+    quads = device.vector_lanes and packed and shape.transposed and shape.columns >= _QUAD_COLUMNS
+    if quads and not shape.experts and not turned and 1 < shape.rows <= _FEW_QUAD_ROWS:
+        return replace(_BATCHES, rows=_even(shape.rows, _BATCHES.rows))
     if shape.rows > few or turned:
         return _LANES if device.vector_lanes else _TILES
     if not shape.transposed:
         return _ALONG_N
-    if not device.vector_lanes or packed and shape.columns < _QUAD_COLUMNS:
-        return _SPANS
-    return _QUADS if packed else _ROWS
+    if quads:
+        return _QUADS
+    return _ROWS if device.vector_lanes and not packed else _SPANS
+
+
+def _even(rows: int, most: int) -> int:
+    """How many rows go together so that parts of at most `most` are alike, or nearly so."""
+    parts = -(-rows // most)
+    return -(-rows // parts)
 
 
 def gated_results(kind: str, width: int) -> int:

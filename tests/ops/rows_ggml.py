@@ -40,6 +40,16 @@ def ggml_matmul_lengths(bench: Bench, format: str, length: int, rows: int) -> No
     bench.quantised(out, x.astype(np.float64) @ values.T.astype(np.float64))
 
 
+@row("ggml_matmul", format=["Q4_1", "Q6_K"], rows=[2, 5, 12])
+def ggml_matmul_few(bench: Bench, format: str, rows: int) -> None:
+    """Rows that share what is unpacked, over more of x than is held at once."""
+    w, values = blocks(bench, format, 40, 768)
+    x = bench.normal(rows, 768)
+    out = bench.out(rows, 40)
+    bench.run(ops.ggml_matmul, bench.put(x), w, format, out=out)
+    bench.quantised(out, x.astype(np.float64) @ values.T.astype(np.float64))
+
+
 @row("ggml_matmul", format=FORMATS, dtype=[DType.F32], columns=[131], more={"dtype": SMALL, "columns": [128, 300]})
 def ggml_matmul_large(bench: Bench, format: str, dtype: DType, columns: int) -> None:
     """A width that is worth a build of its own."""

@@ -52,8 +52,19 @@ def test_what_is_chosen(gpu: MlxDevice) -> None:
     assert kinds(1, packed=False) == ("mv", "row")
     assert kinds(1, columns=15) == ("mv", "mv")
     assert kinds(1, transposed=False) == ("vm", "vm")
-    assert kinds(4) == ("mv", "lane")
-    assert kinds(9) == ("mm", "lane")
+    assert kinds(4) == ("mv", "quads")
+    assert kinds(4, packed=False) == ("mv", "lane")
+    assert kinds(9) == ("mm", "quads")
+    assert kinds(9, columns=15) == ("mm", "lane")
+    assert kinds(13) == ("mm", "lane")
+
+
+def test_rows_go_together_in_even_parts(gpu: MlxDevice) -> None:
+    on_cpu = replace(gpu.capabilities, vector_lanes=True)
+    shapes = {rows: Shape(rows, 64, 1024) for rows in (2, 4, 5, 9, 12)}
+    together = {rows: choose(on_cpu, shape, packed=True).rows for rows, shape in shapes.items()}
+    assert together == {2: 2, 4: 4, 5: 3, 9: 3, 12: 4}
+    assert choose(on_cpu, shapes[5], packed=True).constants(shapes[5], {}) == {"DEPTH": 1024, "BATCH": 3}
 
 
 def test_attention_by_lanes_where_it_fits(gpu: MlxDevice) -> None:
