@@ -33,8 +33,12 @@ class Form:
         """What is compiled in."""
         if not self.fixed:
             return {}
-        width = {"DEPTH": shape.depth} if shape.columns * shape.depth >= _LARGE else {}
-        return {**layout, **width, **({"BATCH": self.rows} if self.batched else {})}
+        known = dict(layout)
+        if shape.columns * shape.depth >= _LARGE:
+            known["DEPTH"] = shape.depth
+        if self.batched:
+            known["BATCH"] = self.rows
+        return known
 
 
 _LARGE = 1 << 16
