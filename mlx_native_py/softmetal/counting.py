@@ -67,8 +67,8 @@ def instrumented(text: str, address: int) -> tuple[str, list[CountedBlock]]:
     for label, body in _blocks(text[start.end() : end]):
         lines += [label] * bool(label)
         at = address + 8 * _COUNTERS * len(blocks)
-        found = [CountedInstruction(kind, table.of(line)) for line in body if (kind := _kind(line))]
-        block = CountedBlock(found, branches=bool(_BRANCH.match(body[-1]) or _SWITCH.match(body[-1])))
+        instructions = [CountedInstruction(kind, table.of(line)) for line in body if (kind := _kind(line))]
+        block = CountedBlock(instructions, branches=bool(_BRANCH.match(body[-1]) or _SWITCH.match(body[-1])))
         lines += _counted(body, at, f"%count.{len(blocks)}")
         blocks.append(block)
     if len(blocks) > MOST_BLOCKS:
@@ -79,20 +79,20 @@ def instrumented(text: str, address: int) -> tuple[str, list[CountedBlock]]:
 
 def _blocks(body: str) -> Iterator[tuple[str, list[str]]]:
     """Label and instructions of each block; one that goes over several lines stays in one."""
-    label, found = "", list[str]()
+    label, instructions = "", list[str]()
     lines = iter(body.splitlines())
     for line in lines:
         if not line.strip() or line.startswith(";"):
             continue
         if line[0] != " ":
-            if found:
-                yield label, found
-            label, found = line, []
+            if instructions:
+                yield label, instructions
+            label, instructions = line, []
             continue
         while line.lstrip().startswith("switch ") and not re.search(r"^  \]", line, re.MULTILINE):
             line += "\n" + next(lines)
-        found.append(line)
-    yield label, found
+        instructions.append(line)
+    yield label, instructions
 
 
 def _kind(line: str) -> InstructionKind | None:
@@ -162,13 +162,13 @@ class _CountingBuilder(LanesBuilder):
         return None
 
     def make(self, shape: Size) -> Specialised:
-        found = self._compile(shape)
-        made = self._load(found)
-        assert made is not None, "it was just written"
-        path = self.compiler.store.artefact(found["artefact"])
+        record = self._compile(shape)
+        build = self._load(record)
+        assert build is not None, "it was just written"
+        path = self.compiler.store.artefact(record["artefact"])
         if path is not None:
             path.unlink(missing_ok=True)  # it is loaded, and no later process has its counters
-        return made
+        return build
 
     def _scalar(self, shape: Size, folder: Any) -> str:
         text, blocks = instrumented(with_lines(self, shape), ctypes.addressof(self.counters))

@@ -95,8 +95,8 @@ def _run(
 @lru_cache(maxsize=64)
 def _table(path: Path) -> tuple[list[int], list[Place]]:
     data = path.read_bytes()
-    found = [data[each.offset : each.offset + each.size] for each in sections_of(data) if each.name == ".debug_line"]
-    rows = sorted(row for section in found for row in _rows(section))
+    tables = [data[each.offset : each.offset + each.size] for each in sections_of(data) if each.name == ".debug_line"]
+    rows = sorted(row for section in tables for row in _rows(section))
     return [address for address, _ in rows], [place for _, place in rows]
 
 

@@ -223,11 +223,11 @@ class MemoryArena:
                 return None
             slabs.append(Slab(address, cell, count))
         slab = slabs[-1]
-        found = slab.free[0]
-        one_step((self._cells.__setitem__, found, (slab, cell)), (slab.free.popleft,))
+        free = slab.free[0]
+        one_step((self._cells.__setitem__, free, (slab, cell)), (slab.free.popleft,))
         if not slab.free:
             slabs.remove(slab)
-        return found
+        return free
 
     def _free_cell(self, address: int, last: tuple[Callable[[], object]]) -> None:
         slab, cell = self._cells[address]

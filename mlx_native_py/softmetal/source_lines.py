@@ -31,7 +31,7 @@ def quoting(locate: Locate, source: str) -> Locate:
 
 def _lines(source: str) -> tuple[dict[tuple[str, int], str], str]:
     """All lines, and the name of the source's own file, to which the last directive comes back; often it has none."""
-    found: dict[tuple[str, int], str] = {}
+    lines: dict[tuple[str, int], str] = {}
     file, number = "", 0
     for text in source.splitlines():
         directive = _LINE.match(text)
@@ -39,8 +39,8 @@ def _lines(source: str) -> tuple[dict[tuple[str, int], str], str]:
             number, file = int(directive[1]) - 1, directive[2] or file
         else:
             number += 1
-            found[file, number] = text
-    return found, file
+            lines[file, number] = text
+    return lines, file
 
 
 def place_name(file: str, line: int) -> str:

@@ -252,17 +252,17 @@ def _find_toolchain(clang: str | None) -> Toolchain:
         return zig_toolchain(_host())
     names = ["clang", *(f"clang-{version}" for version in range(30, MINIMUM_CLANG - 1, -1))]
     for name in names:
-        found = shutil.which(name)
-        if found and _clang_major(_version((found,))) >= MINIMUM_CLANG:
-            return _system_toolchain(found)
+        path = shutil.which(name)
+        if path and _clang_major(_version((path,))) >= MINIMUM_CLANG:
+            return _system_toolchain(path)
     raise ToolchainError(f"no C++ compiler: install ziglang, or clang {MINIMUM_CLANG} or later with lld")
 
 
 def _host() -> System:
-    found = host()
-    if found is None:
+    system = host()
+    if system is None:
         raise ToolchainError("software Metal runs on Linux (x86_64, aarch64) and on macOS (Apple silicon)")
-    return found
+    return system
 
 
 def zig_toolchain(system: System) -> Toolchain:
@@ -284,17 +284,17 @@ def _system_toolchain(clang: str) -> Toolchain:
     system = _host()
     if system.name == "darwin":
         raise ToolchainError(f"the compiler {clang!r} is not used on macOS: pip install ziglang")
-    found = shutil.which(clang)
-    if not found:
+    path = shutil.which(clang)
+    if not path:
         raise ToolchainError(f"compiler {clang!r} not found")
-    version = _version((found,))
+    version = _version((path,))
     if _clang_major(version) < MINIMUM_CLANG:
         raise ToolchainError(f"{clang} is {version!r}, expected clang {MINIMUM_CLANG} or later")
-    beside = Path(found).resolve().parent / "ld.lld"
+    beside = Path(path).resolve().parent / "ld.lld"
     linker = str(beside) if beside.exists() else shutil.which("ld.lld") or shutil.which("ld")
     if not linker:
         raise ToolchainError(f"no linker for {clang}: install lld")
-    return Toolchain((found,), (linker,), version, system)
+    return Toolchain((path,), (linker,), version, system)
 
 
 def _version(compiler: tuple[str, ...]) -> str:

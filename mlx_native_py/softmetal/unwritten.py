@@ -31,13 +31,13 @@ class Unwritten:
     def bits(self, start: int, end: int) -> Words | None:
         """A bit for each byte from `start` to `end`, multiples of 64; None where all of them have been written."""
         first, last = (start - self.address) // _BITS, (end - self.address) // _BITS
-        found = self._bits[first:last]
-        if not found.any():
+        words = self._bits[first:last]
+        if not words.any():
             return None
-        by_word = found.view(np.uint8)
+        by_word = words.view(np.uint8)
         memory = self._memory[first * _WORD : first * _WORD + by_word.size]
         by_word[: memory.size][memory != _MARK] = 0
-        return found
+        return words
 
     def written(self, start: int, words: Words) -> None:
         """Kernels have written the bytes that the bits from `start` on, a multiple of 64, stand for."""

@@ -54,18 +54,18 @@ class OutsideArray:
 
 def outside_array(address: int, index: int, locate: Locate | None) -> OutsideArray:
     """Reads the description at an address inside a kernel that is still loaded."""
-    found = _ArrayAccess.from_address(address)
-    named = ctypes.string_at(found.array + ctypes.sizeof(_ArrayType)).decode(errors="replace")
-    kind = _ArrayType.from_address(found.index)
+    access = _ArrayAccess.from_address(address)
+    named = ctypes.string_at(access.array + ctypes.sizeof(_ArrayType)).decode(errors="replace")
+    kind = _ArrayType.from_address(access.index)
     if kind.kind == _COORDINATE:
         return OutsideArray(index, "", named, None)
     signed = kind.kind == 0 and kind.info & 1
     spelled = _SPACES.sub("", named.split("'")[-2])
     variable = _VARIABLE.match(named)
-    mine = locate is not None and (found.file or b"").decode(errors="replace").endswith(_KERNEL)
+    mine = locate is not None and (access.file or b"").decode(errors="replace").endswith(_KERNEL)
     return OutsideArray(
         index - (1 << 64) if signed and index >> 63 else index,
         _VECTOR.sub(r"\1\2", spelled),
         variable[1] if variable else "",
-        locate(found.line, found.column) if mine and locate is not None else None,
+        locate(access.line, access.column) if mine and locate is not None else None,
     )

@@ -33,12 +33,12 @@ def undeclared(
     own = touched.writes | touched.atomic_writes
     writes = _without(own, declared.writes)
     reads = _without(_without(touched.reads | touched.atomic_reads, declared.reads), own.spans())
-    found = []
+    accesses = []
     for verb, more in (("writes", writes), ("reads", reads)):
         for low, high in _within(more, bound).spans()[:1]:
             buffer, start = locate(low)
-            found.append(UndeclaredAccess(kernel, verb, buffer, (low - start, high - start)))
-    return found
+            accesses.append(UndeclaredAccess(kernel, verb, buffer, (low - start, high - start)))
+    return accesses
 
 
 def _without(bytes_: Intervals, spans: Sequence[Span]) -> Intervals:
@@ -48,7 +48,7 @@ def _without(bytes_: Intervals, spans: Sequence[Span]) -> Intervals:
 
 
 def _within(bytes_: Intervals, spans: Sequence[Span]) -> Intervals:
-    found = EMPTY
+    inside = EMPTY
     for low, high in spans:
-        found |= bytes_.without((0, low)).without((high, 1 << 63))
-    return found
+        inside |= bytes_.without((0, low)).without((high, 1 << 63))
+    return inside

@@ -82,16 +82,16 @@ def _cut(windows: Sequence[Window]) -> list[tuple[int, int, int]]:
         for kind, flag in enumerate((abi.READ, abi.WRITE)):
             changes[window.start][kind] += bool(window.access & flag)
             changes[window.end][kind] -= bool(window.access & flag)
-    found: list[tuple[int, int, int]] = []
+    segments: list[tuple[int, int, int]] = []
     readers = writers = 0
     for start, end in itertools.pairwise(sorted(changes)):
         readers, writers = readers + changes[start][0], writers + changes[start][1]
         access = (abi.READ if readers else 0) | (abi.WRITE if writers else 0)
-        if access and found and found[-1][1:] == (start, access):
-            found[-1] = (found[-1][0], end, access)
+        if access and segments and segments[-1][1:] == (start, access):
+            segments[-1] = (segments[-1][0], end, access)
         elif access:
-            found.append((start, end, access))
-    return found
+            segments.append((start, end, access))
+    return segments
 
 
 class DispatchCheck:
@@ -157,10 +157,10 @@ class DispatchCheck:
         """Where the bits of bytes are that nobody has written; 0 where there are none."""
         bits: NDArray[np.uint64] | None = None
         for unwritten, low, high in self._overlaps(start, end):
-            found = unwritten.bits(low, high)
-            if found is not None:
+            fresh = unwritten.bits(low, high)
+            if fresh is not None:
                 bits = np.zeros((end - start) // 64, np.uint64) if bits is None else bits
-                bits[(low - start) // 64 : (high - start) // 64] |= found
+                bits[(low - start) // 64 : (high - start) // 64] |= fresh
         if bits is None:
             return 0
         self._bits.append(bits)
@@ -205,10 +205,10 @@ class DispatchCheck:
         return int(self._bits[-1].ctypes.data)
 
     def _make_segments(self) -> Any:
-        found = _cut(self._windows)
-        segments = (abi.SoftSegment * len(found))()
+        cut = _cut(self._windows)
+        segments = (abi.SoftSegment * len(cut))()
         area = 0
-        for segment, (start, end, access) in zip(segments, found, strict=True):
+        for segment, (start, end, access) in zip(segments, cut, strict=True):
             while self._areas[area].end < end:
                 area += 1
             segment.start, segment.end, segment.access, segment.area = start, end, access, area
@@ -218,8 +218,8 @@ class DispatchCheck:
         """What the runtime reported, explained."""
         explainer = Explainer(self._kernel, self._windows, self._launch, trapped_slot, self._sites)
         # A thread that reads too early finds memory unwritten: the race says more.
-        found = sorted(self._reports[: self._check.report_count], key=lambda each: each.kind == abi.UNINITIALISED)
-        return [explainer.explain(report) for report in found]
+        reports = sorted(self._reports[: self._check.report_count], key=lambda each: each.kind == abi.UNINITIALISED)
+        return [explainer.explain(report) for report in reports]
 
     def footprint(self) -> Footprint:
         """The bytes that the dispatch touched; inline bytes are nobody else's and are left out."""

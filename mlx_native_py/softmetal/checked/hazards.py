@@ -61,13 +61,13 @@ class HazardCheck:
         """Adds a dispatch that has run; answers its conflicts with the others since the last barrier."""
         writes = touched.writes | touched.atomic_writes
         reads = touched.reads | touched.atomic_reads
-        found = []
+        missing = []
         if writes.overlap(self._touched) or reads.overlap(self._written):
-            found = [hazard for other in self._done if (hazard := self._between(other, _Done(name, touched)))]
+            missing = [hazard for other in self._done if (hazard := self._between(other, _Done(name, touched)))]
         self._done.append(_Done(name, touched))
         self._written |= writes
         self._touched |= reads | writes
-        return found
+        return missing
 
     def _between(self, one: _Done, two: _Done) -> MissingBarrier | None:
         first, second = sorted((one, two), key=lambda done: done.name.index)

@@ -271,8 +271,8 @@ class Execution:
         self.end_ns = now
 
     def finding(self) -> Exception | None:
-        found = self._checker.finding() if self._checker is not None else None
-        return found or order_dependence(self._differences)
+        own = self._checker.finding() if self._checker is not None else None
+        return own or order_dependence(self._differences)
 
 
 def check_memory(dispatch: EncodedDispatch) -> None:

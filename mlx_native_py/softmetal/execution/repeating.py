@@ -36,14 +36,14 @@ def order_groups(dispatch: EncodedDispatch, order: str) -> None:
 
 def memory_of(work: Pass, resident: Resident) -> set[DeviceMemory]:
     """All that a pass may touch."""
-    found = {*resident, *work.buffers(), *(texture.allocation for _, texture in work.textures())}
+    used = {*resident, *work.buffers(), *(texture.allocation for _, texture in work.textures())}
     for item in (item for epoch in work.epochs for item in epoch):
         if isinstance(item, Replay):
             reached = joined(resident, item.resident)
-            found.update(reached)
+            used.update(reached)
             for dispatch in (each for epoch in item.expand(reached) for each in epoch):
-                found.update(each for each in dispatch.allocations if each is not None)
-    return {each for each in found if each.live}
+                used.update(each for each in dispatch.allocations if each is not None)
+    return {each for each in used if each.live}
 
 
 class Repetition:

@@ -21,11 +21,11 @@ def argument_members(unit: Unit, type_name: str) -> tuple[ArgumentMember, ...]:
     name = type_name.replace("const", "").replace("&", "").replace("*", "").split("::")[-1].strip()
     text = unit.tokens.text
     classes = (each for each in walk(unit.declarations) if each.kind == "class" and each.name >= 0)
-    found = next((each for each in classes if text[each.name] == name), None)
-    if found is None:
+    declared = next((each for each in classes if text[each.name] == name), None)
+    if declared is None:
         raise ValueError(f"the type {type_name} is no struct of this source")
     members: list[ArgumentMember] = []
-    for child in found.children:
+    for child in declared.children:
         if child.kind == "class" and child.body and text[child.body[1] + 1] != ";":
             raise ValueError(f"member '{text[child.body[1] + 1]}' is a struct, which argument encoders do not set")
         if child.kind == "variable":

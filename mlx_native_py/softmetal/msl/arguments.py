@@ -73,19 +73,19 @@ class Parameter:
 def split(unit: Unit, opened: int, closed: int) -> list[tuple[int, int]]:
     """The ranges between the commas of a parameter list."""
     text, match = unit.tokens.text, unit.tokens.match
-    found, start, index = [], opened + 1, opened + 1
+    parts, start, index = [], opened + 1, opened + 1
     while index < closed:
         if text[index] in ("(", "[", "{"):
             index = match[index]
         elif text[index] == "<" and (close := close_angle(unit.tokens, index)) >= 0:
             index = close
         elif text[index] == ",":
-            found.append((start, index))
+            parts.append((start, index))
             start = index + 1
         index += 1
     if start < closed:
-        found.append((start, closed))
-    return [] if [text[a:b] for a, b in found] == [["void"]] else found
+        parts.append((start, closed))
+    return [] if [text[a:b] for a, b in parts] == [["void"]] else parts
 
 
 def declared_name(unit: Unit, start: int, end: int) -> int:
@@ -122,8 +122,8 @@ class ParameterReader:
 
     def read(self, opened: int, closed: int) -> list[Parameter]:
         """The parameters between two parentheses, with indices given out."""
-        found = [self._parameter(start, end) for start, end in split(self.unit, opened, closed)]
-        parameters = [parameter for parameter in found if parameter]
+        declared = [self._parameter(start, end) for start, end in split(self.unit, opened, closed)]
+        parameters = [parameter for parameter in declared if parameter]
         self._number([p for p in parameters if p.kind == "buffer"], "buffer")
         self._number([p for p in parameters if p.kind == "threadgroup"], "threadgroup")
         self._number([p for p in parameters if p.kind == "texture"], "texture")
@@ -162,11 +162,11 @@ class ParameterReader:
         if others:
             self._refuse(others[0])
             return None
-        made = Parameter(
+        parameter = Parameter(
             start, end, name, "threadgroup" if space == "threadgroup" else "buffer", None, "", condition_token
         )
-        made.argument = self._argument(made, space, places[0] if places else None, anchor)
-        return made if made.argument else None
+        parameter.argument = self._argument(parameter, space, places[0] if places else None, anchor)
+        return parameter if parameter.argument else None
 
     def _space(self, start: int, end: int, anchor: int) -> str | None:
         """The address space of a pointer or reference; None for a value. Complains where there is none."""
@@ -234,7 +234,9 @@ class ParameterReader:
             return None
         return Parameter(start, end, name, "in", None, attribute.name, condition)
 
-    def _argument(self, made: Parameter, space: str, place: Attribute | None, anchor: int) -> KernelArgument | None:
+    def _argument(
+        self, parameter: Parameter, space: str, place: Attribute | None, anchor: int
+    ) -> KernelArgument | None:
         unit = self.unit
         index = -1
         if place is not None:
@@ -245,23 +247,25 @@ class ParameterReader:
             if index < 0:
                 return None
         text = unit.tokens.text
-        begin, stop = _pointee(unit, made.start, made.end, anchor)
+        begin, stop = _pointee(unit, parameter.start, parameter.end, anchor)
         if stop < 0:
             return None
         outside = _outside_angles(unit, begin, stop)
         read = space == "constant" or any(text[i] == "const" for i in outside)
-        words = [text[i] for i in range(made.start, stop) if text[i] not in ("const", "volatile", "restrict", *_SPACES)]
+        words = [
+            text[i] for i in range(parameter.start, stop) if text[i] not in ("const", "volatile", "restrict", *_SPACES)
+        ]
         type_name = unit.join(words)
         kind = data_type(type_name)
         return KernelArgument(
             kind="threadgroup" if space == "threadgroup" else "buffer",
             index=index,
-            name=text[made.name] if made.name >= 0 else "",
+            name=text[parameter.name] if parameter.name >= 0 else "",
             access="read" if read else "read_write",
             type_name=type_name,
             data_type=kind.code if kind else 0,
             is_pointer=text[stop] != "&",
-            condition=text[made.condition] if made.condition >= 0 else None,
+            condition=text[parameter.condition] if parameter.condition >= 0 else None,
         )
 
     def _index(self, place: Attribute) -> int:
@@ -328,13 +332,13 @@ def _pointee(unit: Unit, start: int, end: int, anchor: int) -> tuple[int, int]:
 
 def _outside_angles(unit: Unit, start: int, end: int) -> list[int]:
     text, match = unit.tokens.text, unit.tokens.match
-    found, index = [], start
+    outside, index = [], start
     while index < end:
         if text[index] == "[":
             index = match[index]
         elif text[index] == "<" and (close := close_angle(unit.tokens, index)) >= 0:
             index = close
         else:
-            found.append(index)
+            outside.append(index)
         index += 1
-    return found
+    return outside

@@ -87,17 +87,17 @@ class Attribute:
 def attributes(tokens: Tokens, start: int, end: int) -> list[Attribute]:
     """The attributes between two tokens, outside nested brackets."""
     text, match = tokens.text, tokens.match
-    found: list[Attribute] = []
+    listed: list[Attribute] = []
     index = start
     while index < end:
         if is_attribute(tokens, index):
-            found += _listed(tokens, index)
+            listed += _listed(tokens, index)
             index = match[index] + 1
         elif text[index] in ("(", "[", "{"):
             index = match[index] + 1
         else:
             index += 1
-    return found
+    return listed
 
 
 def is_attribute(tokens: Tokens, index: int) -> bool:
@@ -115,7 +115,7 @@ def is_attribute(tokens: Tokens, index: int) -> bool:
 def _listed(tokens: Tokens, start: int) -> list[Attribute]:
     text, match = tokens.text, tokens.match
     end = match[start] + 1
-    found = []
+    listed = []
     index = start + 2
     while index < end - 2:
         name = index
@@ -127,11 +127,11 @@ def _listed(tokens: Tokens, start: int) -> list[Attribute]:
         if text[index + 1] == "(":
             arguments = (index + 2, match[index + 1])
             index = match[index + 1]
-        found.append(Attribute(spelling, name, start, end, arguments))
+        listed.append(Attribute(spelling, name, start, end, arguments))
         index += 1
         if text[index] == ",":
             index += 1
-    return found
+    return listed
 
 
 def refuse_unknown(unit: Unit, attribute: Attribute) -> None:

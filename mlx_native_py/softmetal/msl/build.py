@@ -78,7 +78,7 @@ class BuildSpec:
         """For each parameter, whether its function constant keeps it."""
         constants = {name: bound.constant for name, bound in self.manifest.constants.items()}
         types = {name: bound.type for name, bound in self.manifest.constants.items()}
-        found = []
+        switches = []
         for item in self.function.items:
             try:
                 on = item.condition is None or condition_value(
@@ -86,8 +86,8 @@ class BuildSpec:
                 )
             except NotConstant as reason:
                 raise MissingConstant(str(item.condition), f"function constant '{reason}' has no value") from None
-            found.append(on)
-        return found
+            switches.append(on)
+        return switches
 
     def defines(self) -> str:
         """The macros that stand for function constants."""
@@ -160,9 +160,9 @@ def compile_spec(spec: BuildSpec, compiler: Compiler) -> bytes:
         image = linked.read_bytes()
         check_image(image)
         artefact = compiler.store.put_artefact(image, ".so")
-    found = {"artefact": artefact, "engine": engine, "stack": compiled.stack_bytes, "declined": declined}
-    found["whole"] = spec.whole
-    return json.dumps(found).encode()
+    record = {"artefact": artefact, "engine": engine, "stack": compiled.stack_bytes, "declined": declined}
+    record["whole"] = spec.whole
+    return json.dumps(record).encode()
 
 
 def _compile(spec: BuildSpec, compiler: Compiler, source: Path, engine: Engine) -> Any:
@@ -179,8 +179,8 @@ def _compile(spec: BuildSpec, compiler: Compiler, source: Path, engine: Engine) 
 
 def load(spec: BuildSpec, compiler: Compiler, body: bytes) -> Executable | None:
     """Loads a build; None if its artefact is gone or damaged."""
-    found = json.loads(body)
-    path = compiler.store.artefact(found["artefact"])
+    record = json.loads(body)
+    path = compiler.store.artefact(record["artefact"])
     if path is None:
         return None
     image = compiler.runtime().load(path)
@@ -189,14 +189,14 @@ def load(spec: BuildSpec, compiler: Compiler, body: bytes) -> Executable | None:
         limit = min(limit, image.call("soft_max_total_threads") & _UINT32)
     return Executable(
         kernel=_kernel(spec, image),
-        engine=found["engine"],
+        engine=record["engine"],
         entry=image.address("soft_entry_point"),
         static_threadgroup_bytes=image.call("soft_tg_size") & _UINT32,
-        stack_bytes=found["stack"],
+        stack_bytes=record["stack"],
         max_total_threads=limit,
-        declined=found["declined"],
+        declined=record["declined"],
         image=image,
-        whole=found["whole"],
+        whole=record["whole"],
         has_loops=_LOOP.search(spec.text()) is not None,
         line_of=partial(line_before, path) if spec.checked else None,
     )

@@ -33,14 +33,14 @@ class Graph:
 
 def reach(uses: Mapping[str, list[str]], roots: Iterable[str]) -> set[str]:
     """The closure of `roots` over `uses`."""
-    found: set[str] = set()
+    reached: set[str] = set()
     todo = [name for name in roots if name in uses]
     while todo:
         name = todo.pop()
-        if name not in found:
-            found.add(name)
+        if name not in reached:
+            reached.add(name)
             todo += uses[name]
-    return found
+    return reached
 
 
 def build_graph(unit: Unit, droppable: set[int]) -> Graph:

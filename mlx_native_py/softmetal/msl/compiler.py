@@ -67,8 +67,8 @@ class Compiler:
         return isolated_runtime(own) if self.isolated else own
 
     def _runtime_library(self) -> Path:
-        if found := self._stored(_RUNTIME):
-            return found
+        if stored := self._stored(_RUNTIME):
+            return stored
         with self._alone():
             return self._stored(_RUNTIME) or self._build_runtime()
 
@@ -93,8 +93,8 @@ class Compiler:
     def _set_up(self, wanted: tuple[str, ...]) -> Path:
         """Prepares everything at once: the runtime, and the header for these flags and those likely to come next."""
         with self._alone():
-            if found := self._stored(wanted):
-                return found
+            if stored := self._stored(wanted):
+                return stored
             self._announce_once()
             math = next(mode for mode, options in reversed(MATH.items()) if set(options) <= set(wanted))
             engines: tuple[Engine, ...] = ("fibers", "flat", "lanes")

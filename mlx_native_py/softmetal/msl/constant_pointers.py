@@ -21,15 +21,15 @@ def check_constant_pointers(unit: Unit) -> None:
 
 def _constant_parameters(unit: Unit, functions: list[Declaration]) -> dict[tuple[str, int], set[int]]:
     """By name and count of parameters: which of them every function so declared takes in constant memory."""
-    found: dict[tuple[str, int], set[int]] = {}
+    common: dict[tuple[str, int], set[int]] = {}
     text = unit.tokens.text
     for function in functions:
         assert function.parameters
         ranges = split(unit, *function.parameters)
         places = {n for n, (start, end) in enumerate(ranges) if _points_to(text[start:end], "constant")}
         key = (text[function.name], len(ranges))
-        found[key] = found.get(key, places) & places
-    return found
+        common[key] = common.get(key, places) & places
+    return common
 
 
 def _points_to(words: list[str], space: str) -> bool:

@@ -31,32 +31,32 @@ class Message:
 
 def parse(output: str) -> list[Message]:
     """The messages in clang's output."""
-    found = []
+    messages = []
     for line in output.splitlines():
         if match := _LINE.match(line):
             severity: Literal["error", "warning", "note"] = "error"
             if match["severity"] in ("warning", "note"):
                 severity = "warning" if match["severity"] == "warning" else "note"
             text = _FLAG.sub("", match["text"])
-            found.append(Message(severity, match["file"], int(match["line"]), int(match["column"]), text))
-    return found
+            messages.append(Message(severity, match["file"], int(match["line"]), int(match["column"]), text))
+    return messages
 
 
 def explain(output: str, file: str, unit: Unit, locate: Callable[[int, int], int]) -> tuple[Diagnostic, ...]:
     """Errors and warnings of a compilation of `file`, at the user's lines; `locate` finds the token of a place."""
-    found = []
+    diagnostics = []
     for message, notes in _grouped(parse(output)):
         places = [m for m in (message, *notes) if m.file == file]
         index = locate(places[0].line, places[0].column) if places else -1
         if index < 0:
             if message.severity == "error":
-                found.append(_unplaced(message, unit.positions))
+                diagnostics.append(_unplaced(message, unit.positions))
             continue
         if message.file != file and message.severity == "warning":
             continue
         text = "; ".join([message.text, *_reasons(notes)])
-        found.append(unit.positions.diagnostic(unit.tokens, index, restore(text), severity(message)))
-    return tuple(dict.fromkeys(found))
+        diagnostics.append(unit.positions.diagnostic(unit.tokens, index, restore(text), severity(message)))
+    return tuple(dict.fromkeys(diagnostics))
 
 
 def _reasons(notes: list[Message]) -> list[str]:

@@ -35,11 +35,11 @@ class Piece:
 def droppable(unit: Unit) -> dict[int, str]:
     """The functions whose bodies a kernel may do without: start of the declaration -> name of the owner."""
     text = unit.tokens.text
-    found = {}
+    names = {}
     for declaration in _outer_functions(unit.declarations):
         if text[declaration.name] != "operator" and text[declaration.name - 1] not in ("::", "~"):
-            found[declaration.start] = text[declaration.name]
-    return found
+            names[declaration.start] = text[declaration.name]
+    return names
 
 
 def make_inline(unit: Unit, functions: list[KernelFunction]) -> None:
@@ -74,14 +74,14 @@ def segments(unit: Unit, owners: dict[int, str], instantiations: list[Declaratio
         ):
             # Constructor initialisers stand before the body, but only members have them.
             cuts.append(Segment("body", owners[declaration.start], declaration.body[0], declaration.body[1] + 1))
-    found, position = [], 0
+    parts, position = [], 0
     for cut in sorted(cuts, key=lambda segment: segment.start):
         if cut.start < position:
             continue
-        found += [Segment("common", "", position, cut.start), cut]
+        parts += [Segment("common", "", position, cut.start), cut]
         position = cut.end
-    found.append(Segment("common", "", position, len(unit.tokens)))
-    return [segment for segment in found if segment.start < segment.end]
+    parts.append(Segment("common", "", position, len(unit.tokens)))
+    return [segment for segment in parts if segment.start < segment.end]
 
 
 def render(unit: Unit, segment: Segment) -> list[list[int]]:

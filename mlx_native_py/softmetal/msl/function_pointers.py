@@ -29,11 +29,11 @@ def check_function_pointers(unit: Unit) -> None:
 
 def _template_parameters(unit: Unit) -> set[int]:
     text = unit.tokens.text
-    found: set[int] = set()
+    numbers: set[int] = set()
     for index, token in enumerate(text[:-1]):
         if token == "template" and text[index + 1] == "<":
-            found.update(range(index, max(close_angle(unit.tokens, index + 1), index)))
-    return found
+            numbers.update(range(index, max(close_angle(unit.tokens, index + 1), index)))
+    return numbers
 
 
 def _is_function_pointer(text: list[str], index: int) -> bool:

@@ -22,13 +22,13 @@ def identity(store: Store, toolchain: Toolchain) -> str:
     key = digest("identity", toolchain.version, *toolchain.compiler, toolchain.cpu, processor(), *states)
     known = store.record(key)
     if known is not None:
-        own, found = known.decode().split()
+        own, fingerprint = known.decode().split()
         # The same answer, which would otherwise be worked out from all files again.
         vars(toolchain)["fingerprint"] = own
-        return found
-    found = digest(toolchain.fingerprint, *(path.read_bytes() for path in sorted(_FRONT_END.glob("*.py"))))
-    store.put_record(key, f"{toolchain.fingerprint} {found}".encode())
-    return found
+        return fingerprint
+    fingerprint = digest(toolchain.fingerprint, *(path.read_bytes() for path in sorted(_FRONT_END.glob("*.py"))))
+    store.put_record(key, f"{toolchain.fingerprint} {fingerprint}".encode())
+    return fingerprint
 
 
 def _files() -> Iterator[tuple[str, os.stat_result]]:

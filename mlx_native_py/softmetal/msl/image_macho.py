@@ -127,13 +127,13 @@ def _sections(data: bytes, offset: int) -> list[MachSection]:
 
 def _symbols(data: bytes, offset: int) -> list[MachSymbol]:
     _, _, table, count, strings, _ = _SYMTAB.unpack_from(data, offset)
-    found = []
+    symbols = []
     for index in range(count):
         name, kind, _, _, value = _SYMBOL.unpack_from(data, table + _SYMBOL.size * index)
         if not kind & _STAB:
             text = _text(data, strings + name).removeprefix("_")
-            found.append(MachSymbol(text, kind & _TYPE != _UNDEFINED, bool(kind & _EXTERNAL), value))
-    return found
+            symbols.append(MachSymbol(text, kind & _TYPE != _UNDEFINED, bool(kind & _EXTERNAL), value))
+    return symbols
 
 
 def _name(field: bytes) -> str:

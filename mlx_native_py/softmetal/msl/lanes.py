@@ -62,14 +62,14 @@ class LanesBuilder:
     def make(self, shape: Size) -> Specialised:
         """Compiles and keeps the build; raises Declined."""
         try:
-            found = self._compile(shape)
+            record = self._compile(shape)
         except Declined as declined:
-            found = {"declined": str(declined)}
-        self.compiler.store.put_record(self._key(shape), json.dumps(found).encode())
-        made = self._load(found)
-        if made is None:
+            record = {"declined": str(declined)}
+        self.compiler.store.put_record(self._key(shape), json.dumps(record).encode())
+        build = self._load(record)
+        if build is None:
             raise Declined("the build vanished from the cache")
-        return made
+        return build
 
     def _key(self, shape: Size) -> str:
         return digest("lanes", _pass_identity(), self.key, str(shape))
@@ -125,17 +125,17 @@ class LanesBuilder:
         except CompilerFailed as failure:
             raise Declined(f"not assembled: {_first_error(failure.output)}") from None
 
-    def _load(self, found: dict[str, Any]) -> Specialised | None:
-        if "declined" in found:
-            raise Declined(found["declined"])
-        path = self.compiler.store.artefact(found["artefact"])
+    def _load(self, record: dict[str, Any]) -> Specialised | None:
+        if "declined" in record:
+            raise Declined(record["declined"])
+        path = self.compiler.store.artefact(record["artefact"])
         if path is None:
             return None
         image = self.compiler.runtime().load(path)
         if image.call("soft_tg_size") & 0xFFFFFFFF > self.threadgroup_bytes:
             raise Declined("its threadgroup variables take more room than on fibers")
-        address = image.address(ALONE if found["alone"] else ENTRY)
-        return Specialised(address, "flat" if found["alone"] else "lanes", found["stack"], image)
+        address = image.address(ALONE if record["alone"] else ENTRY)
+        return Specialised(address, "flat" if record["alone"] else "lanes", record["stack"], image)
 
 
 def _first_error(output: str) -> str:

@@ -46,25 +46,29 @@ def _recursion(unit: Unit) -> None:
     for declaration in walk(unit.declarations):
         if declaration.kind == "function" and declaration.name >= 0:
             functions.setdefault(text[declaration.name], []).append(declaration)
-    alone = {name: found for name, found in functions.items() if _is_one(unit, found) and not is_metal_function(name)}
-    calls = {name: _calls(unit, found, alone.keys()) for name, found in alone.items()}
+    alone = {
+        name: declared
+        for name, declared in functions.items()
+        if _is_one(unit, declared) and not is_metal_function(name)
+    }
+    calls = {name: _calls(unit, declared, alone.keys()) for name, declared in alone.items()}
     for name in _on_a_circle(calls):
         back = next(index for called, index in calls[name].items() if reaches(calls, called, name))
         unit.error(back, f"recursive call of '{name}' is not supported in Metal")
 
 
-def _is_one(unit: Unit, found: list[Declaration]) -> bool:
+def _is_one(unit: Unit, declared: list[Declaration]) -> bool:
     """Whether these declare one plain function: at most one body, and prototypes with as many parameters."""
-    plain = all(d.head == d.start and not d.in_class and d.parameters for d in found)
-    if not plain or sum(bool(d.body) for d in found) != 1:
+    plain = all(d.head == d.start and not d.in_class and d.parameters for d in declared)
+    if not plain or sum(bool(d.body) for d in declared) != 1:
         return False
-    return len({len(split(unit, *d.parameters)) for d in found if d.parameters}) == 1
+    return len({len(split(unit, *d.parameters)) for d in declared if d.parameters}) == 1
 
 
-def _calls(unit: Unit, found: list[Declaration], names: Container[str]) -> dict[str, int]:
+def _calls(unit: Unit, declared: list[Declaration], names: Container[str]) -> dict[str, int]:
     """The functions that a body calls, each with the place of a call."""
     text = unit.tokens.text
-    body = next(d.body for d in found if d.body)
+    body = next(d.body for d in declared if d.body)
     places = reversed(range(*body))
     return {text[i]: i for i in places if text[i] in names and text[i + 1] == "(" and not _is_declared(text, i)}
 

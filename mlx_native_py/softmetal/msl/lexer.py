@@ -59,15 +59,15 @@ def lex(text: str, path: str) -> Tokens:
     append_text, append_row = tokens.text.append, tokens.row.append
     position = 0
     scan = _TOKEN.match
-    while found := scan(text, position):
-        kind = found.lastgroup
-        position = found.end()
+    while match := scan(text, position):
+        kind = match.lastgroup
+        position = match.end()
         if kind == "space":
             continue
         if kind == "newline":
             row = (row[0], row[1] + 1)
             continue
-        spelling = found.group()
+        spelling = match.group()
         if kind == "directive":
             marker = _MARKER.match(spelling)
             if marker:

@@ -71,10 +71,12 @@ class SourceLibrary:
         key = spec.key(self._key, self._compiler.base_engine)
         with self._locks.setdefault(key, Lock()):
             if key not in self._built:
-                made = self._stored(spec, key) or self._make(spec, key)
+                executable = self._stored(spec, key) or self._make(spec, key)
                 if checked:
-                    made = replace(made, locate=partial(self._locate, replace(spec, whole=made.whole)))
-                self._built[key] = with_lanes(made, spec, self._compiler, key)
+                    executable = replace(
+                        executable, locate=partial(self._locate, replace(spec, whole=executable.whole))
+                    )
+                self._built[key] = with_lanes(executable, spec, self._compiler, key)
             return self._built[key]
 
     def argument_members(self, type_name: str) -> tuple[ArgumentMember, ...]:
@@ -96,10 +98,10 @@ class SourceLibrary:
             # Names may have misled about what the kernel needs; the whole source decides.
             return self._make(replace(spec, whole=True), key)
         self._compiler.store.put_record(key, body)
-        made = load(spec, self._compiler, body)
-        if made is None:
+        executable = load(spec, self._compiler, body)
+        if executable is None:
             raise RuntimeError(f"the compiled kernel {spec.entry} vanished from the cache")
-        return made
+        return executable
 
     def _translated(self) -> Translation:
         """The way back to the user's lines is not kept; a message that needs it pays for it."""

@@ -158,11 +158,11 @@ def make_manifest(
 
 def _needed(names: set[str], initialisers: dict[str, list[str]]) -> dict[str, list[str]]:
     """The initialisers that some condition depends on."""
-    found: dict[str, list[str]] = {}
+    needed: dict[str, list[str]] = {}
     todo = list(names)
     while todo:
         name = todo.pop()
-        if name in initialisers and name not in found:
-            found[name] = initialisers[name]
+        if name in initialisers and name not in needed:
+            needed[name] = initialisers[name]
             todo += initialisers[name]
-    return found
+    return needed

@@ -43,11 +43,11 @@ def unify_members(unit: Unit) -> None:
 
 def _overloads(unit: Unit, parent: Declaration) -> Iterator[list[_Member]]:
     """The member functions of a class, those together that differ only in their object."""
-    found: dict[tuple[object, ...], list[_Member]] = {}
+    overloads: dict[tuple[object, ...], list[_Member]] = {}
     for member in parent.children:
         if member.kind == "function" and member.parameters and unit.out[member.name]:
-            found.setdefault(_signature(unit, member), []).append(_member(unit, member))
-    yield from found.values()
+            overloads.setdefault(_signature(unit, member), []).append(_member(unit, member))
+    yield from overloads.values()
 
 
 def _member(unit: Unit, declaration: Declaration) -> _Member:

@@ -34,17 +34,17 @@ def speak_of_object(
     parts = _data_members(unit, parent) - _parameters(unit, function)
     parts = {name for name in parts if not _hidden(unit, function, name)}
     inner = {i for child in function.children for i in range(child.start, child.end)}
-    found = False
+    changed = False
     for index in range(*function.body):
         if index in inner:
             continue
         if text[index] == "this":
             unit.out[index] = unit.out[index].replace("this", "soft_this")
-            found = True
+            changed = True
         elif text[index] in parts and text[index - 1] not in (".", "->", "::"):
             unit.out[index] = unit.out[index].replace(text[index], f"soft_this->{text[index]}", 1)
-            found = True
-    if found:
+            changed = True
+    if changed:
         pointer = f"{'const ' if constant else ''}{SPACES[space]} {spelling} *"
         _begin(unit, function.body[0], f"{pointer} const soft_this = ({pointer}) this ;")
 
@@ -102,13 +102,13 @@ def _data_members(unit: Unit, parent: Declaration) -> set[str]:
 def _declared(unit: Unit, variable: Declaration) -> set[str]:
     """The names that one declaration gives, at its commas and its end."""
     text, match = unit.tokens.text, unit.tokens.match
-    found, index = set(), variable.head
+    names, index = set(), variable.head
     while index < variable.end:
         if text[index] in ("(", "[", "{"):
             index = match[index]
         elif text[index] == "<" and (close := close_angle(unit.tokens, index)) >= 0:
             index = close
         elif is_name(text[index]) and text[index + 1] in (",", ";", "[", "=", "{", ":"):
-            found.add(text[index])
+            names.add(text[index])
         index += 1
-    return found
+    return names

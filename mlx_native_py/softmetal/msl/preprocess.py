@@ -45,8 +45,8 @@ def preprocess(source: str, options: SourceOptions, path: str, toolchain: Toolch
         with visible_files(folders) as visible:
             done = toolchain.run(toolchain.preprocess("-", [*arguments, *visible]), stdin=source)
     except CompilerFailed as failure:
-        found = tuple(_placed(failure.output, positions))
-        raise CompileError(found or (positions.at(path, 1, 1, failure.output.strip()),)) from None
+        faults = tuple(_placed(failure.output, positions))
+        raise CompileError(faults or (positions.at(path, 1, 1, failure.output.strip()),)) from None
     files = dict.fromkeys(name.replace("\\\\", "\\") for name in _MARKER.findall(done.stdout))
     own = [Path(name) for name in files if is_inside(name, folders)]
     return Preprocessed(done.stdout, tuple(own), tuple(_placed(done.stderr, positions)))
@@ -54,9 +54,9 @@ def preprocess(source: str, options: SourceOptions, path: str, toolchain: Toolch
 
 def check_characters(source: str, options: SourceOptions, path: str) -> None:
     """Refuses what no file of text can hold, in the source and in its macros."""
-    found = [(column, line) for line, text in enumerate(source.split("\n"), 1) for column in _foreign(text)]
-    if found:
-        column, line = found[0]
+    foreign = [(column, line) for line, text in enumerate(source.split("\n"), 1) for column in _foreign(text)]
+    if foreign:
+        column, line = foreign[0]
         character = source.split("\n")[line - 1][column - 1]
         what = f"character U+{ord(character):04X} is not allowed in a source"
         raise CompileError((Diagnostic("error", what, path, line, column),))

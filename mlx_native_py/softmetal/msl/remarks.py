@@ -59,9 +59,9 @@ def _follows(text: Iterable[str]) -> str:
 
 def _short_vectors(output: str, source: Path) -> Iterator[str]:
     """Vectors made from fewer values than they have components, but for lists in braces."""
-    found = [each for each in dict.fromkeys(_SHORT.findall(output)) if each[0].startswith(f"{source}:")]
-    lines = source.read_text().splitlines() if found else []
-    for place, line, column in found:
+    places = [each for each in dict.fromkeys(_SHORT.findall(output)) if each[0].startswith(f"{source}:")]
+    lines = source.read_text().splitlines() if places else []
+    for place, line, column in places:
         first = int(line) - 1
         if _is_call(chain(lines[first][int(column) - 1 :], *lines[first + 1 :])):
             yield f"{place}: error: no matching constructor: fewer values than the vector has components"

@@ -55,7 +55,7 @@ class _Parser:
         self.match = tokens.match
 
     def declarations(self, index: int, end: int, scope: tuple[str, ...], *, in_class: bool) -> list[Declaration]:
-        found = []
+        declared = []
         while index < end:
             token = self.text[index]
             if token == ";" or token[0] == "#":
@@ -64,9 +64,9 @@ class _Parser:
                 index += 2
             else:
                 declaration = self.declaration(index, end, scope, in_class=in_class)
-                found.append(declaration)
+                declared.append(declaration)
                 index = declaration.end
-        return found
+        return declared
 
     def declaration(self, start: int, end: int, scope: tuple[str, ...], *, in_class: bool) -> Declaration:
         text = self.text
@@ -109,36 +109,36 @@ class _Parser:
     def _simple(self, start: int, head: int, end: int, scope: tuple[str, ...], *, in_class: bool) -> Declaration:
         """A class, an enumeration, a function or a variable."""
         text, match = self.text, self.match
-        made = Declaration("variable", start, end, scope, head=head, in_class=in_class)
+        declaration = Declaration("variable", start, end, scope, head=head, in_class=in_class)
         if text[head] == "typedef":
-            made.kind = "other"
+            declaration.kind = "other"
         index = head
         while index < end:
             token = text[index]
             if token == "[":
                 index = match[index] + 1
             elif token in _CLASS_KEYS and (opened := self._class_body(index, end)) >= 0:
-                return self._class(made, index, opened, end)
+                return self._class(declaration, index, opened, end)
             elif token == "enum":
-                made.kind = "enum"
-                made.end = self._past_semicolon(index, end)
-                return made
+                declaration.kind = "enum"
+                declaration.end = self._past_semicolon(index, end)
+                return declaration
             elif token == "operator":
-                index = self._operator(made, index)
+                index = self._operator(declaration, index)
             elif token in _PREFIX_CALLS and text[index + 1] == "(":
                 index = match[index + 1] + 1
             elif token == "<" and (close := close_angle(self.tokens, index)) >= 0:
                 index = close + 1
-            elif token == "(" and made.kind != "other":
-                return self._function(made, index, end)
+            elif token == "(" and declaration.kind != "other":
+                return self._function(declaration, index, end)
             elif token in ("=", ";", "{", "(") or (token == ":" and in_class):
                 break
             else:
                 if is_name(token):
-                    made.name = index
+                    declaration.name = index
                 index += 1
-        made.end = self._past_semicolon(index, end)
-        return made
+        declaration.end = self._past_semicolon(index, end)
+        return declaration
 
     def _class_body(self, index: int, end: int) -> int:
         """The `{` of a class definition that starts with the key at `index`, or -1."""
@@ -165,30 +165,30 @@ class _Parser:
             index += 1
         return -1
 
-    def _class(self, made: Declaration, key: int, opened: int, end: int) -> Declaration:
+    def _class(self, declaration: Declaration, key: int, opened: int, end: int) -> Declaration:
         text = self.text
         close = self.match[opened]
-        made.kind = "class"
+        declaration.kind = "class"
         index = key + 1
         while index < opened and text[index] not in ("<", ":", "final"):
             if text[index] in ("[", "("):
                 index = self.match[index]
             elif is_name(text[index]) and text[index] not in _PREFIX_CALLS:
-                made.name = index
+                declaration.name = index
             index += 1
-        if text[made.head] == "typedef" and made.name < key:
-            made.name = close + 1
-        name = text[made.name] if made.name > key else ""
-        made.body = (opened, close)
-        made.children = self.declarations(opened + 1, close, (*made.scope, name), in_class=True)
-        if close + 1 < end and text[close + 1] in _NEVER_AFTER_CLASS and text[made.head] != "typedef":
+        if text[declaration.head] == "typedef" and declaration.name < key:
+            declaration.name = close + 1
+        name = text[declaration.name] if declaration.name > key else ""
+        declaration.body = (opened, close)
+        declaration.children = self.declarations(opened + 1, close, (*declaration.scope, name), in_class=True)
+        if close + 1 < end and text[close + 1] in _NEVER_AFTER_CLASS and text[declaration.head] != "typedef":
             raise LexicalError(f"expected ';' after {text[key]}", self.tokens, close)
-        made.end = self._past_semicolon(close, end)
-        return made
+        declaration.end = self._past_semicolon(close, end)
+        return declaration
 
-    def _operator(self, made: Declaration, index: int) -> int:
+    def _operator(self, declaration: Declaration, index: int) -> int:
         """Skips an operator's name; the answer is the index of its parameter list."""
-        made.name = index
+        declaration.name = index
         index += 1
         if self.text[index : index + 1] == ["("]:
             return self.match[index] + 1
@@ -196,11 +196,11 @@ class _Parser:
             index += 1
         return index
 
-    def _function(self, made: Declaration, opened: int, end: int) -> Declaration:
+    def _function(self, declaration: Declaration, opened: int, end: int) -> Declaration:
         text, match = self.text, self.match
-        if made.name < 0 or text[opened + 1] in ("*", "&"):
-            made.end = self._past_semicolon(opened, end)
-            return made
+        if declaration.name < 0 or text[opened + 1] in ("*", "&"):
+            declaration.end = self._past_semicolon(opened, end)
+            return declaration
         index = match[opened] + 1
         while index < end and text[index] not in (";", "{", "=", ":", ",", ")"):
             if text[index] == "noexcept" and text[index + 1] == "(":
@@ -210,31 +210,31 @@ class _Parser:
             index += 1
         if index < end and text[index] == ":":
             index = self._past_initialisers(index + 1, end)
-        made.parameters = (opened, match[opened])
+        declaration.parameters = (opened, match[opened])
         if index < end and text[index] == "{":
-            made.kind = "function"
-            made.body = (index, match[index])
-            made.end = match[index] + 1
-            made.children = self._local_classes(made)
+            declaration.kind = "function"
+            declaration.body = (index, match[index])
+            declaration.end = match[index] + 1
+            declaration.children = self._local_classes(declaration)
         else:
-            made.kind = "function" if text[made.head] != "typedef" else "other"
-            made.end = self._past_semicolon(index, end)
-        return made
+            declaration.kind = "function" if text[declaration.head] != "typedef" else "other"
+            declaration.end = self._past_semicolon(index, end)
+        return declaration
 
     def _local_classes(self, function: Declaration) -> list[Declaration]:
         assert function.body
         index, end = function.body
-        found = []
+        classes = []
         while index < end:
             if self.text[index] in _CLASS_KEYS and self._class_body(index, end) >= 0:
                 declaration = self._simple(
                     index, index, end, (*function.scope, self.text[function.name]), in_class=False
                 )
-                found.append(declaration)
+                classes.append(declaration)
                 index = declaration.end
             else:
                 index += 1
-        return found
+        return classes
 
     def _past_initialisers(self, index: int, end: int) -> int:
         """Skips `a(x), b<T>{y}...` of a constructor; the answer is the index of its body."""
@@ -262,10 +262,10 @@ class _Parser:
 def trailing_spaces(tokens: Tokens, function: Declaration) -> list[int]:
     """The address-space qualifiers after a function's parameter list."""
     assert function.parameters
-    found = []
+    spaces = []
     index = function.parameters[1] + 1
     while index < function.end and (tokens.text[index] in _TRAILING or tokens.text[index] in ("noexcept", "[")):
         if tokens.text[index] in ("device", "constant", "threadgroup", "thread"):
-            found.append(index)
+            spaces.append(index)
         index = tokens.match[index] + 1 if tokens.text[index] == "[" else index + 1
-    return found
+    return spaces

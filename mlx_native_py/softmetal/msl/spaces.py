@@ -50,8 +50,8 @@ def translate(tokens: Tokens) -> list[str]:
     text = tokens.text
     out = [_WORDS.get(token, token) for token in text]
     for index, token in enumerate(text):
-        if token[-2:] in ("bf", "BF") and (found := _BFLOAT.match(token)):
-            digits = found[1] if "." in found[1] or "e" in found[1].lower() else found[1] + ".0"
+        if token[-2:] in ("bf", "BF") and (match := _BFLOAT.match(token)):
+            digits = match[1] if "." in match[1] or "e" in match[1].lower() else match[1] + ".0"
             out[index] = f"bfloat({digits}f)"
         elif token[0] in _DIGITS and _PLAIN_FLOAT.fullmatch(token):
             out[index] = token + "f"

@@ -82,17 +82,17 @@ def _lost(parts: list[_Part], gone: dict[int, int]) -> dict[int, int]:
     missing = {
         name: gone[id(part)] for part in parts if id(part) in gone and not part.is_stage for name in part.names - left
     }
-    found = {}
+    lost = {}
     for part in kept:
         cause = next((missing[word] for word in sorted(part.words) if word in missing), None)
         if cause is not None:
-            found[id(part)] = cause
+            lost[id(part)] = cause
     mentioned = frozenset[str]().union(*(part.words - part.names for part in kept))
     stages = frozenset[str]().union(*(part.words for part in parts if id(part) in gone))
     for part in kept:
         if part.declaration.kind == "function" and not part.is_kernel and part.names <= stages - mentioned:
-            found.setdefault(id(part), -1)
-    return found
+            lost.setdefault(id(part), -1)
+    return lost
 
 
 def _outer(declarations: list[Declaration]) -> Iterator[Declaration]:

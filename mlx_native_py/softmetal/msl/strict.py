@@ -67,7 +67,7 @@ def check(unit: Unit) -> None:
             _attribute(unit, index)
         elif token == "long" and index + 1 < len(text) and text[index + 1] in ("double", "long"):
             unit.error(index, f"'long {text[index + 1]}' is not supported in Metal")
-        elif len(token) > 18 and (found := _INTEGER.fullmatch(token)) and int(found[1].replace("'", ""), 0) >= 2**64:
+        elif len(token) > 18 and (match := _INTEGER.fullmatch(token)) and int(match[1].replace("'", ""), 0) >= 2**64:
             unit.error(index, "integer literal is too large to be represented in any integer type")
     for index in graphics_indices(unit.tokens):
         unit.error(index, f"'{text[index]}' is not supported by software Metal")
@@ -95,18 +95,18 @@ def _plain_parameters(unit: Unit) -> None:
 
 
 def _pragma(unit: Unit, index: int) -> None:
-    found = _PRAGMA.match(unit.tokens.text[index])
-    if found is None:
+    match = _PRAGMA.match(unit.tokens.text[index])
+    if match is None:
         unit.error(index, f"unexpected preprocessor directive '{unit.tokens.text[index]}'")
-    elif math := _MATH_PRAGMA.match(found[1]):
+    elif math := _MATH_PRAGMA.match(match[1]):
         meaning = _MATH.get((math[1], math[2]))
         unit.out[index] = f"#pragma clang fp {meaning}"
         if meaning is None:
             unit.error(index, f"unknown floating-point option '{math[0].strip()}'")
-    elif not _LOOP_PRAGMA.match(found[1]):
+    elif not _LOOP_PRAGMA.match(match[1]):
         unit.out[index] = ""
-        if not _SILENT_PRAGMA.match(found[1]):
-            unit.warn(index, f"unknown pragma '{found[1].strip()}' is ignored")
+        if not _SILENT_PRAGMA.match(match[1]):
+            unit.warn(index, f"unknown pragma '{match[1].strip()}' is ignored")
 
 
 def _attribute(unit: Unit, index: int) -> None:

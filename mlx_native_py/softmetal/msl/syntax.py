@@ -34,8 +34,8 @@ def check_whole(
         return
     shares = _shares(manifest)
     compiler.precompiled(compiler.flags(options.math_mode))
-    found = on_threads(lambda share: _errors(manifest, translation, options, compiler, share), shares, len(shares))
-    errors = dict.fromkeys(error for share in found for error in share)
+    faults = on_threads(lambda share: _errors(manifest, translation, options, compiler, share), shares, len(shares))
+    errors = dict.fromkeys(error for share in faults for error in share)
     if errors:
         raise CompileError(tuple(sorted(errors, key=lambda error: (error.file, error.line, error.column))))
 
@@ -93,8 +93,8 @@ def refusal(
     failure: CompilerFailed, translation: Translation, before: int, wanted: Callable[[Segment], bool]
 ) -> Exception:
     """The failure as the user's errors; the failure itself if it says nothing about the source."""
-    found = _explain(failure, translation, before, wanted)
-    return CompileError(found) if found else failure
+    reasons = _explain(failure, translation, before, wanted)
+    return CompileError(reasons) if reasons else failure
 
 
 def _explain(
@@ -106,5 +106,5 @@ def _explain(
     def find(line: int, column: int) -> int:
         return locate(translation.unit, translation.segments, wanted, line - before, column)
 
-    found = diagnostics.explain(failure.output, file, translation.unit, find)
-    return tuple(diagnostic for diagnostic in found if diagnostic.severity == "error")
+    explained = diagnostics.explain(failure.output, file, translation.unit, find)
+    return tuple(diagnostic for diagnostic in explained if diagnostic.severity == "error")

@@ -47,7 +47,7 @@ class Unit:
     @cached_property
     def aliases(self) -> dict[str, str]:
         """What each name given by `using` or `typedef` stands for; nothing where scopes disagree about it."""
-        found: dict[str, str] = {}
+        names: dict[str, str] = {}
         for declaration in walk(self.declarations):
             words = self.tokens.text[declaration.head : declaration.end - 1]
             if declaration.kind != "other" or declaration.head != declaration.start or len(words) < 3:
@@ -58,8 +58,8 @@ class Unit:
                 name, meaning = words[-1], join(words[1:-1])
             else:
                 continue
-            found[name] = meaning if found.get(name, meaning) == meaning else ""
-        return found
+            names[name] = meaning if names.get(name, meaning) == meaning else ""
+        return names
 
     def raise_errors(self) -> None:
         """Refuses the source if anything was wrong with it."""

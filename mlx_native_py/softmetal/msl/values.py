@@ -150,14 +150,14 @@ class Values:
             if token != "is_function_constant_defined" or text[index + 1 : index + 2] != ["("]:
                 continue
             name = text[unit.tokens.match[index + 1] - 1]
-            found = self.function_constants.get(name)
-            if found is None:
+            constant = self.function_constants.get(name)
+            if constant is None:
                 unit.error(index, f"'{name}' is not a function constant")
                 continue
-            relaxed = Constant(**{**vars(found.constant), "required": False})
-            self.function_constants[name] = FunctionConstant(found.number, relaxed, found.type)
+            relaxed = Constant(**{**vars(constant.constant), "required": False})
+            self.function_constants[name] = FunctionConstant(constant.number, relaxed, constant.type)
             unit.drop(index, unit.tokens.match[index + 1] + 1)
-            unit.out[index] = f"SOFT_FC_DEFINED_{found.number}"
+            unit.out[index] = f"SOFT_FC_DEFINED_{constant.number}"
 
 
 def condition_value(
@@ -193,16 +193,16 @@ def condition_value(
 def template_names(unit: Unit, declaration: Declaration) -> list[str]:
     """The names of a template's parameters."""
     text, match = unit.tokens.text, unit.tokens.match
-    found, index = [], declaration.start
+    names, index = [], declaration.start
     while index < declaration.head:
         if text[index] in ("(", "[", "{"):
             index = match[index]
         elif text[index] in (",", ">", ">>", "=") and is_name(text[index - 1]):
-            found.append(text[index - 1])
+            names.append(text[index - 1])
             if text[index] == "=":
                 index = _default_end(unit, index + 1, declaration.head) - 1
         index += 1
-    return found
+    return names
 
 
 def _default_end(unit: Unit, index: int, end: int) -> int:

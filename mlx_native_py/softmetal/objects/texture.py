@@ -53,32 +53,32 @@ class MTLTextureDescriptor(Descriptor):
     def texture2DDescriptorWithPixelFormat_width_height_mipmapped_(
         cls, form: int, width: int, height: int, mipmapped: bool
     ) -> MTLTextureDescriptor:
-        made = cls()
-        made.setPixelFormat_(form)
-        made.setWidth_(width)
-        made.setHeight_(height)
-        made.setMipmapLevelCount_(max(width, height).bit_length() if truth(mipmapped, "mipmapped") else 1)
-        return made
+        descriptor = cls()
+        descriptor.setPixelFormat_(form)
+        descriptor.setWidth_(width)
+        descriptor.setHeight_(height)
+        descriptor.setMipmapLevelCount_(max(width, height).bit_length() if truth(mipmapped, "mipmapped") else 1)
+        return descriptor
 
     @classmethod
     def textureCubeDescriptorWithPixelFormat_size_mipmapped_(
         cls, form: int, size: int, mipmapped: bool
     ) -> MTLTextureDescriptor:
-        made = cls.texture2DDescriptorWithPixelFormat_width_height_mipmapped_(form, size, size, mipmapped)
-        made.setTextureType_(c.MTLTextureTypeCube)
-        return made
+        descriptor = cls.texture2DDescriptorWithPixelFormat_width_height_mipmapped_(form, size, size, mipmapped)
+        descriptor.setTextureType_(c.MTLTextureTypeCube)
+        return descriptor
 
     @classmethod
     def textureBufferDescriptorWithPixelFormat_width_resourceOptions_usage_(
         cls, form: int, width: int, options: int, usage: int
     ) -> MTLTextureDescriptor:
-        made = cls()
-        made.setTextureType_(c.MTLTextureTypeTextureBuffer)
-        made.setPixelFormat_(form)
-        made.setWidth_(width)
-        made.setResourceOptions_(options)
-        made.setUsage_(usage)
-        return made
+        descriptor = cls()
+        descriptor.setTextureType_(c.MTLTextureTypeTextureBuffer)
+        descriptor.setPixelFormat_(form)
+        descriptor.setWidth_(width)
+        descriptor.setResourceOptions_(options)
+        descriptor.setUsage_(usage)
+        return descriptor
 
 
 class MTLTexture(Resource):
@@ -154,8 +154,8 @@ class MTLTexture(Resource):
         some, part = within(levels, len(shape.levels), "levels"), within(slices, shape.slices, "slices")
         if not some.length or not part.length:
             raise InvalidValue("a view needs at least one level and one slice")
-        made = shape.part(natural(type_, "textureType"), wanted, some, part)
-        state = TextureState(made, self.allocation, self.state.start, self.state.usage, self._device.state.arena)
+        view = shape.part(natural(type_, "textureType"), wanted, some, part)
+        state = TextureState(view, self.allocation, self.state.start, self.state.usage, self._device.state.arena)
         return MTLTexture(self._device, state, self._options, self, self._buffer)
 
     def replaceRegion_mipmapLevel_withBytes_bytesPerRow_(self, part: Any, level: int, data: Any, row: int) -> None:

@@ -42,12 +42,12 @@ def pointer_of(inst: Instruction) -> Value:
 
 def find_groups(function: IrFunction, shape_of: Callable[[Value], LaneShape]) -> dict[Instruction, AccessGroup]:
     """The group of each access that is in one."""
-    found: dict[Instruction, AccessGroup] = {}
+    groups: dict[Instruction, AccessGroup] = {}
     for block in function.blocks:
         for run in _runs(block.instructions, shape_of):
             for group in _groups(run):
-                found.update(dict.fromkeys(group.members, group))
-    return found
+                groups.update(dict.fromkeys(group.members, group))
+    return groups
 
 
 Placed = tuple[int, Instruction]
@@ -128,7 +128,7 @@ def _groups(run: list[Placed]) -> list[AccessGroup]:
         run = [(place, inst) for place, inst in run if unique[place] is inst]
     run.sort(key=lambda placed: placed[0])
     size = stored_bytes(accessed(run[0][1]).type)
-    found: list[AccessGroup] = []
+    groups: list[AccessGroup] = []
     start = 0
     while start < len(run):
         length = 1
@@ -137,9 +137,9 @@ def _groups(run: list[Placed]) -> list[AccessGroup]:
         count = min(1 << length.bit_length() - 1, _ROW // size)
         if count > 1:
             members = [inst for _, inst in run[start : start + count]]
-            found.append(AccessGroup(members, max(members, key=order.__getitem__)))
+            groups.append(AccessGroup(members, max(members, key=order.__getitem__)))
         start += count
-    return found
+    return groups
 
 
 def _place(pointer: Value) -> tuple[Hashable, int]:

@@ -25,13 +25,13 @@ def result(inst: Instruction, shapes: Sequence[LaneShape], *, address: bool) -> 
     rule = _RULES.get(inst.opcode)
     if rule is None or not bits_of(inst.type):
         return plain(shapes)
-    found = rule(inst, shapes)
+    known = rule(inst, shapes)
     # An index of 32 bits that wraps around within the lanes is nobody's address; one of 8 or 16 bits may well be.
-    if found is None and address and inst.opcode in ("zext", "sext") and _is_index(inst, shapes[0]):
+    if known is None and address and inst.opcode in ("zext", "sext") and _is_index(inst, shapes[0]):
         return shapes[0]
-    if found is not None and found.known and isinstance(inst.type, PointerType):
-        return shape.unknown(found.offsets or (), 1, 0)
-    return found or plain(shapes)
+    if known is not None and known.known and isinstance(inst.type, PointerType):
+        return shape.unknown(known.offsets or (), 1, 0)
+    return known or plain(shapes)
 
 
 def _is_index(inst: Instruction, one: LaneShape) -> bool:
@@ -87,9 +87,9 @@ def _bitwise(inst: Instruction, shapes: Sequence[LaneShape]) -> LaneShape | None
         return shape.lanewise(shapes, bits, bits, work)
     for one, other in ((left, right), (right, left)):
         if one.base is not None and one.uniform:
-            found = shape.bitwise(work, other, one.base)
-            if not found.varying:
-                return found
+            result = shape.bitwise(work, other, one.base)
+            if not result.varying:
+                return result
     if "disjoint" in inst.flags:
         return shape.add(left, right, bits)
     return None
@@ -107,8 +107,8 @@ def _shift_right(inst: Instruction, shapes: Sequence[LaneShape]) -> LaneShape | 
     if signed and shapes[0].multiple > half:
         return None
     if count.base is not None and count.uniform and count.base < bits:
-        found = shape.shift_right(shapes[0], count.base)
-        return None if found.varying else found
+        shifted = shape.shift_right(shapes[0], count.base)
+        return None if shifted.varying else shifted
     return None
 
 

@@ -29,37 +29,37 @@ def runs(shape: LaneShape, size: int) -> tuple[Run, ...]:
 
 @lru_cache(1024)
 def _runs(offsets: Offsets, factors: Offsets, size: int) -> tuple[Run, ...]:
-    found: list[Run] = []
+    together: list[Run] = []
     for factor, offset in sorted(set(zip(factors, offsets, strict=True))):
-        last = found[-1] if found else None
+        last = together[-1] if together else None
         if last is not None and last.factor == factor and offset == last.first + last.count * size:
-            found[-1] = replace(last, count=last.count + 1)
+            together[-1] = replace(last, count=last.count + 1)
         else:
-            found.append(Run(factor, offset, 1))
-    return tuple(found)
+            together.append(Run(factor, offset, 1))
+    return tuple(together)
 
 
 def few_runs(shape: LaneShape, size: int) -> tuple[Run, ...]:
     """The same if they are few."""
-    found = runs(shape, size)
-    long = all(run.count * size >= _LONG for run in found)
-    return found if len(found) <= (_FEW_LONG if long else _FEW) else ()
+    all_runs = runs(shape, size)
+    long = all(run.count * size >= _LONG for run in all_runs)
+    return all_runs if len(all_runs) <= (_FEW_LONG if long else _FEW) else ()
 
 
 def singles(shape: LaneShape, size: int) -> tuple[Run, ...]:
     """The same if each lane has an element of its own, far from the others'."""
-    found = runs(shape, size)
-    return found if len(found) == WIDTH else ()
+    all_runs = runs(shape, size)
+    return all_runs if len(all_runs) == WIDTH else ()
 
 
-def in_order_of_lanes(shape: LaneShape, found: Sequence[Run], size: int) -> list[tuple[Run, list[int]]]:
+def in_order_of_lanes(shape: LaneShape, parts: Sequence[Run], size: int) -> list[tuple[Run, list[int]]]:
     """The runs with the highest lane at each of their elements, lower lanes first.
 
     Empty where that order cannot be had and runs may overlap, since the stride may be anything.
     """
     assert shape.offsets is not None
     writer = {place: lane for lane, place in enumerate(zip(shape.factors, shape.offsets, strict=True))}
-    writers = [(p, [writer[p.factor, p.first + i * size] for i in range(p.count)]) for p in found]
+    writers = [(p, [writer[p.factor, p.first + i * size] for i in range(p.count)]) for p in parts]
     writers.sort(key=lambda pair: max(pair[1]))
     ordered = all(max(before[1]) < min(after[1]) for before, after in zip(writers, writers[1:], strict=False))
     return writers if ordered or shape.stride is None else []

@@ -102,8 +102,8 @@ def add(left: LaneShape, right: LaneShape, bits: int, sign: int = 1) -> LaneShap
         return VARYING
     offsets = [a + sign * b for a, b in zip(left.offsets, right.offsets, strict=True)]
     factors = [a + sign * b for a, b in zip(left.factors, right.factors, strict=True)]
-    found = unknown(offsets, min(left.multiple, right.multiple), left.residue + sign * right.residue, bits)
-    return strided(found, left.stride or right.stride, factors)
+    total = unknown(offsets, min(left.multiple, right.multiple), left.residue + sign * right.residue, bits)
+    return strided(total, left.stride or right.stride, factors)
 
 
 def scale(shape: LaneShape, factor: int, bits: int) -> LaneShape:
@@ -115,8 +115,8 @@ def scale(shape: LaneShape, factor: int, bits: int) -> LaneShape:
     if factor == 0:
         return constant(0, bits)
     multiple = shape.multiple * (factor & -factor)
-    found = unknown([offset * factor for offset in shape.offsets], multiple, shape.residue * factor, bits)
-    return strided(found, shape.stride, [one * factor for one in shape.factors])
+    product = unknown([offset * factor for offset in shape.offsets], multiple, shape.residue * factor, bits)
+    return strided(product, shape.stride, [one * factor for one in shape.factors])
 
 
 def lanewise(shapes: Sequence[LaneShape], bits: int, result_bits: int, work: Callable[..., int]) -> LaneShape:

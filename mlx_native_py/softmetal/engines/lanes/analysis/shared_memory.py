@@ -12,10 +12,10 @@ def shared_allocas(function: IrFunction) -> set[Instruction]:
     """Allocas of simdgroup matrices, which are only handed to functions run once or copied to each other."""
     users = uses(function)
     allocas = [inst for inst in function.instructions() if inst.opcode == "alloca"]
-    found = {inst for inst in allocas if all(_as_one(user) for user in _final_users(inst, users))}
-    while wrong := {inst for inst in found if not _copied_within(inst, users, found)}:
-        found -= wrong
-    return found | {inst for inst in allocas if "shared" in inst.flags}
+    shared = {inst for inst in allocas if all(_as_one(user) for user in _final_users(inst, users))}
+    while wrong := {inst for inst in shared if not _copied_within(inst, users, shared)}:
+        shared -= wrong
+    return shared | {inst for inst in allocas if "shared" in inst.flags}
 
 
 def _final_users(place: Value, users: dict[Value, list[Instruction]]) -> list[Instruction]:
@@ -35,9 +35,9 @@ def _as_one(user: Instruction) -> bool:
     return lane_function(user.callee) == "once" or user.callee.startswith((_COPY, _HINT))
 
 
-def _copied_within(inst: Instruction, users: dict[Value, list[Instruction]], found: set[Instruction]) -> bool:
+def _copied_within(inst: Instruction, users: dict[Value, list[Instruction]], shared: set[Instruction]) -> bool:
     copies = [user for user in _final_users(inst, users) if user.callee.startswith(_COPY)]
-    return all(_origin(place) in found for user in copies for place in user.operands[:2])
+    return all(_origin(place) in shared for user in copies for place in user.operands[:2])
 
 
 def _origin(place: Value) -> Value:

@@ -28,9 +28,9 @@ def read(frame: Frame, kind: Type, address: Address, align: int) -> str:
         arguments = f"ptr {address.text}, i32 {align}, {_BITS} {_tested(frame)}, {whole} poison"
         return frame.let("loaded", f"call {whole} {name}({arguments})")
     if frame.native_masks and size < 4 and size <= align:
-        found = _read_words(frame, IntType(size * 8), address)
+        words = _read_words(frame, IntType(size * 8), address)
         plain = f"<{WIDTH} x i{size * 8}>"
-        return found if isinstance(kind, IntType) else frame.let("loaded", f"bitcast {plain} {found} to {whole}")
+        return words if isinstance(kind, IntType) else frame.let("loaded", f"bitcast {plain} {words} to {whole}")
     if address.is_contiguous(size):
         return _read_nearby(frame, kind, address, align)
     return gather(frame, kind, address, align)
@@ -96,9 +96,9 @@ def _read_words(frame: Frame, kind: IntType, address: Address) -> str:
     exact = frame.let("exact", f"ptrtoint {POINTERS} {address.pointers(frame)} to {longs}")
     down = frame.let("down", f"and {longs} {exact}, splat (i64 -4)")
     around = Address(frame.let("around", f"inttoptr {longs} {down} to {POINTERS}"), VARYING)
-    found = read(frame, I32, around, 4)
+    loaded = read(frame, I32, around, 4)
     low = frame.let("low", f"trunc {longs} {exact} to {words}")
     part = frame.let("part", f"and {words} {low}, splat (i32 3)")
     bits = frame.let("bits", f"shl {words} {part}, splat (i32 3)")
-    shifted = frame.let("shifted", f"lshr {words} {found}, {bits}")
+    shifted = frame.let("shifted", f"lshr {words} {loaded}, {bits}")
     return frame.let("element", f"trunc {words} {shifted} to <{WIDTH} x {kind}>")

@@ -150,9 +150,9 @@ class Control:
             inside = " ".join(f"{kind} {value.text}, label %{labels[block]}" for value, block in cases)
             chosen = frame.scalar(end.operands[0])
             frame.emit(f"switch {kind} {chosen}, label %{labels[end.blocks[0]]} [ {inside} ]")
-        for target, found in moves.items():
+        for target, bits in moves.items():
             frame.label(labels[target])
-            self._go(frame, target, found)
+            self._go(frame, target, bits)
 
     def _go(self, frame: Frame, target: BasicBlock, moves: list[Move]) -> None:
         """All lanes of the frame go to one block."""
@@ -196,11 +196,11 @@ class Control:
         end = frame.block.end
         if end.opcode != "br" or not self.chain.full.intersection(end.blocks):
             return
-        found = agreement(frame, end.operands[0])
-        if not found.useful:
+        common = agreement(frame, end.operands[0])
+        if not common.useful:
             bits = frame.bits_of(frame.vector(end.operands[0]))
-            found = Agreement(*(frame.let("everybody", f"icmp eq i32 {bits}, {mask}") for mask in (ALL, "0")))
-        for target, test in zip(end.blocks, (found.yes, found.no), strict=True):
+            common = Agreement(*(frame.let("everybody", f"icmp eq i32 {bits}, {mask}") for mask in (ALL, "0")))
+        for target, test in zip(end.blocks, (common.yes, common.no), strict=True):
             if target not in self.chain.full:
                 continue
             agreed, others = self.writer.name("agreed"), self.writer.name("others")
@@ -215,7 +215,7 @@ class Control:
         if end.opcode == "br":
             yes = self._among(frame, frame.bits_of(frame.vector(end.operands[0])))
             return {end.blocks[0]: yes, end.blocks[1]: frame.let("no", f"xor i32 {frame.mask}, {yes}")}
-        found: dict[BasicBlock, str] = {}
+        lanes: dict[BasicBlock, str] = {}
         rest = frame.mask
         value = end.operands[0]
         kind = lanes_type(value.type)
@@ -223,10 +223,10 @@ class Control:
             same = frame.let("same", f"icmp eq {kind} {frame.vector(value)}, splat ({value.type} {case.text})")
             bits = self._among(frame, frame.bits_of(same))
             rest = frame.let("rest", f"xor i32 {rest}, {bits}")
-            found[target] = frame.let("way", f"or i32 {found[target]}, {bits}") if target in found else bits
+            lanes[target] = frame.let("way", f"or i32 {lanes[target]}, {bits}") if target in lanes else bits
         default = end.blocks[0]
-        found[default] = frame.let("way", f"or i32 {found[default]}, {rest}") if default in found else rest
-        return found
+        lanes[default] = frame.let("way", f"or i32 {lanes[default]}, {rest}") if default in lanes else rest
+        return lanes
 
     def _among(self, frame: Frame, bits: str) -> str:
         return bits if frame.full else frame.let("way", f"and i32 {bits}, {frame.mask}")

@@ -20,13 +20,13 @@ def read_runs(frame: Frame, kind: Type, address: Address, align: int) -> str:
     """The vector that lanes load."""
     size, whole = stored_bytes(kind), f"<{WIDTH} x {kind}>"
     assert address.shape.offsets is not None
-    found = address.few(size)
-    if len(found) > 1 and all(run.count == 1 for run in found):
-        return read_singles(frame, kind, address, align, found)
-    _prefetch(frame, address, found, size)
+    runs = address.few(size)
+    if len(runs) > 1 and all(run.count == 1 for run in runs):
+        return read_singles(frame, kind, address, align, runs)
+    _prefetch(frame, address, runs, size)
     places = list(zip(address.shape.factors, address.shape.offsets, strict=True))
     total = ""
-    for run in found:
+    for run in runs:
         narrow, end = f"<{run.count} x {kind}>", run.first + run.count * size
         here = address.at(frame, run.factor, run.first)
         part = frame.let("run", f"load {narrow}, ptr {here}, align {align}")
@@ -44,14 +44,14 @@ def read_runs(frame: Frame, kind: Type, address: Address, align: int) -> str:
     return total
 
 
-def read_singles(frame: Frame, kind: Type, address: Address, align: int, found: tuple[Run, ...]) -> str:
+def read_singles(frame: Frame, kind: Type, address: Address, align: int, singles: tuple[Run, ...]) -> str:
     """Single elements, each for some lanes: into a small vector, and from there to their lanes by one shuffle."""
     assert address.shape.offsets is not None
-    narrow, total = f"<{len(found)} x {kind}>", "poison"
-    for i, run in enumerate(found):
+    narrow, total = f"<{len(singles)} x {kind}>", "poison"
+    for i, run in enumerate(singles):
         one = frame.let("one", f"load {kind}, ptr {address.at(frame, run.factor, run.first)}, align {align}")
         total = frame.let("few", f"insertelement {narrow} {total}, {kind} {one}, i64 {i}")
-    index = {(run.factor, run.first): i for i, run in enumerate(found)}
+    index = {(run.factor, run.first): i for i, run in enumerate(singles)}
     lanes = [index[place] for place in zip(address.shape.factors, address.shape.offsets, strict=True)]
     return frame.let(
         "spread", f"shufflevector {narrow} {total}, {narrow} poison, <{WIDTH} x i32> {numbers(I32, lanes)}"
@@ -61,27 +61,27 @@ def read_singles(frame: Frame, kind: Type, address: Address, align: int, found: 
 def write_runs(frame: Frame, kind: Type, values: str, address: Address, align: int) -> bool:
     """Stores a vector, the highest lane of each place last; False where that order cannot be kept."""
     size, whole = stored_bytes(kind), f"<{WIDTH} x {kind}>"
-    found = in_order_of_lanes(address.shape, address.few(size), size)
-    for run, lanes in found:
+    runs = in_order_of_lanes(address.shape, address.few(size), size)
+    for run, lanes in runs:
         mask = f"<{run.count} x i32> {numbers(I32, lanes)}"
         part = frame.let("run", f"shufflevector {whole} {values}, {whole} poison, {mask}")
         here = address.at(frame, run.factor, run.first)
         frame.emit(f"store <{run.count} x {kind}> {part}, ptr {here}, align {align}")
-    return bool(found)
+    return bool(runs)
 
 
-def _prefetch(frame: Frame, address: Address, found: tuple[Run, ...], size: int) -> None:
+def _prefetch(frame: Frame, address: Address, runs: tuple[Run, ...], size: int) -> None:
     """Asks for the rows that follow those that lanes read now."""
-    if not address.distant or len(found) < _LEAST_ROWS or found[0].count * size < _LEAST_BYTES:
+    if not address.distant or len(runs) < _LEAST_ROWS or runs[0].count * size < _LEAST_BYTES:
         return
-    steps = {(b.factor - a.factor, b.first - a.first) for a, b in zip(found, found[1:], strict=False)}
+    steps = {(b.factor - a.factor, b.first - a.first) for a, b in zip(runs, runs[1:], strict=False)}
     if len(steps) > 1:
         return
     factor, gap = steps.pop()
     if not factor and gap < _LEAST_GAP:
         return
     frame.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-    ahead = _AHEAD * len(found)
-    for run in found:
+    ahead = _AHEAD * len(runs)
+    for run in runs:
         there = address.at(frame, run.factor + ahead * factor, run.first + ahead * gap)
         frame.emit(f"call void @llvm.prefetch.p0(ptr {there}, i32 0, i32 2, i32 1)")

@@ -106,12 +106,12 @@ def _dominators(
     while changed:
         changed = False
         for i in range(1, len(order)):
-            found = -1
+            nearest = -1
             for p in before[i]:
                 if above[p] >= 0:
-                    found = p if found < 0 else _meet(above, p, found)
-            if found != above[i]:
-                above[i] = found
+                    nearest = p if nearest < 0 else _meet(above, p, nearest)
+            if nearest != above[i]:
+                above[i] = nearest
                 changed = True
     return {block: order[above[i]] if i else None for i, block in enumerate(order)}
 
@@ -137,15 +137,15 @@ def _post_dominators(
         raise Declined(f"no path leads from block {stuck.name} to the end")
     # Several roots: a postorder over all of them together has every block after the blocks it can leave to.
     graph = {block: block.successors or [end] for block in order}
-    found = _dominators([end, *backward], {end: [], **graph})
-    return {block: None if found[block] is end else found[block] for block in order}
+    above = _dominators([end, *backward], {end: [], **graph})
+    return {block: None if above[block] is end else above[block] for block in order}
 
 
 def _loops(
     order: list[BasicBlock], predecessors: dict[BasicBlock, list[BasicBlock]], idom: dict[BasicBlock, BasicBlock | None]
 ) -> list[Loop]:
     number = {block: i for i, block in enumerate(order)}
-    found: list[Loop] = []
+    loops: list[Loop] = []
     for header in order:
         latches = [p for p in predecessors[header] if number[p] >= number[header]]
         if not latches:
@@ -156,12 +156,12 @@ def _loops(
                 here = idom[here]
             if here is None:
                 raise Declined(f"irreducible loop at block {header.name}")
-        found.append(_natural_loop(header, latches, predecessors))
-    for i, loop in enumerate(found):
-        loop.parent = next((outer for outer in reversed(found[:i]) if loop.header in outer.blocks), None)
+        loops.append(_natural_loop(header, latches, predecessors))
+    for i, loop in enumerate(loops):
+        loop.parent = next((outer for outer in reversed(loops[:i]) if loop.header in outer.blocks), None)
         inside = sorted(loop.blocks, key=number.__getitem__)
         loop.exits = [(b, s) for b in inside for s in b.successors if s not in loop.blocks]
-    return found
+    return loops
 
 
 def _natural_loop(
@@ -192,10 +192,10 @@ def _contiguous(entry: BasicBlock, reached: set[BasicBlock], loops: list[Loop]) 
             heads = [place[t].header if t in place else t for t in targets if t in blocks]
             return [head for head in heads if head is not header]
 
-        found: list[BasicBlock] = []
+        ordered: list[BasicBlock] = []
         for node in _reverse_postorder([header], after):
             inner = place.get(node)
-            found += region(node, inner.blocks, inner) if inner else [node]
-        return found
+            ordered += region(node, inner.blocks, inner) if inner else [node]
+        return ordered
 
     return region(entry, reached, None)

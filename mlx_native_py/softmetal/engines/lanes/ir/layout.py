@@ -59,7 +59,7 @@ def terms(address: Instruction) -> tuple[int, list[tuple[Value, int]]]:
     """A getelementptr as bytes: a constant, and indices with the bytes by which each counts."""
     kind = address.element
     constant = 0
-    found: list[tuple[Value, int]] = []
+    parts: list[tuple[Value, int]] = []
     for position, index in enumerate(address.operands[1:]):
         if kind is None:
             raise Declined("getelementptr without a type")
@@ -77,8 +77,8 @@ def terms(address: Instruction) -> tuple[int, list[tuple[Value, int]]]:
         if isinstance(index, IrConstant) and index.value is not None:
             constant += index.value * scale
         else:
-            found.append((index, scale))
-    return constant, found
+            parts.append((index, scale))
+    return constant, parts
 
 
 def _round_up(size: int, align: int) -> int:

@@ -98,12 +98,12 @@ class Maker:
             return [IrConstant(kind, value.text)] * count
         whole = IntType(scalar_of(value.type).bits)
         bits = self.same_bits(value, whole)
-        found: list[Value] = []
+        values: list[Value] = []
         for i in range(count):
             low = self.add("lshr", whole, bits, integer(whole, i * kind.bits)) if i else bits
-            found.append(self.same_bits(self.add("trunc", IntType(kind.bits), low), kind))
-        self.apart[value, count] = found
-        return found
+            values.append(self.same_bits(self.add("trunc", IntType(kind.bits), low), kind))
+        self.apart[value, count] = values
+        return values
 
     def regroup(self, values: list[Value], kind: Scalar, count: int) -> list[Value]:
         """The bits of `values` as `count` scalars of type `kind`."""

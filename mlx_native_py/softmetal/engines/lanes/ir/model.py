@@ -263,9 +263,9 @@ class Module:
 
 def uses(function: IrFunction) -> dict[Value, list[Instruction]]:
     """For every value that is used: the instructions that do, once for each operand."""
-    found: dict[Value, list[Instruction]] = {}
+    users: dict[Value, list[Instruction]] = {}
     for inst in function.instructions():
         for operand in inst.operands:
             if not isinstance(operand, IrConstant):
-                found.setdefault(operand, []).append(inst)
-    return found
+                users.setdefault(operand, []).append(inst)
+    return users

@@ -24,16 +24,16 @@ class _Parts:
 def narrow(function: IrFunction) -> None:
     """Rewrites the function in place."""
     used = uses(function)
-    found: dict[Instruction, _Parts] = {}
+    wide: dict[Instruction, _Parts] = {}
     for inst in function.instructions():
         if inst.opcode in ("load", "store") and not inst.flags:
             kind = inst.type if inst.opcode == "load" else inst.operands[0].type
             if kind in (I64, DOUBLE):
                 parts = _taken(inst, used) if inst.opcode == "load" else _joined(inst.operands[0])
                 if parts is not None:
-                    found[inst] = parts
-    if found:
-        _Narrower(function, found).run()
+                    wide[inst] = parts
+    if wide:
+        _Narrower(function, wide).run()
         drop_unused(function)
 
 
@@ -93,16 +93,16 @@ def _joined(value: Value) -> _Parts | None:
 
 
 class _Narrower(Maker):
-    def __init__(self, function: IrFunction, found: dict[Instruction, _Parts]) -> None:
+    def __init__(self, function: IrFunction, wide: dict[Instruction, _Parts]) -> None:
         super().__init__(function)
-        self.found = found
+        self.wide = wide
         self.instead: dict[Value, Value] = {}
 
     def run(self) -> None:
         for block in self.function.blocks:
             self.output = []
             for inst in block.instructions:
-                parts = self.found.get(inst)
+                parts = self.wide.get(inst)
                 if parts is None:
                     self.output.append(inst)
                 elif inst.opcode == "load":

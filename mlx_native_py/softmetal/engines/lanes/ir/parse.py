@@ -88,10 +88,10 @@ class _Structs(Mapping[str, StructType]):
 
     def __getitem__(self, name: str) -> StructType:
         if name not in self._known:
-            found = Reader(self, {}, {}, self._bodies[name]).type()
-            if not isinstance(found, StructType):
+            body = Reader(self, {}, {}, self._bodies[name]).type()
+            if not isinstance(body, StructType):
                 raise Declined(f"{name} is no struct")
-            self._known[name] = StructType(found.fields, found.packed, name)
+            self._known[name] = StructType(body.fields, body.packed, name)
         return self._known[name]
 
     def __contains__(self, name: object) -> bool:

@@ -106,8 +106,8 @@ def _ordering(reader: Reader) -> str:
     scope = ""
     if reader.take("syncscope"):
         scope = f"syncscope{reader.text_in_parentheses()} "
-    found = reader.any_of(_ORDERINGS)
-    return scope + " ".join(found) if found else ""
+    words = reader.any_of(_ORDERINGS)
+    return scope + " ".join(words) if words else ""
 
 
 def _align(reader: Reader, inst: Instruction) -> None:
@@ -236,10 +236,10 @@ def _unreachable(reader: Reader, inst: Instruction) -> None:
 
 
 def _indices(reader: Reader) -> tuple[int, ...]:
-    found = []
+    indices = []
     while reader.take(","):
-        found.append(reader.number())
-    return tuple(found)
+        indices.append(reader.number())
+    return tuple(indices)
 
 
 def part_type(whole: Type, indices: tuple[int, ...]) -> Type:

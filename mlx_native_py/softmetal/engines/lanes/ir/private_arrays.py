@@ -107,9 +107,9 @@ def _agreed(arrays: list[_Array]) -> list[_Array]:
     while more := {a for a in arrays if a not in lost and any(o in lost for o in _partners(a, owner))}:
         lost |= more
     # A copy between an array that moves and one that stays cannot be made in pieces of one layout only.
-    found = [array for array in arrays if array not in lost]
-    stays = {array for array in found if any(_foreign(call, owner, found) for call in array.calls)}
-    return _agreed([array for array in found if array not in stays]) if stays else found
+    left = [array for array in arrays if array not in lost]
+    stays = {array for array in left if any(_foreign(call, owner, left) for call in array.calls)}
+    return _agreed([array for array in left if array not in stays]) if stays else left
 
 
 def _access_bytes(inst: Instruction) -> int:
@@ -121,13 +121,13 @@ def _partners(array: _Array, owner: dict[Value, _Array]) -> list[_Array]:
     return [array, *(owner[pointer] for pointer in ends if pointer in owner)]
 
 
-def _foreign(call: Instruction, owner: dict[Value, _Array], found: list[_Array]) -> bool:
+def _foreign(call: Instruction, owner: dict[Value, _Array], private: list[_Array]) -> bool:
     """Whether the other end of a copy is a thread's own array that stays as it is."""
     for pointer in call.operands[:1] if call.callee == _FILL else call.operands[:2]:
         root: Value = pointer
         while isinstance(root, Instruction) and root.opcode == "getelementptr":
             root = root.operands[0]
-        if isinstance(root, Instruction) and root.opcode == "alloca" and owner.get(pointer) not in found:
+        if isinstance(root, Instruction) and root.opcode == "alloca" and owner.get(pointer) not in private:
             return True
     return False
 

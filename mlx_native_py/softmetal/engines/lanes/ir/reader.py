@@ -135,13 +135,13 @@ class Reader:
 
     def type(self) -> Type:
         word = self.next()
-        found = _SIMPLE.get(word)
-        if found is POINTER and self.words[self.position] == "addrspace":
+        simple = _SIMPLE.get(word)
+        if simple is POINTER and self.words[self.position] == "addrspace":
             self.position += 1
             self.expect("(")
-            found = PointerType(self.number())
+            simple = PointerType(self.number())
             self.expect(")")
-        return found or self._other_type(word)
+        return simple or self._other_type(word)
 
     def _other_type(self, word: str) -> Type:
         if word == "<" and not self.take("{"):
@@ -169,10 +169,10 @@ class Reader:
         raise self.decline(f"unknown type {word!r}")
 
     def _scalar(self) -> Scalar:
-        found = self.type()
-        if not isinstance(found, (IntType, FloatType, PointerType)):
-            raise self.decline(f"vector of {found}")
-        return found
+        kind = self.type()
+        if not isinstance(kind, (IntType, FloatType, PointerType)):
+            raise self.decline(f"vector of {kind}")
+        return kind
 
     def _fields(self) -> tuple[Type, ...]:
         fields: list[Type] = []
@@ -190,12 +190,12 @@ class Reader:
         word = self.words[self.position]
         if word[:1] == "%":
             self.position += 1
-            found = self.values.get(word)
-            if found is None:
+            known = self.values.get(word)
+            if known is None:
                 raise self.decline(f"unknown value {word}")
-            if found.type is VOID:  # its line comes later
-                found.type = kind
-            return found
+            if known.type is VOID:  # its line comes later
+                known.type = kind
+            return known
         return self.constant(kind)
 
     def constant(self, kind: Type) -> IrConstant:
@@ -246,10 +246,10 @@ class Reader:
 
     def block(self) -> BasicBlock:
         word = self.next()
-        found = self.blocks.get(label_name(word))
-        if found is None:
+        known = self.blocks.get(label_name(word))
+        if known is None:
             raise self.decline(f"unknown label {word}")
-        return found
+        return known
 
 
 def spread(kind: Type, word: str) -> IrConstant:

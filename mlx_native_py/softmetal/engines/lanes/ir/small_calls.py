@@ -37,13 +37,13 @@ def split_call(maker: Maker, inst: Instruction, operands: list[list[Value]], cou
     suffix = re.sub(r"\.v\d+", ".", match[3])
     rows = [values if len(values) == count else values * count for values in operands]
     kind = inst.type.element if isinstance(inst.type, VectorType) else inst.type
-    found: list[Value] = []
+    parts: list[Value] = []
     for row in zip(*rows, strict=True):
         part = maker.add("call", kind, *row, flags=inst.flags)
         part.callee = f"llvm.{match[2]}{suffix}"
         part.attributes = list(inst.attributes)
-        found.append(part)
-    return found
+        parts.append(part)
+    return parts
 
 
 def _reduce(maker: Maker, inst: Instruction, word: str, operands: list[list[Value]]) -> Value:

@@ -69,17 +69,17 @@ def _has_many(inst: Instruction) -> bool:
 
 def _kept(function: IrFunction, keep: Callable[[Value], bool]) -> set[Value]:
     """The instructions that stay as they are: what one of them takes must stay as well."""
-    found: set[Value] = {
+    kept: set[Value] = {
         i
         for i in function.instructions()
         if _has_many(i) and keep(i) and all(isinstance(o, IrConstant) or keep(o) for o in i.operands)
     }
     changed = True
     while changed:
-        lost = {i for i in found if isinstance(i, Instruction) and any(_is_lost(o, found) for o in i.operands)}
-        found -= lost
+        lost = {i for i in kept if isinstance(i, Instruction) and any(_is_lost(o, kept) for o in i.operands)}
+        kept -= lost
         changed = bool(lost)
-    return found
+    return kept
 
 
 def _is_lost(operand: Value, kept: set[Value]) -> bool:
@@ -137,9 +137,9 @@ class _Splitter(Maker):
     def _at_end(self, value: Value, block: BasicBlock) -> list[Value]:
         """The scalars of a value as they leave a block."""
         self.output = []
-        found = self.many(value)
+        parts = self.many(value)
         block.instructions[-1:-1] = self.output
-        return found
+        return parts
 
     def one(self, value: Value) -> Value:
         return self.instead.get(value, value)
@@ -148,24 +148,24 @@ class _Splitter(Maker):
         """The scalars of a value of any type."""
         if not is_many(value.type):
             return [self.one(value)]
-        found = self.split.get(value)
-        if found is None and isinstance(value, IrConstant):
-            found = list(_constants(value))
-            self.split[value] = found
-        if found is None and value in self.kept:
+        parts = self.split.get(value)
+        if parts is None and isinstance(value, IrConstant):
+            parts = list(_constants(value))
+            self.split[value] = parts
+        if parts is None and value in self.kept:
             return self._from_kept(value)
-        if found is None:
+        if parts is None:
             raise Declined(f"{value.type} from an unknown place")
-        return found
+        return parts
 
     def _from_kept(self, value: Value) -> list[Value]:
-        found: list[Value] = []
+        parts: list[Value] = []
         for i, (kind, _) in enumerate(leaves(value.type)):
             if isinstance(value.type, VectorType):
-                found.append(self.add("extractelement", kind, value, integer(I64, i)))
+                parts.append(self.add("extractelement", kind, value, integer(I64, i)))
             else:
                 raise Declined(f"part of a kept {value.type}")
-        return found
+        return parts
 
     def _block(self, block: BasicBlock) -> None:
         self.apart = {}
@@ -193,11 +193,11 @@ class _Splitter(Maker):
         write = _elementwise if inst.opcode in _ELEMENTWISE else _WRITERS.get(inst.opcode)
         if write is None:
             raise Declined(f"{inst.opcode} of {inst.type}")
-        found = write(self, inst)
+        parts = write(self, inst)
         if is_many(inst.type):
-            self.split[inst] = found
+            self.split[inst] = parts
         elif inst.name:
-            self.instead[inst] = found[0]
+            self.instead[inst] = parts[0]
 
 
 def _constants(value: IrConstant) -> list[IrConstant]:
@@ -234,13 +234,13 @@ def _bitcast(self: _Splitter, inst: Instruction) -> list[Value]:
 
 def _load(self: _Splitter, inst: Instruction) -> list[Value]:
     pointer = self.one(inst.operands[0])
-    found: list[Value] = []
+    parts: list[Value] = []
     for kind, place in _memory_leaves(inst, inst.type):
         part = Instruction("load", kind, self.function.fresh(), [self.address(pointer, place)], inst.flags)
         part.align = _align_at(inst.align, place)
         self.output.append(part)
-        found.append(part)
-    return found
+        parts.append(part)
+    return parts
 
 
 def _store(self: _Splitter, inst: Instruction) -> list[Value]:
@@ -256,10 +256,10 @@ def _store(self: _Splitter, inst: Instruction) -> list[Value]:
 
 
 def _memory_leaves(inst: Instruction, kind: Type) -> list[tuple[Scalar, int]]:
-    found = leaves(kind)
-    if "atomic" in inst.flags or any(leaf.bits % 8 for leaf, _ in found if isinstance(kind, VectorType)):
+    parts = leaves(kind)
+    if "atomic" in inst.flags or any(leaf.bits % 8 for leaf, _ in parts if isinstance(kind, VectorType)):
         raise Declined(f"{inst.opcode} of {kind}")
-    return found
+    return parts
 
 
 def _align_at(align: int, place: int) -> int:
@@ -271,11 +271,11 @@ def _extractelement(self: _Splitter, inst: Instruction) -> list[Value]:
     if isinstance(index, IrConstant):
         known = index.value is not None and 0 <= index.value < len(parts)
         return [parts[index.value] if known and index.value is not None else IrConstant(inst.type, "poison")]
-    found = parts[0]
+    element = parts[0]
     for i, part in enumerate(parts[1:], 1):
         here = self.add("icmp", I1, index, integer(index.type, i), predicate="eq")
-        found = self.add("select", part.type, here, part, found)
-    return [found]
+        element = self.add("select", part.type, here, part, element)
+    return [element]
 
 
 def _insertelement(self: _Splitter, inst: Instruction) -> list[Value]:
@@ -322,12 +322,12 @@ def _taken_apart(self: _Splitter, inst: Instruction) -> list[Value]:
     """A struct that an instruction must make: its fields are taken out at once."""
     inst.operands = [self.one(o) for o in inst.operands]
     self.output.append(inst)
-    found: list[Value] = []
+    parts: list[Value] = []
     for i, (kind, _) in enumerate(leaves(inst.type)):
         part = self.add("extractvalue", kind, inst)
         part.indices = (i,)
-        found.append(part)
-    return found
+        parts.append(part)
+    return parts
 
 
 def _call(self: _Splitter, inst: Instruction) -> list[Value]:
