@@ -30,7 +30,9 @@ def speedscope_page() -> Path:
 
 
 def _executable() -> str | None:
-    return next(filter(None, map(shutil.which, NAMES)), None)
+    """The system's, or the one that `playwright install chromium` has fetched."""
+    fetched = sorted((Path.home() / ".cache" / "ms-playwright").glob("chromium-*/chrome-linux*/chrome"))
+    return next(filter(None, (*map(shutil.which, NAMES), *map(str, fetched))), None)
 
 
 @contextmanager
