@@ -52,6 +52,15 @@ def test_wheel_metadata(wheel: Path) -> None:
     assert "mlx-native = mlx_native_py.cli.main:main" in entry
 
 
+def test_the_readme_of_an_index_has_no_dead_links(wheel: Path) -> None:
+    """Links to files are their text alone until the project has an address; then they are absolute."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith("dist-info/METADATA"))
+        text = archive.read(name).decode()
+    assert "Description-Content-Type: text/markdown" in text and "mlx-native generate" in text
+    assert not re.findall(r"\]\((?!https?:|#)", text)
+
+
 def test_kernels_are_found_here() -> None:
     assert (kernel_directory() / "self_check.metal").is_file()
     assert "kernel void self_check" in kernel_source("self_check")

@@ -21,7 +21,7 @@ __all__ = ["MODEL", "options", "run"]
 
 MODEL = "a path, smollm2, minilm, or OWNER/NAME on the Hugging Face hub (default: %(default)s)"
 
-_TOLD_EVERY = 128  # tokens of a prompt between two signs of progress
+_TOLD_EVERY = 64  # tokens of a prompt between two signs of progress
 _SAMPLING = {
     "temperature": (float, 0.0, "how freely to choose; 0 takes the likeliest token"),
     "top_p": (float, 1.0, "choose among the likeliest tokens that have this share together"),
