@@ -57,7 +57,8 @@ def _run(chosen: argparse.Namespace) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (MlxError, OSError) as error:
-        print(f"mlx-native: {error}", file=sys.stderr)
+        missing = error.filename if isinstance(error, FileNotFoundError) else None
+        print(f"mlx-native: {error if missing is None else f'there is no file {missing}'}", file=sys.stderr)
         return 1
 
 

@@ -79,7 +79,11 @@ def argument(
     if given is None:
         given = bound(slot)
         if given is None and binding.used:
-            raise _refusal(pipeline, binding, "is None, but nothing is bound there yet that could stay")
+            raise _refusal(
+                pipeline,
+                binding,
+                "is None, and nothing was bound there before that could stay; pass a buffer or a value",
+            )
     if isinstance(given, Out):
         if not binding.writes:
             raise _refusal(pipeline, binding, "is marked Out, but the kernel only reads it")
@@ -121,7 +125,7 @@ def _shown(value: Any) -> str:
 
 def _inline(pipeline: Pipeline, binding: Binding, given: Any, spill: Spill) -> MlxBuffer | bytes:
     if binding.writes:
-        raise _refusal(pipeline, binding, f"may be written, so it needs a buffer, not {_shown(given)}")
+        raise _refusal(pipeline, binding, f"may be written, so it needs a buffer or an array, not {_shown(given)}")
     if isinstance(given, np.ndarray) and given.ndim and (binding.scalar is None or given.size != binding.scalar.lanes):
         raise _refusal(
             pipeline, binding, f"is an array of {given.size} elements; pass device.buffer(array) or array.tobytes()"

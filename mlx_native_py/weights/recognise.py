@@ -13,7 +13,7 @@ _KINDS = (
     (b"ggjt", "a GGML file from before GGUF; convert it to GGUF"),
     (b"lmgg", "a GGML file from before GGUF; convert it to GGUF"),
     (b"version https://git-lfs", "a Git LFS pointer, not the file itself; fetch it by `git lfs pull`"),
-    (b"<!DOCTYPE", "a web page, so that the download went wrong"),
+    (b"<!doctype", "a web page, so that the download went wrong"),
     (b"<html", "a web page, so that the download went wrong"),
     (b"{", "JSON"),
 )
@@ -48,5 +48,6 @@ def what_it_is(path: Path) -> str:
     if is_safetensors(path):
         return "safetensors"
     start = _first(path)
-    recognised = next((kind for begin, kind in _KINDS if start.startswith(begin)), None)
+    plain = start.lstrip().lower()
+    recognised = next((kind for begin, kind in _KINDS if start.startswith(begin) or plain.startswith(begin)), None)
     return recognised or ("empty" if not start else f"nothing known: it begins with {start[:4]!r}")

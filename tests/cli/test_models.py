@@ -135,6 +135,7 @@ def test_files_are_what_their_bytes_say(llama: str, tmp_path: Path, capsys: Capt
         (b"version https://git-lfs.github.com/spec/v1", "a Git LFS pointer"),
         (b"what is this", "nothing known: it begins with b'what'"),
         (b"<!DOCTYPE html>", "a web page"),
+        (b"\n<!doctype html>", "a web page"),
     ):
         (tmp_path / "model.gguf").write_bytes(data)
         assert cli.main(["generate", "Hi", "--model", str(tmp_path / "model.gguf")]) == 1

@@ -85,7 +85,11 @@ WRONG_ARGUMENTS = [
     ("axpy", lambda d: (floats(d, 1), floats(d, 1)), "takes 3 arguments by slot .0: x, 1: y, 2: a.; 2 were given"),
     ("axpy", lambda d: (floats(d, 1), floats(d, 1), 1.0, 2.0), "takes 3 arguments"),
     ("axpy", lambda d: (None, floats(d, 1), 1.0), "'x' .slot 0. is None, but nothing is bound"),
-    ("axpy", lambda d: (floats(d, 1), 5.0, 1.0), "'y' .slot 1. may be written, so it needs a buffer, not 5.0"),
+    (
+        "axpy",
+        lambda d: (floats(d, 1), 5.0, 1.0),
+        "'y' .slot 1. may be written, so it needs a buffer or an array, not 5.0",
+    ),
     ("axpy", lambda d: (floats(d, 1), b"1234", 1.0), "may be written, so it needs a buffer"),
     ("axpy", lambda d: (Out(floats(d, 1)), floats(d, 1), 1.0), "is marked Out, but the kernel only reads it"),
     ("axpy", lambda d: (floats(d, 1), floats(d, 1), "one"), "declared float: 'one' .str. is not a value"),
