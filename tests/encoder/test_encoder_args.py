@@ -84,7 +84,7 @@ def test_none_leaves_a_slot_as_it_is(device: MlxDevice) -> None:
 WRONG_ARGUMENTS = [
     ("axpy", lambda d: (floats(d, 1), floats(d, 1)), "takes 3 arguments by slot .0: x, 1: y, 2: a.; 2 were given"),
     ("axpy", lambda d: (floats(d, 1), floats(d, 1), 1.0, 2.0), "takes 3 arguments"),
-    ("axpy", lambda d: (None, floats(d, 1), 1.0), "'x' .slot 0. is None, but nothing is bound"),
+    ("axpy", lambda d: (None, floats(d, 1), 1.0), "'x' .slot 0. is None, and nothing was bound"),
     (
         "axpy",
         lambda d: (floats(d, 1), 5.0, 1.0),
