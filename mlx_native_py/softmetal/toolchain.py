@@ -173,12 +173,7 @@ class Toolchain:
         return [*self.compiler, *options, "-x", "clcpp", "-fsyntax-only", "-fno-color-diagnostics", str(source)]
 
     def compile(self, source: Path, output: Path, options: Sequence[str]) -> list[str]:
-        remarks = [
-            "-fstack-usage",
-            "-Rpass-analysis=stack-frame-layout",
-            "-Rpass-missed=inline$",
-            "-Rpass=tailcallelim",
-        ]
+        remarks = ["-fstack-usage", "-Rpass-analysis=stack-frame-layout", "-Rpass-missed=inline$"]
         return [*self.compiler, *options, *remarks, "-x", "clcpp", "-c", str(source), "-o", str(output)]
 
     def to_ir(self, source: Path, output: Path, options: Sequence[str]) -> list[str]:

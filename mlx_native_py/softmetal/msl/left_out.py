@@ -1,4 +1,4 @@
-"""C++ that MSL leaves out and clang would take: plain recursion, structured bindings, deduction guides."""
+"""C++ that MSL leaves out: structured bindings and deduction guides, and recursion, which Apple's compiler takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .unit import Unit
 
 
 def check_left_out(unit: Unit) -> None:
-    """Notes an error for each."""
+    """Notes an error for each, and a warning for plain recursion."""
     text = unit.tokens.text
     for index, token in enumerate(text[:-2]):
         if token == "auto":
@@ -54,7 +54,9 @@ def _recursion(unit: Unit) -> None:
     calls = {name: _calls(unit, declared, alone.keys()) for name, declared in alone.items()}
     for name in _on_a_circle(calls):
         back = next(index for called, index in calls[name].items() if reaches(calls, called, name))
-        unit.error(back, f"recursive call of '{name}' is not supported in Metal")
+        unit.warn(
+            back, f"recursive call of '{name}': Metal's specification leaves recursion out, its compiler takes it"
+        )
 
 
 def _is_one(unit: Unit, declared: list[Declaration]) -> bool:

@@ -241,6 +241,18 @@ template <typename T> kernel void k(device T* a [[buffer(0)]], constant uint& n 
 template [[host_name("first")]] kernel void k<float>(device float*, constant uint&, uint);
 """
 
+_RECURSION = """
+template <class T> float up(T x);
+template <class T> float down(T x) { if (x < T(1)) return 1.0f; return x * up(x - T(1)); }
+template <class T> float up(T x) { return down(x) + 0.5f; }
+int fibonacci(int n) { if (n < 2) return n; return fibonacci(n - 1) + fibonacci(n - 2); }
+struct Product { int of(int n) thread { return n < 2 ? 1 : n * of(n - 1); } };
+kernel void k(device float* a [[buffer(0)]], device float* b [[buffer(1)]], device float* c [[buffer(2)]],
+              uint i [[thread_position_in_grid]]) {
+  Product p;
+  a[i] = up(float(i)); b[i] = fibonacci(int(i)) + simd_sum(1.0f); c[i] = p.of(int(i)); }
+"""
+
 _RENDERING = """
 #include <metal_texture>
 #include <metal_graphics>
@@ -274,7 +286,14 @@ def all_programs() -> list[Program]:
         kernel="first",
     )
     beside = Program("beside-render-stages", _RENDERING, [zeros(4)], {"value": (0, [1, 3, 5, 7])}, threads=4)
-    return [declarations(), counted, beside]
+    recursion = Program(
+        "recursion",
+        _RECURSION,
+        [zeros(5), zeros(5), zeros(5)],
+        {"templates": (0, [1.5, 2, 4.5, 14, 56.5]), "plain": (1, [5, 6, 6, 7, 8]), "member": (2, [1, 1, 2, 6, 24])},
+        threads=5,
+    )
+    return [declarations(), counted, beside, recursion]
 
 
 def all_batches() -> list[Batch]:

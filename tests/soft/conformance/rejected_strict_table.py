@@ -122,45 +122,6 @@ LEFT_OUT = (
         "template <class T> struct S { T v; };\ntemplate <class T> S(T) -> S<T>; // HERE\n" + in_kernel("out[i] = 1;"),
         "deduction",
     ),
-    Refused(
-        "recursion",
-        "int f(int n) {\nreturn n < 2 ? 1 : n * f(n - 1); // HERE\n}\n" + in_kernel("out[i] = f(i);"),
-        "recursive",
-    ),
-    Refused(
-        "recursion-before-an-addition",
-        "int f(int n) {\nif (n < 2) return 1; return f(n - 1) + n; // HERE\n}\n" + in_kernel("out[i] = f(i);"),
-        "recursive",
-    ),
-    Refused(
-        "mutual-recursion",
-        "int g(int n);\nint f(int n) {\nreturn g(n - 1); // HERE\n}\nint g(int n) {\nreturn n < 2 ? 1 : f(n - 1);\n}\n"
-        + in_kernel("out[i] = f(i);"),
-        "recursive",
-    ),
-    Refused(
-        "recursion-of-template",
-        "template <class T> T f(T n) {\nreturn n < 2 ? T(1) : n * f(n - 1); // HERE\n}\n"
-        + in_kernel("out[i] = f(int(i));"),
-        "recursive",
-    ),
-    Refused(
-        "recursion-of-member",
-        "struct S { int f(int n) {\nreturn n < 2 ? 1 : n * f(n - 2); // HERE\n} };\n"
-        + in_kernel("S s; out[i] = s.f(i);"),
-        "recursive",
-    ),
-    Refused(
-        "recursion-through-overloads",
-        "int f(int n);\nint f(float n) {\nreturn n < 2 ? 1 : f(int(n)) + 1; // HERE\n}\nint f(int n) {\n"
-        "return f(float(n) - 1.5f);\n}\n" + in_kernel("out[i] = f(int(i));"),
-        "recursive",
-    ),
-    line(
-        "recursion-of-lambda",
-        "auto f = [](auto self, int n) -> int { return n < 1 ? 0 : self(self, n - 1) + 1; }; out[i] = f(f, int(i));",
-        "recursive",
-    ),
     line("int128", "__int128 x = i; out[i] = x;", "__int128"),
     line("unsigned-int128", "unsigned __int128 x = i; out[i] = x;", "__int128"),
     line("float16", "_Float16 x = i; out[i] = x;", "_Float16"),
