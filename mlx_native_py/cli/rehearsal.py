@@ -64,7 +64,7 @@ def rehearse(
             yield from _family(opened, family, special)
         yield from _ops(opened, table)
         for family, names in special.items():
-            yield _specialised(opened, family, names)
+            yield from _specialised(opened, family, names)
 
 
 def write_report(findings: Iterable[Finding], path: Path) -> None:
@@ -224,18 +224,21 @@ def _constants(library: KernelLibrary, name: str) -> dict[str, bool]:
     return {str(constant.name()): bool(constant.required()) for constant in declared.values()}
 
 
-def _specialised(device: MlxDevice, family: str, names: Sequence[str]) -> Finding:
+def _specialised(device: MlxDevice, family: str, names: Sequence[str]) -> Iterator[Finding]:
     """The pipelines of a family that need function constants, with values that ops gave, to them or to others."""
-    subject, library = f"specialised pipelines {family}", device.kernels.shipped(family)
+    library = device.kernels.shipped(family)
     origins = [pipeline.origin for pipeline in device.kernels.pipelines]
     used = [constants for home, constants in sorted(origins, key=lambda origin: origin[0] is not library)]
     with device.backend.autorelease_pool():
         values = {name: _values(_constants(library, name), used) for name in names}
+    known = [name for name in names if values[name] is not None]
+    if known:
+        yield _finding(
+            f"specialised pipelines {family}",
+            lambda: _told(device.kernels.get_pipeline(name, values[name], library=library) for name in known),
+        )
     if missing := [name for name in names if values[name] is None]:
-        return Finding(subject, None, f"no op here has given constants for {', '.join(missing)}")
-    return _finding(
-        subject, lambda: _told(device.kernels.get_pipeline(name, values[name], library=library) for name in names)
-    )
+        yield Finding(f"other pipelines {family}", None, f"no op here has given constants for {', '.join(missing)}")
 
 
 def _values(declared: Mapping[str, bool], used: Iterable[Constants]) -> Constants | None:
