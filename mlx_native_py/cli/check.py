@@ -78,7 +78,7 @@ def _check_file(chosen: argparse.Namespace, file: str, device: MlxDevice, launch
                 raise
             yield Verdict(f"{file}: {kernel.name}", None, f"{problem}; give it with --constant")
         except MlxError as problem:
-            yield _found(f"{file}: {kernel.name}", problem)
+            yield _found(f"{file}: {kernel.name}", problem, file)
         else:
             yield Verdict(f"{file}: {kernel.name}", True, detail)
 
@@ -93,11 +93,12 @@ def _checked(chosen: argparse.Namespace, kernel: Kernel, device: MlxDevice) -> s
     return f"no fault, {_LOOKED_AT}"
 
 
-def _found(subject: str, problem: BaseException) -> Verdict:
-    """What checked mode found, with its own name, or what else went wrong."""
+def _found(subject: str, problem: BaseException, file: str = "program_source") -> Verdict:
+    """What checked mode found, with its own name and the line of `file`, or what else went wrong."""
     cause = problem.__cause__ or problem
     others = [f"and {type(other).__name__}: {other}" for other in getattr(cause, "others", ())]
-    return Verdict(subject, False, "\n".join([str(cause), *others]), type(cause).__name__)
+    detail = "\n".join([str(cause), *others]).replace("\nprogram_source:", f"\n{file}:")
+    return Verdict(subject, False, detail, type(cause).__name__)
 
 
 def _check_program(chosen: argparse.Namespace) -> int:

@@ -144,6 +144,7 @@ def test_check_runs_a_kernel(metal: str, capsys: Captured, kernel: str, argument
     assert cli.main(["check", metal, "--kernel", kernel, *arguments, "--json"]) == int(bool(kind))
     [parsed] = json.loads(capsys.readouterr().out)["checks"]
     assert (parsed["good"], parsed["kind"]) == (not kind, kind)
+    assert kind != "OutOfBounds" or f"\n{metal}:7:" in parsed["detail"]
 
 
 def test_check_refuses_two_files_for_one_launch(metal: str, capsys: Captured) -> None:
