@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from mlx_native_py import ComputeGraph, MlxDevice, Out
 
 from .random_graphs import SOURCE
 
+pytestmark = pytest.mark.soft
 DISPATCHES = 1000
 
 
@@ -47,6 +49,13 @@ def replay(device: MlxDevice, dispatches: int, **options: bool) -> int:
         plan.run()
     gc.collect()
     return resident_bytes() - before
+
+
+@pytest.fixture
+def device() -> Iterator[MlxDevice]:
+    """The software device: a played Mac writes down every message."""
+    with MlxDevice("soft") as opened:
+        yield opened
 
 
 @pytest.mark.full
