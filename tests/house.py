@@ -6,7 +6,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
 from mlx_native_py.metal.contract import CONTRACT
@@ -189,3 +189,25 @@ def repeated_classes(texts: dict[str, str]) -> Iterator[str]:
     for name, where in sorted(places.items()):
         if len(where) > 1:
             yield f"{name} is defined at {', '.join(where)}"
+
+
+def modules_imported(name: str, text: str, modules: Container[str], *, package: bool) -> set[str]:
+    """The modules of ours that a module imports anywhere: at its top, inside of functions, or for types alone."""
+    base = name.split(".") if package else name.split(".")[:-1]
+    targets = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            home = ".".join([*base[: len(base) - node.level + 1], *filter(None, [node.module])])
+            targets |= {f"{home}.{each.name}" if f"{home}.{each.name}" in modules else home for each in node.names}
+    return {target for target in targets if target in modules}
+
+
+def knots(imports: Mapping[str, set[str]]) -> list[set[str]]:
+    """The modules that lead back to each other by imports, in groups."""
+    reached = {name: set(targets) for name, targets in imports.items()}
+    for middle in imports:
+        for targets in reached.values():
+            if middle in targets:
+                targets |= reached[middle]
+    groups = {frozenset(other for other in reached[name] if name in reached[other]) for name in imports}
+    return [set(group) for group in groups if len(group) > 1]

@@ -88,6 +88,19 @@ def test_class_names_are_unique() -> None:
     assert list(house.repeated_classes(twice)) == ["A is defined at a.py:1, b.py:2"]
 
 
+def test_no_knot_of_imports_has_more_than_three_modules() -> None:
+    files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")}
+    modules = {name.removesuffix(".__init__"): path for name, path in files.items()}
+    del modules[PACKAGE.name]  # it only names what the others have
+    imports = {
+        name: house.modules_imported(name, path.read_text(), modules, package=path.stem == "__init__")
+        for name, path in modules.items()
+    }
+    assert [sorted(knot) for knot in house.knots(imports) if len(knot) > 3] == []
+    ring = {"p.a": "from .b import x", "p.b": "def f():\n    from . import c", "p.c": "from .a import y"}
+    assert house.knots({n: house.modules_imported(n, t, ring, package=False) for n, t in ring.items()}) == [set(ring)]
+
+
 def test_public_names_are_complete_and_sorted() -> None:
     listed = mlx_native_py.__all__
     assert listed == sorted(listed)
