@@ -142,6 +142,29 @@ def test_masked_loads_stay_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(out, np.where(i >= 31, 2 * i - 31, i) ^ (i << 24))
 
 
+@pytest.mark.parametrize("kind", ["int", "uint", "short", "ushort", "char", "uchar"])
+def test_floats_become_integers_as_on_fibers(kind: str) -> None:
+    """Saturated, towards zero, 0 for NaN, from each type of floats; with vectors all the way."""
+    edges = [0.0, -0.0, 0.5, -0.5, np.nan, np.inf, -np.inf, 1e-40, 3e38, -3e38]
+    edges += [
+        s * v for p in (7, 8, 15, 16, 31, 32) for v in (2.0**p - 1, 2.0**p - 0.5, 2.0**p, 2.0**p + 1) for s in (1, -1)
+    ]
+    floats = np.resize(np.array(edges, np.float32), 128)
+    body = (
+        "out[3 * i] = int({0}(x[i])); out[3 * i + 1] = int({0}(half(x[i]))); out[3 * i + 2] = int({0}(bfloat(x[i])));"
+    )
+    source = (
+        "kernel void k(device int *out, device const float *x, uint i [[thread_position_in_grid]]) { if (i != 77u) {"
+        + body.format(kind) + "} }"
+    )  # fmt: skip
+    out, _ = kit.compare(source, [np.zeros(384, np.int32), floats], (128, 1, 1), (64, 1, 1))
+    bits = {"int": 32, "short": 16, "char": 8}[kind.removeprefix("u")]
+    least, most = (0, 2**bits - 1) if kind[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    whole = np.clip(np.nan_to_num(floats.astype(np.float64), nan=0), least, most).astype(np.int64).astype(np.int32)
+    whole[77] = 0
+    np.testing.assert_array_equal(out[::3], whole)
+
+
 @pytest.mark.parametrize("name", WHOLE)
 def test_whole_simdgroups_as_on_fibers(name: str) -> None:
     _compare(WHOLE[name], (64, 1, 1))

@@ -6,6 +6,7 @@ import re
 
 from ..analysis.shape import WIDTH
 from ..ir.model import Declined, Instruction, IrConstant
+from .conversion import SATURATING, is_quick, saturate
 from .frame import Frame, lanes_type
 from .serial import serial
 from .values import once
@@ -37,7 +38,9 @@ def pure_call(frame: Frame, inst: Instruction) -> None:
     while stem.startswith("llvm.") and _TYPE.match(stem.rpartition(".")[2]):
         stem, _, suffix = stem.rpartition(".")
         suffixes.insert(0, suffix)
-    if stem in _ELEMENTWISE:
+    if stem in SATURATING and is_quick(inst):
+        frame.define(inst, saturate(frame, inst, signed=SATURATING[stem]))
+    elif stem in _ELEMENTWISE:
         name = ".".join([stem, *(f"v{WIDTH}{suffix}" for suffix in suffixes)])
         frame.define(inst, frame.let(inst.name, _elementwise(frame, inst, stem, name)))
     elif not stem.startswith("llvm."):
