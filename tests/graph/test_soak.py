@@ -52,7 +52,7 @@ def replay(device: MlxDevice, dispatches: int, **options: bool) -> int:
 
 
 @pytest.fixture
-def device() -> Iterator[MlxDevice]:
+def plain() -> Iterator[MlxDevice]:
     """The software device: a played Mac writes down every message."""
     with MlxDevice("soft") as opened:
         yield opened
@@ -60,9 +60,9 @@ def device() -> Iterator[MlxDevice]:
 
 @pytest.mark.full
 @pytest.mark.parametrize("indirect", [True, False])
-def test_a_million_dispatches(device: MlxDevice, indirect: bool) -> None:
-    assert replay(device, 1_000_000, indirect=indirect) <= 1_000_000
+def test_a_million_dispatches(plain: MlxDevice, indirect: bool) -> None:
+    assert replay(plain, 1_000_000, indirect=indirect) <= 1_000_000
 
 
-def test_a_hundred_thousand(device: MlxDevice) -> None:
-    assert replay(device, 100_000) <= 1 << 20
+def test_a_hundred_thousand(plain: MlxDevice) -> None:
+    assert replay(plain, 100_000) <= 1 << 20
