@@ -15,7 +15,7 @@ SOURCE = '''static void k(device uint* out, uint i, uint g) {
   uint x = i; for (uint n = 0; n < %s; n++) x = x * 1664525 + 1013904223;
   out[i] = x ? out[i] + 1 : 0; }
 SOFT_ENTRY((k), SOFT_BUFFER(0), SOFT_IN(thread_position_in_grid), SOFT_IN(threadgroup_position_in_grid))'''
-small, large = (build(SOURCE % rounds, "flat") for rounds in (1, 20000))
+small, medium, large = (build(SOURCE % rounds, "flat") for rounds in (1, 400, 20000))
 def threads(): return len(list(Path("/proc/self/task").iterdir()))
 def wakes():
     lines = [line for task in Path("/proc/self/task").iterdir() if int(task.name) != os.getpid()
@@ -31,8 +31,9 @@ for turn in (1, 2, 3):
     runtime().run([launch(large, [out], out.size, 64)], 0.0, 64)
     assert (out == turn).all()
 assert threads() == before + 63, (before, threads())
-for cores in (2, 3, 7): runtime().run([launch(large, [out], out.size, 64)], 0.0, cores)
-assert (out == 6).all()
+for cores in range(1, 65):
+    runtime().run([launch(medium, [out], out.size, 64)], 0.0, cores)
+    assert (out == 3 + cores).all(), cores
 time.sleep(0.2)
 start = time.process_time()
 time.sleep(0.5)
