@@ -12,7 +12,9 @@ import pytest
 
 from mlx_native_py import softmetal as Metal
 from mlx_native_py.softmetal.execution import queue as execution
+from mlx_native_py.softmetal.execution.direct import direct_run
 from mlx_native_py.softmetal.execution.execute import execute
+from mlx_native_py.softmetal.execution.residency import joined
 
 from .objects_kit import array, buffer, default_device, encode_add, endless, pipeline
 
@@ -231,3 +233,19 @@ def test_a_command_buffer_stops_for_events_and_whoever_comes_goes_on(device: Any
         commands.waitUntilCompleted()
         assert commands.error() is None
         assert commands.GPUStartTime() <= commands.GPUEndTime()
+
+
+class ClearedMeanwhile(list[Any]):
+    """Commands that another thread lets go of as soon as somebody has counted them."""
+
+    def __len__(self) -> int:
+        count = super().__len__()
+        self.clear()
+        return count
+
+
+def test_a_command_buffer_may_end_while_a_waiting_thread_looks_at_it(queue: Any) -> None:
+    target = warm(queue)
+    work = adding(queue, target).state
+    work.commands = ClearedMeanwhile(work.commands)
+    direct_run(work, joined())

@@ -82,9 +82,8 @@ def direct_run(work: CommandBufferState, standing: Resident) -> DirectRun | None
     passes: list[tuple[int, Pass]] = []
     signals: list[Signal] = []
     first = end = len(work.done)
-    commands = work.commands
-    while end < len(commands):
-        command = commands[end]
+    # Another thread may run the command buffer meanwhile, and clear the list; what is made here is then not claimed.
+    for command in tuple(work.commands)[end:]:
         if isinstance(command, WaitFor) and (passes or signals):
             break
         if isinstance(command, Signal):
