@@ -61,7 +61,7 @@ MACS = [pytest.param(name, marks=pytest.mark.soft) for name in sorted(PROFILES)]
 
 
 def kinds(metafunc: pytest.Metafunc) -> list[Any]:
-    """The devices of a test: soft, metal, and two of the played Macs, in turn; the long run plays all of them."""
+    """The devices of a test: soft, metal, and two of the played Macs, in turn."""
     turn = crc32(metafunc.definition.nodeid.encode())
     return [
         "soft",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..encoder import Encoder
 from ..graph import Arguments, fusion
+from ..hazards.ranges import shared_bytes
 from ..memory.buffer import MlxBuffer
 from .families.activation import gelu_mul, sigmoid_mul, silu_mul
 from .families.norm import residual_rms_norm, rms_norm_add, rms_norm_mul
@@ -35,10 +36,12 @@ def _norm_plus(enc: Encoder, norm: Arguments, add: Arguments, between: MlxBuffer
 
 @fusion("elementwise_add_f32", "rms_norm_f32", writes_between=True)
 def _sum_then_norm(enc: Encoder, add: Arguments, norm: Arguments, between: MlxBuffer) -> bool:
-    a, b = add["a"], add["b"]
-    if not _is_rms_norm(norm) or not a.shape == b.shape == norm["x"].shape == norm["out"].shape:
+    a, b, x, weight = add["a"], add["b"], norm["x"], _weight(norm)
+    if not _is_rms_norm(norm) or not a.shape == b.shape == x.shape == norm["out"].shape:
         return False
-    residual_rms_norm(enc, a, b, _weight(norm), eps=norm["eps"], sum=between, out=norm["out"])
+    if x.span != between.span or (weight is not None and shared_bytes(weight.span, between.span)):
+        return False
+    residual_rms_norm(enc, a, b, weight, eps=norm["eps"], sum=between, out=norm["out"])
     return True
 
 

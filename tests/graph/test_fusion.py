@@ -100,11 +100,18 @@ def half_of_it(enc: Encoder, d: dict[str, MlxBuffer]) -> MlxBuffer:
     return ops.mul(enc, norm[1:], d["y"][1:])
 
 
+def sum_as_both(enc: Encoder, d: dict[str, MlxBuffer]) -> MlxBuffer:
+    total = ops.add(enc, d["y"][0], d["w"])
+    return ops.rms_norm(enc, total, total)
+
+
 SEPARATE: dict[str, Record] = {
     "two readers": two_readers,
     "input overwritten": overwritten_between,
     "a barrier by hand": behind_a_barrier,
     "a part of it": half_of_it,
+    "a sum as the weight": lambda enc, d: ops.rms_norm(enc, d["x"][0], ops.add(enc, d["y"][0], d["w"])),
+    "a sum as both": sum_as_both,
     "x times x": lambda enc, d: ops.mul(enc, *[ops.rms_norm(enc, d["x"], d["w"])] * 2),
     "another norm": lambda enc, d: ops.mul(enc, ops.l2_norm(enc, d["x"]), d["y"]),
     "result over the input": lambda enc, d: ops.mul(enc, ops.rms_norm(enc, d["x"], d["w"]), d["y"], out=d["x"]),
