@@ -1,5 +1,6 @@
 // out = softmax(softcap(scale * q k^T) + mask) v for many queries: a simdgroup takes 32 of a head, a lane for each, over
-// blocks of 32 keys, with a running maximum and sum of weights. Keys and values are the same for all lanes.
+// blocks of 32 keys, with a running maximum and sum of weights. Keys and values are the same for all lanes. Queries
+// lie in device memory, turned so that numbers of lanes are side by side: heads are too wide for threadgroup memory.
 #include <metal_stdlib>
 using namespace metal;
 #include "shared/attention.h"
@@ -9,20 +10,21 @@ constant constexpr uint KEYS = 32;    // of a block
 constant constexpr uint TOGETHER = 4; // keys, or columns, that each number of a lane serves at once
 constant constexpr uint PART = 32;    // columns of values that are staged at once
 
-// Threadgroup memory: numbers of lanes lie side by side.
+// Numbers of lanes lie side by side; but for `staged`, each lane has its own.
 struct Space {
-  threadgroup float *q;       // [DIM, LANES]
+  device float *q;            // [DIM, LANES]
   threadgroup float *o;       // [V_DIM, LANES]
   threadgroup float *scores;  // [KEYS, LANES], later weights
   threadgroup float *staged;  // [TOGETHER, DIM] of keys, or [KEYS, PART] of values
-  Space(threadgroup float *memory)
-      : q(memory), o(q + DIM * LANES), scores(o + V_DIM * LANES), staged(scores + KEYS * LANES) {}
+  Space(device float *turned, threadgroup float *memory)
+      : q(turned), o(memory), scores(o + V_DIM * LANES), staged(scores + KEYS * LANES) {}
 };
 
 // The products of the lane's query with the keys of a block.
 template <typename Rows>
 METAL_FUNC void multiply_keys(Rows keys, uint base, uint count, Space space, uint lane) {
-  threadgroup const float *q = space.q + lane, *k = space.staged;
+  device const float *q = space.q + lane;
+  threadgroup const float *k = space.staged;
   for (uint j = 0; j < count; j += TOGETHER) {
     simdgroup_barrier(mem_flags::mem_threadgroup);
     for (uint r = 0; r < TOGETHER; ++r)
@@ -99,9 +101,10 @@ METAL_FUNC void add_values(Rows values, uint base, uint count, float fade, Space
 
 template <typename T, typename Rows>
 METAL_FUNC void attend(constant Attention &a, device const T *queries, Rows keys, Rows values,
-                       device const uchar *mask, device const uchar *sinks, device T *out, uint batch, uint length,
-                       threadgroup float *memory, uint3 group, uint lane) {
-  const Space space(memory);
+                       device const uchar *mask, device const uchar *sinks, device T *out, device float *turned,
+                       uint batch, uint length, threadgroup float *memory, uint3 group, uint3 groups, uint lane) {
+  const ulong place = (ulong(group.z) * groups.y + group.y) * groups.x + group.x;
+  const Space space(turned + place * (DIM * LANES), memory);
   const uint head = group.y, tile = group.x * LANES, index = min(tile + lane, a.queries - 1);
   const Query q = query_at(a, batch, head, index, length);
   device const T *row = queries + batch * a.q_stride[0] + head * a.q_stride[1] + index * a.q_stride[2];
@@ -135,14 +138,16 @@ kernel void sdpa_lanes(device const T *q [[buffer(0)]],
                        device const uchar *mask [[buffer(3)]],
                        device const uchar *sinks [[buffer(4)]],
                        constant uint *lengths [[buffer(5)]],
-                       device T *out [[buffer(6)]],
-                       constant Attention &a [[buffer(7)]],
+                       device float *turned [[buffer(6)]],
+                       device T *out [[buffer(7)]],
+                       constant Attention &a [[buffer(8)]],
                        threadgroup float *memory [[threadgroup(0)]],
                        uint3 at [[threadgroup_position_in_grid]],
+                       uint3 groups [[threadgroups_per_grid]],
                        uint lane [[thread_index_in_simdgroup]]) {
   ATTEND_SPACE
   const DenseRows<S> keys(k, row, step, DIM), values(v, row, step, V_DIM);
-  attend(a, q, keys, values, mask, sinks, out, batch, length, memory, at, lane);
+  attend(a, q, keys, values, mask, sinks, out, turned, batch, length, memory, at, groups, lane);
 }
 
 template <typename T, uint bits>
@@ -156,15 +161,17 @@ kernel void sdpa_lanes_affine(device const T *q [[buffer(0)]],
                               device const uchar *mask [[buffer(7)]],
                               device const uchar *sinks [[buffer(8)]],
                               constant uint *lengths [[buffer(9)]],
-                              device T *out [[buffer(10)]],
-                              constant Attention &a [[buffer(11)]],
+                              device float *turned [[buffer(10)]],
+                              device T *out [[buffer(11)]],
+                              constant Attention &a [[buffer(12)]],
                               threadgroup float *memory [[threadgroup(0)]],
                               uint3 at [[threadgroup_position_in_grid]],
+                              uint3 groups [[threadgroups_per_grid]],
                               uint lane [[thread_index_in_simdgroup]]) {
   ATTEND_SPACE
   const AffineRows<T, bits> keys(k, k_scales, k_biases, row, step, DIM, a.quantised_group);
   const AffineRows<T, bits> values(v, v_scales, v_biases, row, step, V_DIM, a.quantised_group);
-  attend(a, q, keys, values, mask, sinks, out, batch, length, memory, at, lane);
+  attend(a, q, keys, values, mask, sinks, out, turned, batch, length, memory, at, groups, lane);
 }
 
 #define FOR_BITS(name, T, bits) \

@@ -94,9 +94,9 @@ _LANES_KEYS, _LANES_PART, _LANES_TOGETHER = 32, 32, 4
 
 
 def lanes_bytes(dim: int, v_dim: int) -> int:
-    """Threadgroup memory of attention with a lane for each query: queries, results, scores, and what is staged."""
+    """Threadgroup memory of attention with a lane for each query: results, scores, and what is staged."""
     staged = max(_LANES_TOGETHER * dim, _LANES_KEYS * _LANES_PART)
-    return 4 * ((dim + v_dim + _LANES_KEYS) * SIMD + staged)
+    return 4 * ((v_dim + _LANES_KEYS) * SIMD + staged)
 
 
 def attends_by_lanes(device: Capabilities, dim: int, v_dim: int) -> bool:

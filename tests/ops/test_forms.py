@@ -69,7 +69,7 @@ def test_rows_go_together_in_even_parts(gpu: MlxDevice) -> None:
 
 def test_attention_by_lanes_where_it_fits(gpu: MlxDevice) -> None:
     on_cpu = replace(gpu.capabilities, vector_lanes=True)
-    assert attends_by_lanes(on_cpu, 64, 64) and not attends_by_lanes(on_cpu, 128, 128)
+    assert attends_by_lanes(on_cpu, 128, 128) and not attends_by_lanes(on_cpu, 256, 256)
     assert not attends_by_lanes(gpu.capabilities, 64, 64)
 
 

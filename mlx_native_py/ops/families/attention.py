@@ -114,12 +114,14 @@ def _prefill(enc: Encoder, call: AttentionCall, out: MlxBuffer) -> None:
 
 def _lanes(enc: Encoder, call: AttentionCall, out: MlxBuffer) -> None:
     dim, v_dim = call.keys.dim, call.values.dim
+    groups = math.ceil(call.queries / SIMD), call.heads, call.batch
     enc.dispatch(
         kernel(enc, "attention_lanes", f"sdpa_lanes_{call.kind}", {"DIM": dim, "V_DIM": v_dim}),
         *call.inputs,
+        Out(enc.empty(math.prod(groups) * SIMD * dim, DType.F32)),
         Out(out),
         call.packed,
-        threadgroups=(math.ceil(call.queries / SIMD), call.heads, call.batch),
+        threadgroups=groups,
         group=SIMD,
         shared=(lanes_bytes(dim, v_dim),),
         kind=CapturedOpKind.Sdpa,
