@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import time
+from contextlib import closing
 from dataclasses import asdict
 from weakref import WeakKeyDictionary
 
@@ -48,10 +49,17 @@ _known: WeakKeyDictionary[DeviceContext, Peaks] = WeakKeyDictionary()
 
 
 def measured_peaks(device: DeviceContext) -> Peaks | None:
-    """From disk, or measured at the first call; None while a profile is running, or where it cannot be measured."""
-    if device not in _known and not observer.watchers and not device.is_closed:
+    """From disk, or measured at the first call; None while a profile is running, or where it cannot be measured.
+
+    A closed device has those of another one on its backend: scripts that open one with `with` have closed it by then.
+    """
+    if device not in _known and not observer.watchers:
         try:
-            _known[device] = kept_peaks(device, _store())
+            if device.is_closed:
+                with closing(type(device)(device.backend)) as again:
+                    _known[device] = kept_peaks(again, _store())
+            else:
+                _known[device] = kept_peaks(device, _store())
         except (MlxError, RuntimeError):  # a device that is out of memory, an interpreter that is going down
             return None
     return _known.get(device)

@@ -298,3 +298,12 @@ def test_peaks_are_measured_once_for_a_device(tmp_path: Path) -> None:
         before = dispatch_count()
         assert peaks.kept_peaks(second, store) == result and dispatch_count() == before
     assert result.bandwidth > 0 and result.flops > 0
+
+
+@pytest.mark.soft
+def test_a_profile_read_after_its_device_was_closed_has_peaks() -> None:
+    with profile("dispatch") as p, MlxDevice("soft") as device:
+        with device.command_encoder() as enc:
+            ops.scalar_mul(enc, device.buffer(np.ones(1024, np.float32)), 2.0)
+    assert device.is_closed and p.peaks is not None
+    assert all(row.peak is not None for row in p.rows())
