@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from mlx_native_py.softmetal import msl
+from mlx_native_py.softmetal.msl.build import BuildSpec
+from mlx_native_py.softmetal.msl.manifest import LibraryManifest
 from mlx_native_py.softmetal.msl.syntax import MOST_INSTANTIATIONS, MOST_KERNELS
 from mlx_native_py.softmetal.program import CompileError, SourceOptions
 
 from .harness import run
-from .msl_kit import HEADER, opened, refusals
+from .msl_kit import HEADER, manifest, opened, refusals
 
 
 def test_reflection_of_a_build() -> None:
@@ -292,3 +294,24 @@ def test_many_kernels_are_checked_side_by_side() -> None:
     with pytest.raises(CompileError) as refused:
         opened("\n".join(kernels))
     assert [error.line for error in refused.value.diagnostics] == [6, 7]
+
+
+def test_a_library_from_the_cache_has_the_lines_of_its_first_opening() -> None:
+    """A program that ran unchecked before is compiled for checked mode from what was kept of its library."""
+    source = (
+        "template <typename T> kernel void f(device T *y) { y[0] = 1; }\n"
+        'template [[host_name("f_a")]] kernel void f<float>(device float *);\n'
+        'template [[host_name("f_b")]] kernel void f<half>(device half *);\n'
+        "kernel void g(device float *y) {\n  y[0] = 2;\n}\n"
+    )
+    first = manifest(source)
+    kept = LibraryManifest.from_json(first.to_json())
+    assert len(kept.pieces) == len(first.pieces) - 2, "instantiations are not kept"
+    texts = [BuildSpec(each, "g", {}, True, "safe").text() for each in (first, kept)]
+    assert texts[0] == texts[1]
+    rows = texts[1].splitlines()
+    line = next(number for number, row in enumerate(rows, 1) if "= 2" in row)
+    locate = msl.open_library(source, SourceOptions()).build("g", {}, checked=True).locate
+    assert locate is not None
+    place = locate(line, rows[line - 1].index("=") + 1)
+    assert place is not None and place.line == source[: source.index("y[0] = 2")].count("\n") + 1

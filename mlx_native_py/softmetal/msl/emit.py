@@ -112,15 +112,15 @@ def pieces(unit: Unit, parts: list[Segment]) -> list[Piece]:
 
 
 def assemble(parts: Iterable[Piece], wanted: Callable[[Piece], bool]) -> str:
-    """One text of the wanted pieces; a body that is not wanted leaves a declaration."""
-    return "\n".join(p.text if wanted(p) else ";" if p.kind == "body" else "" for p in parts)
+    """One text of the wanted pieces; a body that is not wanted leaves a declaration, anything else not even a line."""
+    return "\n".join(p.text if wanted(p) else ";" for p in parts if wanted(p) or p.kind == "body")
 
 
 def locate(unit: Unit, parts: Iterable[Segment], wanted: Callable[[Segment], bool], line: int, column: int) -> int:
     """The token at a line and column (from 1) of the text that `assemble` made, or -1."""
     for part in parts:
         if not wanted(part):
-            line -= 1
+            line -= part.kind == "body"
             if line <= 0:
                 return part.start
             continue
