@@ -12,8 +12,9 @@ struct Strided {
 };
 
 constant bool SIDE_BY_SIDE [[function_constant(0)]];  // along l, elements are neighbours on both sides
+constant uint PARTS [[function_constant(1)]];         // equal ones of a row, with an element for each thread
 
-// A thread for each element: l, k, and i and j together.
+// A thread for each l of a part, k, and i and j together.
 template <typename T>
 kernel void strided_copy(device const T *x [[buffer(0)]],
                          device T *out [[buffer(1)]],
@@ -23,7 +24,10 @@ kernel void strided_copy(device const T *x [[buffer(0)]],
   const long from = p.from_start + i * p.from[0] + j * p.from[1] + k * p.from[2];
   const long to = p.to_start + i * p.to[0] + j * p.to[1] + k * p.to[2];
   if (SIDE_BY_SIDE) {
-    out[to + at.x] = x[from + at.x];
+    for (uint part = 0; part < PARTS; ++part) {
+      const long l = at.x + part * (p.shape[3] / PARTS);
+      out[to + l] = x[from + l];
+    }
   } else {
     out[to + at.x * p.to[3]] = x[from + at.x * p.from[3]];
   }

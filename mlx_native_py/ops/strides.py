@@ -10,11 +10,12 @@ from ..dtypes import DType
 from ..encoder import Encoder, Out
 from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer
-from .support import kernel, shown
+from .support import SIMD, kernel, shown
 
 __all__ = ["as_bits", "axis_of", "contiguous", "strided_copy"]
 
 _BITS = {1: DType.U8, 2: DType.U16, 4: DType.U32, 8: DType.U64}
+_PARTS = 4  # of whole simdgroups that a row goes into; a thread takes an element of each
 _AXES = 4  # of the kernel
 _LONGEST = 1 << 31  # that joined axes become
 
@@ -50,13 +51,22 @@ def strided_copy(
     source, target = as_bits(x), as_bits(out)
     written = Out(target) if math.prod(count for count, _, _ in axes) >= out.size else target
     outer, inner = _joined(axes)
-    constants: dict[int | str, bool] = {"SIDE_BY_SIDE": inner[-1][1:] == (1, 1)}
+    side_by_side = inner[-1][1:] == (1, 1)
+    if side_by_side:
+        inner = [*sorted(inner[:-1], key=_by_source), inner[-1]]
+    parts = _PARTS if side_by_side and inner[-1][0] % (_PARTS * SIMD) == 0 else 1
+    constants: dict[int | str, int] = {"SIDE_BY_SIDE": side_by_side, "PARTS": parts}
     pipeline = kernel(enc, "layout", f"strided_copy_{8 * x.dtype.size}", constants)
     for start_in, start_out in _places(outer, starts):
         counts, strides_in, strides_out = zip(*inner, strict=True)
         place = struct.pack("4I10q", *counts, *strides_in, *strides_out, start_in, start_out)
-        enc.dispatch(pipeline, source, written, place, threads=(counts[3], counts[2], counts[1] * counts[0]))
+        enc.dispatch(pipeline, source, written, place, threads=(counts[3] // parts, counts[2], counts[1] * counts[0]))
     return out
+
+
+def _by_source(axis: Axis) -> tuple[bool, int]:
+    """Memory is read in its order: reads are waited for, writes are not."""
+    return axis[0] > 1, -abs(axis[1])
 
 
 def _joined(axes: Sequence[Axis]) -> tuple[list[Axis], list[Axis]]:

@@ -89,7 +89,12 @@ def transpose_2d(bench: Bench, dtype: DType, shape: Shape) -> None:
     same(bench, out, x.T)
 
 
-@row("permute_021", dtype=FLOATS, shape=[(3, 5, 7), (2, 4, 64)], more={"dtype": REST, "shape": [(1, 9, 1), (33, 8, 3)]})
+@row(
+    "permute_021",
+    dtype=FLOATS,
+    shape=[(3, 5, 7), (2, 4, 64), (5, 3, 256)],
+    more={"dtype": REST, "shape": [(1, 9, 1), (33, 8, 3)]},
+)
 def permute_021(bench: Bench, dtype: DType, shape: Shape) -> None:
     x = anything(bench, dtype, *shape)
     out = bench.out(shape[1], shape[0], shape[2], dtype=dtype)
