@@ -66,6 +66,33 @@ def test_the_corpus_is_as_large_as_the_bar() -> None:
     assert {kind: len(faults) for kind, faults in CORPUS.items()} == counts
 
 
+LAST_SUM = """
+#include <metal_stdlib>
+using namespace metal;
+kernel void last_sum(device float *parts, device atomic_uint *ended, device float *out, device uint *busy,
+                     uint g [[threadgroup_position_in_grid]], uint n [[threadgroups_per_grid]]) {
+  parts[g] = g;
+  atomic_thread_fence(mem_flags::mem_device, memory_order_seq_cst, thread_scope_device);
+  if (atomic_fetch_add_explicit(ended, 1u, memory_order_relaxed) == n - 1) {
+    atomic_thread_fence(mem_flags::mem_device, memory_order_seq_cst, thread_scope_device);
+    for (uint i = 0; i < n; i++) out[0] += parts[i];
+  } else {
+    for (uint i = 0; i < 3000; i++) busy[g] = busy[g] * 1664525u + 1013904223u;
+  }
+}
+"""
+
+
+def test_what_another_group_wrote_before_a_fence_is_written(checked: MlxDevice) -> None:
+    """Also while that group still runs."""
+    kernel = checked.compile(LAST_SUM).last_sum.pipeline
+    for _ in range(10):
+        ended, out = checked.zeros(1, "u32"), checked.zeros(1)
+        with checked.command_encoder() as enc:
+            enc.dispatch(kernel, checked.empty(64), ended, out, checked.zeros(64, "u32"), threadgroups=64, group=1)
+        assert out.numpy()[0] == 63 * 32
+
+
 def test_memory_that_was_written_is_silent(checked: MlxDevice, library: Any) -> None:
     """By numpy, by a kernel, as zeros, and by a dispatch in the same command buffer."""
     load, store = library.load_float.pipeline, library.store_float.pipeline

@@ -105,6 +105,7 @@ static bool nobody_wrote(const Worker &w, const Finding &finding) {
   u64 mask = ((1ull << finding.bytes) - 1) << (offset % 64), left = block.fresh[word] & ~block.writes[word] & mask;
   if (block.atomics) left &= ~block.atomics->writes[word];
   const soft_area *area = block.space == SOFT_DEVICE ? w.check->areas + block.area : nullptr;
+  if (area && w.fenced) return false;  // what groups that still run have written is not known yet
   if (area && area->writes) {
     u64 at = (finding.address - area->start) / 64;
     left &= ~(__atomic_load_n(area->writes + at, __ATOMIC_RELAXED) | __atomic_load_n(area->atomic_writes + at, __ATOMIC_RELAXED));
