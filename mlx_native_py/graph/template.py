@@ -45,7 +45,7 @@ class Template:
         for name, given in names.items():
             check_binding(self._names, name, given)
         _check_apart(names.values())
-        bound = {name: names.get(name) or self._fresh(each) for name, each in self._names.items()}
+        bound = {name: names[name] if name in names else self._fresh(each) for name, each in self._names.items()}
         temporaries = [self._fresh(each) for each in self._temporaries]
         moves = [*((self._names[name], new) for name, new in bound.items())]
         remap = BufferRemap([*moves, *zip(self._temporaries, temporaries, strict=True)])

@@ -46,6 +46,14 @@ def test_it_keeps_no_memory(device: MlxDevice) -> None:
     assert template.over(x=vector(device, 1, 1), y=vector(device, 0, 0)).dispatch_count() == 3
 
 
+def test_buffers_of_one_element_without_axes(device: MlxDevice) -> None:
+    x, y = device.buffer(np.float32(1)), device.buffer(np.float32(10))
+    assert x.shape == ()
+    again = Template(doubled_plus(device, x, y)).over(x=x, y=device.buffer(np.float32(20)))
+    again.plan().run()
+    assert again.names["out"].numpy() == 24
+
+
 def test_what_a_template_refuses(device: MlxDevice) -> None:
     x, y = vector(device, 1, 2), vector(device, 3, 4)
     template = Template(doubled_plus(device, x, y))
