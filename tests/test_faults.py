@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from mlx_native_py import CommandBufferError, InvalidArgument, MlxDevice, MlxError, Out, counters
+from mlx_native_py import CommandBufferError, InvalidArgument, MlxDevice, MlxError, Out, counters, settings
 from mlx_native_py.errors import COMMAND_BUFFER_CODES
 from mlx_native_py.testing import FaultKind, fail
 from mlx_native_py.weights import open_safetensors
@@ -168,6 +168,15 @@ def test_any_of_them_fails_and_nothing_is_left(
         settled(bench, before)
         assert bench.counted("kept") == expected
     assert raised or what in ("wait", "mapping")
+
+
+@pytest.mark.parametrize("kind", ["soft_checked", "soft_isolated"])
+def test_mappings_fail_on_every_kind_of_device(kind: str) -> None:
+    with settings.override(**{kind: True}), MlxDevice("soft") as device:
+        with fail("mapping", lasting=True) as fault, pytest.raises(MemoryError):
+            device.zeros(1 << 26)
+        assert fault.happened
+        assert device.zeros(1 << 26).nbytes
 
 
 def test_every_error_of_a_command_buffer_is_told_by_its_name(bench: Bench) -> None:

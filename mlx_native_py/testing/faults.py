@@ -22,6 +22,7 @@ event (which ends too early), a file of the package or of a model, the start of 
 
 _PACKAGE = str(Path(__file__).parent.parent)
 _NEVER = object()
+_STARTS_THREADS = "_start_joinable_thread" if sys.version_info >= (3, 13) else "_start_new_thread"  # for threading
 
 
 class InjectedFault:
@@ -97,6 +98,7 @@ def _places(what: FaultKind, code: int) -> list[tuple[Any, str, Callable[..., An
     from ..softmetal import compiler_process, pages
     from ..softmetal.execution import queue
     from ..softmetal.execution.commands import Fail
+    from ..softmetal.isolation.space import SharedPages
     from ..softmetal.objects.command_buffer import MTLCommandBuffer
     from ..softmetal.objects.device import MTLDevice
     from ..softmetal.objects.events import MTLSharedEvent
@@ -115,16 +117,17 @@ def _places(what: FaultKind, code: int) -> list[tuple[Any, str, Callable[..., An
             for name in ("newBufferWithLength_options_", "newTextureWithDescriptor_", "newHeapWithDescriptor_")
         ],
         "mapping": [
-            (pages.PrivatePages, "reserve", _nothing),
-            (pages.PrivatePages, "open", _refused),
-            (pages.PrivatePages, "close", _refused),
+            (source, name, instead)
+            for source in (pages.PrivatePages, pages.AliasablePages, SharedPages)
+            for name, instead in (("reserve", _nothing), ("open", _refused), ("close", _refused))
+            if name in vars(source)
         ],
         "compile": [(compiler_process, "_run", _killed)],
         "pipeline": [(MTLDevice, "newComputePipelineStateWithDescriptor_options_reflection_error_", no_pipeline)],
         "commit": [(MTLCommandBuffer, "commit", stop)],
         "wait": [(MTLSharedEvent, "waitUntilSignaledValue_timeoutMS_", _refused)],
         "read": [(builtins, "open", _no_file), (io, "open", _no_file)],
-        "thread": [(threading, "_start_new_thread", _no_thread), (queue, "start_new_thread", _no_thread)],
+        "thread": [(threading, _STARTS_THREADS, _no_thread), (queue, "start_new_thread", _no_thread)],
     }
     return places[what]
 
