@@ -29,8 +29,8 @@ class Group:
         self.size: int = 1 if comm is None else comm.size
         self.prepared: dict[Any, tuple[Any, ...]] = {}
         """What MPI is told for reductions that were done before."""
-        self.posted: deque[tuple[Any, Any]] = deque()
-        """Messages that are on their way: MPI's request, and the memory that it reads."""
+        self.posted: deque[tuple[Any, int, Any]] = deque()
+        """Messages that are on their way: MPI's request, the rank that it goes to, and the memory that it reads."""
         self.board: Board | Roll | None = None
         """How ranks find out whether all have come; None where there is one."""
         if self.size > 1:

@@ -42,15 +42,16 @@ def send(x: ArrayLike, dst: int, *, group: Group | None = None) -> ArrayLike:
 def post(x: ArrayLike, dst: int, *, group: Group) -> ArrayLike:
     """Sends a copy of `x` to rank `dst`, and returns at once: that rank may be busy for long.
 
-    The group keeps the copy until it has arrived. Raises where too many of them have not.
+    The group keeps the copy until it has arrived. Where too many have not, it waits for the oldest of them.
     """
     group, copy, posted = _other_rank(group, "dst", dst), np.array(readable(x)), group.posted
     while posted and call(posted[0][0].Test):
         posted.popleft()
     if len(posted) >= _MOST_POSTED:
-        _wait(posted[0][0], group, f"send to rank {dst}", dst)
+        request, slow, _ = posted[0]
+        _wait(request, group, f"send to rank {slow}", slow)
         posted.popleft()
-    posted.append((call(group.comm.Isend, raw(copy), dst, _tag(copy.dtype, copy.shape)), copy))
+    posted.append((call(group.comm.Isend, raw(copy), dst, _tag(copy.dtype, copy.shape)), dst, copy))
     return x
 
 
