@@ -270,3 +270,7 @@ def test_multisampled_textures_keep_to_their_rules() -> None:
     for kind, samples in ((4, 1), (4, 3), (2, 4)):
         with pytest.raises(InvalidValue, match=f"{samples} samples"):
             multisampled(mtl, "RG32Float", kind, samples)
+    with pytest.raises(ValueError, match="both or none are multisampled"):
+        multisampled(mtl, "R32Uint", 4, 4).newTextureViewWithPixelFormat_textureType_levels_slices_(
+            Metal.MTLPixelFormatR32Uint, Metal.MTLTextureType2D, (0, 1), (0, 1)
+        )

@@ -154,7 +154,10 @@ class MTLTexture(Resource):
         some, part = within(levels, len(shape.levels), "levels"), within(slices, shape.slices, "slices")
         if not some.length or not part.length:
             raise InvalidValue("a view needs at least one level and one slice")
-        view = shape.part(natural(type_, "textureType"), wanted, some, part)
+        kind = natural(type_, "textureType")
+        if (kind in _SAMPLED) != (shape.type in _SAMPLED):
+            raise InvalidValue(f"a view as texture type {kind} of type {shape.type}: both or none are multisampled")
+        view = shape.part(kind, wanted, some, part)
         state = TextureState(view, self.allocation, self.state.start, self.state.usage, self._device.state.arena)
         return MTLTexture(self._device, state, self._options, self, self._buffer)
 
