@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from .execution.atomic import one_step
 from .pages import PAGE, AliasablePages, PageSource, PrivatePages, addresses_are_limited, mappings, pages
+from .process import is_forked
 
 if TYPE_CHECKING:
     from .unwritten import Unwritten
@@ -256,10 +257,10 @@ class DeviceMemory:
         self._arena = owner
 
     def release(self) -> None:
-        """Gives owned pages back, once."""
+        """Gives owned pages back, once; a forked child does not, since they may be shared with its parent."""
         if self.live:
             self.live = False
-            if self._arena is not None:
+            if self._arena is not None and not is_forked():
                 self._arena.free(self.address, self.length)
 
     def discard(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import mmap
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +104,22 @@ def test_no_buffer_when_empty_too_large_or_out_of_memory() -> None:
     assert small.newBufferWithLength_options_(40 * PAGE, 0) is not None
 
 
+@pytest.mark.parametrize("kind", ["plain", "checked", "isolated"])
+def test_a_forked_child_leaves_the_memory_of_its_parent(kind: str) -> None:
+    opened = Metal.open_device(Metal.SoftOptions(checked=kind == "checked", isolated=kind == "isolated"))
+    mtl = opened.newBufferWithLength_options_(64 * PAGE, 0)
+    view = mtl.contents().as_buffer(4)
+    view[:] = b"kept"
+    child = os.fork()
+    if not child:
+        with suppress(Metal.MetalMisuse):
+            mtl.setPurgeableState_(Metal.MTLPurgeableStateEmpty)
+        del mtl
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert bytes(view) == b"kept"
+
+
 def test_memory_of_the_caller_is_aliased(device: Any) -> None:
     start, backing, calls = device.currentAllocatedSize(), mmap.mmap(-1, 2 * PAGE), []
     mtl = device.newBufferWithBytesNoCopy_length_options_deallocator_(
@@ -117,6 +135,15 @@ def test_memory_of_the_caller_is_aliased(device: Any) -> None:
     assert calls == [(place, 2 * PAGE)]
     assert device.currentAllocatedSize() == start
     backing.close()
+
+
+def test_memory_of_the_caller_leaves_less_for_others() -> None:
+    small = Metal.open_device(profile=Metal.DeviceProfile(memory=64 * PAGE))
+    backing = mmap.mmap(-1, 40 * PAGE)
+    held = small.newBufferWithBytesNoCopy_length_options_deallocator_(backing, 40 * PAGE, 0, None)
+    assert small.newBufferWithLength_options_(30 * PAGE, 0) is None
+    del held
+    assert small.newBufferWithLength_options_(30 * PAGE, 0) is not None
 
 
 def test_memory_of_the_caller_must_be_whole_pages(device: Any) -> None:

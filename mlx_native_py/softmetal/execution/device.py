@@ -61,10 +61,16 @@ class DeviceState:
         return sum(each.nbytes for each in tuple(self._charges))
 
     def charge(self, allocation: memory.DeviceMemory, nbytes: int) -> None:
-        """Counts memory, also the caller's, until it is given back or nobody holds it."""
+        """Counts memory until it is given back or nobody holds it."""
         charge = _Charge(allocation, self._charges.discard)
         charge.nbytes = nbytes
         self._charges.add(charge)
+
+    def charge_caller(self, allocation: memory.DeviceMemory, nbytes: int) -> None:
+        """Memory of the caller counts too, and is never refused."""
+        with self._lock:
+            self._at_most += nbytes
+        self.charge(allocation, nbytes)
 
     def give_back(self, allocation: memory.DeviceMemory) -> None:
         """Memory that nothing uses any more."""

@@ -10,6 +10,7 @@ from typing import Any
 from .. import constants as c
 from .. import memory
 from ..misuse import InvalidValue, MetalMisuse
+from ..process import refuse_after_fork
 from ..values import natural, within
 from .base import Labelled
 from .owned import DeviceObject, Owned
@@ -84,6 +85,7 @@ class Resource(Owned, Labelled):
         if wanted != c.MTLPurgeableStateKeepCurrent:
             self._purgeable = wanted
         if wanted == c.MTLPurgeableStateEmpty and self._heap is None:
+            refuse_after_fork()
             self.allocation.discard()
             if self._device.state.options.checked:
                 self.allocation.forget()
@@ -175,5 +177,5 @@ def over_caller_memory(
         )
     release = None if deallocator is None else lambda: deallocator(address, length)
     allocation = memory.DeviceMemory(address, length, None)
-    device.state.charge(allocation, length)
+    device.state.charge_caller(allocation, length)
     return MTLBuffer(device, allocation, options, release=release, backing=view)
