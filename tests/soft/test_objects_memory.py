@@ -106,7 +106,7 @@ def test_no_buffer_when_empty_too_large_or_out_of_memory() -> None:
 
 @pytest.mark.parametrize("kind", ["plain", "checked", "isolated"])
 def test_a_forked_child_leaves_the_memory_of_its_parent(kind: str) -> None:
-    opened = Metal.open_device(Metal.SoftOptions(checked=kind == "checked", isolated=kind == "isolated"))
+    opened: Any = Metal.open_device(Metal.SoftOptions(checked=kind == "checked", isolated=kind == "isolated"))
     mtl = opened.newBufferWithLength_options_(64 * PAGE, 0)
     view = mtl.contents().as_buffer(4)
     view[:] = b"kept"
