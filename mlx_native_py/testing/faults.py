@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import errno
+import io
 import itertools
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -91,10 +94,6 @@ def _failing(fault: InjectedFault, original: Any, instead: Callable[..., Any]) -
 
 def _places(what: FaultKind, code: int) -> list[tuple[Any, str, Callable[..., Any]]]:
     """Whose attribute is replaced, its name, and what is called instead."""
-    import builtins
-    import io
-    import threading
-
     from ..softmetal import compiler_process, pages
     from ..softmetal.execution import queue
     from ..softmetal.execution.commands import Fail
