@@ -33,7 +33,9 @@ def _product_then_gate(enc: Encoder, product: Arguments, gate: Arguments, betwee
     rows, _, _, experts = struct.unpack_from("<4I", product["shape"])
     are_halves = (first.start, first.end, second.end) == (between.start, second.start, between.end)
     results = gated_results(dispatch.pipeline.name.split("_")[1], out.size)
-    if rows != 1 or experts or dispatch.launch.grid[2] != 1 or not are_halves or not results:
+    if rows != 1 or experts or dispatch.launch.grid[2] != 1 or not results:
+        return False
+    if not are_halves or not between.dtype is first.dtype is second.dtype:
         return False
     library, constants = dispatch.pipeline.origin
     function = _GATES.index(gate.dispatch.pipeline.name.rpartition("_")[0])

@@ -117,7 +117,11 @@ def read_again(enc: Encoder, y: MlxBuffer) -> MlxBuffer:
     return ops.add(enc, ops.silu_mul(enc, gate, up), gate)
 
 
-@pytest.mark.parametrize("read", [up_before_gate, read_again])
+def bits_as_halves(enc: Encoder, y: MlxBuffer) -> MlxBuffer:
+    return ops.silu_mul(enc, *halves(y.view("f16")))
+
+
+@pytest.mark.parametrize("read", [up_before_gate, read_again, bits_as_halves])
 def test_products_that_stay(device: MlxDevice, read: Callable[[Encoder, MlxBuffer], MlxBuffer]) -> None:
     x, make = floats(device, 1, DEPTH), product(device, "Q4_0", 2 * WIDTH)
     with device.capture(x=x) as graph:
