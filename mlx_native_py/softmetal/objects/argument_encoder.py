@@ -64,6 +64,8 @@ class MTLArgumentEncoder(Owned, Labelled):
         if target is None:
             self._target = None
             return
+        if target.storageMode() == c.MTLStorageModePrivate:
+            raise MetalMisuse(f"{target!r} has private storage, which the CPU cannot write: no argument buffer")
         if start % self._alignment or start + self._length > target.length():
             raise InvalidValue(
                 f"an argument buffer of {self._length} bytes at offset {start} of {target.length()}: "
