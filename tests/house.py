@@ -147,7 +147,7 @@ def history_faults(text: str, suffix: str) -> Iterator[str]:
 
 def size_faults(text: str, suffix: str, longest: int) -> Iterator[str]:
     if (lines := text.count("\n")) > 400:
-        yield f"{lines} lines, more than {longest}0"
+        yield f"{lines} lines, more than 400"
     for node in ast.walk(ast.parse(text)) if suffix == ".py" else ():
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
