@@ -121,7 +121,9 @@ def test_what_is_refused() -> None:
     with pytest.raises(InvalidValue, match="it must lie inside, at a multiple of 16"):
         encoder.setArgumentBuffer_offset_(small, 0)
     with pytest.raises(MetalMisuse, match="private storage"):
-        encoder.setArgumentBuffer_offset_(mtl.newBufferWithLength_options_(4096, Metal.MTLResourceStorageModePrivate), 0)
+        encoder.setArgumentBuffer_offset_(
+            mtl.newBufferWithLength_options_(4096, Metal.MTLResourceStorageModePrivate), 0
+        )
     encoder.setArgumentBuffer_offset_(mtl.newBufferWithLength_options_(4096, 0), 32)
     with pytest.raises(InvalidValue, match="index 7 of this argument buffer is a buffer, not a texture"):
         encoder.setTexture_atIndex_(None, 7)
