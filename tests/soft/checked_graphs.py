@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
 from mlx_native_py import Dispatch, MlxBuffer, MlxDevice, ops
+from mlx_native_py.hazards.ranges import Span
 from mlx_native_py.hazards.tracker import MemRanges
 from mlx_native_py.softmetal.checked import DispatchCheck, DispatchName, Footprint, HazardCheck
 
 
 @dataclass(frozen=True)
 class Step:
-    """A dispatch with what it declares, and what it touched."""
+    """What a dispatch declares, and what it touched; without its buffers, which would slow down later graphs."""
 
-    node: Dispatch
+    kernel: str
+    reads: list[Span]
+    writes: list[Span]
     touched: Footprint
 
 
@@ -71,17 +76,82 @@ def _sampling(enc: Any, d: MlxDevice, x: MlxBuffer, layers: int, width: int) -> 
         ops.row_sum(enc, x)
 
 
+def _overwritten(enc: Any, d: MlxDevice, x: MlxBuffer, layers: int, width: int) -> None:
+    """A write waits for a read alone, then for a write alone, then a read for a write."""
+    y, z = d.zeros(x.shape), d.ones(x.shape)
+    for _ in range(layers):
+        ops.scalar_mul(enc, x, 0.5, y)
+        ops.scalar_mul(enc, z, 0.5, x)
+        ops.scalar_mul(enc, z, 0.25, x)
+
+
+def _quarters(enc: Any, d: MlxDevice, x: MlxBuffer, layers: int, width: int) -> None:
+    """Parts of one buffer that touch, and so need no barrier, until one is read that was written."""
+    quarter = x.shape[0] // 4
+    one, two, three, four = (x[at * quarter : (at + 1) * quarter] for at in range(4))
+    for _ in range(layers):
+        ops.scalar_mul(enc, one, 0.5, two)
+        ops.scalar_mul(enc, four, 0.5, three)
+        ops.add(enc, two, three, one)
+
+
+def _slices(enc: Any, d: MlxDevice, x: MlxBuffer, layers: int, width: int) -> None:
+    """Ops on random rows of three buffers."""
+    chosen, buffers = random.Random(f"{x.shape} {layers}"), (x, d.ones(x.shape), d.ones(x.shape))
+    for _ in range(layers):
+        random_op(enc, chosen, buffers)
+
+
+def random_op(enc: Any, chosen: random.Random, buffers: Sequence[MlxBuffer]) -> None:
+    """Its result is one of its operands, or has no row in common with them."""
+    total = buffers[0].shape[0]
+    rows = chosen.randint(1, total // 3)
+
+    def part() -> tuple[int, int]:
+        return chosen.randrange(len(buffers)), chosen.randint(0, total - rows)
+
+    out, operands = part(), [part() for _ in range(2)]
+    operands = [out if at[0] == out[0] and abs(at[1] - out[1]) < rows else at for at in operands]
+    a, b, c = (buffers[which][first : first + rows] for which, first in (*operands, out))
+    runs: list[Callable[[], object]] = [
+        lambda: ops.add(enc, a, b, c),
+        lambda: ops.mul(enc, a, b, c),
+        lambda: ops.scalar_mul(enc, a, 0.5, c),
+        lambda: ops.softmax(enc, a, out=c),
+    ]
+    chosen.choice(runs)()
+
+
 FORMS: dict[str, Callable[..., None]] = {
     "mlp": _mlp,
     "in place": _in_place,
     "views": _views,
     "attention": _attention,
     "sampling": _sampling,
+    "overwritten": _overwritten,
+    "quarters": _quarters,
+    "slices": _slices,
 }
-GRAPHS = [(form, rows, layers) for form in FORMS for rows, layers in ((8, 2), (12, 3), (16, 4))]
+Graph = tuple[str, int, int]
+"""A form, its rows, and its layers."""
+SHORT: list[Graph] = [
+    *((form, rows, 4) for form in ("overwritten", "quarters") for rows in (8, 12)),
+    *(("slices", rows, 60) for rows in (16, 24)),
+]
+LONG: list[Graph] = [
+    *((form, rows, layers) for form in list(FORMS)[:5] for rows, layers in ((8, 2), (12, 3), (16, 4))),
+    *(("slices", rows, 150) for rows in (17, 25, 32, 48)),
+]
 
 
-def recorded(device: MlxDevice, form: str, rows: int, layers: int, patch: pytest.MonkeyPatch) -> list[Step]:
+def of_form(device: MlxDevice, graph: Graph) -> Callable[[Any], None]:
+    """What encodes a graph."""
+    form, rows, layers = graph
+    x = device.buffer(np.random.default_rng(rows).standard_normal((rows, 32), dtype=np.float32))
+    return lambda enc: FORMS[form](enc, device, x, layers, 24)
+
+
+def recorded(device: MlxDevice, encode: Callable[[Any], None], patch: pytest.MonkeyPatch) -> list[Step]:
     """Runs a graph on a checked device, which has nothing to complain about."""
     seen: list[Footprint] = []
     plain = DispatchCheck.footprint
@@ -93,20 +163,34 @@ def recorded(device: MlxDevice, form: str, rows: int, layers: int, patch: pytest
     with patch.context() as patched, device.command_encoder() as enc:
         patched.setattr(DispatchCheck, "footprint", footprint)
         enc.start_capture()
-        x = device.buffer(np.random.default_rng(rows).standard_normal((rows, 32), dtype=np.float32))
-        FORMS[form](enc, device, x, layers, 24)
+        encode(enc)
         nodes = [node for node in enc.take_capture() or [] if isinstance(node, Dispatch)]
         for node in nodes:
             enc.replay_dispatch(node)
         enc.commit_and_wait()
     assert len(seen) == len(nodes)
-    return [Step(node, touched) for node, touched in zip(nodes, seen, strict=True)]
+    return [Step(node.pipeline.label, *node.spans, touched) for node, touched in zip(nodes, seen, strict=True)]
+
+
+def needed(steps: list[Step]) -> set[int]:
+    """Before which steps a barrier must be, by every pair of dispatches and their bytes."""
+    places: set[int] = set()
+    for at, step in enumerate(steps):
+        since = max(places, default=0)
+        if any(_conflict(earlier, step) for earlier in steps[since:at]):
+            places.add(at)
+    return places
+
+
+def _conflict(one: Step, two: Step) -> bool:
+    pairs = [*product(one.writes, (*two.reads, *two.writes)), *product(one.reads, two.writes)]
+    return any(a[0] is b[0] and a[1] < b[2] and b[1] < a[2] for a, b in pairs)
 
 
 def barriers(steps: list[Step], tracker: MemRanges | None = None) -> set[int]:
     """Before which steps a tracker wants one."""
     ranges = MemRanges() if tracker is None else tracker  # an empty one is false
-    return {at for at, step in enumerate(steps) if ranges.track(*step.node.spans, by=at) is not None}
+    return {at for at, step in enumerate(steps) if ranges.track(step.reads, step.writes, by=at) is not None}
 
 
 def hazards(steps: list[Step], places: set[int]) -> int:
@@ -115,5 +199,5 @@ def hazards(steps: list[Step], places: set[int]) -> int:
     for at, step in enumerate(steps):
         if at in places:
             check.barrier()
-        found += len(check.dispatch(DispatchName(at, step.node.pipeline.label), step.touched))
+        found += len(check.dispatch(DispatchName(at, step.kernel), step.touched))
     return found
