@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,8 +17,9 @@ from ..memory.buffer import Array, MlxBuffer, as_array
 from ..memory.shapes import whole
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.pipeline import Pipeline
+from ..pipelines.registry import KernelLibrary
 from ..shared_device import default_device
-from .fast_source import Body, Generated, InputType, TemplateValue, generate
+from .fast_source import Body, Generated, InputType, TemplateValue, generate, kernel_name
 
 __all__ = ["MetalKernel", "metal_kernel"]
 
@@ -98,6 +100,8 @@ class MetalKernel:
         self._body = body
         self._ensure_row_contiguous = ensure_row_contiguous
         self._options = options
+        self._known: WeakKeyDictionary[DeviceContext, dict[Any, tuple[Generated, KernelLibrary]]] = WeakKeyDictionary()
+        """What was compiled for a device, by the types and template arguments that the source follows from."""
 
     def __call__(
         self,
@@ -123,12 +127,10 @@ class MetalKernel:
             pairs = zip(output_shapes, output_dtypes, strict=True)
             return [np.full(tuple(shape), init_value or 0, _dtype(dtype).numpy) for shape, dtype in pairs]
         device, encoder = _target(stream, inputs)
-        brought = [self._bring(device, each) for each in inputs]
+        copies: list[MlxBuffer] = []
+        brought = [self._bring(device, each, copies) for each in inputs]
         types = [_dtype(each) for each in output_dtypes]
-        generated = generate(self._body, [each.type for each in brought], types, self._template(template or ()))
-        if verbose:
-            print(f"Generated source code for `{self._body.name}`:\n```\n{generated.text}\n```")
-        pipeline = self._pipeline(device, generated)
+        pipeline = self._pipeline(device, brought, types, self._template(template or ()), verbose)
         outputs = [_output(device, *each, init_value) for each in zip(output_shapes, types, strict=True)]
         arguments = [*self._arguments(brought), *outputs]
         launch = self._launch(pipeline, grid, threadgroup)
@@ -138,6 +140,8 @@ class MetalKernel:
         with CommandEncoder(device) as enc:
             enc.dispatch(pipeline, *arguments, **launch)
             enc.commit_and_wait(label=self._body.name)
+        del brought, arguments
+        device.recycler.give_back(copies)
         return [each.numpy() for each in outputs]
 
     def __repr__(self) -> str:
@@ -156,7 +160,7 @@ class MetalKernel:
             if len(given) != len(names):
                 raise self._refusal(f"{what} has {len(given)} items, expected {len(names)} for {', '.join(names)}")
 
-    def _bring(self, device: DeviceContext, given: Any) -> _Input:
+    def _bring(self, device: DeviceContext, given: Any, copies: list[MlxBuffer]) -> _Input:
         if isinstance(given, MlxBuffer):
             return _input(given.dtype, given.shape, _row_major(given.shape), given)
         array = _array(given)
@@ -165,9 +169,9 @@ class MetalKernel:
             strides = tuple(stride // size for stride in array.strides)
             extent = 1 + sum((n - 1) * stride for n, stride in zip(array.shape, strides, strict=True))
             row = np.lib.stride_tricks.as_strided(array, (extent,), (size,), writeable=False)
-            return _input(kind, array.shape, strides, _bound(device, row))
+            return _input(kind, array.shape, strides, _bound(device, row, copies))
         array = np.ascontiguousarray(array).reshape(array.shape)
-        return _input(kind, array.shape, _row_major(array.shape), _bound(device, array))
+        return _input(kind, array.shape, _row_major(array.shape), _bound(device, array, copies))
 
     def _template(self, given: Sequence[tuple[str, Any]]) -> list[tuple[str, TemplateValue]]:
         values: list[tuple[str, TemplateValue]] = []
@@ -181,9 +185,24 @@ class MetalKernel:
                 raise self._refusal(f"template argument {name!r} is {value!r}, expected a type, int or bool") from None
         return values
 
-    def _pipeline(self, device: DeviceContext, generated: Generated) -> Pipeline:
+    def _pipeline(
+        self,
+        device: DeviceContext,
+        inputs: Sequence[_Input],
+        outputs: Sequence[DType],
+        template: Sequence[tuple[str, TemplateValue]],
+        verbose: bool,
+    ) -> Pipeline:
+        types = [each.type for each in inputs]
+        known = self._known.setdefault(device, {})
+        key = kernel_name(self._body, types, outputs, template), repr(template)
+        generated, library = known.get(key) or (generate(self._body, types, outputs, template), None)
+        if verbose:
+            print(f"Generated source code for `{self._body.name}`:\n```\n{generated.text}\n```")
         try:
-            library = device.kernels.library(generated.full, self._options, name=self._body.name)
+            if library is None:
+                library = device.kernels.library(generated.full, self._options, name=self._body.name)
+                known[key] = generated, library
             return device.kernels.get_pipeline(generated.name, library=library)
         except ShaderCompilationError as error:
             raise generated.with_own_lines(error) from None
@@ -257,6 +276,6 @@ def _input(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], value
     return _Input(InputType(dtype, len(shape), math.prod(shape)), value, shape, strides)
 
 
-def _bound(device: DeviceContext, array: Array) -> MlxBuffer | bytes:
+def _bound(device: DeviceContext, array: Array, copies: list[MlxBuffer]) -> MlxBuffer | bytes:
     """Small arrays travel with the command."""
-    return array.tobytes() if array.nbytes <= 64 else device.buffer(array, copy=None)
+    return array.tobytes() if array.nbytes <= 64 else device.staged(array, copies)

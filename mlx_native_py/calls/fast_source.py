@@ -11,7 +11,7 @@ from pathlib import Path
 from ..dtypes import DType
 from ..errors import ShaderCompilationError
 
-__all__ = ["Body", "Generated", "InputType", "TemplateValue", "generate"]
+__all__ = ["Body", "Generated", "InputType", "TemplateValue", "generate", "kernel_name"]
 
 TemplateValue = bool | int | DType
 
@@ -113,8 +113,7 @@ def generate(
     template: Sequence[tuple[str, TemplateValue]],
 ) -> Generated:
     """The source for inputs, outputs and template arguments of these types."""
-    values = ", ".join(_template_value(value) for _, value in template)
-    name = f"custom_kernel_{body.name}" + _suffix(values, inputs, outputs)
+    name, values = kernel_name(body, inputs, outputs, template), _values(template)
     text = body.header
     if template:
         text += f"template <{', '.join(f'{_template_kind(value)} {key}' for key, value in template)}>\n"
@@ -124,6 +123,20 @@ def generate(
         whole = f"{name}<{values}>"
         text += f'\ntemplate [[host_name("{name}")]] [[kernel]] decltype({whole}) {whole};\n'
     return Generated(name, text, body)
+
+
+def kernel_name(
+    body: Body,
+    inputs: Sequence[InputType],
+    outputs: Sequence[DType],
+    template: Sequence[tuple[str, TemplateValue]],
+) -> str:
+    """The name of the generated kernel; with the template arguments it says everything that the text depends on."""
+    return f"custom_kernel_{body.name}" + _suffix(_values(template), inputs, outputs)
+
+
+def _values(template: Sequence[tuple[str, TemplateValue]]) -> str:
+    return ", ".join(_template_value(value) for _, value in template)
 
 
 def _suffix(values: str, inputs: Sequence[InputType], outputs: Sequence[DType]) -> str:

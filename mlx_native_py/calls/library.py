@@ -204,7 +204,7 @@ class Kernel:
             staging.require_no_copies("wait=False" if encoder is None else "encoder=")
         launch = {"threads": threads, "threadgroups": threadgroups, "group": group, "shared": shared}
         ticket = _run(device, pipeline, [*values, *(given for _, given in held)], launch, wait, encoder)
-        staging.bring_back()
+        staging.bring_back(ticket, values)
         return ticket
 
     def _place(self, given: Sequence[Any]) -> DeviceContext:

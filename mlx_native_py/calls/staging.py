@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import narrowed
-from ..encoder import DeviceContext, Out
+from ..encoder import DeviceContext, Out, Ticket
 from ..errors import InvalidArgument
 from ..memory.buffer import Array, MlxBuffer, as_array
 from ..pipelines.pipeline import Binding, Pipeline
@@ -36,6 +36,7 @@ class Staging:
         self._device = device
         self._kernel = f"kernel {pipeline.label!r}"
         self._staged: list[_Staged] = []
+        self._copies: list[MlxBuffer] = []
 
     def argument(self, binding: Binding | None, given: Any) -> Any:
         """What `dispatch` takes for an argument: arrays become buffers, everything else stays."""
@@ -74,7 +75,7 @@ class Staging:
                 other.written |= written
                 return other.buffer
         try:
-            buffer = self._device.buffer(array, copy=None)
+            buffer = self._device.staged(array, self._copies)
         except InvalidArgument as problem:
             raise InvalidArgument(f"{self._kernel}: argument {name!r}: {problem}") from None
         in_place = (buffer.allocation.address + buffer.offset, array.flags.c_contiguous) == (place[0], True)
@@ -90,11 +91,16 @@ class Staging:
                 f"{', '.join(names)} would be copied"
             )
 
-    def bring_back(self) -> None:
-        """Copies what the kernel wrote into the arrays."""
+    def bring_back(self, ticket: Ticket, values: list[Any]) -> None:
+        """Copies what the kernel wrote into the arrays; when the launch is done, the next has the copies' memory."""
         for each in self._staged:
             if each.copied and each.written:
                 each.array[...] = each.buffer.numpy()
+        if ticket.is_closed and self._copies:
+            del each
+            values.clear()
+            self._staged.clear()
+            self._device.recycler.give_back(self._copies)
 
     def _check_type(self, binding: Binding, given: Any, what: str) -> None:
         scalar = binding.scalar

@@ -28,6 +28,7 @@ from ..memory.buffer import Array, MlxBuffer, as_array
 from ..memory.recycler import Recycler
 from ..memory.residency import open_residency
 from ..memory.shapes import as_shape, whole
+from ..memory.signature import signature_of
 from ..metal import Backend
 from ..pipelines.registry import KernelRegistry
 from .parameters import Parameters
@@ -137,18 +138,26 @@ class DeviceContext:
         array = _elements(source, dtype)
         if copy is False and isinstance(source, np.ndarray) and source.dtype != array.dtype:
             raise InvalidArgument(f"cannot use {source.dtype} memory as {DType.of(array.dtype)} without a copy")
-        buffer = None
-        if copy is not True:
-            try:
-                buffer = self._over(array)
-            except InvalidArgument:
-                if copy is False:
-                    raise
+        buffer = self._over(array) if copy is False else None if copy else self._in_place(array)
         if buffer is None:
             buffer = self.empty(array.shape, array.dtype)
             buffer.numpy()[...] = array
         if label:
             buffer.label = label
+        return buffer
+
+    def staged(self, source: Any, copies: list[MlxBuffer]) -> MlxBuffer:
+        """`buffer(source, copy=None)` for one call: a copy is in recycled memory, and `copies` lists it.
+
+        `recycler.give_back(copies)` after the call makes that memory available to the next one.
+        """
+        array = _elements(source, None)
+        buffer = self._in_place(array)
+        if buffer is None:
+            self.require_open()
+            buffer = self.recycler.take(signature_of(DType.of(array.dtype), array.shape))
+            buffer.numpy(wait=False)[...] = array
+            copies.append(buffer)
         return buffer
 
     def wrap(self, mtl: Any, dtype: Any, shape: int | Sequence[int]) -> MlxBuffer:
@@ -172,6 +181,13 @@ class DeviceContext:
             self.recycler.clear()
             self.residency.flush()
             return allocate(self.backend, self.mtl, nbytes, limit, self.residency)
+
+    def _in_place(self, array: Array) -> MlxBuffer | None:
+        """A buffer over the array's own memory, where there can be one."""
+        try:
+            return self._over(array)
+        except InvalidArgument:
+            return None
 
     def _over(self, array: Array) -> MlxBuffer:
         self.require_open()

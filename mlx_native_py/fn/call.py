@@ -25,13 +25,15 @@ class FunctionCall:
 
     def __init__(self, enc: Encoder) -> None:
         self.enc = enc
+        self.copies: list[MlxBuffer] = []
+        """Of arrays, for this call alone."""
 
     def put(self, given: Array, name: str) -> MlxBuffer:
         """`given` as a buffer: itself, or a copy of an array of any library."""
         if isinstance(given, MlxBuffer):
             return given
         try:
-            return self.enc.device.buffer(given, copy=None)
+            return self.enc.device.staged(given, self.copies)
         except InvalidArgument as problem:
             raise InvalidArgument(f"{name}: {problem}") from None
 
@@ -70,4 +72,6 @@ def call(stream: MlxDevice | None, *given: object) -> Iterator[FunctionCall]:
     if not isinstance(device, MlxDevice):
         raise InvalidArgument(f"stream is {device!r}, expected an MlxDevice")
     with device.command_encoder() as enc:
-        yield FunctionCall(enc)
+        run = FunctionCall(enc)
+        yield run
+    device.recycler.give_back(run.copies)

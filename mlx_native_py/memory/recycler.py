@@ -36,11 +36,11 @@ class Recycler:
 
     def take(self, signature: Signature) -> MlxBuffer:
         """A buffer, used before or not; what it holds is not defined."""
-        waiting = self._waiting.get(signature)
-        if not waiting:
+        try:
+            buffer = self._waiting[signature].pop()
+        except (KeyError, IndexError):  # asked for in one step: another thread may take the last one
             return self._empty(signature.shape, signature.dtype)
         self.nbytes -= signature.nbytes
-        buffer = waiting.pop()
         if self._forget is not None:
             self._forget(buffer.allocation.mtl)
         return buffer

@@ -1,8 +1,8 @@
 """Ops that are worked out once: their checks, kernels and launches follow from types, shapes and options alone.
 
-The first call of an op with some types, shapes and options runs it on a recorder, over buffers without memory. What it
-dispatches becomes a function that sends the same to the buffers of a later call. A call that this cannot serve runs the
-op itself: on a recorder, on an encoder that is timed, with options that cannot be looked up.
+The second call of an op with some types, shapes and options runs it on a recorder, over buffers without memory. What
+it dispatches becomes a function that sends the same to the buffers of this and later calls. A call that this cannot
+serve runs the op itself: on a recorder, on an encoder that is timed, with options that cannot be looked up.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def recorded(function: F) -> F:
     call = ", ".join(f"{name}={name}" for name in names)
     lines = [
         f"def front({', '.join(_declared(parameters))}):",
-        "    if enc.__class__ is CommandEncoder and get_ident() == enc.owner:",
+        "    if enc.__class__ is CommandEncoder and (get_ident() == enc.owner or enc.opens()):",
         "        try:",
         f"            key = (op, {''.join(f'{_key(each)}, ' for each in parameters[1:])})",
         "            run = enc.device.recorded_ops.get(key, False)",
@@ -96,7 +96,16 @@ class _Blank(Recorder):
 
 
 def _learn(device: DeviceContext, key: Any, op: Callable[..., Any], given: dict[str, Any]) -> Callable[..., Any] | None:
-    """What a call with this key sends, as a function of its buffers; None where that cannot be known beforehand."""
+    """What a call with this key sends, as a function of its buffers; None where that cannot be known beforehand.
+
+    The first call gives None too, since shapes that never come again are not worth the work.
+    """
+    memory = device.recorded_ops
+    if key not in memory:
+        if len(memory) >= _MOST:
+            memory.clear()
+        memory[key] = False
+        return None
     recorder = _Blank(device)
     stand_ins = {
         name: blank(device.residency, value.dtype, value.shape, value.signature.misalignment, readonly=value.readonly)
@@ -109,9 +118,6 @@ def _learn(device: DeviceContext, key: Any, op: Callable[..., Any], given: dict[
     except (MlxError, _Unknown):
         # An op that refuses its arguments does so in its own words, when it is run on them.
         run = None
-    memory = device.recorded_ops
-    if len(memory) >= _MOST:
-        memory.clear()
     memory[key] = run
     return run
 

@@ -121,7 +121,7 @@ def test_none_in_a_capture_means_the_captured_slot(device: MlxDevice) -> None:
     enc = device.command_encoder()
     enc.dispatch(axpy, x, y, 1.0, threads=1)
     enc.start_capture()
-    with pytest.raises(InvalidArgument, match="nothing is bound"):
+    with pytest.raises(InvalidArgument, match="nothing was bound"):
         enc.dispatch(axpy, None, y, 1.0, threads=1)
     enc.dispatch(axpy, x, y, 2.0, threads=1)
     enc.dispatch(axpy, None, None, None, threads=1)

@@ -37,11 +37,12 @@ def test_each_type_shape_offset_and_option_is_its_own(device: MlxDevice) -> None
     with device.command_encoder() as enc:
         warmed(device, enc)
         for part in (whole[0:8], whole[1:9], whole[3:11], whole[0:16].reshape(2, 8), whole[4:20].reshape(4, 4)):
-            for scale in (2.0, -0.0, 0.0, 2):
+            for scale in 2 * (2.0, -0.0, 0.0, 2):
                 out = ops.scalar_mul(enc, part, scale)
                 out.label = f"{scale}"
                 enc.memory_barrier()
-        zero, minus = ops.scalar_mul(enc, whole, 0.0), ops.scalar_mul(enc, whole, -0.0)
+        for _ in range(2):
+            zero, minus = ops.scalar_mul(enc, whole, 0.0), ops.scalar_mul(enc, whole, -0.0)
     assert np.array_equal(np.signbit(zero.numpy()), ~np.signbit(minus.numpy()))
 
 
@@ -92,3 +93,13 @@ def test_the_kind_of_a_dispatch_is_known(device: MlxDevice) -> None:
         for _ in range(2):
             ops.rms_norm(enc, x, w)
     assert [each.kind.value for each in enc.ticket.dispatches[1:]] == ["RmsNorm", "RmsNorm"]
+
+
+def test_an_op_is_worked_out_when_it_comes_again_also_as_the_first_of_its_encoder(device: MlxDevice) -> None:
+    x, found = floats(device, 12), []
+    for _ in range(3):
+        with device.command_encoder() as enc:
+            out = ops.mul(enc, x, x)
+        assert np.array_equal(out.numpy(), x.numpy() ** 2)
+        found.append(list(device.recorded_ops.values()))
+    assert found[0] == [False] and callable(found[1][0]) and found[2] == found[1]
