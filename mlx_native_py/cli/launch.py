@@ -78,7 +78,9 @@ def _require_hosts(hosts: Sequence[str]) -> None:
 def _require_script(program: Sequence[str]) -> None:
     """Said once, and not by every rank."""
     if program[0] == "python" and (len(program) < 2 or not (program[1] in ("-m", "-c") or Path(program[1]).is_file())):
-        given = f"there is no file {program[1]}" if len(program) > 1 else "which one?"
+        given = "which one?" if len(program) < 2 else f"there is no file {program[1]}"
+        if program[1:] and program[1].startswith("-"):
+            given = f"options of Python such as {program[1]} are not taken"
         raise InvalidArgument(f"launch python: {given}; expected python script.py, python -m module or python -c code")
 
 

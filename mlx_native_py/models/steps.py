@@ -64,9 +64,9 @@ def makeup(model: Any) -> tuple[Hashable, ...]:
 def _parts(value: Any, seen: set[int]) -> Iterator[Hashable]:
     if isinstance(value, _PLAIN):
         yield value
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, list | tuple | dict):
         yield len(value)
-        for each in value:
+        for each in value.items() if isinstance(value, dict) else value:
             yield from _parts(each, seen)
     else:
         yield id(value)

@@ -13,6 +13,7 @@ from ..dtypes import DType
 from ..errors import InvalidArgument
 from ..json_fields import Fields, read_table
 from ..memory.buffer import Array
+from .extras import extra
 from .fetch import model_path
 from .generation import GenerationResponse, generate_ids
 from .loading import load as load_model
@@ -28,6 +29,7 @@ Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]
 
 def load(path_or_name: Path | str, device: MlxDevice | None = None, *, dtype: Any = DType.F32) -> tuple[Any, Tokenizer]:
     """A model and its tokenizer, out of a path, or by an alias or a name on the hub, which are fetched once."""
+    extra("tokenizers")  # said before anything is fetched
     path = model_place(model_path(path_or_name))
     with shown(f"loading {path.name}") as report:
         report(0, 2)

@@ -167,7 +167,8 @@ class Profile:
         gaps, encode = sum(each.gap_ns for each in records), sum(each.encode_ns for each in records)
         barriers = sum(len(each.barriers) for each in records)
         return (
-            f"{len(records):,} command buffers, {count:,} dispatches, {barriers:,} barriers; GPU {gpu / 1e6:,.3f} ms, "
+            f"{len(records):,} command buffer{'s' * (len(records) != 1)}, {count:,} dispatch{'es' * (count != 1)}, "
+            f"{barriers:,} barrier{'s' * (barriers != 1)}; GPU {gpu / 1e6:,.3f} ms, "
             f"gaps {gaps / 1e6:,.3f} ms, encode {encode / 1e6:,.3f} ms"
         )
 

@@ -92,6 +92,7 @@ def exists(process: int) -> bool:
         (["-n", "0", "info"], "-n is 0, expected at least 1"),
         ([], "launch takes a command"),
         (["python", "no-such.py"], "there is no file no-such.py; expected python script.py"),
+        (["python", "-u", "script.py"], "options of Python such as -u are not taken"),
         (["python"], "which one?"),
     ],
 )

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlx_native_py import InvalidArgument, ModelFileError
+from mlx_native_py.models import load
 from mlx_native_py.models.extras import MissingExtra, extra
 from mlx_native_py.models.fetch import MODELS, fetch
 from mlx_native_py.models.tokenizer import Tokenizer
@@ -328,6 +329,12 @@ def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(MissingExtra, match=r"pip install 'mlx-native-py\[models\]'"):
         extra("tokenizers")
+
+
+def test_a_missing_package_is_said_before_a_model_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(MissingExtra, match="tokenizers is not installed"):
+        load("there is no such model")
 
 
 @pytest.mark.full

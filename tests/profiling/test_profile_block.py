@@ -249,7 +249,7 @@ def test_reprs(work: Work) -> None:
     with profile() as p:
         assert "running" in repr(p)
         work()
-    assert "ended: 1 command buffers, 9 dispatches, 6 barriers" in repr(p)
+    assert "ended: 1 command buffer, 9 dispatches, 6 barriers" in repr(p)
     assert p._repr_html_().startswith("<table>")
 
 
