@@ -57,16 +57,16 @@ _WHOLE = (MlxDevice, Enum, type)
 
 
 def makeup(model: Any) -> tuple[Hashable, ...]:
-    """Its layers' types, numbers and buffers, by identity where they are no plain values."""
+    """Its layers' types, numbers and buffers, by identity where they are no plain values; so are dicts."""
     return tuple(_parts(model, set()))
 
 
 def _parts(value: Any, seen: set[int]) -> Iterator[Hashable]:
     if isinstance(value, _PLAIN):
         yield value
-    elif isinstance(value, list | tuple | dict):
+    elif isinstance(value, list | tuple):
         yield len(value)
-        for each in value.items() if isinstance(value, dict) else value:
+        for each in value:
             yield from _parts(each, seen)
     else:
         yield id(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 from mlx_native_py import InvalidArgument, MlxDevice
 from mlx_native_py.models import Decoder, Sampling, generate_batch_ids, generate_ids
 from mlx_native_py.models import load_model as load
-from mlx_native_py.models.steps import makeup
 from models.reference import Reference, Table
 from models.running import decoded
 from models.tiny import BASE, GEMMA, random_weights, write_gguf, write_plain
@@ -201,14 +199,6 @@ def test_a_model_whose_layer_was_replaced_is_recorded_anew(device: MlxDevice, tm
     model.layers[0].input_layernorm = device.buffer(norm.numpy() * 2)
     assert np.abs(decoded(model, PROMPT, 3)[1] - before).max() > 1e-3
     assert len(model.step_templates) == 2
-
-
-def test_what_a_model_is_made_of_is_seen_inside_of_dicts_too(device: MlxDevice) -> None:
-    parts = SimpleNamespace(weights={"w": device.buffer(np.ones(4, np.float32))})
-    before = makeup(parts)
-    assert makeup(parts) == before
-    parts.weights["w"] = device.buffer(np.ones(4, np.float32))
-    assert makeup(parts) != before
 
 
 @pytest.mark.parametrize("bits", [None, 8])
