@@ -1,6 +1,7 @@
 // out[i, :] = x[ids[i], :], as bits, times a number, or from packed weights; zeros where x has no such row.
 #include <metal_stdlib>
 using namespace metal;
+#include "shared/parts.h"
 
 constant long NO_ROW = -1;
 
@@ -10,7 +11,7 @@ inline long row_of(uint id, uint rows, bool is_signed) {
   return row >= 0 && row < rows ? row : NO_ROW;
 }
 
-// A thread per column and id.
+// A thread for PARTS columns of each id.
 template <typename T>
 kernel void gather(device const T *x [[buffer(0)]],
                    device const uint *ids [[buffer(1)]],
@@ -20,7 +21,9 @@ kernel void gather(device const T *x [[buffer(0)]],
                    constant bool &is_signed [[buffer(5)]],
                    uint2 at [[thread_position_in_grid]]) {
   const long row = row_of(ids[at.y], rows, is_signed);
-  out[ulong(at.y) * width + at.x] = row == NO_ROW ? T(0) : x[row * width + at.x];
+  x += row * width;
+  out += ulong(at.y) * width;
+  EACH_COLUMN(at.x, out[column] = row == NO_ROW ? T(0) : x[column])
 }
 
 template <typename T>
@@ -33,17 +36,21 @@ kernel void embedding(device const T *table [[buffer(0)]],
                       constant float &scale [[buffer(6)]],
                       uint2 at [[thread_position_in_grid]]) {
   const long row = row_of(ids[at.y], rows, is_signed);
-  out[ulong(at.y) * width + at.x] = row == NO_ROW ? T(0) : T(float(table[row * width + at.x]) * scale);
+  table += row * width;
+  out += ulong(at.y) * width;
+  EACH_COLUMN(at.x, out[column] = row == NO_ROW ? T(0) : T(float(table[column]) * scale))
 }
+
+constant uint BITS [[function_constant(0)]];
+constant uint GROUP_SIZE [[function_constant(1)]];
 
 struct Packed {
   uint rows, width;
-  uint bits, group_size;
   uint is_signed;
   float scale;
 };
 
-// Rows of values of `bits` bits each, packed from the lowest bit up, and a scale and a bias for each group of them:
+// Rows of values of BITS bits each, packed from the lowest bit up, and a scale and a bias for each group of them:
 // T(T(scale * q) + bias), a rounding after each step as MLX has it, times `p.scale`.
 template <typename S, typename T>
 kernel void quantized_embedding(device const uint *w [[buffer(0)]],
@@ -57,14 +64,14 @@ kernel void quantized_embedding(device const uint *w [[buffer(0)]],
   T value = T(0.0f);
   if (row != NO_ROW) {
 #pragma METAL fp contract(off)
-    device const uint *words = w + row * (p.width / 32 * p.bits);
-    const uint bit = at.x * p.bits, shift = bit % 32;
+    device const uint *words = w + row * (p.width / 32 * BITS);
+    const uint bit = at.x * BITS, shift = bit % 32;
     uint q = words[bit / 32] >> shift;
-    if (shift + p.bits > 32) {
+    if (32 % BITS != 0 && shift + BITS > 32) {
       q |= words[bit / 32 + 1] << (32 - shift);
     }
-    q &= (1u << p.bits) - 1;
-    const long group = row * (p.width / p.group_size) + at.x / p.group_size;
+    q &= (1u << BITS) - 1;
+    const long group = row * (p.width / GROUP_SIZE) + at.x / GROUP_SIZE;
     float product = float(T(float(scales[group]) * float(q)));
     value = T(product + float(biases[group]));
   }

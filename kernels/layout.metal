@@ -2,6 +2,7 @@
 // taken apart; on bits, so that one kernel serves all types of a size.
 #include <metal_stdlib>
 using namespace metal;
+#include "shared/parts.h"
 
 struct Strided {
   uint shape[4];
@@ -12,9 +13,8 @@ struct Strided {
 };
 
 constant bool SIDE_BY_SIDE [[function_constant(0)]];  // along l, elements are neighbours on both sides
-constant uint PARTS [[function_constant(1)]];         // equal ones of a row, with an element for each thread
 
-// A thread for each l of a part, k, and i and j together.
+// A thread for PARTS of l, each k, and i and j together.
 template <typename T>
 kernel void strided_copy(device const T *x [[buffer(0)]],
                          device T *out [[buffer(1)]],
@@ -24,10 +24,7 @@ kernel void strided_copy(device const T *x [[buffer(0)]],
   const long from = p.from_start + i * p.from[0] + j * p.from[1] + k * p.from[2];
   const long to = p.to_start + i * p.to[0] + j * p.to[1] + k * p.to[2];
   if (SIDE_BY_SIDE) {
-    for (uint part = 0; part < PARTS; ++part) {
-      const long l = at.x + part * (p.shape[3] / PARTS);
-      out[to + l] = x[from + l];
-    }
+    EACH_COLUMN(at.x, out[to + column] = x[from + column])
   } else {
     out[to + at.x * p.to[3]] = x[from + at.x * p.from[3]];
   }
@@ -61,7 +58,8 @@ kernel void transpose_tiles(device const T *x [[buffer(0)]],
   }
 }
 
-// Rows of up to four inputs, one after the other, into columns `first`... of rows of `width`; a thread per element.
+// Rows of up to four inputs, one after the other, into columns `first`... of rows of `width`; a thread for PARTS columns
+// of the widest, each row, and each input.
 template <typename T>
 kernel void concat(device const T *a [[buffer(0)]],
                    device const T *b [[buffer(1)]],
@@ -71,16 +69,14 @@ kernel void concat(device const T *a [[buffer(0)]],
                    constant uint4 &widths [[buffer(5)]],
                    constant ulong &width [[buffer(6)]],
                    constant ulong &first [[buffer(7)]],
-                   uint2 at [[thread_position_in_grid]]) {
-  device const T *parts[4] = {a, b, c, d};
-  out += at.y * width + first;
-  uint start = 0;
-#pragma unroll
-  for (uint part = 0; part < 4; start += widths[part], ++part) {
-    const uint column = at.x - start;
-    if (at.x >= start && column < widths[part]) {
-      out[at.x] = (parts[part] + ulong(at.y) * widths[part])[column];
-    }
+                   uint3 at [[thread_position_in_grid]]) {
+  device const T *x = at.z == 0 ? a : at.z == 1 ? b : at.z == 2 ? c : d;
+  const ulong before = (at.z > 0 ? widths.x : 0) + (at.z > 1 ? widths.y : 0) + (at.z > 2 ? widths.z : 0);
+  const uint own = widths[at.z];
+  x += ulong(at.y) * own;
+  out += at.y * width + first + before;
+  if (at.x < own / PARTS) {
+    EACH_COLUMN(at.x, out[column] = x[column])
   }
 }
 

@@ -23,13 +23,16 @@ kernel void row_sum(device const T *x [[buffer(0)]],
   }
 }
 
+constant bool REVERSE [[function_constant(0)]];
+constant bool INCLUSIVE [[function_constant(1)]];
+
+inline uint summed_at(uint i, uint n) { return REVERSE ? n - 1 - i : i; }
+
 // Each thread adds up four neighbours at a time; the sum of all before is carried from one round to the next.
 template <typename T>
 kernel void cumsum(device const T *x [[buffer(0)]],
                    device T *out [[buffer(1)]],
                    constant uint &n [[buffer(2)]],
-                   constant bool &reverse [[buffer(3)]],
-                   constant bool &inclusive [[buffer(4)]],
                    uint row [[threadgroup_position_in_grid]],
                    TEAM_ARGUMENTS) {
   threadgroup float scratch[2][32];
@@ -39,22 +42,37 @@ kernel void cumsum(device const T *x [[buffer(0)]],
   float carried = 0;
   uint round = 0;
   for (uint first = 0; first < n; first += 4 * team.threads(), ++round) {
-    uint mine = first + 4 * team.thread_number();
-    float value[4], sum = 0;
+    const uint mine = first + 4 * team.thread_number();
+    const bool whole = n - first >= 4 * team.threads();
+    float value[4];
     for (uint k = 0; k < 4; ++k) {
-      uint i = mine + k;
-      value[k] = i < n ? float(x[reverse ? n - 1 - i : i]) : 0.0f;
-      sum += value[k];
+      value[k] = 0;
     }
+    if (whole) {
+      for (uint k = 0; k < 4; ++k) {
+        value[k] = float(x[summed_at(mine + k, n)]);
+      }
+    } else {
+      for (uint k = 0; k < 4 && mine + k < n; ++k) {
+        value[k] = float(x[summed_at(mine + k, n)]);
+      }
+    }
+    const float sum = value[0] + value[1] + value[2] + value[3];
     float total;
     float so_far = carried + team_sum_before(sum, team, scratch[round & 1], total);
     for (uint k = 0; k < 4; ++k) {
-      uint i = mine + k;
-      float with = so_far + value[k];
-      if (i < n) {
-        out[reverse ? n - 1 - i : i] = T(inclusive ? with : so_far);
-      }
+      const float with = so_far + value[k];
+      value[k] = INCLUSIVE ? with : so_far;
       so_far = with;
+    }
+    if (whole) {
+      for (uint k = 0; k < 4; ++k) {
+        out[summed_at(mine + k, n)] = T(value[k]);
+      }
+    } else {
+      for (uint k = 0; k < 4 && mine + k < n; ++k) {
+        out[summed_at(mine + k, n)] = T(value[k]);
+      }
     }
     carried += total;
   }

@@ -40,8 +40,11 @@ kernel void sample_penalise(device const T *logits [[buffer(0)]],
                             constant uint &length_stride [[buffer(6)]],
                             uint2 place [[thread_position_in_grid]],
                             uint2 grid [[threads_per_grid]]) {
+  if (place.x >= lengths[place.y * length_stride]) {
+    return;
+  }
   uint token = history[ulong(place.y) * grid.x + place.x];
-  if (place.x >= lengths[place.y * length_stride] || token >= n) {
+  if (token >= n) {
     return;
   }
   ulong i = ulong(place.y) * n + token;
@@ -50,10 +53,11 @@ kernel void sample_penalise(device const T *logits [[buffer(0)]],
   atomic_store_explicit(out + i, as_type<uint>(v), memory_order_relaxed);
 }
 
-// A token's rank among all: its logit first, and of equal ones the lower index. NaN is like minus infinity.
-inline ulong rank_of(float logit, uint i) {
-  return ulong(isnan(logit) ? order_key(-INFINITY) : order_key(logit)) << 32 | (0xFFFFFFFF - i);
-}
+// NaN is like minus infinity.
+inline uint logit_key(float logit) { return isnan(logit) ? order_key(-INFINITY) : order_key(logit); }
+
+// A token's rank among all: its logit first, and of equal ones the lower index.
+inline ulong rank_of(float logit, uint i) { return ulong(logit_key(logit)) << 32 | (0xFFFFFFFF - i); }
 
 struct Sums {
   atomic_uint low[256], high[256];
@@ -87,7 +91,6 @@ inline ulong rank_reaching(
       rank |= 0xFFul << shift;  // a digit in which no two indices differ
       continue;
     }
-    threadgroup_barrier(mem_flags::mem_threadgroup);
     for (uint i = team.thread_number(); i < 256; i += team.threads()) {
       atomic_store_explicit(&sums.low[i], 0u, memory_order_relaxed);
       atomic_store_explicit(&sums.high[i], 0u, memory_order_relaxed);
@@ -141,7 +144,6 @@ inline void weigh(Tokens tokens,
                   Team team,
                   threadgroup ulong *buckets,
                   threadgroup ulong *blocks) {
-  threadgroup_barrier(mem_flags::mem_threadgroup);
   for (uint bucket = team.thread_number(); bucket < BUCKETS; bucket += team.threads()) {
     ulong weight = 0;
     for (uint i = bucket; i < tokens.n; i += BUCKETS) {
@@ -191,7 +193,7 @@ inline uint token_at(
   }
 }
 
-// The likeliest token of a row and the logarithm of its probability; where one is to be drawn, all weights too.
+// The likeliest token of a row and the logarithm of its probability; where others may be drawn, all weights too.
 kernel void sample_weights(device const float *logits [[buffer(0)]],
                            device uint *weights [[buffer(1)]],
                            device uint *out [[buffer(2)]],
@@ -203,20 +205,21 @@ kernel void sample_weights(device const float *logits [[buffer(0)]],
   threadgroup uint found[2][32];
   Team team = {lane, simdgroup, simdgroups};
   const uint n = how.n;
-  const bool draws = how.temperature > 0;
+  const bool draws = how.temperature > 0 && how.top_k != 1;
   logits += ulong(row) * n;
   weights += draws ? ulong(row) * n : 0;
 
-  ulong best = 0;
+  uint best = 0, first = 0xFFFFFFFF;
   for (uint i = team.thread_number(); i < n; i += team.threads()) {
-    ulong rank = rank_of(logits[i], i);
-    best = rank > best ? rank : best;
+    uint key = logit_key(logits[i]);
+    first = key > best ? i : first;
+    best = max(key, best);
   }
-  uint key = team_max(uint(best >> 32), team, found[0]);
-  uint first = ~team_max(uint(best >> 32) == key ? uint(best) : 0u, team, found[1]);
+  uint most_key = team_max(best, team, found[0]);
+  first = team_min(best == most_key ? first : 0xFFFFFFFFu, team, found[1]);
   float most = isnan(logits[first]) ? -INFINITY : logits[first];
 
-  float slope = draws ? 1.0f / how.temperature : 1.0f;
+  float slope = how.temperature > 0 ? 1.0f / how.temperature : 1.0f;
   float sum = 0;
   for (uint i = team.thread_number(); i < n; i += team.threads()) {
     float v = isnan(logits[i]) ? -INFINITY : logits[i];

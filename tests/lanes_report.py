@@ -16,11 +16,11 @@ class LanesReport:
         self.reasons: Counter[str] = Counter()
         begin = LanesChoice._begin
 
-        def watched(choice: LanesChoice, shape: Size) -> object:
-            build = begin(choice, shape)
-            if build.reason:
+        def watched(choice: LanesChoice, shape: Size, threads: int) -> object:
+            build = begin(choice, shape, threads)
+            if build and build.reason:
                 self.reasons[build.reason] += 1
-            else:
+            elif build:
                 self.taken += 1
             return build
 

@@ -9,9 +9,14 @@ constant bool AFFINE = !MXFP4;
 
 enum ScaleType { SCALES_F32, SCALES_F16, SCALES_BF16, SCALES_E8M0 };
 
-// Sign, two bits of exponent, one of mantissa: those of a half, 2^14 times smaller.
-METAL_FUNC float4 e2m1(uint4 code) {
-  return float4(as_type<half4>(ushort4((code & 7) << 9 | (code & 8) << 12))) * 16384.0f;
+// Sign, two bits of exponent, one of mantissa.
+constant constexpr float E2M1_VALUES[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
+                                            -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
+
+// The values of the four lowest codes.
+METAL_FUNC float4 e2m1(uint codes) {
+  return float4(E2M1_VALUES[codes & 15], E2M1_VALUES[codes >> 4 & 15], E2M1_VALUES[codes >> 8 & 15],
+                E2M1_VALUES[codes >> 12 & 15]);
 }
 
 // 2^(exponent - 127)
@@ -57,7 +62,7 @@ struct Affine {
         window |= from[bit / 32 + 1] << (32 - shift);
       }
       const uint4 codes = uint4(window) >> (uint4(0, 1, 2, 3) * BITS) & ((1u << BITS) - 1);
-      put(i, MXFP4 ? e2m1(codes) : float4(int4(codes)));
+      put(i, MXFP4 ? e2m1(window) : float4(int4(codes)));
     }
   }
 };

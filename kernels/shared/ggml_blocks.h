@@ -177,12 +177,12 @@ struct Q6_K {
   }
 };
 
-// The code's entry in a table of 16 signed bytes: -127 -104 -83 -65, -49 -35 -22 -10, 1 13 25 38, 53 69 89 113.
-METAL_FUNC int4 iq4_nl_value(int4 code) {
-  const int first = 0xBFAD9881, second = 0xF6EADDCF, third = 0x26190D01, fourth = 0x71594535;
-  const int4 odd = -(code >> 2 & 1), upper = -(code >> 3);  // all bits or none
-  const int4 low = odd & (first ^ second) ^ first, high = odd & (third ^ fourth) ^ third;
-  return (upper & (low ^ high) ^ low) << (24 - (code & 3) * 8) >> 24;
+constant constexpr float IQ4_NL_VALUES[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+// The entries for the lower nibbles of four bytes.
+METAL_FUNC float4 iq4_nl_values(uint bytes) {
+  return float4(IQ4_NL_VALUES[bytes & 15], IQ4_NL_VALUES[bytes >> 8 & 15], IQ4_NL_VALUES[bytes >> 16 & 15],
+                IQ4_NL_VALUES[bytes >> 24 & 15]);
 }
 
 struct IQ4_NL {
@@ -190,9 +190,9 @@ struct IQ4_NL {
   template <typename Put>
   static METAL_FUNC void unpack(Bytes block, uint, thread Put &put) {
     for (uint i = 0; i < 4; ++i) {
-      const int4 pairs = four_at(block + 2 + 4 * i);
-      put(i, float4(iq4_nl_value(pairs & 15)));
-      put(i + 4, float4(iq4_nl_value(pairs >> 4)));
+      const uint pairs = word_at(block + 2 + 4 * i);
+      put(i, iq4_nl_values(pairs));
+      put(i + 4, iq4_nl_values(pairs >> 4));
     }
   }
   static METAL_FUNC float2 factors(Bytes block, uint) { return float2(half_at(block), 0.0f); }

@@ -77,7 +77,7 @@ struct QuadBlock<IQ4_NL> {
   uint codes;
   QuadBlock(Bytes block, uint, uint part) : codes(four_bytes(block + 2 + 4 * part)) {}
   METAL_FUNC float4 quad(uint i) const thread {
-    return float4(iq4_nl_value(int4(uint4(codes) >> (uint4(0, 8, 16, 24) + 4 * i) & 15)));
+    return iq4_nl_values(codes >> 4 * i);
   }
 };
 

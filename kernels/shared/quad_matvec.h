@@ -15,9 +15,13 @@
 constant uint DEPTH [[function_constant(2)]];
 
 constant constexpr uint QUAD_RESULTS = 32, QUAD_ROWS = QUAD_RESULTS / 8;
-// Spans of 32 values of x that lie in threadgroup memory, with up to two scales for each and row of the matrix.
-constant constexpr uint QUAD_SPANS = 64;
-constant constexpr uint QUAD_FLOATS = QUAD_SPANS * (32 + 2 + 2 * QUAD_RESULTS);
+// Spans of 32 values of x that lie in threadgroup memory, and those whose scales do, up to two for each and row of the
+// matrix: so few that what is read around the scales is still at hand when the codes are.
+constant constexpr uint QUAD_SPANS = 64, SCALED_SPANS = 16;
+constant constexpr uint QUAD_FLOATS = QUAD_SPANS * (32 + 2) + SCALED_SPANS * 2 * QUAD_RESULTS;
+
+// Groups that a format takes at a time, at most.
+constant constexpr uint QUAD_GROUPS = 8;
 
 METAL_FUNC uint depth_of(constant MatmulShape &shape) {
   return is_function_constant_defined(DEPTH) ? DEPTH : shape.depth;
@@ -41,11 +45,22 @@ METAL_FUNC void put_inputs(device const T *x, threadgroup float *inputs, threadg
     float total = value;
 #pragma unroll
     for (ushort distance = 1; distance < width; distance *= 2) total += simd_shuffle_xor(total, distance);
-    if (lane % width == 0) {
-      totals[32 / width * s + lane / width] = total;
+    const float mine = simd_shuffle(total, ushort(lane * width % 32));
+    if (lane < 32 / width) {
+      totals[32 / width * s + lane] = mine;
     }
   }
 }
+
+// (scale, bias) of some spans' groups. All are read before one is stored, so that groups in a word share its load.
+template <typename W>
+struct QuadFactors {
+  float2 both[QUAD_GROUPS];
+  QuadFactors(W w, uint row, uint span) {
+#pragma unroll
+    for (uint g = 0; g < W::groups(); ++g) both[g] = w.factors(row, span, g);
+  }
+};
 
 // The scales of a lane's row in threadgroup memory; the answer is what its biases add to the row's product.
 template <typename W>
@@ -54,14 +69,15 @@ METAL_FUNC float put_scales(W w, threadgroup const float *totals, threadgroup fl
   const uint parts = parts_of_span<W>() * W::spans() / W::groups();
   float bias = 0.0f;
 #pragma nounroll
-  for (uint s = 0; s < spans; s += W::spans())
+  for (uint s = 0; s < spans; s += W::spans()) {
+    const QuadFactors<W> factors(w, lane, first + s);
 #pragma unroll
     for (uint g = 0; g < W::groups(); ++g, totals += parts, scales += QUAD_RESULTS) {
-      const float2 both = w.factors(lane, first + s, g);
-      scales[lane] = both.x;
+      scales[lane] = factors.both[g].x;
 #pragma unroll
-      for (uint p = 0; p < parts; ++p) bias = fma(both.y, totals[p], bias);
+      for (uint p = 0; p < parts; ++p) bias = fma(factors.both[g].y, totals[p], bias);
     }
+  }
   return bias;
 }
 
@@ -78,13 +94,14 @@ METAL_FUNC float4 add_spans(W w, threadgroup const float *inputs, threadgroup co
       const typename W::Codes codes = w.codes(row, first + s, part);
 #pragma unroll
       for (uint g = 0; g < W::groups(); ++g) {
-        float4 dot = 0.0f;
+        float dot = 0.0f;
 #pragma unroll
         for (uint i = g * runs; i < (g + 1) * runs; ++i) {
-          threadgroup const float *x = inputs + 16 * i;
-          dot = fma(codes.quad(i), float4(x[0], x[4], x[8], x[12]), dot);
+          const float4 four = codes.quad(i);
+#pragma unroll
+          for (uint j = 0; j < 4; ++j) dot = fma(four[j], inputs[16 * i + 4 * j], dot);
         }
-        sums[r] = fma(scales[QUAD_RESULTS * g + row], add_four(dot), sums[r]);
+        sums[r] = fma(scales[QUAD_RESULTS * g + row], dot, sums[r]);
       }
     }
   return sums;
@@ -103,10 +120,14 @@ METAL_FUNC float quad_sum(W w, device const T *x, threadgroup float *memory, uin
       put_inputs<W>(x + 32 * s, memory, totals, count, lane);
       simdgroup_barrier(mem_flags::mem_threadgroup);
     }
-    bias += put_scales(w, totals, scales, s, count, lane);
-    simdgroup_barrier(mem_flags::mem_threadgroup);
-    sums = add_spans(w, memory, scales, s, count, lane, sums);
-    simdgroup_barrier(mem_flags::mem_threadgroup);
+#pragma nounroll
+    for (uint i = 0; i < count; i += SCALED_SPANS) {
+      const uint few = min(SCALED_SPANS, count - i);
+      bias += put_scales(w, totals + parts_of_span<W>() * i, scales, s + i, few, lane);
+      simdgroup_barrier(mem_flags::mem_threadgroup);
+      sums = add_spans(w, memory + 32 * i, scales, s + i, few, lane, sums);
+      simdgroup_barrier(mem_flags::mem_threadgroup);
+    }
   }
   sums += simd_shuffle_xor(sums, ushort(2));
   sums += simd_shuffle_xor(sums, ushort(1));

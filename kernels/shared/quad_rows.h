@@ -20,16 +20,17 @@ METAL_FUNC float4 put_batch_scales(W w, threadgroup const float *totals, threadg
   const uint parts = parts_of_span<W>() * W::spans() / W::groups();
   float4 bias = 0.0f;
 #pragma nounroll
-  for (uint s = 0; s < spans; s += W::spans())
+  for (uint s = 0; s < spans; s += W::spans()) {
+    const QuadFactors<W> factors(w, lane, first + s);
 #pragma unroll
     for (uint g = 0; g < W::groups(); ++g, totals += parts, scales += QUAD_RESULTS) {
-      const float2 both = w.factors(lane, first + s, g);
-      scales[lane] = both.x;
+      scales[lane] = factors.both[g].x;
 #pragma unroll
       for (uint m = 0; m < BATCH; ++m)
 #pragma unroll
-        for (uint p = 0; p < parts; ++p) bias[m] = fma(both.y, totals[m * BATCH_TOTALS + p], bias[m]);
+        for (uint p = 0; p < parts; ++p) bias[m] = fma(factors.both[g].y, totals[m * BATCH_TOTALS + p], bias[m]);
     }
+  }
   return bias;
 }
 

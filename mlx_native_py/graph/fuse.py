@@ -126,8 +126,8 @@ class _Rules:
 
     def serves(self, rule: _Fusion, first: Pipeline, second: Pipeline) -> bool:
         """Whether the rule is about these very kernels."""
-        ours = not rule.shipped or all(each.origin[0].source in self._sources for each in (first, second))
-        return ours and second.name in rule.second
+        named = second.name in rule.second
+        return named and (not rule.shipped or all(each.origin[0].source in self._sources for each in (first, second)))
 
 
 def _match(nodes: list[CapturedNode], at: int, hidden: Collection[Any], tried: _Rules) -> tuple[int, Dispatch] | None:
@@ -138,16 +138,19 @@ def _match(nodes: list[CapturedNode], at: int, hidden: Collection[Any], tried: _
     if rules is None or len(first.writes) != 1:
         return None
     second = _next_reader(nodes, at, first.writes[0].span)
-    if second is None or not _clear(nodes, at, second):
+    other = None if second is None else nodes[second]
+    if second is None or not isinstance(other, Dispatch):
         return None
-    other = nodes[second]
-    assert isinstance(other, Dispatch)
     whole = first.writes[0].span in other.spans[0]
+    rules = [rule for rule in rules if tried.serves(rule, first.pipeline, other.pipeline)]
+    rules = [rule for rule in rules if whole or rule.reads_parts]
+    between = _buffer_at(first, first.writes[0]) if rules else None
+    # What looks at all that follows comes last, for the few pairs that get so far.
+    if between is None or not _clear(nodes, at, second):
+        return None
     own = first.writes[0].allocation in hidden and not _read_later(nodes, second, first.writes[0])
-    between = _buffer_at(first, first.writes[0])
     for rule in rules:
-        known = tried.serves(rule, first.pipeline, other.pipeline)
-        if between is not None and known and (own or rule.writes_between) and (whole or rule.reads_parts):
+        if own or rule.writes_between:
             fused = tried.apply(rule.rule, Arguments(first), Arguments(other), between)
             if fused is not None:
                 return second, replace(fused, region=other.region)

@@ -101,7 +101,9 @@ def indirect(
         if mtl is None:
             return f"{device.name} gives no indirect command buffer"
         for index, each in enumerate(sequence):
-            _encode(mtl.indirectComputeCommandAtIndex_(index), each, pipelines[each.step.node.pipeline], arena)
+            command = mtl.indirectComputeCommandAtIndex_(index)
+            each.dispatch.declare(device.backend, command)
+            _encode(command, each, pipelines[each.step.node.pipeline], arena)
     return Indirect(device, mtl, sequence, arena, resources)
 
 

@@ -96,8 +96,8 @@ class Plan:
     def _straight(self) -> Replay:
         """The replay line by line; one that is indirect needs it only where its arena is not free."""
         if self._replay is None:
-            sent = messages(self._planned, self.device.barrier_scope, closes=self._closes)
-            self._messages = len(sent)
+            sent = messages(self._planned, self.device, closes=self._closes)
+            self._messages = sum(selector != "declare" for selector, _ in sent)
             self._replay = straight_line(sent)
         return self._replay
 

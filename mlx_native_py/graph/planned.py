@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ..encoder import Dispatch
+from ..encoder import DeviceContext, Dispatch
 from ..encoder.dispatch import Value
 from ..encoder.parameters import Cell
 from ..encoder.sender import Sender
@@ -92,14 +92,15 @@ class _Messages:
         return lambda *arguments: self.sent.append((selector, arguments))
 
 
-def messages(sequence: Iterable[Planned], scope: int, *, closes: bool) -> list[Message]:
+def messages(sequence: Iterable[Planned], device: DeviceContext, *, closes: bool) -> list[Message]:
     """All messages of a replay to an encoder in which nothing is set; `closes` ends it with a barrier."""
     target = _Messages()
-    barrier = partial(target.memoryBarrierWithScope_, scope)
+    barrier = partial(target.memoryBarrierWithScope_, device.barrier_scope)
     sender = Sender(target, barrier)
     for each in sequence:
         if each.step.barrier:
             barrier()
+        each.dispatch.declare(device.backend, target)
         sender.send(each.dispatch)
     if closes:
         barrier()

@@ -24,6 +24,7 @@ _SHORT = {
     "dispatchThreads_threadsPerThreadgroup_": "t",
     "dispatchThreadgroups_threadsPerThreadgroup_": "g",
     "memoryBarrierWithScope_": "w",
+    "declare": "d",
 }
 
 

@@ -91,7 +91,7 @@ class Checkpoint:
         return self.device.buffer(values, self.dtype, label=tensor.name)
 
     def rotary(self, rope: Rope) -> RotaryEmbedding:
-        """A rope, with the factors of its own or those of the file."""
+        """A rotary embedding, with the frequency factors of its config or of the file."""
         if rope.factors:
             return RotaryEmbedding(rope, self.device.buffer(np.array(rope.factors, np.float32)))
         if not self.config.is_gguf or "rope_freqs.weight" not in self.file:

@@ -74,6 +74,8 @@ class Decoder:
         self._chunk_plans: dict[tuple[int, int], _ChunkPlan] = {}
         """By sequence and tokens."""
         self._step: tuple[Any, MlxBuffer] | None = None
+        self._noted: Any = None
+        """The plan whose memory is in `peak_bytes`."""
 
     @property
     def plan(self) -> Any:
@@ -203,13 +205,16 @@ class Decoder:
         return generated
 
     def _replay(self) -> None:
+        plan = self.plan
         with self.model.device.command_encoder() as enc:
-            self.plan.encode(enc)
-            self._note_memory()
+            plan.encode(enc)
+            if plan is not self._noted:  # to replay it once more takes no more memory
+                self._note_memory()
+                self._noted = plan
             enc.commit_and_wait(label="decode")
 
     def _note_memory(self) -> None:
-        self.peak_bytes = max(self.peak_bytes, self.model.device.info()["currently_allocated"])
+        self.peak_bytes = max(self.peak_bytes, self.model.device.allocated_bytes)
 
 
 class _ChunkPlan:

@@ -12,10 +12,10 @@ from ..errors import InvalidArgument
 from ..memory.buffer import MlxBuffer
 from .support import SIMD, kernel, shown
 
-__all__ = ["as_bits", "axis_of", "contiguous", "strided_copy"]
+__all__ = ["as_bits", "axis_of", "contiguous", "parts_of", "strided_copy"]
 
 _BITS = {1: DType.U8, 2: DType.U16, 4: DType.U32, 8: DType.U64}
-_PARTS = 4  # of whole simdgroups that a row goes into; a thread takes an element of each
+_PARTS = 4  # elements of a row that a thread takes, where the row is so many whole simdgroups
 _AXES = 4  # of the kernel
 _LONGEST = 1 << 31  # that joined axes become
 
@@ -36,6 +36,11 @@ def axis_of(buffer: MlxBuffer, axis: int) -> int:
     return axis % buffer.ndim
 
 
+def parts_of(*widths: int) -> int:
+    """How many elements of rows of such widths a thread takes."""
+    return 1 if any(width % (_PARTS * SIMD) for width in widths) else _PARTS
+
+
 def contiguous(shape: Sequence[int]) -> list[int]:
     """The strides of row-major order, in elements."""
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
@@ -54,7 +59,7 @@ def strided_copy(
     side_by_side = inner[-1][1:] == (1, 1)
     if side_by_side:
         inner = [*sorted(inner[:-1], key=_by_source), inner[-1]]
-    parts = _PARTS if side_by_side and inner[-1][0] % (_PARTS * SIMD) == 0 else 1
+    parts = parts_of(inner[-1][0]) if side_by_side else 1
     constants: dict[int | str, int] = {"SIDE_BY_SIDE": side_by_side, "PARTS": parts}
     pipeline = kernel(enc, "layout", f"strided_copy_{8 * x.dtype.size}", constants)
     for start_in, start_out in _places(outer, starts):

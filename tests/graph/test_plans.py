@@ -11,6 +11,7 @@ from kit.encoding import soft_device
 
 from mlx_native_py import EncoderStateError, InvalidArgument, MlxDevice, Out, settings, softmetal
 from mlx_native_py.profiling import kernel_profile
+from mlx_native_py.softmetal.objects.compute_encoder import MTLComputeCommandEncoder
 
 from .graph_kit import kernel, mix, numbers, value
 from .random_graphs import SIZE
@@ -185,6 +186,26 @@ class TestIndirect:
                 plan.message_count <= (3 if device.capabilities.indirect_pipelines_stay_resident else 5)
                 and len(plan.steps) == count
             )
+
+    @pytest.mark.soft
+    def test_what_commands_reach_is_told_by_one_tuple(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        told: list[Any] = []
+        tell = MTLComputeCommandEncoder.useResources_count_usage_
+
+        def listen(encoder: MTLComputeCommandEncoder, resources: Any, count: int, usage: int) -> None:
+            told.append(resources)
+            tell(encoder, resources, count, usage)
+
+        monkeypatch.setattr(MTLComputeCommandEncoder, "useResources_count_usage_", listen)
+        with soft_device() as device:
+            x = numbers(device, 1)
+            with device.capture(x=x) as g:
+                mix(g, x, x)
+            plan = g.plan(indirect=True)
+            for _ in range(3):
+                plan.run()
+            assert isinstance(told[0], tuple) and x.mtl in told[0]
+            assert len(told) == 3 and all(each is told[0] for each in told)
 
     @pytest.mark.needs("indirect_command_buffers")
     def test_far_offsets_are_declined(self, device: MlxDevice, monkeypatch: pytest.MonkeyPatch) -> None:

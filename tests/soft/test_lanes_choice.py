@@ -1,4 +1,4 @@
-"""Which engine runs: lanes from the first launch, another one where they decline or take too long to compile."""
+"""Which engine runs: lanes where that pays, another one where they decline or take too long to compile."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from .test_lanes_engine import SUM
 
 CODE = Specialised(1, "lanes", 0, image=None)  # type: ignore[arg-type]
 SHAPE = (64, 1, 1)
+MANY = choice.MANY_THREADS
 
 
 class Builder:
@@ -50,16 +51,42 @@ def _wait_until_settled(chosen: choice.LanesChoice) -> None:
 
 
 @pytest.mark.parametrize("budget", [10.0, None])
-def test_the_first_launch_has_lanes_code(budget: float | None) -> None:
+def test_the_first_large_launch_has_lanes_code(budget: float | None) -> None:
     builder = Builder()
     chosen = choice.LanesChoice(builder, budget=budget)
-    assert [chosen.choose(SHAPE) for _ in range(3)] == [CODE] * 3
+    assert [chosen.choose(SHAPE, MANY) for _ in range(3)] == [CODE] * 3
     assert (builder.made, chosen.settled(), chosen.declined()) == ([SHAPE], True, {})
+
+
+def test_a_few_small_launches_are_not_worth_a_compilation() -> None:
+    builder = Builder()
+    chosen = choice.LanesChoice(builder, budget=10.0)
+    few = MANY // choice.LEAST_THREADS - 1
+    assert [chosen.choose(SHAPE, 1) for _ in range(few)] == [None] * few
+    assert builder.made == [] and not chosen.settled() and not chosen.settled(SHAPE)
+    assert chosen.choose((32, 1, 1), MANY) is CODE and chosen.settled((32, 1, 1)) and not chosen.settled(SHAPE)
+    assert chosen.choose(SHAPE, 1) is CODE and chosen.settled()
+    assert builder.made == [(32, 1, 1), SHAPE]
+
+
+def test_threads_of_launches_add_up_and_one_that_was_prepared_counts_once() -> None:
+    builder = Builder()
+    chosen = choice.LanesChoice(builder, budget=10.0)
+    chosen.prepare(SHAPE, MANY - 600)
+    assert chosen.choose(SHAPE, MANY - 600) is None and builder.made == []
+    assert chosen.choose(SHAPE, 300) is None and builder.made == []
+    chosen.prepare(SHAPE, 300)
+    assert chosen.choose(SHAPE, 300) is CODE and builder.made == [SHAPE]
+
+
+def test_who_asks_for_lanes_gets_them_for_one_thread() -> None:
+    builder = Builder()
+    assert choice.LanesChoice(builder, budget=None).choose(SHAPE, 1) is CODE and builder.made == [SHAPE]
 
 
 def test_code_in_the_cache_is_not_compiled_again() -> None:
     builder = Builder(stored=True)
-    assert choice.LanesChoice(builder).choose(SHAPE) is CODE and builder.made == []
+    assert choice.LanesChoice(builder).choose(SHAPE, 1) is CODE and builder.made == []
 
 
 def test_a_compilation_beyond_the_budget_goes_on_beside_the_launches() -> None:
@@ -67,15 +94,15 @@ def test_a_compilation_beyond_the_budget_goes_on_beside_the_launches() -> None:
     builder.gate.clear()
     chosen = choice.LanesChoice(builder, budget=0.05)
     begin = time.monotonic()
-    assert chosen.choose(SHAPE) is None
+    assert chosen.choose(SHAPE, MANY) is None
     assert time.monotonic() - begin >= 0.05
     begin = time.monotonic()
-    assert [chosen.choose(SHAPE) for _ in range(100)] == [None] * 100
+    assert [chosen.choose(SHAPE, MANY) for _ in range(100)] == [None] * 100
     assert time.monotonic() - begin < 0.05, "only the first launch waits"
     assert not chosen.settled()
     builder.gate.set()
     _wait_until_settled(chosen)
-    assert chosen.choose(SHAPE) is CODE and builder.made == [SHAPE]
+    assert chosen.choose(SHAPE, MANY) is CODE and builder.made == [SHAPE]
 
 
 def test_what_is_prepared_compiles_without_a_launch() -> None:
@@ -83,12 +110,12 @@ def test_what_is_prepared_compiles_without_a_launch() -> None:
     builder.gate.clear()
     chosen = choice.LanesChoice(builder)
     begin = time.monotonic()
-    chosen.prepare(SHAPE)
-    chosen.prepare(SHAPE)
+    chosen.prepare(SHAPE, MANY)
+    chosen.prepare(SHAPE, MANY)
     assert time.monotonic() - begin < choice.BUDGET_S
     builder.gate.set()
     _wait_until_settled(chosen)
-    assert chosen.choose(SHAPE) is CODE and builder.made == [SHAPE]
+    assert chosen.choose(SHAPE, MANY) is CODE and builder.made == [SHAPE]
 
 
 @pytest.mark.parametrize("budget", [10.0, None])
@@ -98,15 +125,15 @@ def test_what_is_prepared_compiles_without_a_launch() -> None:
 def test_declined_kernels_run_elsewhere_and_say_why(budget: float | None, failure: Exception, reason: str) -> None:
     builder = Builder(failure=failure)
     chosen = choice.LanesChoice(builder, budget=budget)
-    assert [chosen.choose(SHAPE) for _ in range(3)] == [None] * 3
+    assert [chosen.choose(SHAPE, MANY) for _ in range(3)] == [None] * 3
     assert (builder.made, chosen.settled(), chosen.declined()) == ([SHAPE], True, {"lanes (64, 1, 1)": reason})
 
 
 def test_the_number_of_shapes_is_bounded() -> None:
     chosen = choice.LanesChoice(Builder(), budget=None)
     for x in range(1, choice.MOST_SHAPES + 1):
-        assert chosen.choose((x, 1, 1)) is CODE
-    assert chosen.choose((999, 1, 1)) is None
+        assert chosen.choose((x, 1, 1), MANY) is CODE
+    assert chosen.choose((999, 1, 1), MANY) is None
     assert "shapes" in chosen.declined()["lanes (999, 1, 1)"]
 
 

@@ -12,7 +12,7 @@ from . import lanes_kit as kit
 from .random_kernels import kernel
 
 PROGRAMS = 10  # in one kernel
-KERNELS = 20
+KERNELS = 10
 MANY = 2000
 TOGETHER = 10
 

@@ -101,7 +101,7 @@ def byte_level_bpe(vocabulary: GgufVocabulary) -> tuple[Any, PreTokenizer]:
 
 
 def add_special(core: Any, vocabulary: GgufVocabulary) -> None:
-    """Tells of the tokens that are looked for in the text before it is cut."""
+    """Adds control and user-defined tokens, which are matched whole before the text is pre-tokenized."""
     tokenizers = extra("tokenizers")
     control = vocabulary.of_kind(Kind.CONTROL, Kind.UNKNOWN)
     added = [(token, True) for token in control] + [(token, False) for token in vocabulary.of_kind(Kind.USER_DEFINED)]

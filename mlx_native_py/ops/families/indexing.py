@@ -10,7 +10,7 @@ from ...encoder import Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Indices, Output, op
-from ..strides import as_bits
+from ..strides import as_bits, parts_of
 from ..support import check_dtype, check_shape, kernel, one_dtype, result, shown
 
 __all__ = ["embedding", "gather", "quantized_embedding"]
@@ -27,11 +27,12 @@ def gather(enc: Encoder, x: MlxBuffer, ids: Indices, out: Output = None) -> MlxB
         raise InvalidArgument(f"x is {shown(x)}, expected at least one axis")
     out = result(enc, out, (*ids.shape, *x.shape[1:]), x.dtype)
     width = math.prod(x.shape[1:])
+    parts = parts_of(width)
     enc.dispatch(
-        kernel(enc, "indexing", f"gather_{8 * x.dtype.size}"),
+        kernel(enc, "indexing", f"gather_{8 * x.dtype.size}", {"PARTS": parts}),
         *(as_bits(x), as_bits(ids), Out(as_bits(out))),
         *(x.shape[0], width, ids.dtype is DType.I32),
-        threads=(width, ids.size),
+        threads=(width // parts, ids.size),
     )
     return out
 
@@ -43,11 +44,12 @@ def embedding(enc: Encoder, ids: Indices, table: MlxBuffer, *, scale: float = 1.
     check_dtype("ids", ids, _IDS)
     rows, dims = _table("table", table)
     out = result(enc, out, (*ids.shape, dims), dtype)
+    parts = parts_of(dims)
     enc.dispatch(
-        kernel(enc, "indexing", f"embedding_{dtype}"),
+        kernel(enc, "indexing", f"embedding_{dtype}", {"PARTS": parts}),
         *(table, as_bits(ids), Out(out)),
         *(rows, dims, ids.dtype is DType.I32, float(scale)),
-        threads=(dims, ids.size),
+        threads=(dims // parts, ids.size),
     )
     return out
 
@@ -82,8 +84,9 @@ def quantized_embedding(
     if to not in (given, DType.F32):
         raise InvalidArgument(f"dtype is {to} and scales is {shown(scales)}, expected {given} or f32")
     out = result(enc, out, (*ids.shape, dims), to)
-    place = struct.pack("<5If", rows, dims, bits, group_size, ids.dtype is DType.I32, scale)
-    pipeline = kernel(enc, "indexing", f"quantized_embedding_{given}_{to}")
+    place = struct.pack("<3If", rows, dims, ids.dtype is DType.I32, scale)
+    constants: dict[int | str, int] = {"BITS": bits, "GROUP_SIZE": group_size}
+    pipeline = kernel(enc, "indexing", f"quantized_embedding_{given}_{to}", constants)
     enc.dispatch(pipeline, w, scales, biases, as_bits(ids), Out(out), place, threads=(dims, ids.size))
     return out
 

@@ -10,7 +10,7 @@ from ...encoder import Encoder, Out
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..op import Output, Outputs, op
-from ..strides import as_bits, axis_of, contiguous, strided_copy
+from ..strides import as_bits, axis_of, contiguous, parts_of, strided_copy
 from ..support import kernel, result, rows_of, shown
 
 __all__ = [
@@ -167,14 +167,16 @@ def concat(enc: Encoder, buffers: Sequence[MlxBuffer], *, axis: int = 0, out: Ou
     shape = (*first.shape[:at], sum(each.shape[at] for each in buffers), *first.shape[at + 1 :])
     out = result(enc, out, shape, first.dtype)
     rows, after = math.prod(shape[:at]), math.prod(shape[at + 1 :])
-    pipeline, target = kernel(enc, "layout", f"concat_{8 * first.dtype.size}"), as_bits(out)
-    place = 0
+    target, place = as_bits(out), 0
     for start in range(0, len(buffers), _AT_ONCE):
         group = list(buffers[start : start + _AT_ONCE])
         widths = [each.shape[at] * after for each in group]
         parts = [as_bits(each) for each in group + group[:1] * (_AT_ONCE - len(group))]
         padded = (*widths, *[0] * (_AT_ONCE - len(group)))
-        enc.dispatch(pipeline, *parts, Out(target), padded, shape[at] * after, place, threads=(sum(widths), rows))
+        each_takes = parts_of(*widths)
+        pipeline = kernel(enc, "layout", f"concat_{8 * first.dtype.size}", {"PARTS": each_takes})
+        grid = (max(widths) // each_takes, rows, len(group))
+        enc.dispatch(pipeline, *parts, Out(target), padded, shape[at] * after, place, threads=grid)
         place += sum(widths)
     return out
 

@@ -35,8 +35,9 @@ def cumsum(
     dtype = one_dtype(x=x)
     rows, length = rows_of("x", x)
     out = result(enc, out, x.shape, dtype)
-    pipeline = kernel(enc, "reduce", f"cumsum_{dtype}")
-    for_rows(enc, pipeline, rows, length, x, Out(out), length, reverse, inclusive)
+    constants: dict[int | str, bool] = {"REVERSE": reverse, "INCLUSIVE": inclusive}
+    pipeline = kernel(enc, "reduce", f"cumsum_{dtype}", constants)
+    for_rows(enc, pipeline, rows, length, x, Out(out), length)
     return out
 
 

@@ -55,7 +55,7 @@ def softmax_sample(
     steps, stride = _per_row("step", step, rows)
     most = 0 if top_p >= 1 else max(1, round(top_p * _TOP_P))
     options = struct.pack("<Qf5I", seed % 2**64, temperature, top_k, most, round(min_p * _MIN_P), length, stride)
-    _launch(enc, logits, steps, (out, log_probability), options, draws=temperature > 0)
+    _launch(enc, logits, steps, (out, log_probability), options, draws=temperature > 0 and top_k != 1)
     return out, log_probability
 
 

@@ -1,7 +1,8 @@
-"""Which engine runs a kernel: lanes first, flat or fibers where lanes decline or are still being compiled.
+"""Which engine runs a kernel: lanes where that pays, flat or fibers where lanes decline or are still being compiled.
 
-The choice depends on the settings, the kernel and the shape of its threadgroups, never on measured times. All engines
-give the same bits, so what is cached, and when a compilation ends, changes nothing but speed.
+The choice depends on the settings, the kernel, the shape of its threadgroups and how many threads were launched, never
+on measured times. All engines give the same bits, so what is cached, and when a compilation ends, changes nothing but
+speed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from .background import later
 from .lanes.ir.model import Declined
 
 BUDGET_S = 0.5  # how long launches of a shape wait for its compilation
+MANY_THREADS = 4096  # of a shape; as long as fewer were asked for, its other engine is quicker than the compiler
+LEAST_THREADS = 256  # that a launch counts for: no shape stays without lanes for more than 16 launches
 MOST_SHAPES = 32  # of one kernel; each is a shared object that stays loaded
 
 
@@ -44,9 +47,9 @@ def lanes_refused(asked: EngineChoice, *, checked: bool, samples: bool = False) 
     return ""
 
 
-def aim(launch: SoftLaunch, code: Executable, shape: Size) -> Engine:
+def aim(launch: SoftLaunch, code: Executable, shape: Size, threads: int) -> Engine:
     """Puts the code that runs into a launch; threadgroups at the grid's edge keep that for every shape."""
-    lanes = code.lanes.choose(shape) if code.lanes is not None else None
+    lanes = code.lanes.choose(shape, threads) if code.lanes is not None else None
     if lanes is None:
         launch.engine, launch.entry, launch.stack_bytes = ENGINE_NUMBERS[code.engine], code.entry, code.stack_bytes
         return code.engine
@@ -82,39 +85,46 @@ class _Build:
 class LanesChoice:
     """The lanes code of one kernel, shape by shape.
 
-    The first launch of a shape takes its code from the disk cache or has it compiled. Launches wait for that for
-    `budget` seconds, for ever if it is None; then the kernel's other engine serves until the code is there.
+    The first launch of a shape takes its code from the disk cache. What is not there is compiled once MANY_THREADS were
+    asked for. Launches wait for that for `budget` seconds; then the kernel's other engine serves until the code is
+    there. With a budget of None the first launch has it compiled, however long that takes.
     """
 
     def __init__(self, builder: Builder, *, budget: float | None = BUDGET_S) -> None:
         self.builder = builder
         self._budget = budget
         self._builds: dict[Size, _Build] = {}
+        self._threads: dict[Size, int] = {}  # asked for so far, of shapes that have no build yet
         self._lock = threading.Lock()
 
-    def choose(self, shape: Size) -> Specialised | None:
+    def choose(self, shape: Size, threads: int) -> Specialised | None:
         """The code for a launch; None for the kernel's other engine."""
-        build = self._builds.get(shape) or self._begin(shape)
+        build = self._builds.get(shape) or self._begin(shape, threads)
+        if build is None:
+            return None
         if not build.done.is_set():
             if build.deadline is None:
                 build.deadline = time.monotonic() + (self._budget or 0)
             build.done.wait(build.deadline - time.monotonic())
         return build.code
 
-    def prepare(self, shape: Size) -> None:
-        """Begins the compilation for a shape that will be launched, without waiting for it."""
-        if shape not in self._builds:
-            self._begin(shape)
+    def prepare(self, shape: Size, threads: int) -> None:
+        """Begins the compilation if a launch that will come makes it pay; never waits. The launch itself counts."""
+        if shape not in self._builds and self._threads.get(shape, 0) + max(threads, LEAST_THREADS) >= MANY_THREADS:
+            self._begin(shape, threads)
 
-    def settled(self) -> bool:
-        """Whether no launched or prepared shape is still being compiled."""
-        return all(build.done.is_set() for build in list(self._builds.values()))
+    def settled(self, shape: Size | None = None) -> bool:
+        """Whether a shape, or each that was launched or prepared, has its code or will never have any."""
+        if shape is not None:
+            return shape in self._builds and self._builds[shape].done.is_set()
+        return not self._threads and all(build.done.is_set() for build in list(self._builds.values()))
 
     def declined(self) -> Mapping[str, str]:
         """Why lanes do not run, for each shape where they do not."""
         return {f"lanes {shape}": build.reason for shape, build in list(self._builds.items()) if build.reason}
 
-    def _begin(self, shape: Size) -> _Build:
+    def _begin(self, shape: Size, threads: int) -> _Build | None:
+        """The build of a shape, from the cache or begun now; None while too few threads were asked for."""
         with self._lock:
             if shape in self._builds:  # another thread was faster
                 return self._builds[shape]
@@ -123,13 +133,21 @@ class LanesChoice:
             if known >= MOST_SHAPES:
                 build.reason = f"{MOST_SHAPES} shapes of this kernel are compiled already"
                 build.done.set()
-            elif not self._load(shape, build):
+            elif shape in self._threads or not self._load(shape, build):
+                if not self._pays(shape, threads):
+                    return None
                 if self._budget is None:
                     self._compile(shape, build)
                 else:
                     later(lambda: self._compile(shape, build))
             self._builds[shape] = build
+            self._threads.pop(shape, None)
             return build
+
+    def _pays(self, shape: Size, threads: int) -> bool:
+        """Counts threads, and tells whether there were enough for the compiler to be worth its time."""
+        asked = self._threads[shape] = self._threads.get(shape, 0) + max(threads, LEAST_THREADS)
+        return self._budget is None or asked >= MANY_THREADS
 
     def _load(self, shape: Size, build: _Build) -> bool:
         """Takes what the disk cache knows, and tells whether it knows anything."""

@@ -11,17 +11,18 @@ from .analysis.intrinsics import PREFIX, Size, lane_function
 from .analysis.regions import plan
 from .analysis.shape import VARYING, WIDTH
 from .analysis.shared_memory import shared_allocas
+from .analysis.tables import constant_tables, permutations
 from .analysis.uniformity import Analysis, analyse, lane_stride
 from .emit.control import Control
 from .emit.frame import Writer, lanes_type
-from .ir import flow, private_arrays, small_vectors
+from .ir import byte_products, flow, private_arrays, small_vectors
 from .ir.model import Declined, FunctionText, Instruction, IntType, IrFunction, Module, Value
 from .ir.narrow import narrow
 from .ir.parse import parse_function, parse_module
 
 ENTRY = "soft_lanes_entry"
 WATCH = "@__tsan_"  # callbacks of checked mode, which reports addresses as they are
-AVX512 = 16  # floats in a register
+AVX512, AVX2 = 16, 8  # floats in a register
 _NAMES = re.compile(r'@("[^"]*"|[-\w$.]+)')
 _CALLS = re.compile(r'call void @"?([-\w$.]+)')
 _MOST_INLINED = 64  # calls of one function; more of them make code that takes long to compile
@@ -46,11 +47,18 @@ def vectorise(text: str, entry: str, size: Size) -> str:
     analysis = _analysed(function, size, exact=watched)
     small_vectors.split(function, lambda value: (analysis.shape_of(value) or VARYING).uniform)
     narrow(function)
+    if width >= AVX2 and not watched:
+        byte_products.join(function)
     private_arrays.rewrite(function)
     analysis = _analysed(function, size, exact=watched)
     groups = find_groups(function, lambda value: analysis.shape_of(value) or VARYING)
     writer = Writer(
-        analysis, groups=groups, native_masks=width == AVX512, attributes=_kept_attributes(module, function)
+        analysis,
+        groups=groups,
+        native_masks=width == AVX512,
+        attributes=_kept_attributes(module, function),
+        tables=constant_tables(module),
+        permutations=permutations(" ".join(module.attributes.values())),
     )
     lines = _write(writer, function, size)
     head = f"define void @{ENTRY}(ptr {function.parameters[0].text}, ptr %fiber, i32 %simdgroup)"
@@ -81,7 +89,7 @@ def _read_boxes(function: IrFunction) -> None:
 def _register_width(module: Module) -> int:
     """Floats in a register of the processor that the module is for; 0 where it is not an x86."""
     features = " ".join(module.attributes.values())
-    widths = {"+avx512f": AVX512, "+avx": 8, "+sse2": 4}
+    widths = {"+avx512bw": AVX512, "+avx2": AVX2, "+sse2": 4}
     return next((width for feature, width in widths.items() if f"{feature}," in features), 0)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-from ..ir.layout import stored_bytes, terms
+from ..ir.byte_products import DOT
+from ..ir.layout import stored_bytes
 from ..ir.maker import scalar_of
-from ..ir.model import I64, Instruction, IntType, IrConstant, IrFunction, PointerType, Value
+from ..ir.model import Instruction, IntType, IrFunction, PointerType, Value
+from ..ir.place import place_of
 from .runs import few_runs
 from .shape import LaneShape
 
@@ -69,7 +71,7 @@ class _Open:
         return self.done
 
     def add(self, inst: Instruction, memory: Value | None) -> None:
-        address, place = _place(pointer_of(inst))
+        address, place = place_of(pointer_of(inst))
         key = (address, accessed(inst).type)
         if inst.opcode == "store" and key not in self.runs.get(("store", memory), ()):
             self.close("store", memory)
@@ -102,7 +104,10 @@ def _memory(pointer: Value) -> Value | None:
 
 def _is_arithmetic(inst: Instruction) -> bool:
     return inst.opcode == "alloca" or (
-        inst.callee.startswith("llvm.") and bool(inst.name) or inst.callee in ("__lane_number", "__lane_group")
+        inst.callee.startswith("llvm.")
+        and bool(inst.name)
+        or inst.callee in ("__lane_number", "__lane_group")
+        or inst.callee.startswith(DOT)
     )
 
 
@@ -140,49 +145,3 @@ def _groups(run: list[Placed]) -> list[AccessGroup]:
             groups.append(AccessGroup(members, max(members, key=order.__getitem__)))
         start += count
     return groups
-
-
-def _place(pointer: Value) -> tuple[Hashable, int]:
-    """An address as what it depends on and a constant number of bytes."""
-    constant = 0
-    parts: dict[Hashable, int] = {}
-    while isinstance(pointer, Instruction) and pointer.opcode == "getelementptr":
-        here, indices = terms(pointer)
-        constant += here
-        for index, scale in indices:
-            key, more = _linear(index)
-            constant += more * scale
-            parts[key] = parts.get(key, 0) + scale
-        pointer = pointer.operands[0]
-    return (pointer, frozenset(parts.items())), constant
-
-
-def _linear(index: Value) -> tuple[Hashable, int]:
-    """An index as a value and a constant that is added to it."""
-    if index.type != I64:
-        return (index, ""), 0
-    total, cast = 0, ""
-    while isinstance(index, Instruction):
-        if index.opcode in ("zext", "sext") and not cast:
-            cast, index = index.opcode, index.operands[0]
-            continue
-        added = _added(index, cast)
-        if added is None:
-            break
-        total, index = total + added, index.operands[0]
-    return (index, cast), total
-
-
-def _added(inst: Instruction, cast: str) -> int | None:
-    """The constant that is added here, if adding it to the address is the same.
-
-    Where bits are added after, the sum must not wrap.
-    """
-    if inst.opcode not in ("add", "or"):
-        return None
-    right = inst.operands[1]
-    if not isinstance(right, IrConstant) or right.value is None or cast and right.value < 0:
-        return None
-    if inst.opcode == "or":
-        return right.value if "disjoint" in inst.flags else None
-    return right.value if not cast or {"zext": "nuw", "sext": "nsw"}[cast] in inst.flags else None

@@ -4,21 +4,23 @@ group simdgroup number x y z boxes      where a lane is
 active ballot shuffle first             what lanes tell each other
 sum min max umin umax and or xor        folds of one number from each lane at work
 meet once barrier fence met become      done by a simdgroup as one
+dot                                     of the bytes of two words, added to a number; the pass itself makes it
 take                                    a load of what a meeting has left, which nothing may move
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..ir.model import Instruction
 from . import shape
-from .rules import plain
+from .rules import bits_of, plain
 from .shape import LANES, UNIFORM, VARYING, WIDTH, LaneShape
 
 PREFIX = "__lane_"
 FOLDS = frozenset(("sum", "min", "max", "umin", "umax", "and", "or", "xor"))
 Size = tuple[int, int, int]
+_EXTREMES = {"llvm.umin": (min, False), "llvm.umax": (max, False), "llvm.smin": (min, True), "llvm.smax": (max, True)}
 
 # Functions of one or two numbers that neither read nor write memory, by the names C and LLVM have for them.
 _MATH = (
@@ -50,11 +52,24 @@ def shape_of_call(inst: Instruction, shapes: Sequence[LaneShape], size: Size) ->
         return shape.constant(0, 32) if _threads(size) <= WIDTH else UNIFORM
     if function == "shuffle":
         return UNIFORM if shapes[0].uniform or shapes[1].uniform else VARYING
+    if function == "dot":
+        return plain(shapes)
     if function:
         return UNIFORM
+    extreme = _EXTREMES.get(inst.callee.rpartition(".")[0])
+    if extreme is not None and all(one.known for one in shapes):
+        return _extreme(inst, shapes, *extreme)
     if is_pure(inst.callee):
         return plain(shapes)
     return VARYING
+
+
+def _extreme(
+    inst: Instruction, shapes: Sequence[LaneShape], choose: Callable[[int, int], int], signed: bool
+) -> LaneShape:
+    bits = bits_of(inst.type)
+    sign = 1 << bits >> 1 if signed else 0
+    return shape.lanewise(shapes, bits, bits, lambda a, b: choose(a ^ sign, b ^ sign) ^ sign)
 
 
 def is_pure(name: str) -> bool:

@@ -63,7 +63,7 @@ class Analysis:
 def analyse(
     function: IrFunction, flow: Flow, size: tuple[int, int, int], once: set[Instruction], *, exact: bool = False
 ) -> Analysis:
-    """Begins with nothing known and all lanes together, and gives up only what it must.
+    """Which values are uniform, linear or varying, and which branches diverge: an optimistic fixed point.
 
     `exact` asks for addresses that are right even where no lane may access memory.
     """

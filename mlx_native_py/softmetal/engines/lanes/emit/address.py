@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 from ..analysis.runs import Run, few_runs, singles
 from ..analysis.shape import LANES, WIDTH, LaneShape
 from ..ir.layout import terms
 from ..ir.model import I64, POINTER, Instruction, IrConstant, IrParameter, Value
+from ..ir.place import place_of
 from .frame import Frame
 
 _THREADGROUP = 8  # where a threadgroup keeps the address of its memory
@@ -23,13 +25,16 @@ class Address:
     shape: LaneShape
     own: bool = False  # in an array of the simdgroup: where lanes are side by side, idle ones may take part
     distant: bool = True  # in a buffer, which may not be in the caches
+    place: tuple[Hashable, int] = ("", 0)  # what it depends on, and bytes from there
 
     def moved(self, frame: Frame, distance: int) -> Address:
         """The same, some bytes further."""
         if distance == 0:
             return self
         kind = POINTERS if self.shape.varying else "ptr"
-        return replace(self, text=frame.let("moved", f"getelementptr i8, {kind} {self.text}, i64 {distance}"))
+        place = self.place[0], self.place[1] + distance
+        text = frame.let("moved", f"getelementptr i8, {kind} {self.text}, i64 {distance}")
+        return replace(self, text=text, place=place)
 
     def pointers(self, frame: Frame) -> str:
         return self.text if self.shape.varying else frame.spread(self.text, POINTER, self.shape)
@@ -64,7 +69,7 @@ def address_of(frame: Frame, pointer: Value) -> Address:
     while isinstance(root, Instruction) and root.opcode == "getelementptr":
         root = root.operands[0]
     own = isinstance(root, Instruction) and "shared" in root.flags
-    return Address(text, shape, own, not own and not _is_threadgroup(root))
+    return Address(text, shape, own, not own and not _is_threadgroup(root), place_of(pointer))
 
 
 def _is_threadgroup(root: Value) -> bool:

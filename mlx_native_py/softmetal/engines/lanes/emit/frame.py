@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from ..analysis.groups import AccessGroup
 from ..analysis.rules import bits_of
 from ..analysis.shape import WIDTH, LaneShape
+from ..analysis.tables import ConstantArray, Permutation
 from ..analysis.uniformity import Analysis
 from ..ir.model import (
+    I32,
     I64,
     BasicBlock,
     Declined,
@@ -59,6 +61,8 @@ class Writer:
     places: dict[Value, str] = field(default_factory=dict)  # of private memory
     groups: dict[Instruction, AccessGroup] = field(default_factory=dict)  # accesses that are made together
     native_masks: bool = False  # whether gathering the lanes of a mask is one instruction
+    tables: dict[str, ConstantArray] = field(default_factory=dict)  # constant arrays, by the text of their addresses
+    permutations: dict[str, Permutation] = field(default_factory=dict)  # by the type of the elements
     taken: int = 0
 
     def name(self, stem: str) -> str:
@@ -88,6 +92,7 @@ class Frame:
     scalars: dict[Value, str] = field(default_factory=dict)
     vectors: dict[Value, str] = field(default_factory=dict)
     memo: dict[Instruction, str] = field(default_factory=dict)  # of a group that was made at its first access
+    prefetched: dict[Hashable, list[int]] = field(default_factory=dict)  # bytes from what an address depends on
     lane: str = ""  # the one whose turn it is, where lanes take turns
     _lanes: str = ""
 
@@ -190,6 +195,16 @@ class Frame:
         whole = f"<{WIDTH} x {kind}>"
         one = self.let("one", f"insertelement {whole} poison, {kind} {scalar}, i64 0")
         return self.let("alike", f"shufflevector {whole} {one}, {whole} poison, <{WIDTH} x i32> zeroinitializer")
+
+    def concatenated(self, parts: list[str], kind: str) -> str:
+        """Vectors of all lanes' elements, some lanes each, as one."""
+        width = WIDTH // len(parts)
+        while len(parts) > 1:
+            half, mask = f"<{width} x {kind}>", f"<{2 * width} x i32> {numbers(I32, range(2 * width))}"
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [self.let("joined", f"shufflevector {half} {a}, {half} {b}, {mask}") for a, b in pairs]
+            width *= 2
+        return parts[0]
 
     def steps(self, shape: LaneShape, kind: Type) -> str:
         """From lane 0's value to that of each lane."""

@@ -30,6 +30,8 @@ _ELEMENTWISE = frozenset(
 def pure_call(frame: Frame, inst: Instruction) -> None:
     """A call that is nothing but its result."""
     shape = frame.shape(inst)
+    if shape.known:
+        return
     if not shape.varying:
         frame.define(inst, frame.let(inst.name, once(frame, inst)))
         return

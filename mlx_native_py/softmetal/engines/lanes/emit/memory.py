@@ -13,6 +13,7 @@ from .address import address_of
 from .frame import Frame, lanes_type
 from .rows import load_group, store_group
 from .serial import serial
+from .tables import lookup
 
 
 def load(frame: Frame, inst: Instruction) -> None:
@@ -23,6 +24,8 @@ def load(frame: Frame, inst: Instruction) -> None:
     _check(inst)
     if inst.flags:
         serial(frame, inst)
+    elif entries := lookup(frame, inst.type, pointer_of(inst)):
+        frame.define(inst, entries)
     elif inst in frame.groups:
         load_group(frame, inst, frame.groups[inst])
     else:

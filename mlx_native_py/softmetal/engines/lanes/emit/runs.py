@@ -13,6 +13,7 @@ from .frame import Frame, numbers
 _LEAST_ROWS = 4
 _LEAST_BYTES = 16
 _LEAST_GAP = 128
+_LINE = 64  # bytes that come together
 _AHEAD = 4  # times as many rows as one access has: kernels unroll so many
 
 
@@ -78,10 +79,20 @@ def _prefetch(frame: Frame, address: Address, runs: tuple[Run, ...], size: int) 
     if len(steps) > 1:
         return
     factor, gap = steps.pop()
-    if not factor and gap < _LEAST_GAP:
+    if not factor and gap < _LEAST_GAP or _is_at_hand(frame, address):
         return
     frame.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     ahead = _AHEAD * len(runs)
     for run in runs:
         there = address.at(frame, run.factor + ahead * factor, run.first + ahead * gap)
         frame.emit(f"call void @llvm.prefetch.p0(ptr {there}, i32 0, i32 2, i32 1)")
+
+
+def _is_at_hand(frame: Frame, address: Address) -> bool:
+    """Whether rows so near have been asked for in this block."""
+    depends, place = address.place
+    places = frame.prefetched.setdefault((depends, address.shape), [])
+    if any(abs(place - other) < _LINE for other in places):
+        return True
+    places.append(place)
+    return False

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from ..analysis.intrinsics import PREFIX, lane_function, steps
 from ..analysis.shape import LANES, WIDTH
 from ..ir.model import I32, Declined, Instruction, IntType, Value
+from .dot import dot
 from .frame import Frame, lanes_type, numbers
 from .serial import in_turn
+from .tables import MOST_REGISTERS, pick
 
 BOXES_BYTES, OUTBOX = 6144, 4096  # as the header lays them out
 _NEUTRAL = {"sum": 0, "or": 0, "xor": 0, "and": -1, "umax": 0, "umin": -1, "max": -(1 << 31), "min": (1 << 31) - 1}
@@ -117,21 +119,29 @@ def _permuted(frame: Frame, value: Value, source: Value) -> str:
     kind, vector = str(value.type), frame.vector(value)
     if small:
         vector, kind = frame.let("wide", f"zext {lanes_type(value.type)} {vector} to <{WIDTH} x i32>"), "i32"
-    slot = frame.writer.slot(f"[{WIDTH} x {kind}]", "shuffled", 64)
-    frame.emit(f"store <{WIDTH} x {kind}> {vector}, ptr {slot}, align 64")
     solid = frame.let("solid", f"freeze <{WIDTH} x i32> {frame.vector(source)}")
     lane = frame.let("source", f"and <{WIDTH} x i32> {solid}, splat (i32 {WIDTH - 1})")
+    how = frame.writer.permutations.get(kind)
+    if how is not None and WIDTH <= MOST_REGISTERS * how.entries:
+        taken = pick(frame, vector, WIDTH, lane, kind, how)
+    else:
+        taken = _taken_from_memory(frame, vector, lane, kind)
+    return frame.let("taken", f"trunc <{WIDTH} x i32> {taken} to {lanes_type(value.type)}") if small else taken
+
+
+def _taken_from_memory(frame: Frame, vector: str, lane: str, kind: str) -> str:
+    slot = frame.writer.slot(f"[{WIDTH} x {kind}]", "shuffled", 64)
+    frame.emit(f"store <{WIDTH} x {kind}> {vector}, ptr {slot}, align 64")
     wide = frame.let("index", f"zext <{WIDTH} x i32> {lane} to <{WIDTH} x i64>")
     places = frame.let("places", f"getelementptr {kind}, ptr {slot}, <{WIDTH} x i64> {wide}")
     everyone = f"<{WIDTH} x i1> splat (i1 true)"
     suffix = f"v{WIDTH}{kind}.v{WIDTH}p0"
     align = 8 if kind == "i64" else 4
-    taken = frame.let(
+    return frame.let(
         "taken",
         f"call <{WIDTH} x {kind}> @llvm.masked.gather.{suffix}(<{WIDTH} x ptr> {places}, i32 {align}, {everyone}, "
         f"<{WIDTH} x {kind}> poison)",
     )
-    return frame.let("taken", f"trunc <{WIDTH} x i32> {taken} to {lanes_type(value.type)}") if small else taken
 
 
 def _fold(frame: Frame, inst: Instruction) -> None:
@@ -253,4 +263,5 @@ _WRITERS: dict[str, Callable[[Frame, Instruction], None]] = {
     "become": _become,
     "met": _met,
     "fence": _fence,
+    "dot": dot,
 }
