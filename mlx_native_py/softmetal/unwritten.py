@@ -37,7 +37,7 @@ class Unwritten:
         by_word = words.view(np.uint8)
         memory = self._memory[first * _WORD : first * _WORD + by_word.size]
         by_word[: memory.size][memory != _MARK] = 0
-        return words
+        return words if words.any() else None
 
     def written(self, start: int, words: Words) -> None:
         """Kernels have written the bytes that the bits from `start` on, a multiple of 64, stand for."""

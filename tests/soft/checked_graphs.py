@@ -102,6 +102,21 @@ def _slices(enc: Any, d: MlxDevice, x: MlxBuffer, layers: int, width: int) -> No
         random_op(enc, chosen, buffers)
 
 
+def _experts(enc: Any, d: MlxDevice, x: MlxBuffer, layers: int, width: int) -> None:
+    """Layers of a mixture of experts, in which tokens are sorted by theirs and put back."""
+    experts, hidden = 4, x.shape[-1]
+    router, scale = _weights(d, experts, hidden), d.ones(hidden)
+    both, down = _weights(d, experts, 2 * width, hidden), _weights(d, experts, hidden, width)
+    for _ in range(layers):
+        ids, shares = ops.moe_gate(enc, x, router, scale, top_k=2)
+        _, _, order, places = ops.moe_sort(enc, ids, experts=experts)
+        sorted_ids = ops.gather(enc, ids.reshape(ids.size, 1), order)
+        rows = ops.moe_permute(enc, x, order, top_k=2)
+        inner = ops.moe_swiglu(enc, ops.matmul_id(enc, rows.reshape(rows.shape[0], 1, hidden), both, sorted_ids))
+        out = ops.matmul_id(enc, inner, down, sorted_ids).reshape(rows.shape)
+        x = ops.moe_unpermute(enc, out, places, shares, x)
+
+
 def random_op(enc: Any, chosen: random.Random, buffers: Sequence[MlxBuffer]) -> None:
     """Its result is one of its operands, or has no row in common with them."""
     total = buffers[0].shape[0]
@@ -128,6 +143,7 @@ FORMS: dict[str, Callable[..., None]] = {
     "views": _views,
     "attention": _attention,
     "sampling": _sampling,
+    "experts": _experts,
     "overwritten": _overwritten,
     "quarters": _quarters,
     "slices": _slices,
@@ -139,7 +155,7 @@ SHORT: list[Graph] = [
     *(("slices", rows, 60) for rows in (16, 24)),
 ]
 LONG: list[Graph] = [
-    *((form, rows, layers) for form in list(FORMS)[:5] for rows, layers in ((8, 2), (12, 3), (16, 4))),
+    *((form, rows, layers) for form in list(FORMS)[:6] for rows, layers in ((8, 2), (12, 3), (16, 4))),
     *(("slices", rows, 150) for rows in (17, 25, 32, 48)),
 ]
 
@@ -177,12 +193,13 @@ def needed(steps: list[Step]) -> set[int]:
     places: set[int] = set()
     for at, step in enumerate(steps):
         since = max(places, default=0)
-        if any(_conflict(earlier, step) for earlier in steps[since:at]):
+        if any(conflict(earlier, step) for earlier in steps[since:at]):
             places.add(at)
     return places
 
 
-def _conflict(one: Step, two: Step) -> bool:
+def conflict(one: Step, two: Step) -> bool:
+    """Whether what they declare keeps them from running side by side."""
     pairs = [*product(one.writes, (*two.reads, *two.writes)), *product(one.reads, two.writes)]
     return any(a[0] is b[0] and a[1] < b[2] and b[1] < a[2] for a, b in pairs)
 

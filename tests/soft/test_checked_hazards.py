@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlx_native_py.softmetal.checked import DispatchName, Footprint, HazardCheck, Window, intervals
+from mlx_native_py.softmetal.checked import DispatchName, Footprint, HazardCheck, Window, intervals, shadow
 from mlx_native_py.softmetal.checked.dispatch import _cut
 from mlx_native_py.softmetal.checked.intervals import Intervals
 
@@ -46,6 +46,22 @@ def test_bitmaps_become_the_same_bytes(chosen: set[int], fill: bool) -> None:
     bits[sorted(chosen)] = 1
     words = np.packbits(bits, bitorder="little").view(np.uint64)
     assert _bytes(intervals.of_bits(words, _BASE)) == {_BASE + bit for bit in chosen}
+
+
+@given(st.sets(st.integers(0, 639)), st.booleans())
+def test_marked_bytes_become_the_same_bytes(chosen: set[int], fill: bool) -> None:
+    chosen = chosen | set(range(125, 320)) if fill else chosen
+    marks = np.zeros(640, np.uint8)
+    marks[sorted(chosen)] = 1
+    assert _bytes(intervals.of_bytes(marks.view(np.uint64), _BASE)) == {_BASE + byte for byte in chosen}
+
+
+@given(st.sets(st.integers(0, (1 << 18) - 1), max_size=20), st.integers(0, 700), st.booleans())
+def test_words_are_found_wherever_they_lie(chosen: set[int], skipped: int, dense: bool) -> None:
+    words = shadow.zeros(1 << 18)
+    words[sorted(chosen)] = 7
+    words[1000:3000] = dense
+    assert shadow.nonzero(words[skipped:]).tolist() == np.flatnonzero(words[skipped:]).tolist()
 
 
 def _print(**spans: tuple[int, int]) -> Footprint:

@@ -1,44 +1,83 @@
-"""Barriers, taken away one by one: checked mode finds each that was needed, and none was not."""
+"""Barriers and declarations, taken away one by one: checked mode finds each that was needed, and none was not."""
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
+from itertools import combinations, pairwise
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mlx_native_py import MlxBuffer, MlxDevice, settings
 from mlx_native_py.hazards.ranges import Span
 from mlx_native_py.hazards.tracker import MemRanges, _meets
 
-from .checked_graphs import LONG, SHORT, Step, barriers, hazards, needed, of_form, random_op, recorded
+from .checked_graphs import LONG, SHORT, Graph, Step, barriers, conflict, hazards, needed, of_form, random_op, recorded
+from .checked_passes import FAMILIES, model_runs, watched
+from .declaration_mutants import mutants
 
 pytestmark = pytest.mark.soft
-ENOUGH_BARRIERS, ENOUGH_GRAPHS = 500, 12
+ENOUGH_BARRIERS, ENOUGH_GRAPHS, ENOUGH_DECLARATIONS = 500, 12, 1000
+REPLAYED: list[Graph] = [("quarters", 8, 4), ("overwritten", 8, 4)]
 Graphs = dict[str, list[Step]]
 
 
 @pytest.fixture(scope="module")
 def device() -> Iterator[MlxDevice]:
-    with settings.override(soft_checked=True, soft_schedule="ordered"), MlxDevice("soft") as opened:
+    # Checked models are slow, and the machine may have other work.
+    with settings.override(soft_checked=True, soft_schedule="ordered", soft_timeout=300.0), MlxDevice("soft") as opened:
         yield opened
 
 
-def _graphs(device: MlxDevice, chosen: list[tuple[str, int, int]]) -> Graphs:
+def _graphs(device: MlxDevice, chosen: list[Graph]) -> Graphs:
     with pytest.MonkeyPatch.context() as patch:
         return {" ".join(map(str, graph)): recorded(device, of_form(device, graph), patch) for graph in chosen}
 
 
+def _replayed(device: MlxDevice) -> Graphs:
+    """Plans as they run: line by line, and as indirect commands."""
+    graphs: Graphs = {}
+    for graph in REPLAYED:
+        with device.capture() as captured:
+            of_form(device, graph)(captured.encoder)
+        for indirect in (False, True):
+            with watched() as passes:
+                captured.plan(indirect=indirect).run()
+            graphs |= {f"plan of {graph}, {indirect}": each.steps for each in passes}
+            assert [each.places for each in passes] == [barriers(each.steps) for each in passes]
+    return graphs
+
+
+def _of_models(device: MlxDevice, folder: Path) -> Graphs:
+    """Prompts and steps of tiny models of every family, with the barriers that they really had."""
+    graphs: Graphs = {}
+    for family in FAMILIES:
+        for name, run in model_runs(device, folder / family, family).items():
+            with watched() as passes:
+                run()
+            assert [each.places for each in passes] == [barriers(each.steps) for each in passes], name
+            graphs |= {f"{name} {number}": each.steps for number, each in enumerate(passes)}
+    return graphs
+
+
 @pytest.fixture(scope="module")
 def short(device: MlxDevice) -> Graphs:
-    return _graphs(device, SHORT)
+    return {**_graphs(device, SHORT), **_replayed(device)}
 
 
 @pytest.fixture(scope="module")
-def long(device: MlxDevice, short: Graphs) -> Graphs:
-    return {**short, **_graphs(device, LONG)}
+def models(device: MlxDevice, tmp_path_factory: pytest.TempPathFactory) -> Graphs:
+    return _of_models(device, tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def long(device: MlxDevice, short: Graphs, models: Graphs) -> Graphs:
+    return {**short, **_graphs(device, LONG), **models}
 
 
 def _deletions(graphs: Graphs) -> int:
@@ -65,6 +104,89 @@ def test_every_barrier_of_many_graphs_is_needed_and_missed(long: Graphs) -> None
     deleted = _deletions(long)
     print(f"{len(long)} graphs, {deleted} barriers, each missed")
     assert len(long) >= ENOUGH_GRAPHS and deleted >= ENOUGH_BARRIERS
+
+
+def _moved(steps: list[Step], places: set[int]) -> Iterator[set[int]]:
+    """The barriers with one of them a dispatch earlier or later."""
+    for place in places:
+        for other in {place - 1, place + 1} & set(range(1, len(steps))) - places:
+            yield places - {place} | {other}
+
+
+def _is_right(steps: list[Step], places: set[int]) -> bool:
+    """Whether no two dispatches between two barriers conflict."""
+    bounds = [0, *sorted(places), len(steps)]
+    runs = [steps[start:end] for start, end in pairwise(bounds)]
+    return not any(conflict(one, two) for run in runs for one, two in combinations(run, 2))
+
+
+def _moves(graphs: Graphs) -> Counter[bool]:
+    """How many barriers were moved to a right place, and to a wrong one; checked mode tells which."""
+    found = Counter[bool]()
+    for name, steps in graphs.items():
+        for places in _moved(steps, barriers(steps)):
+            right = _is_right(steps, places)
+            assert (hazards(steps, places) == 0) == right, f"{name} with barriers at {sorted(places)}"
+            found[right] += 1
+    return found
+
+
+def test_a_barrier_in_the_wrong_place_is_missed(short: Graphs) -> None:
+    assert _moves(short)[False] >= ENOUGH_BARRIERS // 10
+
+
+@pytest.mark.full
+def test_a_barrier_in_the_wrong_place_of_many_graphs_is_missed(long: Graphs) -> None:
+    found = _moves(long)
+    print(f"{found[False]} barriers moved to where they do not help, each missed; {found[True]} where they do")
+    assert found[False] >= ENOUGH_BARRIERS
+
+
+def _declarations(graphs: Graphs) -> Counter[str]:
+    """What became of declarations with a range dropped or shrunk; checked mode finds each that matters."""
+    found = Counter[str]()
+    for name, steps in graphs.items():
+        for step in steps:
+            for each in mutants(step):
+                found["equivalent" if each.is_equivalent else "flagged"] += 1
+                assert each.is_flagged or each.is_equivalent, f"{name}: {step.kernel} without {each.left_out}"
+    return found
+
+
+def test_what_is_not_declared_is_missed(short: Graphs) -> None:
+    found = _declarations(short)
+    assert found["flagged"] >= ENOUGH_DECLARATIONS
+    assert found["equivalent"] < found["flagged"] / 4
+
+
+@pytest.mark.full
+def test_what_is_not_declared_of_many_graphs_is_missed(long: Graphs) -> None:
+    found = _declarations(long)
+    print(f"{found['flagged']} declarations cut short, each flagged; {found['equivalent']} more change nothing")
+    assert found["equivalent"] < found["flagged"] / 4
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[MlxDevice]:
+    with settings.override(soft_checked=False, soft_schedule="ordered"), MlxDevice("soft") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("graph", SHORT[::2], ids=str)
+def test_results_are_the_same_in_sixteen_orders(plain: MlxDevice, graph: Graph) -> None:
+    with plain.schedules(16) as runs, plain.command_encoder() as enc:
+        of_form(plain, graph)(enc)
+    assert (runs.orders, runs.passes) == (16, 1)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("family", FAMILIES)
+def test_models_say_the_same_in_sixteen_orders(plain: MlxDevice, tmp_path: Path, family: str) -> None:
+    usual = {name: run() for name, run in model_runs(plain, tmp_path, family).items()}
+    with plain.schedules(16) as runs:
+        others = {name: run() for name, run in model_runs(plain, tmp_path, family).items()}
+    assert runs.passes >= len(usual) == len(others)
+    assert all(np.array_equal(usual[name], others[name]) for name in usual)
 
 
 def _random_graph(chosen: random.Random, buffers: list[MlxBuffer], enc: Any) -> None:

@@ -22,7 +22,7 @@ kernel void chain(device float *y, uint i [[thread_position_in_grid]]) { y[i + 1
 N = 256
 
 
-@pytest.fixture(scope="module", params=["auto", "fibers"])
+@pytest.fixture(scope="module", params=["auto", "lanes", "fibers"])
 def device(request: pytest.FixtureRequest) -> Iterator[MlxDevice]:
     with settings.override(soft_engine=request.param, soft_checked=False, soft_schedule="ordered"):
         with MlxDevice("soft") as opened:
@@ -55,6 +55,23 @@ def test_threadgroups_in_another_order(device: MlxDevice, library: Any, kernel: 
     with pytest.raises(OrderDependenceError, match="buffer 'the result' differ"):
         with device.schedules(4), device.command_encoder() as enc:
             enc.dispatch(getattr(library, kernel).pipeline, y, threads=N, group=32)
+
+
+@pytest.mark.parametrize("serial", [False, True], ids=["concurrent", "serial"])
+@pytest.mark.parametrize("indirect", [False, True], ids=["straight", "indirect"])
+def test_threadgroups_of_plans_in_another_order(device: MlxDevice, library: Any, indirect: bool, serial: bool) -> None:
+    y = device.zeros(N)
+    with device.capture() as graph:
+        graph.encoder.dispatch(library.last.pipeline, y, threads=N, group=32)
+    plan = graph.plan(indirect=indirect)
+    with settings.override(force_serial_dispatch=serial):
+        for _ in range(3):
+            plan.run()
+        with pytest.raises(OrderDependenceError, match="'last'"), device.schedules(3):
+            plan.run()
+        y.numpy()[:] = 0
+        plan.run()
+    assert y.numpy()[0] == N // 32 - 1, "the usual order again"
 
 
 def test_dispatches_in_another_order(device: MlxDevice, library: Any) -> None:

@@ -19,9 +19,11 @@ from .errors import (
     Place,
     UndeclaredAccess,
     UninitialisedRead,
+    UnorderedQueues,
     combined,
 )
 from .hazards import HazardCheck
+from .queues import Timeline
 from .sites import Sites
 from .zones import arguments_apart
 
@@ -40,8 +42,10 @@ __all__ = [
     "OutOfBounds",
     "Place",
     "Sites",
+    "Timeline",
     "UndeclaredAccess",
     "UninitialisedRead",
+    "UnorderedQueues",
     "Window",
     "arguments_apart",
     "combined",

@@ -10,8 +10,9 @@ READ, WRITE, ATOMIC = 1, 2, 4
 DEVICE, THREADGROUP, PRIVATE = 0, 1, 2
 OUT_OF_BOUNDS, RACE_IN_GROUP, RACE_BETWEEN_GROUPS, OUTSIDE_ARRAY = 1, 2, 3, 4
 UNINITIALISED, MISALIGNED, DIVERGENT = 5, 6, 7
-ZONES, ZONE_SHIFT = 32, 38
+ZONES, ZONE_SHIFT = 512, 37
 BLOCK = 1024
+WIDEST = 16  # bytes of an access that has a callback
 
 
 class SoftSegment(ctypes.Structure):
@@ -19,7 +20,16 @@ class SoftSegment(ctypes.Structure):
 
 
 class ArgumentZone(ctypes.Structure):
-    _fields_ = [("start", u64), ("length", u64), ("delta", u64), ("access", u64)]
+    _fields_ = [
+        ("start", u64),
+        ("length", u64),
+        ("delta", u64),
+        ("seen", u64),
+        ("ready", u64),
+        ("access", u32),
+        ("argument", u32),
+        ("unused", u64 * 2),
+    ]
 
 
 class Area(ctypes.Structure):

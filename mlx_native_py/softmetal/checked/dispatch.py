@@ -7,7 +7,6 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -17,14 +16,16 @@ from ..program import KernelSignature
 from . import abi, intervals
 from .errors import CheckedError
 from .reports import Explainer
+from .shadow import zeros
 from .sites import Sites
-from .zones import Seen, zones
+from .zones import NOT_APART, Apart
 
 REPORTS = 16
 _serials = itertools.count(1)
 
 # An unbound slot points where no memory can be: the slot is in the upper bits, with room on both sides.
 _TRAP = 0x7A00
+_PAGE_WORDS = 4096 // 8
 
 
 class Bytes(Protocol):
@@ -49,10 +50,16 @@ class Window:
     name: str = ""
     label: str = ""
     unwritten: Bytes | None = None
+    addressed: bool = True  # whether anybody has the address of what is resident
 
     @property
     def end(self) -> int:
         return self.start + self.length
+
+    def may_be_written(self, other: Window) -> bool:
+        """Whether the dispatch can write to bytes of another window through this one."""
+        overlap = self.start < other.end and other.start < self.end
+        return overlap and self.addressed and bool(self.access & abi.WRITE)
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,7 @@ class DispatchCheck:
         kernel: KernelSignature,
         launch: Any,
         windows: Sequence[Window],
-        seen: Mapping[int, Seen] = MappingProxyType({}),
+        zones: Apart = NOT_APART,
         sites: Sites | None = None,
     ) -> None:
         self._kernel = kernel
@@ -110,9 +117,10 @@ class DispatchCheck:
         self._launch = launch
         self._windows = tuple(window for window in windows if window.length)
         self._bits: list[NDArray[np.uint64]] = []
+        self._read: list[tuple[NDArray[np.uint64], int]] = []
         self._areas = self._make_areas()
         self._segments = self._make_segments()
-        self._zones = self._make_zones(seen)
+        self._use_zones(zones.arguments)
         self._reports = (abi.Report * REPORTS)()
         self._check = abi.Check(
             segments=self._segments,
@@ -122,8 +130,8 @@ class DispatchCheck:
             area_count=len(self._areas),
             report_capacity=REPORTS,
             serial=next(_serials),
-            zones=self._zones,
-            zones_start=known.start if seen and (known := zones()) else 0,
+            zones=zones.table,
+            zones_start=zones.start,
         )
         launch.check = ctypes.addressof(self._check)
         for argument in kernel.arguments:
@@ -175,21 +183,38 @@ class DispatchCheck:
                 if low < high:
                     yield window.unwritten, low, high
 
-    def _make_zones(self, seen: Mapping[int, Seen]) -> Any:
+    def _use_zones(self, zones: Mapping[int, abi.ArgumentZone]) -> None:
         """Has the kernel see its arguments there."""
-        table = (abi.ArgumentZone * abi.ZONES)()
-        self._places = {slot: self._launch.buffers[slot] for slot in seen}
+        self._places = {slot: self._launch.buffers[slot] for slot in zones}
+        self._zones = list(zones.values())
         for window in self._windows:
-            if window.slot is not None and window.slot in seen and window.space in ("buffer", "inline bytes"):
-                start, delta = seen[window.slot]
-                zone = table[window.slot]
-                zone.start, zone.length, zone.delta, zone.access = start, window.length, delta % 2**64, window.access
-                self._launch.buffers[window.slot] = start
-        return table
+            if window.slot is None or window.slot not in zones or window.space not in ("buffer", "inline bytes"):
+                continue
+            zone = zones[window.slot]
+            zone.length, zone.access, zone.argument = window.length, window.access, window.slot + 1
+            zone.seen = self._seen(window)
+            zone.ready = max(0, window.length - abi.WIDEST + 1) if zone.seen else 0
+            self._launch.buffers[window.slot] = zone.start
+
+    def _seen(self, window: Window) -> int:
+        """A byte for each that is read, where that is all there is to know; else 0."""
+        if window.access & abi.WRITE or any(each.may_be_written(window) for each in self._windows):
+            return 0
+        start, end = window.start // 64 * 64, -(-window.end // 64) * 64
+        if any(unwritten.bits(low, high) is not None for unwritten, low, high in self._overlaps(start, end)):
+            return 0
+        words = zeros(-(-window.length // 8) + _PAGE_WORDS)
+        # Processors take a load for one of what was stored just before where both are as far into their pages.
+        skipped = (window.start - words.ctypes.data) // 8 % _PAGE_WORDS
+        words = words[(skipped + _PAGE_WORDS // 2 + 8) % _PAGE_WORDS :]
+        self._read.append((words[: -(-window.length // 8)], window.start))
+        return int(words.ctypes.data)
 
     def finish(self) -> None:
         """The launch is as it was, and what it wrote is no longer unwritten."""
         self._launch.check = None
+        for zone in self._zones:
+            zone.length = zone.access = zone.argument = zone.seen = zone.ready = 0
         for slot, address in self._places.items():
             self._launch.buffers[slot] = address
         arrays = {int(array.ctypes.data): array for array in self._bits}
@@ -201,7 +226,7 @@ class DispatchCheck:
                 unwritten.written(low, written[(low - area.start) // 64 : (high - area.start) // 64])
 
     def _bitmap(self, words: int) -> int:
-        self._bits.append(np.zeros(words, np.uint64))
+        self._bits.append(zeros(words))
         return int(self._bits[-1].ctypes.data)
 
     def _make_segments(self) -> Any:
@@ -230,4 +255,6 @@ class DispatchCheck:
             for index, kind in enumerate(kinds):
                 if address := getattr(area, kind):
                     sets[index] |= intervals.of_bits(arrays[address], area.start)
+        for seen, start in self._read:
+            sets[0] |= intervals.of_bytes(seen, start)
         return Footprint(*sets)

@@ -4,6 +4,7 @@ CheckedError           also RuntimeError   carries `others`: further findings of
 ├── OutOfBounds        also IndexError     an access outside what is bound
 ├── DataRace                               two threads of one dispatch, one writing, without order
 ├── MissingBarrier                         two dispatches of one concurrent encoder, one writing, no barrier
+│   └── UnorderedQueues                    the same of two queues, with no event between
 ├── DivergentBarrier                       threads of one threadgroup wait at different barriers
 ├── MisalignedAccess                       an address that is no multiple of what its type asks for
 ├── UndeclaredAccess                       a dispatch touches what it does not declare
@@ -196,14 +197,15 @@ class MisalignedAccess(CheckedError):
 
 @dataclass(frozen=True)
 class DispatchName:
-    """A dispatch within its encoder."""
+    """A dispatch within its encoder, or a blit; `where` says more of it where several command buffers meet."""
 
     index: int
     kernel: str
     label: str = ""
+    where: str = ""
 
     def __str__(self) -> str:
-        return f"dispatch {self.index} ({self.kernel!r}{f', {self.label!r}' if self.label else ''})"
+        return f"dispatch {self.index} ({self.kernel!r}{f', {self.label!r}' if self.label else ''}){self.where}"
 
 
 _VERBS = {"RAW": ("writes", "reads"), "WAR": ("reads", "writes"), "WAW": ("writes", "writes")}
@@ -213,6 +215,11 @@ class MissingBarrier(CheckedError):
     """Two dispatches of one concurrent encoder touch the same bytes, at least one writes, with no barrier between."""
 
     raised_as = MissingBarrierError
+    what: ClassVar[str] = "missing barrier"
+    advice: ClassVar[str] = (
+        "with no barrier between in one concurrent encoder. Call memoryBarrierWithScope_(MTLBarrierScopeBuffers) or "
+        "memoryBarrierWithResources_count_ before the second."
+    )
 
     def __init__(
         self,
@@ -224,11 +231,20 @@ class MissingBarrier(CheckedError):
     ) -> None:
         before, after = _VERBS[kind]
         super().__init__(
-            f"missing barrier ({kind}): {first} {before} bytes [{span[0]}, {span[1]}) of {buffer} and {second} "
-            f"{after} them, with no barrier between in one concurrent encoder. Call memoryBarrierWithScope_"
-            "(MTLBarrierScopeBuffers) or memoryBarrierWithResources_count_ before the second."
+            f"{self.what} ({kind}): {first} {before} bytes [{span[0]}, {span[1]}) of {buffer} and {second} {after} "
+            f"them, {self.advice}"
         )
         self.kind, self.first, self.second, self.buffer, self.span = kind, first, second, buffer, span
+
+
+class UnorderedQueues(MissingBarrier):
+    """Command buffers of two queues touch the same bytes, at least one writes, and nothing puts them in order."""
+
+    what = "missing order between queues"
+    advice = (
+        "with no event and no wait of the CPU between. Signal an event after the first and wait for it before the "
+        "second, or wait for the first command buffer before the second is committed."
+    )
 
 
 class UndeclaredAccess(CheckedError):

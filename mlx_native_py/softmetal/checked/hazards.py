@@ -15,11 +15,13 @@ Locate = Callable[[int], tuple[str, int]]
 
 
 @dataclass(frozen=True)
-class _Done:
+class Done:
+    """A dispatch that has run, and what it touched."""
+
     name: DispatchName
     touched: Footprint
 
-    def without(self, span: Span) -> _Done:
+    def without(self, span: Span) -> Done:
         t = self.touched
         return replace(
             self,
@@ -32,7 +34,7 @@ class _Done:
         )
 
 
-def _conflict(a: Footprint, b: Footprint) -> tuple[Literal["RAW", "WAR", "WAW"], Span] | None:
+def conflict(a: Footprint, b: Footprint) -> tuple[Literal["RAW", "WAR", "WAW"], Span] | None:
     """What `b`, the later one, does to `a`; atomic accesses on both sides do no harm."""
     written = a.writes | a.atomic_writes
     if span := _first(a.writes.overlap(b.writes | b.atomic_writes), a.atomic_writes.overlap(b.writes)):
@@ -53,7 +55,7 @@ class HazardCheck:
 
     def __init__(self, locate: Locate) -> None:
         self._locate = locate
-        self._done: list[_Done] = []
+        self._done: list[Done] = []
         self._written: Intervals = EMPTY
         self._touched: Intervals = EMPTY
 
@@ -63,18 +65,18 @@ class HazardCheck:
         reads = touched.reads | touched.atomic_reads
         missing = []
         if writes.overlap(self._touched) or reads.overlap(self._written):
-            missing = [hazard for other in self._done if (hazard := self._between(other, _Done(name, touched)))]
-        self._done.append(_Done(name, touched))
+            missing = [hazard for other in self._done if (hazard := self._between(other, Done(name, touched)))]
+        self._done.append(Done(name, touched))
         self._written |= writes
         self._touched |= reads | writes
         return missing
 
-    def _between(self, one: _Done, two: _Done) -> MissingBarrier | None:
+    def _between(self, one: Done, two: Done) -> MissingBarrier | None:
         first, second = sorted((one, two), key=lambda done: done.name.index)
-        conflict = _conflict(first.touched, second.touched)
-        if conflict is None:
+        found = conflict(first.touched, second.touched)
+        if found is None:
             return None
-        kind, (start, end) = conflict
+        kind, (start, end) = found
         buffer, base = self._locate(start)
         return MissingBarrier(kind, first.name, second.name, buffer, (start - base, end - base))
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .shadow import nonzero
+
 Addresses = NDArray[np.uint64]
 Span = tuple[int, int]
 _NONE: Addresses = np.empty(0, np.uint64)
@@ -71,13 +73,25 @@ def of(*spans: Span) -> Intervals:
 
 def of_bits(words: Addresses, base: int) -> Intervals:
     """The set bits of a bitmap whose first bit stands for address `base`."""
-    used = np.flatnonzero(words)
+    used = nonzero(words)
     if not used.size:
         return EMPTY
     full = words[used] == np.uint64(0xFFFFFFFFFFFFFFFF)
     whole = _runs(used[full]) * np.uint64(_BYTES_OF_WORD)
     parts = _partial(words, used[~full])
     return Intervals(whole[0] + np.uint64(base), whole[1] + np.uint64(base)) | _shifted(parts, base)
+
+
+def of_bytes(words: Addresses, base: int) -> Intervals:
+    """The bytes that are 1 in words of eight, of which the first stands for address `base`."""
+    used = nonzero(words)
+    if not used.size:
+        return EMPTY
+    full = words[used] == np.uint64(0x0101010101010101)
+    whole = _runs(used[full]) * np.uint64(8)
+    numbers = np.flatnonzero(np.ascontiguousarray(words[used[~full]]).view(np.uint8))
+    parts = _runs(used[~full][numbers // 8] * 8 + numbers % 8)
+    return _shifted(whole, base) | _shifted(parts, base)
 
 
 def _runs(numbers: NDArray[np.intp]) -> NDArray[np.uint64]:

@@ -6,10 +6,12 @@
 
 namespace soft {
 
-__thread Worker *check_worker __attribute__((tls_model("initial-exec")));
+constexpr u64 NO_ZONES = ~0ull - ZONE_BYTES;
+Worker no_worker = {.zones = NO_ZONES, .all_zones = NO_ZONES};
+__thread Worker *check_worker __attribute__((tls_model("initial-exec"))) = &no_worker;
 
-enum { KEPT_BLOCKS = 8192 };
-enum : u32 { LAST_SLICE = 0xF0000000u };
+enum { KEPT_BLOCKS = 256 };           // whose cells the processor's cache can hold
+constexpr Moment LAST_TICK = 0xC000000000000000ull;
 
 // The shared object around an address in it, from its own program headers.
 static bool image_around(const void *address, u64 &start, u64 &end) {
@@ -43,9 +45,7 @@ static Worker &new_worker() {
   for (Block &block : w->tg_blocks) {
     block.space = SOFT_THREADGROUP;
     block.access = SOFT_READ | SOFT_WRITE;
-    block.cells = (Cell *)calloc(CELLS, sizeof(Cell));
-    if (!block.cells) __builtin_trap();
-    block.shift = 2;
+    make_cells(block, CELLS);
     block.fresh = ALL_FRESH;
   }
   u64 start, end;
@@ -54,24 +54,35 @@ static Worker &new_worker() {
 }
 
 // Before the numbers run out, everything starts anew.
-static void forget_slices(Worker &w) {
+static void forget_ticks(Worker &w) {
   for (Block &block : w.tg_blocks) {
-    __builtin_memset(block.cells, 0, (block.shift ? CELLS : BLOCK) * sizeof(Cell));
-    free(block.atomics);
-    block.atomics = nullptr;
+    free_cells(block);
+    make_cells(block, CELLS);
   }
   reset_blocks(w);
   for (u32 i = 0; i < w.spare_count; i++) {
-    free(w.spare[i]->cells);
-    free(w.spare[i]->atomics);
+    free_cells(*w.spare[i]);
     free(w.spare[i]);
   }
-  w.spare_count = w.slice = w.newest = 0;
-  __builtin_memset(w.own, 0, sizeof w.own);
+  w.spare_count = 0;
+  w.tick = 0;
+  __builtin_memset(w.met, 0, sizeof w.met);
+}
+
+void open_ways(Worker &w) {
+  constexpr u64 WIDEST = 16;
+  u64 bytes = w.group->launch->tg_bytes;
+  w.zones = w.all_zones;
+  w.tg_ready = bytes < WIDEST ? 0 : bytes - WIDEST + 1;
+}
+
+void shut_ways(Worker &w) {
+  w.zones = NO_ZONES;
+  w.tg_ready = 0;
 }
 
 void check_group_begin(soft_group &group) {
-  if (!check_worker) check_worker = &new_worker();
+  if (check_worker == &no_worker) check_worker = &new_worker();
   Worker &w = *check_worker;
   w.check = group.launch->check;
   w.group = &group;
@@ -80,7 +91,7 @@ void check_group_begin(soft_group &group) {
   w.state = (u64)current_context;
   w.state_bytes = (u64)(current_context->lanes + MAX_THREADS) - w.state;
   group.tg = w.tg;
-  if (w.newest > LAST_SLICE) forget_slices(w);
+  if (w.tick > LAST_TICK) forget_ticks(w);
   if (w.check_serial != w.check->serial || w.block_count > KEPT_BLOCKS) reset_blocks(w);
   const void *entry = (const void *)current_context->entry;
   if (w.entry != entry) image_around(entry, w.image_start, w.image_end);
@@ -90,15 +101,17 @@ void check_group_begin(soft_group &group) {
     u32 left = group.launch->tg_bytes > i * BLOCK ? group.launch->tg_bytes - i * BLOCK : 0;
     Block &block = w.tg_blocks[i];
     block.high = left < BLOCK ? left : BLOCK;
+    w.tg_readers[i] = block.shift && !block.atomics ? block.cells.readers : nullptr;
     if (left) __builtin_memset(block.writes, 0, sizeof block.writes);
     if (left && block.atomics) __builtin_memset(block.atomics->writes, 0, sizeof block.atomics->writes);
   }
-  w.zones = w.check->zones_start ? w.check->zones_start : ~0ull - ZONE_BYTES;
+  w.all_zones = w.check->zones_start ? w.check->zones_start : NO_ZONES;
+  w.arguments = w.check->zones;
   w.serial++;
-  w.first = w.base[0] = w.base[1] = w.newest + 1;
-  __builtin_memset(w.simd_epoch, 0, sizeof w.simd_epoch);
+  w.begin = w.base[0] = w.base[1] = w.tick += ONE_TICK;
   w.lane = nullptr;
   w.outside = {};
+  open_ways(w);
   w.touched_count = 0;
   w.fenced = w.partly_written = false;
 }
@@ -138,16 +151,18 @@ void check_barrier(const Context &context) {
   if (context.engine == SOFT_FIBERS && at_two_barriers(context, one, two))
     divergent_barrier(w, two, waits_at(context, two), one, waits_at(context, one));
   unsigned flags = common_flags(context);
-  if (flags & 1) w.base[SOFT_DEVICE] = w.newest + 1;
-  if (flags & 2) w.base[SOFT_THREADGROUP] = w.newest + 1;
+  w.tick += ONE_TICK;
+  if (flags & 1) w.base[SOFT_DEVICE] = w.tick;
+  if (flags & 2) w.base[SOFT_THREADGROUP] = w.tick;
   w.lane = nullptr;
 }
 
 void check_simdgroup(unsigned simdgroup, unsigned flags) {
   Worker &w = *check_worker;
   flags = flags ? flags : 3;
-  if (flags & 1) w.simd_epoch[simdgroup % 32][SOFT_DEVICE]++;
-  if (flags & 2) w.simd_epoch[simdgroup % 32][SOFT_THREADGROUP]++;
+  w.tick += ONE_TICK;
+  if (flags & 1) w.met[simdgroup % MAX_SIMDGROUPS][SOFT_DEVICE] = w.tick;
+  if (flags & 2) w.met[simdgroup % MAX_SIMDGROUPS][SOFT_THREADGROUP] = w.tick;
   w.lane = nullptr;
 }
 
@@ -173,22 +188,14 @@ static unsigned access_of(const Touched &touched, u64 bit) {
   return touched.reads & bit ? SOFT_READ : SOFT_READ | SOFT_ATOMIC;
 }
 
-// The thread of this group that touched the byte last; 0 if its slice is forgotten.
-static u32 lane_of(const Worker &w, const Block &block, unsigned offset, unsigned access) {
-  u32 slice = 0;
-  if (access & SOFT_ATOMIC) slice = access & SOFT_WRITE ? block.atomics->cells[offset].writer : block.atomics->cells[offset].reader;
-  else slice = access & SOFT_WRITE ? block.cells[offset >> block.shift].writer : block.cells[offset >> block.shift].reader;
-  return slice >= w.first && slice <= w.newest ? w.slices[slice - w.first].lane : 0;
-}
-
-// Where in the code that was.
-static u32 site_of(const Block &block, unsigned offset, unsigned access) {
+// When this group last touched the byte in that way.
+static Moment moment_of(const Block &block, unsigned offset, unsigned access) {
   if (access & SOFT_ATOMIC) {
     const AtomicCell &cell = block.atomics->cells[offset];
-    return access & SOFT_WRITE ? cell.written_at : cell.read_at;
+    return access & SOFT_WRITE ? cell.writer : cell.reader;
   }
-  const Cell &cell = block.cells[offset >> block.shift];
-  return access & SOFT_WRITE ? cell.written_at : cell.read_at;
+  u32 cell = offset >> block.shift;
+  return (access & SOFT_WRITE ? block.cells.writers : block.cells.readers)[cell];
 }
 
 static void report_clash(Worker &w, const Block &block, unsigned word, u64 clash, const Touched &mine, const Touched &theirs) {
@@ -198,17 +205,18 @@ static void report_clash(Worker &w, const Block &block, unsigned word, u64 clash
   u64 address = block.key * BLOCK + offset;
   u64 bytes = ~run ? __builtin_ctzl(~run) : 64;
   u32 group = (other & SOFT_WRITE ? area.writer : area.reader)[(address - area.start) / 4];
-  u64 cell = (address - area.start) / 4, site = w.image_start + site_of(block, offset, access);
+  Moment moment = moment_of(block, offset, access);
+  u64 cell = (address - area.start) / 4, site = w.image_start + site_of(moment);
   u32 other_site = (other & SOFT_WRITE ? area.writer_site : area.reader_site)[cell];
   Finding finding = {address, bytes, site, access, other, 0, other_site};
-  race_between_groups(w, finding, lane_of(w, block, offset, access), group - 1);
+  race_between_groups(w, finding, moment >= w.begin ? lane_of(moment) : 0, group - 1);
 }
 
 // The access of some of four bytes that is to be told: a plain one rather than an atomic one.
 static u32 noted_site(const Block &block, unsigned offset, u64 plain, unsigned access) {
   u64 bits = plain >> (offset % 64) & 15;
   unsigned first = bits ? __builtin_ctzl(bits) : 0;
-  return site_of(block, offset + first, bits ? access : access | SOFT_ATOMIC);
+  return site_of(moment_of(block, offset + first, bits ? access : access | SOFT_ATOMIC));
 }
 
 static void note_group(const soft_area &area, const Block &block, unsigned word, const Touched &mine, u32 group) {
@@ -255,6 +263,7 @@ void check_group_end(soft_group &group) {
   unlock(*w.check);
   w.group = nullptr;
   w.lane = nullptr;
+  shut_ways(w);
 }
 
 }  // namespace soft

@@ -59,7 +59,7 @@ enum { LOAD = 0, STORE = 1 };  // kinds of a mismatch
 extern "C" __attribute__((visibility("default"))) void __ubsan_handle_type_mismatch_v1(const Mismatch *mismatch,
                                                                                       soft_u64 address) {
   soft::Worker *w = soft::check_worker;
-  if (!w || !w->group || mismatch->kind > STORE || address - w->stacks < w->stack_bytes) return;
+  if (!w->group || mismatch->kind > STORE || address - w->stacks < w->stack_bytes) return;
   if (address - w->image_start < w->image_end - w->image_start) return;  // constants of the program, which we laid out
   unsigned bytes = element_bytes(mismatch->type->name);
   if (address % bytes == 0) return;
@@ -71,8 +71,10 @@ extern "C" __attribute__((visibility("default"))) void __ubsan_handle_type_misma
 // The access to threadgroup memory follows and tells more; that to a private array mostly has no callback.
 extern "C" __attribute__((visibility("default"))) void __ubsan_handle_out_of_bounds(const Array *array, soft_u64 index) {
   soft::Worker *w = soft::check_worker;
-  if (!w || !w->group) return;
+  if (!w->group) return;
   soft::Outside outside = {reinterpret_cast<soft_u64>(array), index, soft::current_lane};
   if (!strstr(array->array->name, "__local")) soft::outside_private_array(*w, outside);
-  if (!w->outside.array) w->outside = outside;
+  if (w->outside.array) return;
+  w->outside = outside;
+  soft::shut_ways(*w);
 }

@@ -4,8 +4,6 @@
 using soft::atomic_access;
 using soft::u64;
 
-#define SITE ((u64)__builtin_return_address(0))
-#define CALLBACK extern "C" __attribute__((visibility("default")))
 #define CHECK(bits, access) atomic_access((u64)p, bits / 8, access, SITE)
 
 typedef unsigned char u8t;
@@ -58,7 +56,7 @@ ATOMICS(64, u64t)
 
 // A group that fences may hand data to another one; who got it cannot be told from here, so that order is trusted.
 CALLBACK void __tsan_atomic_thread_fence(int) {
-  if (soft::check_worker) soft::check_worker->fenced = true;
+  soft::check_worker->fenced = true;
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 CALLBACK void __tsan_atomic_signal_fence(int) {}

@@ -37,8 +37,6 @@ template <unsigned ACCESS> void access_all(soft_lane *simdgroup, const u64 *addr
 }  // namespace
 }  // namespace soft
 
-#define SITE ((soft::u64)__builtin_return_address(0))
-
 // `addresses` has one for each lane; `active` tells which of them count.
 SOFT_EXPORT void soft_lanes_read(soft_lane *simdgroup, const soft_u64 *addresses, soft_u32 active, soft_u32 bytes) {
   soft::access_all<SOFT_READ>(simdgroup, addresses, active, bytes, SITE);

@@ -127,10 +127,7 @@ Block *make_block(Worker &w, u64 key) {
   Block *block = w.spare_count ? w.spare[--w.spare_count] : allocate<Block>(1);
   block->key = key;
   classify(w, *block);
-  if (!block->read_only && !block->cells) {
-    block->cells = allocate<Cell>(CELLS);
-    block->shift = 2;
-  }
+  if (!block->read_only && !block->cells.readers) make_cells(*block, CELLS);
   insert(w, block);
   w.block_count++;
   refresh(w, *block);
@@ -149,23 +146,41 @@ void refresh(Worker &w, Block &block) {
   if (!block.foreign) push(w.touched, w.touched_count, w.touched_capacity, &block);
 }
 
-void split_cells(Block &block) {
-  Undisturbed hold;
-  Cell *cells = allocate<Cell>(BLOCK);
-  for (unsigned i = 0; i < BLOCK; i++) cells[i] = block.cells[i / 4];
-  free(block.cells);
-  block.cells = cells;
-  block.shift = 0;
+void make_cells(Block &block, u32 count) {
+  Moment *moments = allocate<Moment>(3 * count);
+  block.cells = {moments, moments + count, moments + 2 * count};
+  block.shift = count == CELLS ? 2 : 0;
 }
 
-Atomics &atomics_of(Block &block) {
+void free_cells(Block &block) {
+  free(block.cells.readers);
+  free(block.atomics);
+  block.cells = {};
+  block.atomics = nullptr;
+}
+
+static void forget_readers(Worker &w, const Block &block) {
+  if (block.space == SOFT_THREADGROUP) w.tg_readers[&block - w.tg_blocks] = nullptr;
+}
+
+void split_cells(Worker &w, Block &block) {
+  Undisturbed hold;
+  Moment *before = block.cells.readers;
+  forget_readers(w, block);
+  make_cells(block, BLOCK);
+  for (unsigned i = 0; i < 3 * BLOCK; i++) block.cells.readers[i] = before[i / 4];
+  free(before);
+}
+
+Atomics &atomics_of(Worker &w, Block &block) {
   if (block.atomics) return *block.atomics;
   Undisturbed hold;
+  forget_readers(w, block);
   block.atomics = allocate<Atomics>(1);
   return *block.atomics;
 }
 
-// Old slice numbers in the cells do no harm: they are below the base of every later group.
+// Old moments in the cells do no harm: they are below the base of every later group.
 void reset_blocks(Worker &w) {
   for (u32 i = 0; i < w.table_size; i++) {
     if (Block *block = w.table[i]) push(w.spare, w.spare_count, w.spare_capacity, block);

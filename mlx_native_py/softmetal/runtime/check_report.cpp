@@ -83,15 +83,15 @@ void outside_private_array(Worker &w, const Outside &outside) {
 void outside_array(Worker &w, const Finding &finding) {
   if (w.outside.lane != current_lane) return;
   bool follows = finding.address - ((u64)w.tg - TG_BEFORE) < TG_RESERVED;
-  if (!follows) w.outside = {};
+  if (!follows) w.outside = {}, open_ways(w);
   if (!follows || !allowed(w, finding.address, finding.bytes, finding.access)) return;
   give_up(w, begin(w, finding, SOFT_OUTSIDE_ARRAY, current_lane->index));
 }
 
-void race_in_group(Worker &w, const Finding &finding, u32 other_slice) {
+void race_in_group(Worker &w, const Finding &finding, Moment other) {
   Undisturbed hold;
   soft_report report = begin(w, finding, SOFT_RACE_IN_GROUP, current_lane->index);
-  position(*w.group, w.slices[other_slice - w.first].lane, report.other_thread);
+  position(*w.group, lane_of(other), report.other_thread);
   report.other_known = 1;
   lock(*w.check);
   add(*w.check, report);
@@ -135,10 +135,11 @@ void divergent_barrier(Worker &w, u32 lane, u64 site, u32 other_lane, u64 other_
 // Nothing is wrong with the bytes themselves, so the kernel goes on.
 void misaligned(Worker &w, Finding finding, unsigned alignment) {
   Undisturbed hold;
-  u64 zone = finding.address - w.zones;
+  u64 zone = finding.address - w.all_zones;
   if (zone < ZONE_BYTES) {
-    finding.argument = (u32)(zone >> SOFT_ZONE_SHIFT) + 1;
-    finding.address += w.check->zones[finding.argument - 1].delta;
+    const soft_argument_zone &own = w.arguments[zone >> SOFT_ZONE_SHIFT];
+    finding.argument = own.argument;
+    finding.address += own.delta;
   }
   soft_report report = begin(w, finding, SOFT_MISALIGNED, current_lane->index);
   report.index = alignment;

@@ -1,10 +1,9 @@
 // What one worker remembers of the group it runs: who touched which byte, and when.
 //
-// A slice is a stretch in which one thread runs without meeting others; slices are numbered in the order they begin.
-// On lanes the threads of a simdgroup take turns at every access, and each goes on with its slice.
-// Each cell holds slice numbers. Numbers below `base` come from before the last barrier (or from another group), so a
-// cell needs no clearing. Two readers are kept, of different simdgroups if possible: whoever writes later without
-// order conflicts with one of them if it conflicts with any.
+// A moment is a thread, the tick at which it last met others, and a place in the code. Each cell holds moments. Those
+// below `base` come from before the last barrier (or from another group), so a cell needs no clearing. Two readers are
+// kept, of different simdgroups if possible: whoever writes later without order conflicts with one of them if it
+// conflicts with any.
 #pragma once
 #include <stdlib.h>
 
@@ -18,17 +17,25 @@ using u32 = soft_u32;
 using u64 = soft_u64;
 
 constexpr u64 ZONE_BYTES = (u64)SOFT_ZONES << SOFT_ZONE_SHIFT;
-constexpr u32 BLOCK = SOFT_BLOCK, WORDS = BLOCK / 64, CELLS = BLOCK / 4, TG_BLOCKS = 64;
+constexpr u32 BLOCK = SOFT_BLOCK, WORDS = BLOCK / 64, CELLS = BLOCK / 4, TG_BLOCKS = 64, NEAR_BLOCKS = 16;
 
-struct Cell {
-  u32 writer, reader, reader2;
-  u32 written_at, read_at, read2_at;  // sites: where in the kernel's image
+// From the top: 30 bits of the tick, 10 of the thread, one of a first reader, set where the second one is of the same
+// simdgroup and tick, and 23 of the place, which is an offset in the kernel's image.
+using Moment = u64;
+constexpr unsigned SITE_BITS = 24, SIMDGROUP_SHIFT = SITE_BITS + 5, TICK_SHIFT = SITE_BITS + 10;
+constexpr Moment ONE_TICK = 1ull << TICK_SHIFT, SHARED = 1ull << (SITE_BITS - 1), SITE_MASK = SHARED - 1;
+
+inline u32 lane_of(Moment moment) { return moment >> SITE_BITS & (MAX_THREADS - 1); }
+inline u32 site_of(Moment moment) { return moment & SITE_MASK; }
+
+// Who touched some bytes last. They are kept apart, since most accesses need look at the first reader only.
+struct Cells {
+  Moment *readers, *readers2, *writers;
 };
 
 // Atomic accesses, per byte; only blocks that see one have it.
 struct AtomicCell {
-  u32 writer, writer2, reader, reader2;
-  u32 written_at, written2_at, read_at, read2_at;
+  Moment writer, writer2, reader, reader2;
 };
 
 struct Atomics {
@@ -49,12 +56,7 @@ struct Block {
   Atomics *atomics;
   u64 reads[WORDS], writes[WORDS];
   const u64 *fresh;        // a bit for each byte that nobody had written before the group; null where all have been
-  Cell *cells;
-};
-
-struct Slice {
-  u32 lane;
-  u32 epoch[2];            // of its simdgroup, for each memory space
+  Cells cells;             // CELLS of each, or BLOCK where they are split; all in one piece of memory
 };
 
 // An index outside its array, as the compiler reported it, and whose it was.
@@ -64,29 +66,29 @@ struct Outside {
 };
 
 struct Worker {
-  const soft_lane *lane;   // whose slice is running; null asks for a new one
-  u32 slice;               // its number
-  u32 newest;              // the highest number so far
-  u32 own[MAX_THREADS];    // each thread's last slice
-  u32 base[2];             // first slice after the last barrier, for each memory space
-  u32 first;               // slice number of slices[0]
+  u64 zones;               // start of the arguments' zones; beyond all addresses where short ways are shut
+  const soft_argument_zone *arguments;
+  char *tg;                // start of threadgroup memory, inside a reserved range
+  u64 tg_ready;            // where it may be accessed without another look; 0 where short ways are shut
+  u64 all_zones;           // as `zones`, always; beyond all addresses where there are none
+  Outside outside;         // of the access that comes next
+  Moment *tg_readers[TG_BLOCKS];  // of blocks without split cells and atomics
+  const soft_lane *lane;   // who is running; null where that, or the time, has to be looked up
+  Moment now[2];           // of it, for each memory space, without a place
+  Moment base[2];          // the last barrier, for each memory space
+  Moment begin, tick;      // of the group, and the newest
+  Moment met[MAX_SIMDGROUPS][2];  // when the threads of each simdgroup last met
+  u64 image_start, image_end;  // the kernel's shared object, whose constants may be read
   u32 serial;              // of the group
-  Slice *slices;
-  u32 slice_capacity;
-  u32 simd_epoch[32][2];
 
   soft_group *group;       // null between groups
-  Outside outside;         // of the access that comes next
   soft_check *check;
   u64 stacks, stack_bytes; // of the fibers
   u64 check_serial;        // dispatch that the blocks belong to
   const void *entry;       // of the running group
   u64 state, state_bytes;  // of the running context: lanes and simdgroups
-  u64 image_start, image_end;  // the kernel's shared object, whose constants may be read
-  char *tg;                // start of threadgroup memory, inside a reserved range
   Block tg_blocks[TG_BLOCKS];
-  u64 zones;               // start of the arguments' zones; beyond all addresses where there are none
-  Block *argument_blocks[SOFT_ZONES];  // that each argument touched last
+  Block *argument_blocks[SOFT_SLOTS][NEAR_BLOCKS];  // that each argument touched last
   bool partly_written;     // of a copy: some of its bytes have been written, so that others may be padding
 
   Block **table;           // open addressing by key
@@ -98,6 +100,7 @@ struct Worker {
   bool fenced;             // the group used atomic_thread_fence
 };
 
+extern Worker no_worker;   // of threads that run no checked group: nothing is in its memory
 extern __thread Worker *check_worker __attribute__((tls_model("initial-exec")));
 
 // The watchdog must not pull a thread out of here: memory or a lock would be lost.
@@ -116,8 +119,10 @@ struct Undisturbed {
 // Memory (check_memory.cpp)
 Block *make_block(Worker &, u64 key);
 void refresh(Worker &, Block &);
-void split_cells(Block &);
-Atomics &atomics_of(Block &);
+void make_cells(Block &, u32 count);
+void split_cells(Worker &, Block &);
+Atomics &atomics_of(Worker &, Block &);
+void free_cells(Block &);
 bool allowed(const Worker &, u64 address, u64 bytes, unsigned access);
 bool runtime_memory(const Worker &, u64 address, u64 bytes);
 void reset_blocks(Worker &);
@@ -134,49 +139,60 @@ struct Finding {
 [[noreturn]] void out_of_bounds(Worker &, const Finding &);
 [[noreturn]] void outside_private_array(Worker &, const Outside &);
 void outside_array(Worker &, const Finding &);  // comes back where nothing is outside of threadgroup memory
-void race_in_group(Worker &, const Finding &, u32 other_slice);
+void race_in_group(Worker &, const Finding &, Moment other);
 void uninitialised(Worker &, const Finding &);
 void misaligned(Worker &, Finding, unsigned alignment);
 void divergent_barrier(Worker &, u32 lane, u64 site, u32 other_lane, u64 other_site);
 void race_between_groups(Worker &, const Finding &, u32 lane, u32 other_group);
 
+// Short ways of an access are open while a group runs and no index outside of an array waits for its access.
+void open_ways(Worker &);
+void shut_ways(Worker &);
+
 // Slow ways of an access (check_access.cpp)
-void begin_slice(Worker &);
 void access_bytes(u64 address, u64 bytes, unsigned access, u64 site);
 void touch_pieces(Worker &, u64 address, u64 bytes, unsigned access, u64 site, u32 argument);
 void atomic_access(u64 address, unsigned bytes, unsigned access, u64 site);
 
-inline unsigned simdgroup_of(u32 lane) { return lane / SOFT_WIDTH; }
-
-// Whether the slice came before the one that runs now, by a meeting of their simdgroup or because it is the same thread.
-inline bool ordered(const Worker &w, u32 slice, unsigned space) {
-  const Slice &then = w.slices[slice - w.first], &now = w.slices[w.slice - w.first];
-  if (then.lane == now.lane) return true;
-  return simdgroup_of(then.lane) == simdgroup_of(now.lane) && then.epoch[space] < now.epoch[space];
+// Looks up who is running, and since when.
+inline __attribute__((always_inline)) void begin_turn(Worker &w) {
+  w.lane = current_lane;
+  u32 index = w.lane->index;
+  for (unsigned space = 0; space < 2; space++) {
+    Moment met = w.met[index / SOFT_WIDTH % MAX_SIMDGROUPS][space];
+    w.now[space] = (met > w.base[space] ? met : w.base[space]) | (Moment)index << SITE_BITS;
+  }
 }
 
-inline bool conflicts(const Worker &w, u32 slice, unsigned space) {
-  return slice >= w.base[space] && slice != w.slice && !ordered(w, slice, space);
+inline Moment place_in_code(const Worker &w, u64 site) {
+  u64 offset = site - w.image_start;
+  return offset > SITE_MASK ? 0 : offset;
 }
 
-// Slices of two accesses, and where they were made.
-struct Pair {
-  u32 &one, &two, &one_at, &two_at;
-};
+// Whether a moment came before this one, because it is the same thread's or by a meeting of their simdgroup.
+inline bool ordered(Moment then, Moment now) {
+  u64 differs = then ^ now;
+  if (!(differs >> SITE_BITS & (MAX_THREADS - 1))) return true;
+  return !(differs >> SIMDGROUP_SHIFT & (MAX_SIMDGROUPS - 1)) && then >> TICK_SHIFT < now >> TICK_SHIFT;
+}
 
-// Keeps the running slice in a pair of slices so that a later conflict with any is one with either.
-inline void remember(const Worker &w, Pair pair, unsigned space, u32 site) {
-  u32 base = w.base[space], one = pair.one, two = pair.two;
+inline bool conflicts(const Worker &w, Moment then, unsigned space) {
+  return then >= w.base[space] && !ordered(then, w.now[space]);
+}
+
+// Keeps this moment in a pair of them so that a later conflict with any is one with either.
+inline void remember(Moment base, Moment now, Moment &one, Moment &two) {
   if (one < base) {
-    pair.one = w.slice, pair.one_at = site, pair.two = 0;
-  } else if (one == w.slice || ordered(w, one, space)) {
-    pair.one = w.slice, pair.one_at = site;
-  } else if (two < base || two == w.slice || ordered(w, two, space)) {
-    pair.two = w.slice, pair.two_at = site;
+    one = now, two = 0;
+  } else if (ordered(one, now)) {
+    one = now;
+  } else if (two < base || ordered(two, now)) {
+    two = now;
+    if (!((one ^ now) >> SIMDGROUP_SHIFT)) one |= SHARED;
   } else {
-    u32 group1 = simdgroup_of(w.slices[one - w.first].lane), group2 = simdgroup_of(w.slices[two - w.first].lane);
-    bool third = group1 == group2 && simdgroup_of(w.slices[w.slice - w.first].lane) != group1;
-    if (third) pair.two = w.slice, pair.two_at = site;
+    constexpr u32 MASK = MAX_SIMDGROUPS - 1;
+    bool third = !((one ^ two) >> SIMDGROUP_SHIFT & MASK) && ((one ^ now) >> SIMDGROUP_SHIFT & MASK);
+    if (third) two = now, one &= ~SHARED;
   }
 }
 

@@ -5,9 +5,6 @@ using soft::access;
 using soft::access_bytes;
 using soft::u64;
 
-#define SITE ((u64)__builtin_return_address(0))
-#define CALLBACK extern "C" __attribute__((visibility("default")))
-
 #define PLAIN(bytes)                                                                                   \
   CALLBACK void __tsan_read##bytes(void *p) { access<bytes, SOFT_READ>(p, SITE); }                     \
   CALLBACK void __tsan_write##bytes(void *p) { access<bytes, SOFT_WRITE>(p, SITE); }                   \
