@@ -1,4 +1,4 @@
-"""The disk cache: private, verified before use, atomic, bounded, shared by processes without locks."""
+"""The disk cache: private, verified before use, atomic, bounded, shared by processes; locks spare work, no more."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ _ABANDONED_AFTER_S = 3600.0  # no compilation takes that long, so its process wa
 _HEADER_IDLE_AFTER_S = 3600.0  # a precompiled header that nobody used for so long is mostly one of an older version
 _LOCK_POLL_S = 0.05
 _LOCK_PATIENCE_S = 60.0
+_KERNEL_PATIENCE_S = 10.0  # most take far less, and a launch is waiting
 _DIGEST_CHARACTERS = 64
 _PASSING = ("scratch-", "new-", "lock-")  # names of what lives only as long as a compilation
 
@@ -136,6 +137,18 @@ class Store:
                 announce("software Metal: the other process takes too long; preparing without it")
             os.utime(handle.fileno())
             yield
+
+    @contextmanager
+    def once(self, key: str) -> Iterator[None]:
+        """Holds back other processes that compile the same, so that they find it; without a lock each compiles."""
+        path = self.directory / f"lock-{key}"
+        with ExitStack() as stack:
+            with suppress(OSError):
+                _lock(stack.enter_context(open(path, "a+b")).fileno(), _KERNEL_PATIENCE_S)
+            try:
+                yield
+            finally:
+                _remove(path)
 
     def usage(self) -> Usage:
         """What is in the directory now."""

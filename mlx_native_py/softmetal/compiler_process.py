@@ -17,6 +17,7 @@ MIB = 1 << 20
 ENVIRONMENT = {"LC_ALL": "C"}
 _OUT_OF_MEMORY = ("out of memory", "OutOfMemory", "bad_alloc", "allocation failed", "failed to allocate")
 _FULL_DISK = "No space left on device"
+_NOT_WRITTEN = "IO failure on output stream"
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,8 @@ def _failure(command: Sequence[str], status: int, said: str, limits: CompileLimi
         )
     if _FULL_DISK in said:
         return ToolchainError(f"{_name(command)}: no space left on the disk of the kernel cache")
+    if _NOT_WRITTEN in said:
+        return ToolchainError(f"{_name(command)} could not write its output: {said[-2000:]}")
     if status < 0:
         return ToolchainError(f"{_name(command)} was ended by {signal.Signals(-status).name}: {said[-2000:]}")
     if not said.strip():

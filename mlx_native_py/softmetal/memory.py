@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from .execution.atomic import one_step
-from .pages import PAGE, AliasablePages, PageSource, PrivatePages, addresses_are_limited, mappings, pages
+from .pages import HUGE, PAGE, FilePages, PageSource, PrivatePages, addresses_are_limited, mappings, pages
 from .process import is_forked
 
 if TYPE_CHECKING:
@@ -48,10 +48,12 @@ class Places:
 
     RESTING = 4096  # how many freed places rest at least
 
-    def __init__(self, source: PageSource, most: int, step: int) -> None:
+    def __init__(self, source: PageSource, most: int, step: int, unit: int = PAGE) -> None:
         self._source = source
         self._most = most
         self._step = step
+        self.unit = unit
+        """Places begin and end at multiples of it."""
         self._regions: list[tuple[int, int]] = []
         self._next = self._end = 0
         self.freed: deque[tuple[int, int]] = deque()
@@ -74,13 +76,14 @@ class Places:
 
     def _grow(self, wanted: int) -> bool:
         """Reserves more, twice as much each time, or less where the system refuses."""
-        size = min(max(self._step, wanted), self._most - sum(size for _, size in self._regions))
-        while size >= wanted:
+        lost = self.unit - PAGE  # at most, before the first place
+        size = min(max(self._step, wanted + lost), self._most - sum(size for _, size in self._regions))
+        while size >= wanted + lost:
             base = self._source.reserve(size)
             if base is not None:
                 self._holes.append((self._next, self._end - self._next))
                 self._regions.append((base, size))
-                self._next, self._end = base, base + size
+                self._next, self._end = -(-base // self.unit) * self.unit, base + size
                 self._step = 2 * size
                 return True
             size //= 2
@@ -94,7 +97,7 @@ class Places:
         return None
 
     def _merge(self, resting: int) -> None:
-        """Makes the oldest freed places usable again."""
+        """Moves all but the `resting` newest freed ranges to the free list, and joins neighbours."""
         while len(self.freed) > resting:
             self._holes.append(self.freed.popleft())
         merged: list[tuple[int, int]] = []
@@ -136,7 +139,9 @@ class MemoryArena:
         # Gaps are wide enough that an index gone astray hits no other allocation, where there are addresses for it.
         limited = addresses_are_limited()
         self._gap = PAGE if limited else gap
-        self._places = Places(source, most, MemoryArena.SLAB if limited else step)
+        # Large pages are possible only where an allocation begins at one.
+        unit = PAGE if limited or gap < HUGE else HUGE
+        self._places = Places(source, most, MemoryArena.SLAB if limited else step, unit)
         # Each allocation in a place of its own takes two mappings; half of all are left to others.
         self._guarded_left = guarded or mappings() // 4
         self._lock = threading.Lock()
@@ -183,12 +188,16 @@ class MemoryArena:
         if not self._source.empty(address, pages(length)):
             ctypes.memset(address, 0, length)
 
+    def _room(self, size: int) -> int:
+        """The addresses that an allocation takes, with the gap behind it."""
+        return -(-(size + self._gap) // self._places.unit) * self._places.unit
+
     def _open(self, size: int) -> int | None:
-        address = self._places.take(size + self._gap)
+        address = self._places.take(self._room(size))
         if address is None:
             return None
         if not self._source.open(address, size):
-            self._places.freed.append((address, size + self._gap))
+            self._places.freed.append((address, self._room(size)))
             return None
         self._guarded_left -= 1
         return address
@@ -196,7 +205,7 @@ class MemoryArena:
     def _close(self, address: int, size: int, *last: tuple[Callable[[], object]]) -> None:
         """A place that cannot be closed now is not used again before it is. `last` belongs to the same step."""
         if self._source.close(address, size):
-            one_step((self._places.freed.append, (address, size + self._gap)), *last)
+            one_step((self._places.freed.append, (address, self._room(size))), *last)
             self._guarded_left += 1
         else:
             one_step((self._unclosed.append, (address, size)), *last)
@@ -245,7 +254,7 @@ class MemoryArena:
 class DeviceMemory:
     """Some device memory and whether it is still there; command buffers without references keep only this."""
 
-    __slots__ = ("__weakref__", "address", "length", "label", "live", "unwritten", "_arena")
+    __slots__ = ("__weakref__", "address", "length", "label", "live", "unwritten", "addressed", "_arena")
 
     def __init__(self, address: int, length: int, owner: MemoryArena | None) -> None:
         self.address = address
@@ -254,13 +263,17 @@ class DeviceMemory:
         self.live = True
         self.unwritten: Unwritten | None = None
         """Which bytes nobody has written, where checked mode wants to know."""
+        self.addressed = False
+        """Whether its address was asked for, so that kernels may reach it without its being bound."""
         self._arena = owner
 
     def release(self) -> None:
         """Gives owned pages back, once; a forked child does not, since they may be shared with its parent."""
         if self.live:
             self.live = False
-            if self._arena is not None and not is_forked():
+            if self._arena is None:
+                FilePages.note_closed(self.address, self.length)
+            elif not is_forked():
                 self._arena.free(self.address, self.length)
 
     def discard(self) -> None:
@@ -292,7 +305,7 @@ def arena() -> MemoryArena:
 @lru_cache
 def checked_arena() -> MemoryArena:
     """The memory of checked devices, which kernels see at other addresses than the CPU."""
-    return MemoryArena(AliasablePages()) if sys.platform == "linux" else arena()
+    return MemoryArena(FilePages()) if sys.platform == "linux" else arena()
 
 
 def allocate(length: int) -> DeviceMemory | None:

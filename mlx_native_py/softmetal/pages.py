@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import resource
 import sys
+import threading
+from collections import deque
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 PAGE = mmap.PAGESIZE
 READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
@@ -17,8 +21,11 @@ _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x40 if sys.platform == "darwin" el
 FIXED = 0x10
 RESERVED = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
 MAP_FAILED = ctypes.c_void_p(-1).value
-_DONT_NEED, _REMOVE = 4, 9
+HUGE = 1 << 21  # a large page: of large memory the processor cannot remember where all small ones are
+_LARGE = 1 << 22  # what is smaller may be one of very many, of which little is used
+_DONT_NEED, _REMOVE, _HUGE_PAGES = 4, 9, 14
 _USUAL_MAPPINGS = 65530  # of Linux
+_MOST_CLOSED = 4096
 
 
 def pages(length: int) -> int:
@@ -63,7 +70,11 @@ class PrivatePages:
         return None if address == MAP_FAILED else address
 
     def open(self, address: int, length: int) -> bool:
-        return not libc().mprotect(address, length, READ_WRITE)
+        if libc().mprotect(address, length, READ_WRITE):
+            return False
+        if sys.platform == "linux" and length >= _LARGE:
+            libc().madvise(address, length, _HUGE_PAGES)  # a wish: small pages serve as well
+        return True
 
     def close(self, address: int, length: int) -> bool:
         if libc().mmap(address, length, NO_ACCESS, RESERVED | FIXED, -1, 0) != MAP_FAILED:
@@ -77,18 +88,73 @@ class PrivatePages:
         return not libc().madvise(address, length, _DONT_NEED)
 
 
-class AliasablePages(PrivatePages):
-    """Pages that can be seen at a second address as well."""
+class FilePages(PrivatePages):
+    """Pages in a file without a name, which has what is open and no more: they can be seen elsewhere as well."""
+
+    closed: ClassVar[deque[tuple[int, int]] | None] = None
+    """Addresses and lengths, for whoever keeps second mappings."""
+
+    def __init__(self) -> None:
+        self.file = os.memfd_create("soft-metal-memory")
+        self._file_end = 0
+        self._unused: dict[int, list[int]] = {}  # offsets in the file, by length
+        self._opened: dict[int, tuple[int, int]] = {}
+        self._lock = threading.RLock()  # reentrant, because the garbage collector may free memory anywhere
+        os.register_at_fork(after_in_child=self._leave)
 
     def open(self, address: int, length: int) -> bool:
-        flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | _NO_RESERVE | FIXED
-        return bool(libc().mmap(address, length, READ_WRITE, flags, -1, 0) != MAP_FAILED)
+        with self._lock:
+            try:
+                offset = self._take(length)
+            except OSError:  # files have a limit (`ulimit -f`)
+                return False
+            if libc().mmap(address, length, READ_WRITE, mmap.MAP_SHARED | FIXED, self.file, offset) == MAP_FAILED:
+                self._unused.setdefault(length, []).append(offset)
+                return False
+            self._opened[address] = length, offset
+            return True
 
     def close(self, address: int, length: int) -> bool:
-        return bool(libc().mmap(address, length, NO_ACCESS, RESERVED | FIXED, -1, 0) != MAP_FAILED)
+        with self._lock:
+            if address not in self._opened:
+                return True
+            self.note_closed(address, length)
+            if not self.empty(address, length):
+                return False
+            if libc().mmap(address, length, NO_ACCESS, RESERVED | FIXED, -1, 0) == MAP_FAILED:
+                return False
+            _, offset = self._opened.pop(address)
+            self._unused.setdefault(length, []).append(offset)
+            return True
+
+    @classmethod
+    def note_closed(cls, address: int, length: int) -> None:
+        """Tells whoever keeps second mappings that something else may be at these addresses soon."""
+        if cls.closed is None:
+            return
+        cls.closed.append((address, length))
+        if len(cls.closed) > _MOST_CLOSED:  # where nobody asks for long, one line says it all
+            cls.closed.append((0, 1 << 64))
+            with suppress(IndexError):
+                while len(cls.closed) > 1:
+                    cls.closed.popleft()
 
     def empty(self, address: int, length: int) -> bool:
         return not libc().madvise(address, length, _REMOVE)
+
+    def _take(self, length: int) -> int:
+        unused = self._unused.get(length)
+        if unused:
+            return unused.pop()
+        offset, end = self._file_end, self._file_end + length
+        os.ftruncate(self.file, end)
+        self._file_end = end
+        return offset
+
+    def _leave(self) -> None:
+        """Has a forked child keep to itself what it writes."""
+        for address, (length, offset) in list(self._opened.items()):
+            libc().mmap(address, length, READ_WRITE, mmap.MAP_PRIVATE | FIXED, self.file, offset)
 
 
 def addresses_are_limited() -> bool:

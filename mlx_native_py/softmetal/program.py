@@ -127,16 +127,16 @@ class Specialised:
 class LanesCode(Protocol):
     """The code of one kernel for the lanes engine, shape by shape; see engines/choice.py."""
 
-    def choose(self, shape: Size) -> Specialised | None:
-        """The code for the next launch; None for the executable's own."""
+    def choose(self, shape: Size, threads: int) -> Specialised | None:
+        """The code for the next launch, which has so many threads; None for the executable's own."""
         ...
 
-    def prepare(self, shape: Size) -> None:
-        """Begins the compilation for a shape that will be launched, without waiting for it."""
+    def prepare(self, shape: Size, threads: int) -> None:
+        """Begins the compilation if a launch that will come makes it pay; never waits for it."""
         ...
 
-    def settled(self) -> bool:
-        """Whether the answers of `choose` will not change any more."""
+    def settled(self, shape: Size | None = None) -> bool:
+        """Whether the answers of `choose` will not change any more, for one shape or for each that it was asked for."""
         ...
 
     def declined(self) -> Mapping[str, str]:

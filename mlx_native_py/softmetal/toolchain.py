@@ -88,6 +88,9 @@ ARRAYS = ("-fsanitize=array-bounds", "-fdata-sections")
 # Addresses that types cannot have, and where each instruction comes from: what our headers do counts for the line that
 # calls them (soft.h).
 FIBERS_ONLY = ("-fsanitize=alignment", "-gline-tables-only", "-gdwarf-4")
+# Unrolled loops and a search for vectors in long blocks take the compiler several times as long, for an engine that
+# serves where lanes cannot.
+QUICK = ("-fno-unroll-loops", "-fno-slp-vectorize")
 # The lanes engine wants scalar code in one function, with the loops that the source has.
 SCALAR = (
     "-fno-vectorize",
@@ -156,6 +159,7 @@ class Toolchain:
             *(CHECKED if checked else ()),
             *(ARRAYS if checked else ()),
             *(FIBERS_ONLY if checked and engine != "lanes" else ()),
+            *(QUICK if engine == "fibers" and not checked else ()),
             # Marks calls through pointers, by which an object that has any is known.
             *(() if engine == "lanes" else ("-fsanitize=kcfi",)),
         ]

@@ -73,10 +73,16 @@ def device(checked: bool = False) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def library(
-    source: str, macros: tuple[tuple[str, str], ...] = (), math_mode: int | None = None, checked: bool = False
+    source: str,
+    macros: tuple[tuple[str, str], ...] = (),
+    math_mode: int | None = None,
+    checked: bool = False,
+    language: int | None = None,
 ) -> Any:
     """The compiled library; raises Rejected."""
     options = Metal.MTLCompileOptions.alloc().init()
+    if language is not None:
+        options.setLanguageVersion_(language)
     if macros:
         options.setPreprocessorMacros_(dict(macros))
     if math_mode is not None:
@@ -87,10 +93,10 @@ def library(
     return result
 
 
-def rejections(source: str, kernel: str | None = None) -> list[Rejection]:
+def rejections(source: str, kernel: str | None = None, language: int | None = None) -> list[Rejection]:
     """What the compiler has against `source` (and, when named, against building `kernel`)."""
     try:
-        compiled = library(source)
+        compiled = library(source, language=language)
         if kernel is not None:
             _pipeline(compiled, kernel, None, False)
     except Rejected as refusal:

@@ -260,6 +260,17 @@ POINTERS = (
     _body("function-pointer-from-memory", "F* f = *(device F* device*)out; f(1);", "typedef void F(int);"),
     _body("function-reference-from-memory", "reinterpret_cast<F&>(out[i])(1);", "using F = void(int);"),
     _body("function-pointer-parameter", "call(0);", "void call(void (*f)()) { f(); }"),
+    _body("function-pointer-parameter-cast", "call((F)0x1234);", "using F = void (*)(); void call(F f) { f(); }"),
+    _body(
+        "function-pointer-parameter-memory", "call(*(device F*)out);", "using F = void (*)(); void call(F f) { f(); }"
+    ),
+    _body(
+        "function-pointer-parameter-chosen",
+        "call(out[i] > 0 ? a : b);",
+        "void a() {} void b() {} void call(void (*f)()) { f(); }",
+    ),
+    _body("function-pointer-array", "F f[2] = {a, a}; f[int(out[i])]();", "using F = void (*)(); void a() {}"),
+    _body("function-pointer-field", "S s = {a}; s.f();", "void a() {} struct S { void (*f)(); };"),
     _body("function-pointer-alias", "((F)0x1234)();", "using F = void (*)();"),
     _body("function-pointer-typedef", "F f = (F)(ulong(out[i])); f();", "typedef void (*F)();"),
     _body("function-pointer-decltype", "auto p = (decltype(&f))ulong(out[i]); p();", "void f() {}"),

@@ -41,9 +41,10 @@ def script(folder: Path, text: str) -> list[str]:
         ("exit 3", ToolchainError, "status 3 and said nothing; MLX_SOFT_CLANG"),
         ("kill -SEGV $$", ToolchainError, "ended by SIGSEGV"),
         ("echo 'fatal: No space left on device' >&2; exit 1", ToolchainError, "no space left"),
+        ("echo 'error: IO failure on output stream: Bad file' >&2; exit 1", ToolchainError, "not write its output"),
         ("echo 'x.cpp:1:1: error: no' >&2; exit 1", CompilerFailed, "error: no"),
     ],
-    ids=["sleeps", "spins", "writes", "eats", "silent", "crashes", "full-disk", "refuses"],
+    ids=["sleeps", "spins", "writes", "eats", "silent", "crashes", "full-disk", "writes-nothing", "refuses"],
 )
 def test_how_it_ends(tmp_path: Path, text: str, kind: type[Exception], message: str) -> None:
     begin = time.monotonic()

@@ -6,6 +6,7 @@ from .conformance import batch as batches
 from .conformance import (
     binding_table,
     constant_table,
+    function_table,
     habit_table,
     kernel_table,
     language_table,
@@ -59,6 +60,16 @@ def test_habit(batch: batches.Batch, index: int) -> None:
 
 @programs.parametrised(habit_table.all_programs())
 def test_habit_of_declarations(program: programs.Program, result: str) -> None:
+    programs.verify(program, result)
+
+
+@batches.parametrised(function_table.all_batches())
+def test_function_as_argument(batch: batches.Batch, index: int) -> None:
+    batches.verify(batch, index)
+
+
+@programs.parametrised(function_table.all_programs())
+def test_waiting_function_as_argument(program: programs.Program, result: str) -> None:
     programs.verify(program, result)
 
 

@@ -346,3 +346,15 @@ def _state(pid: str) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return "Z"
+
+
+@pytest.mark.parametrize("first", ["shared_space().start", "zones().start"])
+def test_checked_mode_has_its_zones_beside_isolated_memory(first: str) -> None:
+    lines = (
+        "from mlx_native_py.softmetal.checked.zones import zones",
+        "from mlx_native_py.softmetal.isolation.space import shared_space",
+        first,
+        "print(zones() is not None, shared_space().size)",
+    )
+    shown = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True).stdout
+    assert shown.split() == ["True", str(1 << 43)]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from . import lanes_kit as kit
 from .harness import Metal, device, library, pipeline, run
 
 HEADER = "#include <metal_stdlib>\nusing namespace metal;\n"
@@ -87,3 +90,29 @@ kernel void k(device float* a, uint i [[thread_position_in_threadgroup]], uint l
 }}
 """
     assert run(source, "k", np.zeros(threads, np.float32), threads=threads, group=threads)[0].tolist() == [15] * threads
+
+
+@pytest.mark.parametrize("engine", ["fibers", "lanes"])
+@pytest.mark.parametrize("threads", [32, 96])
+def test_lanes_overwrite_what_their_matrix_was_loaded_from(engine: Any, threads: int) -> None:
+    """A load of a simdgroup matrix is over for all lanes at once; kernels stage the next tile without a barrier."""
+    source = """
+kernel void k(device const float* a, device float* out, uint lane [[thread_index_in_simdgroup]],
+              uint group [[simdgroup_index_in_threadgroup]]) {
+  threadgroup float shared[3][64];
+  threadgroup float* tile = shared[group];
+  simdgroup_float8x8 sum = make_filled_simdgroup_matrix<float, 8>(0), one = make_diagonal_simdgroup_matrix<float, 8>(1);
+  for (int round = 0; round < 4; round++) {
+    for (uint n = lane; n < 64; n += 32) tile[n] = a[round * 64 + n];
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    simdgroup_float8x8 loaded;
+    simdgroup_load(loaded, tile, 8);
+    simdgroup_multiply_accumulate(sum, loaded, one, sum);
+  }
+  simdgroup_store(sum, out + group * 64, 8);
+}
+"""
+    given = np.arange(256, dtype=np.float32)
+    out = kit.run(source, [given, np.zeros(threads * 2, np.float32)], (threads, 1, 1), (threads, 1, 1), engine)[1]
+    want = np.tile(given.reshape(4, 64).sum(axis=0), threads // 32)
+    np.testing.assert_array_equal(out, want)

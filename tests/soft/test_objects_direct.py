@@ -14,6 +14,7 @@ from mlx_native_py import softmetal as Metal
 from mlx_native_py.softmetal.execution import queue as execution
 from mlx_native_py.softmetal.execution.direct import direct_run
 from mlx_native_py.softmetal.execution.execute import execute
+from mlx_native_py.softmetal.execution.launches import LaunchBatch
 from mlx_native_py.softmetal.execution.residency import joined
 
 from .objects_kit import array, buffer, default_device, encode_add, endless, pipeline
@@ -129,6 +130,25 @@ def test_a_loop_never_keeps_ctrl_c_waiting(queue: Any, performed: list[int]) -> 
     assert not pipeline("add").state.code.has_loops
     assert settled(queue, performed, lambda: endless(queue, stop).waitUntilCompleted()) == 50
     assert threading.get_ident() not in performed
+
+
+@pytest.mark.parametrize(("milliseconds", "is_direct"), [(5, True), (50, False)])
+def test_the_main_thread_waits_for_ctrl_c_as_long_as_nobody_notices(
+    queue: Any, performed: list[int], milliseconds: int, is_direct: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def took(batch: LaunchBatch, times: Any) -> None:
+        for dispatch in batch.dispatches:
+            dispatch.pipeline.ns_per_thread[dispatch.shape] = milliseconds * 1e6 / dispatch.threads
+
+    monkeypatch.setattr(LaunchBatch, "ran", took)
+    target = warm(queue)
+
+    def commit_and_wait() -> None:
+        commands = adding(queue, target)
+        commands.commit()
+        commands.waitUntilCompleted()
+
+    assert (settled(queue, performed, commit_and_wait) < 50) is is_direct
 
 
 def test_work_that_nobody_waits_for_runs_all_the_same(queue: Any) -> None:

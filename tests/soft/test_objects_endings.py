@@ -182,15 +182,34 @@ command_buffer.encodeWaitForEvent_value_(device.newSharedEvent(), 1)
 command_buffer.commit()
 if kind == "raise":
     raise SystemExit(5)
+if kind == "exit":
+    os._exit(6)
+if kind == "thread":
+    import threading
+    work = threading.Thread(target=lambda: queue.commandBuffer().commit())
+    work.start()
+    work.join()
 """
+KINDS = {"wait": 0, "raise": 5, "fork": 7, "exit": 6, "thread": 0}
 
 
-@pytest.mark.parametrize(("kind", "code"), [("wait", 0), ("raise", 5), ("fork", 7)])
-def test_the_process_ends_with_work_in_flight(kind: str, code: int) -> None:
+def _ends(kind: str) -> None:
     begin = time.monotonic()
     done = subprocess.run([sys.executable, "-c", CHILD, kind], capture_output=True, text=True, timeout=30)
-    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (KINDS[kind], "", "")
     assert time.monotonic() - begin < 10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_process_ends_with_work_in_flight(kind: str) -> None:
+    _ends(kind)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", KINDS)
+def test_fifty_processes_end_with_work_in_flight(kind: str) -> None:
+    for _ in range(50):
+        _ends(kind)
 
 
 def test_work_after_the_end_is_refused() -> None:

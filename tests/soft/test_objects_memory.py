@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import mmap
 import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from mlx_native_py import softmetal as Metal
 from mlx_native_py.softmetal import memory
+from mlx_native_py.softmetal.pages import HUGE, FilePages
 
 PAGE = mmap.PAGESIZE
 
@@ -41,6 +47,27 @@ def test_the_page_behind_a_buffer_is_closed(device: Any) -> None:
     rights = {int(span.split("-")[0], 16): kind for span, kind in ranges}
     assert rights[mtl.gpuAddress()].startswith("rw")
     assert rights[mtl.gpuAddress() + PAGE].startswith("---")
+
+
+def test_a_large_buffer_asks_for_large_pages_and_a_small_one_does_not(device: Any) -> None:
+    large, small = (device.newBufferWithLength_options_(size, 0) for size in (3 * HUGE + PAGE, HUGE))
+    assert large.gpuAddress() % HUGE == 0
+    if not Path("/sys/kernel/mm/transparent_hugepage").exists():
+        pytest.skip("this system has no large pages")
+    assert "hg" in _flags(large.gpuAddress()) and "hg" in _flags(large.gpuAddress() + 3 * HUGE)
+    assert "hg" not in _flags(small.gpuAddress())
+
+
+def _flags(address: int) -> list[str]:
+    """What Linux knows of the mapping at an address."""
+    inside = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if not line.split()[0].endswith(":"):
+            low, high = (int(part, 16) for part in line.split()[0].split("-"))
+            inside = low <= address < high
+        elif inside and line.startswith("VmFlags:"):
+            return line.split()[1:]
+    return []
 
 
 def test_the_view_keeps_nothing_alive_and_the_account_is_exact(device: Any) -> None:
@@ -104,6 +131,22 @@ def test_no_buffer_when_empty_too_large_or_out_of_memory() -> None:
     assert small.newBufferWithLength_options_(40 * PAGE, 0) is not None
 
 
+def test_two_threads_do_not_share_the_last_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Metal.open_device(profile=Metal.DeviceProfile(memory=64 * PAGE, working_set=48 * PAGE))
+    plain = small.state.arena.memory
+
+    def slow(length: int) -> Any:
+        time.sleep(0.05)
+        return plain(length)
+
+    monkeypatch.setattr(small.state.arena, "memory", slow)
+    with ThreadPoolExecutor(2) as threads:
+        asked = [threads.submit(small.newBufferWithLength_options_, 40 * PAGE, 0) for _ in range(2)]
+        held = [each.result() for each in asked]
+    assert held.count(None) == 1
+    assert small.currentAllocatedSize() <= 64 * PAGE
+
+
 @pytest.mark.parametrize("kind", ["plain", "checked", "isolated"])
 def test_a_forked_child_leaves_the_memory_of_its_parent(kind: str) -> None:
     opened: Any = Metal.open_device(Metal.SoftOptions(checked=kind == "checked", isolated=kind == "isolated"))
@@ -114,9 +157,11 @@ def test_a_forked_child_leaves_the_memory_of_its_parent(kind: str) -> None:
     if not child:
         with suppress(Metal.MetalMisuse):
             mtl.setPurgeableState_(Metal.MTLPurgeableStateEmpty)
+        seen = bytes(view)
+        view[:] = b"lost"
         del mtl
-        os._exit(0)
-    os.waitpid(child, 0)
+        os._exit(seen != b"kept" or bytes(view) != b"lost")
+    assert os.waitpid(child, 0)[1] == 0
     assert bytes(view) == b"kept"
 
 
@@ -236,3 +281,14 @@ def test_a_placement_heap_takes_offsets(device: Any) -> None:
         heap.newBufferWithLength_options_(16, 0)
     with pytest.raises(ValueError, match="storage mode"):
         heap.newBufferWithLength_options_offset_(16, Metal.MTLResourceStorageModePrivate, 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux has files without a name")
+def test_memory_in_a_file_that_may_not_grow_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = FilePages()
+    address = source.reserve(4 * PAGE)
+    assert address is not None
+    with monkeypatch.context() as limited:
+        limited.setattr(os, "ftruncate", Mock(side_effect=OSError(errno.EFBIG, "File too large")))
+        assert not source.open(address, PAGE)
+    assert source.open(address, PAGE) and source.close(address, PAGE)

@@ -13,6 +13,7 @@ from mlx_native_py import softmetal as Metal
 from mlx_native_py.metal.contract import CONTRACT
 from mlx_native_py.softmetal.objects import (
     archive,
+    argument_encoder,
     blit_encoder,
     buffer,
     capture,
@@ -37,6 +38,7 @@ from mlx_native_py.softmetal.objects import (
 TABLE = json.loads((Path(__file__).parents[1] / "data" / "pyobjc-selectors.json").read_text())
 MODULES = (
     archive,
+    argument_encoder,
     blit_encoder,
     buffer,
     capture,

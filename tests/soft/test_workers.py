@@ -6,6 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+from mlx_native_py import MlxDevice, fn, settings
+
 SCRIPT = """
 import os, sys, time; sys.path[:0] = sys.argv[1:]
 from pathlib import Path
@@ -46,3 +51,40 @@ def test_workers_are_woken_by_long_launches_and_sleep_when_idle() -> None:
     command = [sys.executable, "-c", SCRIPT, str(tests), str(tests.parent)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.soft
+def test_results_are_the_same_bits_on_any_number_of_cores() -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape, dtype=np.float32) for shape in ((300, 515), (515, 260)))
+    results = {}
+    for threads in (1, 2, 4, 8, 64):
+        with settings.override(soft_threads=threads), MlxDevice("soft") as device:
+            ways = (fn.softmax, fn.rms_norm, fn.cumsum, fn.sum, fn.argsort)
+            answers = [fn.matmul(a, b, stream=device), *(way(a, stream=device) for way in ways)]
+            results[threads] = [each.numpy().tobytes() for each in answers]
+    assert all(each == results[1] for each in results.values())
+
+
+IDLE = """
+import sys, time; sys.path[:0] = sys.argv[1:]
+import numpy as np
+from mlx_native_py import MlxDevice
+with MlxDevice("soft") as device:
+    lib = device.compile("kernel void twice(device float *x, uint i [[thread_position_in_grid]]) { x[i] *= 2; }")
+    few, many = device.ones(64), device.ones(1 << 22)
+    for _ in range(50): lib.twice(few)
+    lib.twice(many, wait=False).wait()
+    time.sleep(0.5)
+    start = time.process_time()
+    time.sleep(1.0)
+    print(time.process_time() - start)
+"""
+
+
+@pytest.mark.soft
+def test_an_open_device_that_is_idle_takes_no_processor_time() -> None:
+    tests = Path(__file__).parents[1]
+    command = [sys.executable, "-c", IDLE, str(tests.parent)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0 and float(result.stdout.split()[-1]) < 0.01, (result.stdout, result.stderr)

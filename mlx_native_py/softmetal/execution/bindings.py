@@ -143,9 +143,9 @@ class Bindings:
         limits = self._device.profile.max_threads
         if x > limits[0] or y > limits[1] or z > limits[2]:
             raise InvalidValue(f"kernel {pipeline.name}: threadgroup of {group}, the device allows {limits}")
-        if group not in pipeline.engines:
-            pipeline.prepare(group)
         a, b, c = threads
+        if group not in pipeline.engines:
+            pipeline.prepare(group, a * b * c)
         if indirect is None and (
             not 0 < a * b * c < _UINT64_END or a >= _UINT32_END or b >= _UINT32_END or c >= _UINT32_END
         ):

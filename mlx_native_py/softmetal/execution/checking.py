@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from ..memory import DeviceMemory
+from .commands import Blit
+from .events import EventState
 from .passes import EncodedDispatch, Epoch, Pass
 
 _READ_WRITE = 3
@@ -16,8 +18,9 @@ _READ_WRITE = 3
 class Checker:
     """Follows one command buffer, dispatch by dispatch."""
 
-    def __init__(self, standing: Mapping[DeviceMemory, int]) -> None:
+    def __init__(self, standing: Mapping[DeviceMemory, int], history: Any) -> None:
         self._standing = standing
+        self._history = history
         self._hazards: Any = None
         self._counter = itertools.count()
         self._numbers: dict[int, int] = {}
@@ -60,11 +63,40 @@ class Checker:
         self._findings.extend(check.findings())
         touched = check.footprint()
         if (declared := getattr(dispatch, "declared", None)) is not None:
-            bound = [(each.address, each.address + each.length) for each in dispatch.allocations if each is not None]
+            views = [dispatch.allocations[slot] for slot in declared.lengths]
+            bound = [(each.address, each.address + each.length) for each in views if each is not None]
             self._findings.extend(undeclared(dispatch.kernel, declared, touched, bound, self._locate))
+        self._history.ran(self._numbers[id(dispatch)], dispatch.kernel, dispatch.group, touched)
         if self._hazards is not None:
             name = DispatchName(self._numbers[id(dispatch)], dispatch.kernel, dispatch.group)
             self._findings.extend(self._hazards.dispatch(name, touched))
+
+    def blit(self, index: int, blit: Blit) -> None:
+        """A blit has run."""
+        from ..checked import Footprint, intervals
+
+        reads, writes = ([span] if span else [] for span in (blit.reads, blit.writes))
+        self._history.ran(index, blit.name, "", Footprint(intervals.of(*reads), intervals.of(*writes)))
+        self._allocations.update((each.address, each) for each in blit.allocations)
+
+    def settle(self) -> None:
+        """What ran so far is held against the work of other queues."""
+        self._findings.extend(self._history.settle(self._locate))
+
+    def signal(self, event: EventState) -> None:
+        """Before the event comes."""
+        self.settle()
+        self._history.signal(event)
+
+    def waited(self, event: EventState) -> None:
+        """The event has come."""
+        self.settle()
+        self._history.wait(event)
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        self.settle()
+        self._history.end()
 
     @property
     def has_findings(self) -> bool:
@@ -102,17 +134,23 @@ class Checker:
                     allocation.unwritten if allocation is not None else None,
                 )
             )
-        windows += self._textures(dispatch)
+        return [*windows, *self._textures(dispatch), *self._residents(dispatch)]
+
+    def _residents(self, dispatch: EncodedDispatch) -> Iterator[Any]:
+        """What kernels may reach by address."""
+        from ..checked import Window
+
         for allocation, usage in {**self._standing, **dispatch.resident}.items():
             self._allocations[allocation.address] = allocation
-            access = usage & _READ_WRITE or 1
-            label, unwritten = allocation.label or "", allocation.unwritten
-            windows.append(
-                Window(
-                    allocation.address, allocation.length, access, "resident buffer", label=label, unwritten=unwritten
-                )
+            yield Window(
+                allocation.address,
+                allocation.length,
+                usage & _READ_WRITE or 1,
+                "resident buffer",
+                label=allocation.label or "",
+                unwritten=allocation.unwritten,
+                addressed=allocation.addressed,
             )
-        return windows
 
     def _textures(self, dispatch: EncodedDispatch) -> Iterator[Any]:
         """The texels of bound textures, and what tells kernels where they are."""

@@ -59,6 +59,7 @@ class CommandBufferState:
         "error_options",
         "finished",
         "handler_error",
+        "history",
         "inline",
         "kept",
         "kernel_end",
@@ -93,6 +94,7 @@ class CommandBufferState:
         self.scheduled_handlers: list[Handler] = []
         self.completed_handlers: list[Handler] = []
         self.handler_error: BaseException | None = None
+        self.history: Any = None  # in checked mode: what it ran, and what came before
         self.encoding = self.lost_encoder = False
         self.claim = [0]
         self.progress: list[Any] = []
@@ -115,6 +117,11 @@ class CommandBufferState:
         """An encoder writes into this command from now on."""
         self.commands.append(command)
         self.encoding = True
+
+    def seen(self) -> None:
+        """The CPU knows that it has ended."""
+        if self.history is not None:
+            self.history.seen()
 
     def release(self) -> None:
         """Lets go of what the commands needed; said again where an exception came in between."""

@@ -18,6 +18,8 @@ class Blit:
     detail: str
     allocations: tuple[DeviceMemory, ...]
     perform: Callable[[], object]
+    reads: tuple[int, int] | None = None  # addresses
+    writes: tuple[int, int] | None = None
 
     def run(self) -> None:
         for allocation in self.allocations:

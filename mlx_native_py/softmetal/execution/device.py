@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 from weakref import ref
 
@@ -24,6 +25,9 @@ class _Charge(ref[memory.DeviceMemory]):
 
     __slots__ = ("nbytes",)
     nbytes: int
+
+
+_nbytes = attrgetter("nbytes")  # no step of Python for each: a profile asks for the sum with every command buffer
 
 
 class DeviceState:
@@ -48,17 +52,18 @@ class DeviceState:
         """Charged pages, or None."""
         refuse_after_fork()
         pages = memory.pages(length)
-        if not 0 < length <= self.profile.buffer_limit or not self._has_room(pages):
+        if not 0 < length <= self.profile.buffer_limit:
             return None
-        allocation = self.arena.memory(length)
-        if allocation is not None:
-            self.charge(allocation, pages)
-        return allocation
+        with self._lock:  # until it is charged, so that no other thread is told of the same room
+            allocation = self.arena.memory(length) if self._has_room(pages) else None
+            if allocation is not None:
+                self.charge(allocation, pages)
+            return allocation
 
     @property
     def allocated(self) -> int:
         """Bytes that are charged now."""
-        return sum(each.nbytes for each in tuple(self._charges))
+        return sum(map(_nbytes, tuple(self._charges)))
 
     def charge(self, allocation: memory.DeviceMemory, nbytes: int) -> None:
         """Counts memory until it is given back or nobody holds it."""
@@ -78,11 +83,10 @@ class DeviceState:
         self._charges.discard(ref(allocation))
 
     def _has_room(self, nbytes: int) -> bool:
-        with self._lock:
-            self._at_most += nbytes
-            if self._at_most > self.profile.memory:
-                self._at_most = self.allocated + nbytes
-            return self._at_most <= self.profile.memory
+        self._at_most += nbytes
+        if self._at_most > self.profile.memory:
+            self._at_most = self.allocated + nbytes
+        return self._at_most <= self.profile.memory
 
     def count_sample_buffer(self, change: int) -> bool:
         """Keeps the number of sample buffers; False when there are too many."""
@@ -105,6 +109,15 @@ class DeviceState:
         clang = None if options.compiler is None else str(options.compiler)
         folder, room = options.cache_directory, options.cache_limit
         return open_compiler(folder, clang, options.engine, options.cpu, options.compile_limits, room, options.isolated)
+
+    @cached_property
+    def timeline(self) -> Any:
+        """What checked mode knows of the order of the queues' work; None where nobody checks."""
+        if not self.options.checked:
+            return None
+        from ..checked import Timeline  # which needs numpy
+
+        return Timeline()
 
     @cached_property
     def zero_page(self) -> memory.DeviceMemory:

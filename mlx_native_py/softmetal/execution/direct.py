@@ -21,7 +21,7 @@ from .residency import Resident, joined
 
 # The main thread hears Ctrl-C only after the call. So nothing longer runs this way there, and no loop, which may end
 # late or never.
-SHORT_NS = 1_000_000
+SHORT_NS = 10_000_000
 SHORT_ELSEWHERE_NS = 20_000_000
 
 
@@ -135,12 +135,13 @@ def _dispatches(
     places: list[int] = []
     expected_ns = 0.0
     for place, each in passes:
-        for item in (item for epoch in each.epochs for item in epoch):
-            if not isinstance(item, EncodedDispatch) or (taken := _expected_ns(item, work.retained)) is None:
-                return None
-            expected_ns += taken
-            dispatches.append(item)
-            places.append(place)
+        for epoch in each.epochs:
+            for item in epoch:
+                if not isinstance(item, EncodedDispatch) or (taken := _expected_ns(item, work.retained)) is None:
+                    return None
+                expected_ns += taken
+                dispatches.append(item)
+                places.append(place)
     return None if expected_ns > SHORT_NS or len(dispatches) > MOST_TIMED else (dispatches, places)
 
 
@@ -148,7 +149,7 @@ def _expected_ns(dispatch: EncodedDispatch, retained: bool) -> float | None:
     """How long it took the last time, by the thread; None where that is not known, or it cannot simply be run."""
     pipeline, shape = dispatch.pipeline, dispatch.shape
     pace = pipeline.ns_per_thread.get(shape)
-    if pace is None or pipeline.code.has_loops or dispatch.indirect is not None or not pipeline.is_settled():
+    if pace is None or pipeline.code.has_loops or dispatch.indirect is not None or not pipeline.is_settled(shape):
         return None
     if not retained and not all(each is None or each.live for each in dispatch.allocations):
         return None

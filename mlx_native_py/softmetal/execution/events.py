@@ -106,10 +106,11 @@ class Notification:
 class EventState:
     """A value that only grows, unless the CPU sets it. Each change is one call of C, so nothing can tear it."""
 
-    __slots__ = ("_values", "label", "notifications", "runner", "waiters")
+    __slots__ = ("_values", "clock", "label", "notifications", "runner", "waiters")
 
     def __init__(self) -> None:
         self.label: str | None = None
+        self.clock: dict[int, int] = {}  # what came before its signals, where checked mode wants to know
         self.runner: Runner | None = None  # the queue whose command buffer will signal it
         self.waiters = Waiters()
         self.notifications: list[Notification] = []

@@ -19,7 +19,7 @@ from .fault_text import fault_text
 from .indirect import Replay
 from .launches import LaunchBatch
 from .passes import Attachment, EncodedDispatch, Epoch, LostResource, Pass, Sample
-from .repeating import Repetition, memory_of, order_dependence, order_groups
+from .repeating import Repetition, kernels_of, memory_of, order_dependence, order_groups
 from .residency import Resident, joined
 
 FAULT_CODES = {
@@ -68,7 +68,7 @@ class Execution:
         self._resident = standing
         self._schedule = self._options.schedule
         self._differences: list[str] = []
-        self._checker = Checker(standing) if self._options.checked else None
+        self._checker = Checker(standing, work.history) if self._options.checked else None
         self.start_ns = 0
         self.end_ns = 0
 
@@ -91,10 +91,14 @@ class Execution:
         self.flush()
         self._take_samples()
         if isinstance(command, BlitPass):
-            for blit in command.blits:
+            for index, blit in enumerate(command.blits):
                 blit.run()
+                if self._checker is not None:
+                    self._checker.blit(index, blit)
             self._touch(time.monotonic_ns())
         elif isinstance(command, Signal):
+            if self._checker is not None:
+                self._checker.signal(command.event)
             command.event.signal(command.value)
         elif isinstance(command, Fail):
             raise Stopped(command.code, "injected by fail", self._place)
@@ -102,6 +106,8 @@ class Execution:
             raise Stopped(
                 c.MTLCommandBufferErrorNotPermitted, "the queue was closed while it waited for an event", self._place
             )
+        elif self._checker is not None:
+            self._checker.waited(command.event)
 
     def _compute(self, work: Pass) -> None:
         first = self._count()
@@ -124,7 +130,7 @@ class Execution:
         self.flush()
         device = self._work.device
         resident = self._resident
-        repetition = Repetition(device.orders, work, memory_of(work, resident))
+        repetition = Repetition(device.orders, kernels_of(work, resident), memory_of(work, resident))
 
         def once(order: str) -> bool:
             self._schedule = order
@@ -149,7 +155,7 @@ class Execution:
 
     def _replay(self, item: Replay) -> None:
         resident = joined(self._resident, item.resident)
-        batch = item.kept(resident)
+        batch = None if self._work.device.orders else item.kept(resident)
         if batch is not None:
             self.flush()
             self._run(batch, [self._place])
@@ -271,6 +277,8 @@ class Execution:
         self.end_ns = now
 
     def finding(self) -> Exception | None:
+        if self._checker is not None:
+            self._checker.end()
         own = self._checker.finding() if self._checker is not None else None
         return own or order_dependence(self._differences)
 

@@ -16,7 +16,7 @@ from ..values import within
 from .bindings import Bindings
 from .device import DeviceState
 from .launches import LaunchBatch, is_settled
-from .passes import EncodedDispatch, LostResource, PassItem
+from .passes import Declared, EncodedDispatch, LostResource, PassItem
 from .pipeline import PipelineState
 from .residency import Resident
 
@@ -41,7 +41,7 @@ class IndirectRules:
 class IndirectCommand:
     """One dispatch; it holds addresses, not references."""
 
-    __slots__ = ("barrier", "buffers", "by_threads", "count", "group", "index", "pipeline", "threadgroup")
+    __slots__ = ("barrier", "buffers", "by_threads", "count", "declared", "group", "index", "pipeline", "threadgroup")
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -49,6 +49,7 @@ class IndirectCommand:
 
     def clear(self) -> None:
         self.pipeline: PipelineState | None = None
+        self.declared: Declared | None = None
         self.buffers: dict[int, tuple[DeviceMemory, int]] = {}
         self.threadgroup: dict[int, int] = {}
         self.barrier = False
@@ -58,7 +59,7 @@ class IndirectCommand:
 
     def take(self, other: IndirectCommand) -> None:
         """Becomes a copy of another command."""
-        self.pipeline, self.barrier = other.pipeline, other.barrier
+        self.pipeline, self.barrier, self.declared = other.pipeline, other.barrier, other.declared
         self.by_threads, self.count, self.group = other.by_threads, other.count, other.group
         self.buffers, self.threadgroup = dict(other.buffers), dict(other.threadgroup)
 
@@ -76,8 +77,12 @@ class IndirectCommand:
         (a, b, d), (x, y, z) = self.count, self.group
         if self.by_threads:
             groups = (-(-a // x), -(-b // y), -(-d // z)) if x and y and z else (1, 1, 1)
-            return bindings.dispatch(self.count, groups, self.group, resident, path)
-        return bindings.dispatch((a * x, b * y, d * z), self.count, self.group, resident, path)
+            encoded = bindings.dispatch(self.count, groups, self.group, resident, path)
+        else:
+            encoded = bindings.dispatch((a * x, b * y, d * z), self.count, self.group, resident, path)
+        if self.declared is not None:
+            encoded.declared = self.declared
+        return encoded
 
     def _check_memory(self, allocation: DeviceMemory, slot: int, resident: Resident) -> None:
         name = f"indirect command {self.index}: buffer {allocation.label or ''!r} at index {slot}"

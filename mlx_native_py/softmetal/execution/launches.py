@@ -24,7 +24,7 @@ class LaunchBatch:
     def __init__(self, dispatches: Sequence[EncodedDispatch]) -> None:
         self.dispatches = dispatches
         for dispatch in dispatches:
-            dispatch.pipeline.aim(dispatch.launch, dispatch.shape)
+            dispatch.pipeline.aim(dispatch.launch, dispatch.shape, dispatch.threads)
         launches = [dispatch.launch for dispatch in dispatches]
         self._launches: Any = launches[0] if len(launches) == 1 else (SoftLaunch * len(launches))(*launches)
 
@@ -42,4 +42,4 @@ class LaunchBatch:
 
 def is_settled(pipeline: PipelineState, shape: Size) -> bool:
     """Whether the code for threadgroups of this shape will not change any more."""
-    return shape in pipeline.engines and pipeline.is_settled()
+    return shape in pipeline.engines and pipeline.is_settled(shape)

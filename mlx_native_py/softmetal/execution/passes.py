@@ -14,9 +14,12 @@ from .residency import Resident
 from .textures import TextureState
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Declared:
-    """What the caller says of a dispatch beside what is bound: lengths of views by slot, and the addresses in use."""
+    """What the caller says of a dispatch beside what is bound: lengths of views by slot, and the addresses in use.
+
+    What is bound at other slots holds numbers, which nobody writes.
+    """
 
     lengths: Mapping[int, int]
     reads: Sequence[tuple[int, int]]
@@ -80,7 +83,10 @@ class EncodedDispatch(PassItem):
     def again(self, resident: Resident) -> EncodedDispatch:
         """The same with a launch of its own, since running one may change it."""
         launch = SoftLaunch.from_buffer_copy(self.launch)
-        return EncodedDispatch(self.pipeline, launch, self.shape, self.threads, self.allocations, resident, self.group)
+        copy = EncodedDispatch(self.pipeline, launch, self.shape, self.threads, self.allocations, resident, self.group)
+        if (declared := getattr(self, "declared", None)) is not None:
+            copy.declared = declared
+        return copy
 
 
 @dataclass(frozen=True)

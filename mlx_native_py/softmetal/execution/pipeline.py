@@ -59,18 +59,18 @@ class PipelineState:
         names = [each.name for each in self.code.kernel.arguments if each.index == index and each.kind == kind]
         return names[0] if names else "?"
 
-    def prepare(self, shape: Size) -> None:
-        """Begins to compile for threadgroups of this shape."""
+    def prepare(self, shape: Size, threads: int) -> None:
+        """Begins to compile for threadgroups of this shape, if a launch of so many threads makes that worthwhile."""
         if self.code.lanes is not None:
-            self.code.lanes.prepare(shape)
+            self.code.lanes.prepare(shape, threads)
 
-    def aim(self, launch: SoftLaunch, shape: Size) -> None:
+    def aim(self, launch: SoftLaunch, shape: Size, threads: int) -> None:
         """Puts the code that runs threadgroups of this shape into a launch."""
-        self.last_engine = self.engines[shape] = aim(launch, self.code, shape)
+        self.last_engine = self.engines[shape] = aim(launch, self.code, shape, threads)
 
-    def is_settled(self) -> bool:
-        """Whether the choice of engine is made for every shape that was launched."""
-        return self.code.lanes is None or self.code.lanes.settled()
+    def is_settled(self, shape: Size | None = None) -> bool:
+        """Whether the choice of engine is made, for one shape or for every one that was launched."""
+        return self.code.lanes is None or self.code.lanes.settled(shape)
 
     def declined(self) -> dict[str, str]:
         """Why other engines were not taken; for lanes, shape by shape."""

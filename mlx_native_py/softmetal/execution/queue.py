@@ -46,7 +46,8 @@ class QueueState:
         self.device = device
         self.slots = slots
         self.label: str | None = None
-        self.name = f"soft-metal-queue-{next(_numbers)}"
+        self.number = next(_numbers)
+        self.name = f"soft-metal-queue-{self.number}"
         self.serials = itertools.count(1)
         self.residency: dict[ResidencyState, None] = {}
         self.order: dict[CommandBufferState, object] = {}  # with its owner once it is committed; else False
@@ -92,7 +93,13 @@ class QueueState:
                 self._refuse(work, f"{self.name} has no thread to run it: {refused}")
                 return
             self._started = True
+        if self.device.timeline is not None:
+            work.history = self.device.timeline.commit(self.number, self._called(work))
         one_step((self.order.__setitem__, work, owner), in_order(self._sleeping))
+
+    def _called(self, work: CommandBufferState) -> str:
+        command_buffer = f"command buffer {work.label!r}" if work.label else f"command buffer {work.serial}"
+        return f"{command_buffer} on queue {self.label or self.name!r}"
 
     def drop(self, work: CommandBufferState) -> None:
         """It will not be committed; those behind it go on."""
@@ -141,7 +148,7 @@ class QueueState:
         return get_ident() in self._threads
 
     def join(self, end: float) -> None:
-        """Waits until the thread has ended, or the clock says so."""
+        """Waits until the thread has ended, at most until `end` on the monotonic clock."""
         while self._threads - {get_ident()} and time.monotonic() < end:
             time.sleep(_POLL_SECONDS)
 
@@ -213,6 +220,8 @@ class QueueState:
             work.outcome = execute(work, self._standing(work), self._wait_for, lambda: self.closed)
             work.call([capture.completed for capture in work.captures], self, work)
             work.release()
+            if work.completed_handlers:
+                work.seen()
             work.call(work.completed_handlers, owner)
         except BaseException as error:
             self._fail(work, error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..memory import DeviceMemory
 from .indirect import Replay
@@ -34,24 +34,34 @@ def order_groups(dispatch: EncodedDispatch, order: str) -> None:
     launch.group_step, launch.group_start = step, start
 
 
+def _replayed(work: Pass, resident: Resident) -> Iterator[EncodedDispatch]:
+    """The dispatches of indirect command buffers."""
+    for item in (item for epoch in work.epochs for item in epoch):
+        if isinstance(item, Replay):
+            for epoch in item.expand(joined(resident, item.resident)):
+                yield from epoch
+
+
 def memory_of(work: Pass, resident: Resident) -> set[DeviceMemory]:
     """All that a pass may touch."""
     used = {*resident, *work.buffers(), *(texture.allocation for _, texture in work.textures())}
-    for item in (item for epoch in work.epochs for item in epoch):
-        if isinstance(item, Replay):
-            reached = joined(resident, item.resident)
-            used.update(reached)
-            for dispatch in (each for epoch in item.expand(reached) for each in epoch):
-                used.update(each for each in dispatch.allocations if each is not None)
+    for dispatch in _replayed(work, resident):
+        used.update(dispatch.resident)
+        used.update(each for each in dispatch.allocations if each is not None)
     return {each for each in used if each.live}
+
+
+def kernels_of(work: Pass, resident: Resident) -> list[str]:
+    """The names of all kernels that a pass runs."""
+    return sorted({each.kernel for each in (*work.dispatches(), *_replayed(work, resident))})
 
 
 class Repetition:
     """Runs a pass in each of some orders, from the same bytes."""
 
-    def __init__(self, names: tuple[str, ...], work: Pass, memory: Iterable[DeviceMemory]) -> None:
+    def __init__(self, names: tuple[str, ...], kernels: Sequence[str], memory: Iterable[DeviceMemory]) -> None:
         self._names = names
-        self._work = work
+        self._kernels = kernels
         self._before = {each: bytes(each.view()) for each in memory}
 
     def run(self, once: Callable[[str], bool]) -> str:
@@ -68,8 +78,8 @@ class Repetition:
                 if held != first[each]:
                     difference = _difference(each, first[each], held)
                     self._restore(first)
-                    kernels = sorted({each.kernel for each in self._work.dispatches()})
-                    return f"in the order {name!r}, {difference}, in a pass that runs {', '.join(map(repr, kernels))}"
+                    kernels = ", ".join(map(repr, self._kernels))
+                    return f"in the order {name!r}, {difference}, in a pass that runs {kernels}"
         self._restore(first)
         return ""
 

@@ -30,6 +30,7 @@
 #include "soft_simdgroup_matrix.h"
 #endif
 #include "soft_tensor_ops.h"
+#include "soft_indirect.h"
 #include "soft_entry.h"
 #pragma clang attribute pop
 #pragma clang attribute pop

@@ -13,7 +13,7 @@ enum {
   SOFT_MISALIGNED = 6,
   SOFT_DIVERGENT = 7,
 };
-enum { SOFT_ZONES = 32, SOFT_ZONE_SHIFT = 38 };
+enum { SOFT_ZONES = 512, SOFT_ZONE_SHIFT = 37 };
 enum { SOFT_BLOCK = 1024 };           // areas begin and end at multiples of this
 
 // Bytes that the dispatch may touch; sorted by start, without overlap.
@@ -25,11 +25,16 @@ struct soft_segment {
 };
 
 // An argument in a zone of addresses that nothing else is in, so that any index of it, however wild, is known as its own.
+// A zone that was an argument of an earlier dispatch keeps its memory, for the pointers to it that were stored.
 struct soft_argument_zone {
   soft_u64 start;                     // what the kernel sees
   soft_u64 length;                    // from there to the end of what is bound
   soft_u64 delta;                     // to be added for the address of the memory itself
-  soft_u64 access;                    // SOFT_READ, SOFT_WRITE or both
+  unsigned char *seen;                // a byte for each that was read, where nobody can write and all is written; or null
+  soft_u64 ready;                     // if so: where the widest access may begin, from the start
+  soft_u32 access;                    // SOFT_READ, SOFT_WRITE or both
+  soft_u32 argument;                  // the slot plus one; 0 where it is none of this dispatch
+  soft_u64 unused[2];                 // a cache line for each
 };
 
 // Whole blocks around one or more segments, with a bit for each byte that was touched in a given way.
@@ -77,7 +82,7 @@ struct soft_check {
   soft_u32 report_count;              // kept
   soft_u64 reports_total;             // distinct findings, kept or not
   soft_u64 serial;                    // distinguishes dispatches; never 0
-  const struct soft_argument_zone *zones;  // one for each slot
+  const struct soft_argument_zone *zones;  // SOFT_ZONES of them
   soft_u64 zones_start;               // where the first zone begins; 0 where there are none
   soft_u32 lock;
 };

@@ -1,4 +1,4 @@
-// simdgroup_matrix kept whole: the first thread of the simdgroup holds it and does all the work, the others pass by.
+// simdgroup_matrix kept whole: one thread of the simdgroup holds it and does all the work, the others pass by.
 #pragma once
 
 // Not defined anywhere: a kernel that looks at its threads' elements needs the other form.
@@ -6,13 +6,27 @@ extern "C" void *soft_whole_matrices_have_no_elements();
 
 namespace soft {
 
+#if SOFT_ENGINE != 2
+// Whether this thread is the one. It is the first to run after a wait (runtime/fibers.cpp), so that what the others
+// write next is not in its matrices yet.
+SOFT_LANE_FN bool holds_matrices() {
+  const soft_lane *lane = self();
+#if SOFT_ENGINE == 0 || __has_feature(thread_sanitizer)
+  return lane->index % SOFT_WIDTH == 0;
+#else
+  uint lowest = lane->index / SOFT_WIDTH * SOFT_WIDTH;
+  return lane->index == lowest + (lowest + 1 < lane->group->count);
+#endif
+}
+#endif
+
 // Done once for a simdgroup.
 SOFT_LANE_FN void once(soft_once work, ulong n, const void *a, const void *b = nullptr, const void *c = nullptr,
                        const void *d = nullptr) {
 #if SOFT_ENGINE == 2
   SOFT_LANES_AS(0, __lane_once(work, (void *)a, (void *)b, (void *)c, (void *)d, n));
 #else
-  if (self()->index % SOFT_WIDTH == 0) work((void *)a, (void *)b, (void *)c, (void *)d, n);
+  if (holds_matrices()) work((void *)a, (void *)b, (void *)c, (void *)d, n);
 #endif
 }
 

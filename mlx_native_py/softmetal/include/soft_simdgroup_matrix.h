@@ -1,4 +1,4 @@
-// simdgroup_matrix: 8x8 matrices of a simdgroup. Kept whole by the first thread, or, where a kernel looks at its
+// simdgroup_matrix: 8x8 matrices of a simdgroup. Kept whole by one thread, or, where a kernel looks at its
 // threads' own elements (SOFT_ELEMENTS), two elements by each thread in Apple's layout.
 #pragma once
 #include "soft_simd.h"

@@ -2,6 +2,12 @@
 #pragma once
 #include "soft_array.h"
 
+namespace metal {
+// Element formats of four bits, two to a byte, the lower half first.
+struct int4b_format {};
+struct uint4b_format {};
+}  // namespace metal
+
 namespace soft::tensors {
 using namespace metal;
 constexpr SOFT_CONSTANT size_t dynamic_extent = ~size_t(0);
@@ -65,9 +71,6 @@ template <class Index, size_t Rank> using dextents = typename soft::all_dynamic<
 
 struct tensor_inline {};
 struct tensor_handle {};
-// Element formats of four bits, two to a byte, the lower half first.
-struct int4b_format {};
-struct uint4b_format {};
 
 // Tensors that the host binds (tensor_handle) have no counterpart among the objects of software Metal.
 template <class Element, class Extents, class Descriptor = tensor_handle, class... Tags> struct tensor {

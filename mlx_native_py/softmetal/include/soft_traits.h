@@ -14,6 +14,15 @@ template <bool B> using bool_constant = integral_constant<bool, B>;
 typedef bool_constant<true> true_type;
 typedef bool_constant<false> false_type;
 
+template <class T, T... I> struct integer_sequence {
+  typedef T value_type;
+  static SOFT_MEMBER ulong size() { return sizeof...(I); }
+};
+template <ulong... I> using index_sequence = integer_sequence<ulong, I...>;
+template <class T, T N> using make_integer_sequence = __make_integer_seq<integer_sequence, T, N>;
+template <ulong N> using make_index_sequence = make_integer_sequence<ulong, N>;
+template <class... T> using index_sequence_for = make_index_sequence<sizeof...(T)>;
+
 template <bool B, class T = void> struct enable_if {};
 template <class T> struct enable_if<true, T> {
   typedef T type;

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
 import threading
 from collections import deque
@@ -12,15 +11,15 @@ from weakref import ref
 
 from ...errors import DeviceNotFound
 from ..memory import MemoryArena
-from ..pages import FIXED, MAP_FAILED, NO_ACCESS, PAGE, READ_WRITE, RESERVED, libc, pages
+from ..pages import MAP_FAILED, NO_ACCESS, PAGE, RESERVED, FilePages, libc, pages
 
 IMPORT_BYTES = 1 << 16
 CODE_BYTES = 1 << 32
 _FIXED_NOREPLACE = 0x100000
-_REMOVE = 9  # of madvise: gives back the pages of a shared file
-# Far from where systems put programs, libraries and stacks, so that helpers have these addresses free too.
-_STARTS = (0x1000_0000_0000, 0x2000_0000_0000, 0x0800_0000_0000)
-_SIZES = (1 << 44, 1 << 40, 1 << 36)
+# Far from where systems put programs, libraries and stacks, so that helpers have these addresses free too; below the
+# zones of checked mode.
+_STARTS = (0x0800_0000_0000, 0x1000_0000_0000, 0x2000_0000_0000)
+_SIZES = (1 << 43, 1 << 40, 1 << 36)
 
 Change = tuple[int, int, int, int]
 """Address, length, offset in the file, and whether the pages are open now."""
@@ -52,17 +51,13 @@ class SharedSpace:
         return offset
 
 
-class SharedPages:
-    """Device memory in a file of its own, which holds what is allocated and no more."""
+class SharedPages(FilePages):
+    """Device memory that helpers see too."""
 
     def __init__(self, start: int, end: int) -> None:
-        self.file = os.memfd_create("soft-metal-memory")
+        super().__init__()
         self._next, self._end = start, end
-        self._file_end = 0
-        self._unused: dict[int, list[int]] = {}  # offsets in the file, by length
-        self._opened: dict[int, tuple[int, int]] = {}
         self._listeners: list[ref[deque[Change]]] = []  # of the helpers that are left
-        self._lock = threading.RLock()  # reentrant, because the garbage collector may free memory anywhere
 
     def reserve(self, length: int) -> int | None:
         with self._lock:
@@ -73,29 +68,20 @@ class SharedPages:
 
     def open(self, address: int, length: int) -> bool:
         with self._lock:
-            offset = self._take(length)
-            if libc().mmap(address, length, READ_WRITE, mmap.MAP_SHARED | FIXED, self.file, offset) == MAP_FAILED:
-                self._unused.setdefault(length, []).append(offset)
+            if not super().open(address, length):
                 return False
-            self._opened[address] = length, offset
-            self._tell((address, length, offset, 1))
+            self._tell((address, *self._opened[address], 1))
             return True
 
     def close(self, address: int, length: int) -> bool:
         with self._lock:
-            if address not in self._opened:
+            known = self._opened.get(address)
+            if known is None:
                 return True
-            if not self.empty(address, length):
+            if not super().close(address, length):
                 return False
-            if libc().mmap(address, length, NO_ACCESS, RESERVED | FIXED, -1, 0) == MAP_FAILED:
-                return False
-            _, offset = self._opened.pop(address)
-            self._unused.setdefault(length, []).append(offset)
-            self._tell((address, length, offset, 0))
+            self._tell((address, *known, 0))
             return True
-
-    def empty(self, address: int, length: int) -> bool:
-        return not libc().madvise(address, length, _REMOVE)
 
     def listen(self) -> deque[Change]:
         """All that a new helper has to map, to which later changes are added."""
@@ -104,14 +90,6 @@ class SharedPages:
             changes = deque(known)
             self._listeners = [each for each in self._listeners if each() is not None] + [ref(changes)]
             return changes
-
-    def _take(self, length: int) -> int:
-        unused = self._unused.get(length)
-        if unused:
-            return unused.pop()
-        offset, self._file_end = self._file_end, self._file_end + length
-        os.ftruncate(self.file, self._file_end)
-        return offset
 
     def _tell(self, change: Change) -> None:
         for listener in self._listeners:

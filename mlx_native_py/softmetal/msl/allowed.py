@@ -24,9 +24,6 @@ _BUILTIN = re.compile(
     r"__builtin_\w+|__(?:sync|atomic|c11_atomic|scoped_atomic|opencl_atomic|hip_atomic|nvvm|tsan|lane)_\w+|"
     r"__(?:arm|aarch64|ia32|amdgcn|nontemporal|sigsetjmp|debugbreak|fastfail|annotation|noop|va)\w*"
 )
-_OWN = re.compile(
-    r"SOFT_\w+|soft_(?:meet|barrier|log|lane_offset|lanes_\w+|entry_point|tg_size|arguments\w*|handle|bits)"
-)
 _LEFT_OUT = frozenset(
     (
         "extern asm __asm __asm__ __declspec __int128 __int128_t __uint128_t _Float16 __fp16 __bf16 __float128 "
@@ -60,7 +57,7 @@ def check_allowed(unit: Unit) -> None:
             _attributes(unit, index)
         elif token.startswith("__") and _BUILTIN.fullmatch(token) and not _is_builtin(token):
             unit.error(index, f"builtin '{token}' is not supported in Metal")
-        elif _OWN.fullmatch(token) or (token == "soft" and _is_own_namespace(text, index)):
+        elif token == "soft" and _is_own_namespace(text, index):
             unit.error(index, f"'{token}' belongs to software Metal itself")
 
 

@@ -1,10 +1,10 @@
-"""Parameters that OpenCL's C++ takes in another form than Metal: functions, and constant references."""
+"""Parameters that OpenCL's C++ takes in another form than Metal: constant references, arrays, widths of vectors."""
 
 from __future__ import annotations
 
 from .arguments import declared_name, split
 from .attributes import is_attribute
-from .lexer import close_angle, is_name
+from .lexer import is_name
 from .scopes import Declaration, walk
 from .spaces import SPACES
 from .unit import Unit
@@ -12,15 +12,6 @@ from .values import template_names
 
 _SPACES = frozenset(SPACES)
 _UNSIGNED = frozenset({"uint", "size_t", "ushort", "ulong", "uint32_t", "uint64_t", "unsigned", "short", "long"})
-
-
-def take_by_reference(unit: Unit) -> None:
-    """Turns pointers to functions into references, in template headers and nowhere else."""
-    declarations = list(walk(unit.declarations))
-    aliases = {name for declaration in declarations if (name := _pointer_alias(unit, declaration))}
-    for declaration in declarations:
-        if declaration.head > declaration.start:
-            _rewrite_header(unit, declaration, aliases)
 
 
 def loosen_references(unit: Unit) -> None:
@@ -93,33 +84,3 @@ def place_arrays(unit: Unit) -> None:
 
 def _is_array(unit: Unit, name: int, end: int) -> bool:
     return name + 1 < end and unit.tokens.text[name + 1] == "[" and not is_attribute(unit.tokens, name + 1)
-
-
-def _pointer_alias(unit: Unit, declaration: Declaration) -> str:
-    """The name that a declaration gives to a type of pointers to functions, if it does."""
-    text = unit.tokens.text
-    if declaration.kind != "other" or text[declaration.head] not in ("using", "typedef"):
-        return ""
-    for index in range(declaration.head, declaration.end - 3):
-        if text[index] == "(" and text[index + 1] == "*":
-            if text[declaration.head] == "using" and text[index + 2 : index + 4] == [")", "("]:
-                return text[declaration.head + 1]
-            if is_name(text[index + 2]) and text[index + 3 : index + 5] == [")", "("]:
-                return text[index + 2]
-    return ""
-
-
-def _rewrite_header(unit: Unit, declaration: Declaration, aliases: set[str]) -> None:
-    text, match = unit.tokens.text, unit.tokens.match
-    index = declaration.start
-    while index < declaration.head:
-        token = text[index]
-        if token == "(" and text[index + 1] == "*" and text[match[index] + 1] == "(":
-            unit.out[index + 1] = "&"
-            index = match[match[index] + 1]
-        elif token in aliases and text[index - 1] in ("<", ","):
-            end = close_angle(unit.tokens, index + 1) if text[index + 1] == "<" else index
-            unit.out[index] = f"soft::function_reference<{unit.out[index]}"
-            unit.out[end] += ">"
-            index = end
-        index += 1

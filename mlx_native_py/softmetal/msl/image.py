@@ -109,7 +109,9 @@ def _check_sections(data: bytes, sections: list[Section]) -> None:
         if section.flags & _WRITE and section.flags & _ALLOC and section.name not in _WRITABLE:
             raise ImageRefused(f"variables that all threads could write to ({section.name})", "static")
         if section.name == ".kcfi_traps" and section.size:
-            raise ImageRefused("a call through a pointer to a function is not supported in Metal")
+            raise ImageRefused(
+                "a call through a pointer to a function that is known only when the kernel runs is not supported"
+            )
         if section.name == ".init_array" and (section.size != 8 or b"\0tsan.module_ctor\0" not in data):
             raise ImageRefused("code that runs when the kernel is loaded")
 

@@ -108,7 +108,7 @@ def faults(image: MachImage) -> Iterator[tuple[str, str]]:
         if section.writable and section.size and not _may_be_written(section, image):
             yield f"variables that all threads could write to ({section.name})", "static"
     if any(word & _CALL_MASK == _CALL_REGISTER for word in image.words("__text")):
-        yield "a call through a pointer to a function is not supported in Metal", ""
+        yield "a call through a pointer to a function that is known only when the kernel runs is not supported", ""
 
 
 def _may_be_written(section: MachSection, image: MachImage) -> bool:

@@ -60,16 +60,20 @@ class LanesBuilder:
         return self._load(json.loads(body)) if body else None
 
     def make(self, shape: Size) -> Specialised:
-        """Compiles and keeps the build; raises Declined."""
+        """Compiles and keeps the build, unless another process has by now; raises Declined."""
+        with self.compiler.store.once(self._key(shape)):
+            build = self.stored(shape) or self._load(self._made(shape))
+        if build is None:
+            raise Declined("the build vanished from the cache")
+        return build
+
+    def _made(self, shape: Size) -> dict[str, Any]:
         try:
             record = self._compile(shape)
         except Declined as declined:
             record = {"declined": str(declined)}
         self.compiler.store.put_record(self._key(shape), json.dumps(record).encode())
-        build = self._load(record)
-        if build is None:
-            raise Declined("the build vanished from the cache")
-        return build
+        return record
 
     def _key(self, shape: Size) -> str:
         return digest("lanes", _pass_identity(), self.key, str(shape))

@@ -1,4 +1,4 @@
-"""C++ that MSL leaves out: structured bindings and deduction guides, and recursion, which Apple's compiler takes."""
+"""C++ that MSL leaves out: structured bindings and deduction guides, and recursion in its older versions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from .metal_functions import is_metal_function
 from .scopes import Declaration, walk
 from .unit import Unit
 
+_TAKES_RECURSION = (2, 4)
+
 
 def check_left_out(unit: Unit) -> None:
-    """Notes an error for each, and a warning for plain recursion."""
+    """Notes an error for each C++ feature that MSL leaves out."""
     text = unit.tokens.text
     for index, token in enumerate(text[:-2]):
         if token == "auto":
@@ -21,7 +23,8 @@ def check_left_out(unit: Unit) -> None:
     for declaration in walk(unit.declarations):
         if declaration.kind == "function" and _is_deduction_guide(unit, declaration):
             unit.error(declaration.name, "class template argument deduction is not supported in Metal")
-    _recursion(unit)
+    if unit.language < _TAKES_RECURSION:
+        _recursion(unit)
 
 
 def _structured_binding(unit: Unit, index: int) -> None:
@@ -54,9 +57,7 @@ def _recursion(unit: Unit) -> None:
     calls = {name: _calls(unit, declared, alone.keys()) for name, declared in alone.items()}
     for name in _on_a_circle(calls):
         back = next(index for called, index in calls[name].items() if reaches(calls, called, name))
-        unit.warn(
-            back, f"recursive call of '{name}': Metal's specification leaves recursion out, its compiler takes it"
-        )
+        unit.error(back, f"recursive call of '{name}': Metal has recursion from version 2.4 on")
 
 
 def _is_one(unit: Unit, declared: list[Declaration]) -> bool:

@@ -71,7 +71,7 @@ class SourceLibrary:
         key = spec.key(self._key, self._compiler.base_engine)
         with self._locks.setdefault(key, Lock()):
             if key not in self._built:
-                executable = self._stored(spec, key) or self._make(spec, key)
+                executable = self._stored(spec, key) or self._make_once(spec, key)
                 if checked:
                     executable = replace(
                         executable, locate=partial(self._locate, replace(spec, whole=executable.whole))
@@ -86,6 +86,11 @@ class SourceLibrary:
     def _stored(self, spec: BuildSpec, key: str) -> Executable | None:
         body = self._compiler.store.record(key)
         return load(spec, self._compiler, body) if body else None
+
+    def _make_once(self, spec: BuildSpec, key: str) -> Executable:
+        """Makes a build, unless another process has by now."""
+        with self._compiler.store.once(key):
+            return self._stored(spec, key) or self._make(spec, key)
 
     def _make(self, spec: BuildSpec, key: str) -> Executable:
         try:
@@ -106,7 +111,8 @@ class SourceLibrary:
     def _translated(self) -> Translation:
         """The way back to the user's lines is not kept; a message that needs it pays for it."""
         text = preprocess(self._source, self._options, self._path, self._compiler.toolchain).text
-        return translate(text, Positions(self._source, self._path, self._options.include_paths))
+        positions = Positions(self._source, self._path, self._options.include_paths)
+        return translate(text, positions, self._options.language_version)
 
     def _locate(self, spec: BuildSpec, line: int, column: int) -> Diagnostic | None:
         """The user's own place of one in the text that was compiled; None where included files are gone by now."""
@@ -159,8 +165,8 @@ def open_library(
     key = digest("library", compiler.identity, source, path, repr(options))
     manifest = _known(compiler, key)
     if manifest is None:
-        manifest = _checked(source, options, path, compiler, key)
-        compiler.store.put_record(key, manifest.to_json())
+        with compiler.store.once(key):
+            manifest = _known(compiler, key) or _checked(source, options, path, compiler, key)
     return SourceLibrary(source, options, path, compiler, manifest, _version(key, manifest))
 
 
@@ -179,9 +185,9 @@ def _known(compiler: Compiler, key: str) -> LibraryManifest | None:
 
 
 def _checked(source: str, options: SourceOptions, path: str, compiler: Compiler, key: str) -> LibraryManifest:
-    """Translates the source and lets clang check it."""
+    """Translates the source, lets clang check it, and keeps what is known of it."""
     done = preprocess(source, options, path, compiler.toolchain)
-    translation = translate(done.text, Positions(source, path, options.include_paths))
+    translation = translate(done.text, Positions(source, path, options.include_paths), options.language_version)
     manifest = make_manifest(translation, closure_state(source, options, done.files), done.warnings)
     if (
         len(manifest.entries) == 1
@@ -196,6 +202,7 @@ def _checked(source: str, options: SourceOptions, path: str, compiler: Compiler,
         )
     else:
         check_whole(manifest, translation, options, compiler)
+    compiler.store.put_record(key, manifest.to_json())
     return manifest
 
 

@@ -6,6 +6,7 @@ from bisect import bisect_left
 
 from .closure import Graph, reach
 from .closure import wait_indices as direct_waits
+from .function_arguments import names_of_functions
 from .unit import Unit
 
 _LOOPS = ("for", "while", "do")
@@ -51,6 +52,8 @@ def _waits(unit: Unit, graph: Graph) -> list[int]:
         for other in used:
             users[other].append(name)
     names = reach(users, graph.waiting)
+    if names:
+        names |= names_of_functions(unit)
     called = {i for i, token in enumerate(unit.tokens.text) if token in names}
     return sorted(direct | called)
 

@@ -46,7 +46,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class LibraryManifest:
-    """A library on paper."""
+    """What the front end knows about a library: kernels, constants and text, as the cache keeps them."""
 
     pieces: tuple[Piece, ...]
     uses: dict[str, list[str]]

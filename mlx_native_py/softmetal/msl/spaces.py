@@ -1,4 +1,4 @@
-"""Word-for-word translation: address spaces, names that OpenCL reserves, literals that it lacks."""
+"""Word-for-word translation: address spaces, names that OpenCL or our headers have, literals that OpenCL lacks."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ _RESERVED = (
     "vec_step sampler_t image1d_t image1d_array_t image1d_buffer_t image2d_t image2d_array_t image2d_depth_t "
     "image2d_msaa_t image3d_t"
 ).split()
+# Names of our headers and of what is compiled, which mean nothing in Metal.
+_OWN = re.compile(
+    r"SOFT_\w+|soft_(?:meet|barrier|log|lane_offset|lanes_\w+|entry_point|tg_size|arguments\w*|handle|bits)"
+)
 _RENAMED_PREFIX = "soft_name_"
 # A constant reference to thread memory may have lost its space, which a const_cast cannot give back.
 _WORDS = SPACES | {"const_cast": "soft::without_const"} | {name: _RENAMED_PREFIX + name for name in _RESERVED}
@@ -55,6 +59,8 @@ def translate(tokens: Tokens) -> list[str]:
             out[index] = f"bfloat({digits}f)"
         elif token[0] in _DIGITS and _PLAIN_FLOAT.fullmatch(token):
             out[index] = token + "f"
+        elif token[:4] in ("SOFT", "soft") and _OWN.fullmatch(token):
+            out[index] = _RENAMED_PREFIX + token
         elif token == "coherent":
             out[index : index + _coherence(text, index)] = [""] * _coherence(text, index)
         elif token == "thread":

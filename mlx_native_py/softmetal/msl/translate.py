@@ -9,7 +9,8 @@ from . import emit, spaces, strict
 from .closure import Graph, build_graph
 from .components import open_components
 from .conditionals import unify_operands
-from .function_parameters import loosen_references, number_elements, place_arrays, take_by_reference
+from .function_arguments import take_by_reference
+from .function_parameters import loosen_references, number_elements, place_arrays
 from .kernels import Entry, KernelFunction, KernelReader
 from .lexer import LexicalError, Tokens, lex
 from .loops import mark_loops
@@ -35,14 +36,14 @@ class Translation:
     segments: tuple[emit.Segment, ...]
 
 
-def translate(text: str, positions: Positions) -> Translation:
+def translate(text: str, positions: Positions, language: tuple[int, int] = (3, 2)) -> Translation:
     """Translates the preprocessor's output; raises CompileError."""
     try:
         tokens = lex(text, positions.path)
     except LexicalError as error:
         raise CompileError((positions.diagnostic(error.tokens, error.index, str(error)),)) from None
     try:
-        return _translated(tokens, positions)
+        return _translated(tokens, positions, language)
     except LexicalError as error:
         raise CompileError((positions.diagnostic(error.tokens, error.index, str(error)),)) from None
     except RecursionError:
@@ -59,9 +60,9 @@ def _at_deepest(tokens: Tokens, positions: Positions) -> Diagnostic:
     return positions.diagnostic(tokens, index, "the source is nested too deeply, or a constant depends on itself")
 
 
-def _translated(tokens: Tokens, positions: Positions) -> Translation:
+def _translated(tokens: Tokens, positions: Positions, language: tuple[int, int]) -> Translation:
     tokens, notes = leave_out_graphics(tokens, positions)
-    unit = Unit(tokens, positions, parse(tokens), spaces.translate(tokens), warnings=notes)
+    unit = Unit(tokens, positions, parse(tokens), spaces.translate(tokens), warnings=notes, language=language)
     values = Values(unit)
     kernels = KernelReader(unit, values)
     kernels.read()

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..program import CompileError, Diagnostic
-from .lexer import Tokens
+from .lexer import Tokens, is_name
 from .positions import Positions
 from .scopes import Declaration, walk
+
+_NOT_A_TYPE = frozenset({"if", "while", "for", "switch", "return", "sizeof", "decltype", "case", "and", "or", "not"})
 
 
 @dataclass
@@ -21,6 +23,7 @@ class Unit:
     out: list[str]
     errors: list[Diagnostic] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
+    language: tuple[int, int] = (3, 2)
 
     def error(self, index: int, message: str) -> None:
         """Notes an error at a token."""
@@ -61,6 +64,13 @@ class Unit:
             names[name] = meaning if names.get(name, meaning) == meaning else ""
         return names
 
+    @cached_property
+    def function_pointers(self) -> list[int]:
+        """The `*` or `&` of each `type (*name)(`, with a name or without."""
+        text = self.tokens.text
+        stars = [i for i, token in enumerate(text) if token in ("*", "&") and text[i - 1] == "("]
+        return [index for index in stars if _is_function_pointer(text, index)]
+
     def raise_errors(self) -> None:
         """Refuses the source if anything was wrong with it."""
         if self.errors:
@@ -78,3 +88,13 @@ def join(texts: list[str]) -> str:
             joined += " "
         joined += text
     return joined
+
+
+def _is_function_pointer(text: list[str], index: int) -> bool:
+    close = index + 1
+    while close < len(text) and (is_name(text[close]) or text[close] == "::"):
+        close += 1
+    if index < 2 or text[close : close + 2] != [")", "("]:
+        return False
+    before = text[index - 2]
+    return (is_name(before) and before not in _NOT_A_TYPE) or before in (">", "*", "&")

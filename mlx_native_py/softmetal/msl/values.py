@@ -85,6 +85,9 @@ class Values:
         attribute = next((a for a in listed if a.name == "function_constant"), None)
         if attribute is None:
             return
+        if declaration.in_class and len(listed) > 1:  # switches a member of a render stage's struct on
+            unit.drop(attribute.start, attribute.end)
+            return
         text = unit.tokens.text
         name = text[declaration.name]
         if "constant" not in text[declaration.head : declaration.name]:

@@ -58,6 +58,8 @@ class MTLBlitCommandEncoder(MTLCommandEncoder):
             f"{length} bytes from {giver!r}+{start} to {taker!r}+{place}",
             (giver, taker),
             lambda: ctypes.memmove(second, first, length),
+            (first, first + length),
+            (second, second + length),
         )
 
     def fillBuffer_range_value_(self, buffer: MTLBuffer, run: tuple[int, int], value: int) -> None:
@@ -74,6 +76,7 @@ class MTLBlitCommandEncoder(MTLCommandEncoder):
             f"{length} bytes of {target!r}+{start} with {byte & 0xFF}",
             (target,),
             lambda: ctypes.memset(address, byte & 0xFF, length),
+            writes=(address, address + length),
         )
 
     def resolveCounters_inRange_destinationBuffer_destinationOffset_(
@@ -145,8 +148,16 @@ class MTLBlitCommandEncoder(MTLCommandEncoder):
         self._buffer.retain(commands)
         return part
 
-    def _record(self, name: str, detail: str, buffers: tuple[MTLBuffer, ...], perform: Callable[[], object]) -> None:
+    def _record(
+        self,
+        name: str,
+        detail: str,
+        buffers: tuple[MTLBuffer, ...],
+        perform: Callable[[], object],
+        reads: tuple[int, int] | None = None,
+        writes: tuple[int, int] | None = None,
+    ) -> None:
         for buffer in buffers:
             self._buffer.retain(buffer)
         allocations = tuple(buffer.allocation for buffer in buffers)
-        self._pass.blits.append(Blit(name, detail, allocations, perform))
+        self._pass.blits.append(Blit(name, detail, allocations, perform, reads, writes))

@@ -125,6 +125,9 @@ class MTLBuffer(Resource):
         return self.allocation.length
 
     def gpuAddress(self) -> int:
+        self.allocation.addressed = True
+        if self._heap is not None:
+            self._heap.allocation.addressed = True
         return self.allocation.address
 
     def newTextureWithDescriptor_offset_bytesPerRow_(self, descriptor: Any, offset: int, row: int) -> Any:

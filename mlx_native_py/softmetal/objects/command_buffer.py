@@ -70,7 +70,10 @@ class MTLCommandBuffer(Owned, Labelled):
         return self.state.error_options
 
     def status(self) -> int:
-        return self.state.status(self._queue.order.get(self.state))
+        status = self.state.status(self._queue.order.get(self.state))
+        if status >= c.MTLCommandBufferStatusCompleted:
+            self.state.seen()
+        return status
 
     def error(self) -> NSError | None:
         outcome = self.state.outcome
@@ -160,6 +163,7 @@ class MTLCommandBuffer(Owned, Labelled):
             while not work.finished and self._queue.run_next():
                 pass
             self._wait(lambda: work.finished, "waitUntilCompleted")
+        work.seen()
         if work.outcome is not None and work.outcome.failure is not None and work.outcome.failure.finding is not None:
             raise work.outcome.failure.finding
         problem, work.handler_error = work.handler_error, None
@@ -189,8 +193,9 @@ class MTLCommandBuffer(Owned, Labelled):
         return encoder
 
     def _recording(self, call: str) -> None:
-        if (status := self.status()) >= c.MTLCommandBufferStatusCommitted:
-            raise MetalMisuse(f"{call} on {self!r}, which is {_NAMES[status]} already")
+        work = self.state
+        if work.started or work.outcome is not None or self._queue.order.get(work):
+            raise MetalMisuse(f"{call} on {self!r}, which is {_NAMES[self.status()]} already")
 
     def _between_encoders(self, call: str) -> None:
         self._recording(call)

@@ -20,6 +20,7 @@ class MTLEvent(Owned, Labelled):
     def __init__(self, device: DeviceObject) -> None:
         super().__init__(device)
         self.state = EventState()
+        self._timeline = device.state.timeline
 
     def setLabel_(self, label: str | None) -> None:
         super().setLabel_(label)
@@ -52,11 +53,21 @@ class MTLSharedEvent(MTLEvent):
     """An event that the CPU can read, signal and wait for too."""
 
     def signaledValue(self) -> int:
-        return self.state.value
+        value = self.state.value
+        self._seen()
+        return value
+
+    def _seen(self) -> None:
+        """The CPU knows what came before."""
+        if self._timeline is not None:
+            self._timeline.saw(self.state.clock)
 
     def setSignaledValue_(self, value: int) -> None:
         """Sets the value, also to a smaller one."""
-        self.state.set(natural(value, "value"))
+        wanted = natural(value, "value")
+        if self._timeline is not None:
+            self._timeline.signal(self.state)
+        self.state.set(wanted)
 
     def waitUntilSignaledValue_timeoutMS_(self, value: int, milliseconds: int) -> bool:
         """Runs short work on this thread where that brings the value about."""
@@ -67,14 +78,22 @@ class MTLSharedEvent(MTLEvent):
                 pass
             if self.state.value < wanted:
                 runner.nudge()
-        return self.state.wait(wanted, end - time.monotonic())
+        reached = self.state.wait(wanted, end - time.monotonic())
+        if reached:
+            self._seen()
+        return reached
 
     def notifyListener_atValue_block_(
         self, listener: MTLSharedEventListener, value: int, block: Callable[[MTLSharedEvent, int], object]
     ) -> None:
         wanted, told = natural(value, "value"), instance(listener, MTLSharedEventListener, "listener")
         tell = handler(block, "block")
-        self.state.notify(Notification(wanted, told.state, lambda reached: tell(self, reached)))
+
+        def call(reached: int) -> None:
+            self._seen()
+            tell(self, reached)
+
+        self.state.notify(Notification(wanted, told.state, call))
 
 
 class MTLFence(Owned, Labelled):

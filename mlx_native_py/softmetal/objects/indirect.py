@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from .. import constants as c
 from ..engines.abi import SLOTS
+from ..engines.choice import MANY_THREADS
 from ..execution.indirect import IndirectCommand, IndirectRules, IndirectState
+from ..execution.passes import Declared
 from ..misuse import InvalidValue, MetalMisuse
 from ..values import MTLResourceID, instance, natural, size, truth, within
 from .base import Descriptor, Labelled, NSObject, attribute
@@ -87,6 +89,11 @@ class MTLIndirectComputeCommand(NSObject):
         self._rules.allow(c.MTLIndirectCommandTypeConcurrentDispatchThreads)
         self._dispatch(True, size(threads, "threads"), size(group, "threadsPerThreadgroup"))
 
+    def declare(self, declared: Declared) -> None:
+        """Says more of the command than Metal asks for, so that checked mode holds it to that."""
+        self._commands.edited()
+        self._command.declared = declared
+
     def setBarrier(self) -> None:
         self._commands.edited()
         self._command.barrier = True
@@ -99,7 +106,7 @@ class MTLIndirectComputeCommand(NSObject):
         self._commands.edited()
         self._command.by_threads, self._command.group, self._command.count = by_threads, group, count
         if self._command.pipeline is not None:
-            self._command.pipeline.prepare(group)
+            self._command.pipeline.prepare(group, MANY_THREADS)  # what is kept is kept to run again
 
 
 class MTLIndirectCommandBuffer(Owned, Labelled):

@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import constants as c
 from ..engines.abi import SLOTS
+from ..engines.choice import MANY_THREADS
 from ..execution.pipeline import SIMD_WIDTH, KernelSource, PipelineRules, PipelineState
 from ..misuse import InvalidValue
 from ..program import CompileError, KernelArgument, Size
@@ -208,7 +209,7 @@ class MTLComputePipelineState(Owned):
 
     def soft_prepare(self, shape: Size) -> None:
         """Begins to compile for threadgroups of this size, so that the first launch need not wait."""
-        self.state.prepare(shape)
+        self.state.prepare(shape, MANY_THREADS)
 
     def soft_engine(self) -> str:
         """Which engine ran this kernel last, or would run it first: flat, lanes or fibers."""

@@ -56,9 +56,25 @@ bool pass_barrier(Context &context) {
 // What a kernel left in registers and on its stack is not trusted.
 [[noreturn]] __attribute__((noinline)) void leave_kernel() { soft_leave(current_context->escape.stack); }
 
+// Moves on to the group that follows, if it is to run now and is not cut by the grid's edge.
+bool next_whole(Context &context) {
+  const soft_launch &launch = *context.group.launch;
+  if (!context.following || __atomic_load_n(&context.run->stop, __ATOMIC_RELAXED)) return false;
+  for (int i = 0; i < 3; i++) {
+    uint64_t at = ++context.group.position[i];
+    if (at < launch.groups[i]) {
+      if ((at + 1) * launch.group[i] > launch.threads[i]) return false;
+      break;
+    }
+    context.group.position[i] = 0;
+  }
+  context.following--;
+  return true;
+}
+
 void run_flat() {
-  Context &context = *current_context;
-  context.entry(&context.group, &context.flat.thread);
+  do current_context->entry(&current_context->group, &current_context->flat.thread);
+  while (next_whole(*current_context));
   leave_kernel();
 }
 

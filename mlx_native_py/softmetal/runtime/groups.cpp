@@ -74,6 +74,13 @@ soft_lane *begin(Context &context, const soft_launch &launch) {
   return begin_fibers(context, context.engine == SOFT_LANES ? simdgroups_of(threads) : threads);
 }
 
+// Whole groups of a flat kernel follow each other without leaving it: most are so small that this would be half the work.
+bool goes_on(const Context &context, const soft_launch &launch) {
+  const uint32_t *size = context.group.size, *whole = launch.group;
+  return context.engine == SOFT_FLAT && !launch.check && !launch.group_step && size[0] == whole[0] &&
+         size[1] == whole[1] && size[2] == whole[2];
+}
+
 }  // namespace
 
 // Whether some groups run on fibers only because the grid's edge cuts them.
@@ -86,27 +93,29 @@ bool has_edge_fibers(const soft_launch &launch) {
 
 bool has_fibers(const soft_launch &launch) { return launch.engine != SOFT_FLAT || has_edge_fibers(launch); }
 
-// False when the group was abandoned.
-bool run_group(Context &context, Run &run, uint64_t number) {
+uint64_t run_groups(Context &context, Run &run, uint64_t first, uint64_t last) {
   const soft_launch &launch = *run.launch;
+  uint64_t number = first;
   if (launch.group_step) number = (number * launch.group_step + launch.group_start) % run.total;
   place(context.group, launch, number);
   context.group.tg = threadgroup_memory(context, launch.tg_bytes);
   context.barriers = 0;
   context.run = &run;
   context.escape.stack = nullptr;
-  soft_lane *first = begin(context, launch);
-  current_lane = first;
+  soft_lane *lane = begin(context, launch);
+  current_lane = lane;
+  uint64_t following = goes_on(context, launch) ? last - first - 1 : 0;
+  context.following = following;
   if (launch.check) check_group_begin(context.group);
   context.in_kernel = IN_KERNEL;
   soft_entry entry = context.engine == SOFT_FLAT ? enter_flat : enter_fibers;
-  soft_call_escapable(entry, &context.group, first, &context.escape.stack);
+  soft_call_escapable(entry, &context.group, lane, &context.escape.stack);
   context.in_kernel = 0;
   if (launch.check) check_group_end(context.group);
-  if (context.fault == SOFT_FAULT_NONE) return true;
+  if (context.fault == SOFT_FAULT_NONE) return following - context.following + 1;
   record(context, run);
   context.fault = SOFT_FAULT_NONE;
-  return false;
+  return 0;
 }
 
 }  // namespace soft

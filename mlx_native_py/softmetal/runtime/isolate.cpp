@@ -26,14 +26,6 @@ enum : uint64_t { SPINS = 16, HELPER_TICK = 1000000000, CALLER_TICK = 20000000, 
 // takes longer than most kernels. On one core each is in the way of the other.
 enum : uint64_t { HELPER_AWAKE = 200000, CALLER_AWAKE = 50000 };
 
-inline void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  asm volatile("yield");
-#endif
-}
-
 uint32_t core() { return sched_getcpu(); }
 
 // Between two processes, unlike the pool's own.

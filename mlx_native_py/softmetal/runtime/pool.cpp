@@ -31,14 +31,6 @@ uint64_t known_time(const soft_launch &launch) {
   return known ? __atomic_load_n(&cost.nanoseconds, __ATOMIC_RELAXED) : 0;
 }
 
-inline void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  asm volatile("yield");
-#endif
-}
-
 // Shrinking batches: large ones first so that handing out costs nothing, small ones last so that all end together.
 bool grab(Run &run, uint64_t &first, uint64_t &last) {
   uint64_t at = __atomic_load_n(&run.next, __ATOMIC_RELAXED);
@@ -59,8 +51,11 @@ bool wants_help(const Run &run) { return run.next < run.total && !run.stop && ru
 void work_on(Run &run, Context &context) {
   uint64_t first, last;
   while (grab(run, first, last))
-    for (; first < last && !__atomic_load_n(&run.stop, __ATOMIC_RELAXED); first++)
-      if (!run_group(context, run, first)) return;
+    while (first < last && !__atomic_load_n(&run.stop, __ATOMIC_RELAXED)) {
+      uint64_t done = run_groups(context, run, first, last);
+      if (!done) return;
+      first += done;
+    }
 }
 
 void check_stacks(Run &run, const Context &context) {
@@ -164,7 +159,8 @@ uint32_t helpers_for(const Run &run, uint64_t nanoseconds) {
 uint32_t begin_alone(Run &run, Context &context) {
   uint64_t start = now(), done = 0, known = known_time(*run.launch);
   for (uint64_t check = 1; run.next < run.total && !run.stop;) {
-    if (!run_group(context, run, run.next++)) return 0;
+    uint64_t number = run.next++;
+    if (!run_groups(context, run, number, number + 1)) return 0;
     if (++done < check) continue;
     uint64_t spent = now() - start, each = spent / done;
     // A thread that was held up looks like a kernel that is slow.

@@ -92,6 +92,7 @@ struct alignas(64) Context {
   soft_group group;
   uint32_t engine;                    // of the group; edge groups may differ from the others
   soft_entry entry;
+  uint64_t following;                 // flat: groups that may follow before the kernel is left
   uint32_t fibers;                    // that the group has: its threads, or its simdgroups
   uint32_t simdgroup_count;           // of those fibers
   bool one_lane;                      // whether current_lane is one thread of the simdgroup that runs on lanes
@@ -153,7 +154,7 @@ inline uint32_t simdgroups_of(uint32_t threads) { return (threads + SOFT_WIDTH -
 // groups.cpp
 SOFT_HIDDEN bool has_edge_fibers(const soft_launch &);
 SOFT_HIDDEN bool has_fibers(const soft_launch &);
-SOFT_HIDDEN bool run_group(Context &, Run &, uint64_t number);
+SOFT_HIDDEN uint64_t run_groups(Context &, Run &, uint64_t first, uint64_t last);  // how many; 0 when one was abandoned
 
 // pool.cpp
 SOFT_HIDDEN void run_launch(Run &, Context &);

@@ -43,6 +43,15 @@ SOFT_HIDDEN uint32_t count_cores();   // that the process may use
 SOFT_HIDDEN void want_huge_pages(void *start, uint64_t bytes);
 SOFT_HIDDEN void call_in_forked_child(void (*)());
 
+// Between two looks at a word that another core is about to change.
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  asm volatile("yield");
+#endif
+}
+
 // Sleeps while the word is `seen`, and for no longer than that; 0 ns = without limit. May wake up for no reason.
 SOFT_HIDDEN void futex_wait(uint32_t *word, uint32_t seen, uint64_t nanoseconds);
 SOFT_HIDDEN void futex_wake(uint32_t *word, int count);

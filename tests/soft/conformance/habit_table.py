@@ -269,10 +269,38 @@ fragment float4 fs(Vertex in [[stage_in]], texture2d<float> t [[texture(0)]]) {
   if (in.uv.x < 0) discard_fragment();
   return fetch(t, in.uv) * shade(in.uv) + shared(1); }
 [[fragment]] half4 fs2(Vertex in [[stage_in]], bool front [[front_facing]]) { return half4(front); }
+constant bool lit [[function_constant(0)]];
+struct Corner { float3 at [[attribute(0)]]; float3 normal [[attribute(1), function_constant(lit)]]; };
+vertex float4 vs2(Corner in [[stage_in]]) { return float4(in.at, lit ? in.normal.x : 0); }
 kernel void image(texture2d<float, access::write> t [[texture(0)]], uint2 p [[thread_position_in_grid]]) {
   t.write(float4(1), p); }
 [[visible]] float callee(float x) { return x + 1; }
 kernel void k(device float* a [[buffer(0)]], uint i [[thread_position_in_grid]]) { a[i] = callee(shared(i)); }
+"""
+
+# Names that our own headers have as well, indirect arguments written by a kernel, packs of integers.
+_SYSTEM = """
+#include <TargetConditionals.h>
+#include <simd/simd.h>
+struct Shared { matrix_float4x4 m; vector_float3 v; vector_uint2 n; simd::float2 p; simd_half4 h; simd_float3x3 r; };
+#if TARGET_OS_IPHONE || !TARGET_OS_OSX
+#error not a Mac
+#endif
+#define SOFT_MACRO 3
+enum Bits { SOFT_CAP = 4, SOFT_ENTRY = 5 };
+int soft_meet(int x) { return x + SOFT_CAP; }
+template <class F, int... I> void each(F f, metal::integer_sequence<int, I...>) { (f(I), ...); }
+template <ulong... I> int total(index_sequence<I...>) { return (int(I) + ... + 0); }
+kernel void SOFT_kernel(device MTLDispatchThreadgroupsIndirectArguments& groups, device int* out,
+                        device MTLDrawIndexedPrimitivesIndirectArguments* draws) {
+  groups.threadgroupsPerGrid[0] = 5; groups.threadgroupsPerGrid[1] = SOFT_MACRO;
+  groups.threadgroupsPerGrid[2] = soft_meet(SOFT_ENTRY);
+  int sum = 0; each([&](int i) { sum = sum * 10 + i; }, metal::make_integer_sequence<int, 4>{});
+  using Packed = conditional_t<sizeof(int) == 4, metal::int4b_format, metal::uint4b_format>;
+  out[0] = sum * is_same_v<Packed, int4b_format>; out[1] = total(make_index_sequence<5>());
+  out[2] = index_sequence_for<int, float>::size() + sizeof(Shared);
+  draws[1] = {1, 2, 3, -4, 5};
+}
 """
 
 
@@ -293,7 +321,15 @@ def all_programs() -> list[Program]:
         {"templates": (0, [1.5, 2, 4.5, 14, 56.5]), "plain": (1, [5, 6, 6, 7, 8]), "member": (2, [1, 1, 2, 6, 24])},
         threads=5,
     )
-    return [declarations(), counted, beside, recursion]
+    system = Program(
+        "names-of-the-system",
+        _SYSTEM,
+        [zeros(3, np.uint32), zeros(3, np.int32), zeros(10, np.int32)],
+        {"groups": (0, [5, 3, 9]), "sequences": (1, [123, 10, 162]), "draws": (2, [0, 0, 0, 0, 0, 1, 2, 3, -4, 5])},
+        threads=1,
+        kernel="SOFT_kernel",
+    )
+    return [declarations(), counted, beside, recursion, system]
 
 
 def all_batches() -> list[Batch]:

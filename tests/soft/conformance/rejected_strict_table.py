@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mlx_native_py import softmetal as Metal
+
 from .rejected_table import Refused, in_kernel
 
 
@@ -122,12 +124,34 @@ LEFT_OUT = (
         "template <class T> struct S { T v; };\ntemplate <class T> S(T) -> S<T>; // HERE\n" + in_kernel("out[i] = 1;"),
         "deduction",
     ),
+    Refused(
+        "recursion",
+        "int f(int n) {\nreturn n < 2 ? 1 : n * f(n - 1); // HERE\n}\n" + in_kernel("out[i] = f(i);"),
+        "recursive call of 'f'.*2.4",
+        language=Metal.MTLLanguageVersion2_3,
+    ),
+    Refused(
+        "mutual-recursion",
+        "int g(int n);\nint f(int n) {\nreturn g(n - 1); // HERE\n}\nint g(int n) {\nreturn n < 2 ? 1 : f(n - 1);\n}\n"
+        + in_kernel("out[i] = f(i);"),
+        "recursive call of 'f'.*2.4",
+        language=Metal.MTLLanguageVersion2_3,
+    ),
     line("int128", "__int128 x = i; out[i] = x;", "__int128"),
     line("unsigned-int128", "unsigned __int128 x = i; out[i] = x;", "__int128"),
     line("float16", "_Float16 x = i; out[i] = x;", "_Float16"),
     line("float128", "__float128 x = i; out[i] = x;", "__float128"),
     line("bit-int", "_BitInt(24) x = i; out[i] = x;", "_BitInt"),
-    line("pointer-to-function", "void (*f)(int) = 0; f(1);", "pointers to functions"),
+    Refused(
+        "pointer-to-function-parameter",
+        "int f(int n) { return n; }\nint g(int n, int (*h)(int)) { return h(n); } // HERE\n"
+        + in_kernel("out[i] = g(i, f);"),
+        "pointers to functions.*2.3",
+        language=Metal.MTLLanguageVersion2_2,
+    ),
+    line("pointer-to-function", "void (*f)(int); f(1);", "pointers to functions"),
+    line("pointer-to-function-null", "void (*f)(int) = 0; f(1);", "cannot bind"),
+    line("pointer-to-function-cast", "void (*f)(int) = (void (*)(int))7; f(1);", "pointers to functions"),
     line(
         "pointer-to-member",
         "int S::* p = &S::a; S s{1}; out[i] = s.*p;",

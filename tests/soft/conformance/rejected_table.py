@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mlx_native_py import softmetal as Metal
+
 HERE = "// HERE"
 
 
@@ -15,6 +17,7 @@ class Refused:
     source: str
     pattern: str
     kernel: str | None = None  # built too, for what only a whole kernel shows
+    language: int = Metal.MTLLanguageVersion3_2  # the last that refuses it
 
     @property
     def text(self) -> str:
