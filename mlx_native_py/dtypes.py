@@ -58,12 +58,15 @@ class DType(Enum):
         member.format = form
         return member
 
+    # Members are one of a kind, and many tables are looked up by them.
+    __hash__ = object.__hash__
+
     @classmethod
     def of(cls, given: Any) -> DType:
         """The member for a short name, a numpy name, a numpy type or dtype, or a member."""
         if isinstance(given, cls):
             return given
-        known = _BY_NAME.get(given) if isinstance(given, str) else None
+        known = _BY_NAME.get(given) if isinstance(given, str) else _BY_TYPE.get(given) if type(given) is type else None
         if known is None and given is not None:
             try:
                 dtype = np.dtype(given)
@@ -108,5 +111,6 @@ DTypeLike = DType | str | type | np.dtype[Any]
 FLOATS = (DType.F32, DType.F16, DType.BF16)
 INTEGERS = tuple(each for each in DType if each.numpy.kind in "iu")
 _BY_NUMPY = {member.numpy: member for member in DType}
+_BY_TYPE = {member.numpy.type: member for member in DType}
 _BY_NAME = {member.name_: member for member in DType} | {"bfloat16": DType.BF16}
 _KNOWN = ", ".join(_BY_NAME)

@@ -122,7 +122,7 @@ def _timed(step: Step, count: int) -> tuple[list[int], list[float]]:
 
 
 def _with_counts(row: EngineSpeed, model: Any, device: _OwnEngine, tokens: int, cold_ms: float | None) -> EngineSpeed:
-    """The row with what only this package can tell, and its bar."""
+    """The row with dispatches, messages and command buffers a token, and whether it meets its bar."""
     decoder = device.decoder
     with counters.scope() as tally:
         _timed(lambda: decoder.step()[0][0], tokens)

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..table import Table
 
-__all__ = ["Measured", "library", "measuring", "median_seconds", "options", "report"]
+__all__ = ["Measured", "library", "measuring", "median_seconds", "options", "report", "settle"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +25,21 @@ class Measured:
     passed: bool | None = None
 
 
+_LOOKS, _LOOK_SECONDS, _IDLE = 100, 0.01, 0.1
+
+
+def settle() -> None:
+    """Returns when this process rests, or after a second: threads of a BLAS keep processors busy long after a call."""
+    for _ in range(_LOOKS):
+        before = time.process_time()
+        time.sleep(_LOOK_SECONDS)
+        if time.process_time() - before < _IDLE * _LOOK_SECONDS:
+            return
+
+
 def median_seconds(work: Callable[[], object], rounds: int) -> float:
-    """The median wall time of `work`, after one round that is not counted."""
+    """The median wall time of `work` once the process rests, after one round that is not counted."""
+    settle()
     work()
     times = []
     for _ in range(rounds):

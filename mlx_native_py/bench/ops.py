@@ -129,6 +129,7 @@ def _columns() -> dict[str, Callable[[OpRow], str | float | None]]:
     return {
         "work": lambda row: row.work,
         "ms": lambda row: row.ms,
+        "device ms": lambda row: row.gpu_ms,
         "GB/s": lambda row: row.gb_per_s,
         "GFLOP/s": lambda row: row.gflop_per_s,
         "MLX CPU": ratio("mlx_ms"),

@@ -113,6 +113,11 @@ def _top_k(logits: Array, k: int) -> tuple[Array, Array]:
     return ids, chosen / chosen.sum(-1, keepdims=True)
 
 
+def _likeliest(logits: Array) -> tuple[Array, Array]:
+    most = logits.max(-1)
+    return logits.argmax(-1), -np.log(np.exp(logits - most[:, None]).sum(-1))
+
+
 def _experts(x: Array, w: Array, scales: Array, biases: Array, ids: Array) -> Array:
     return np.stack([x[0] @ _values(w[i], scales[i], biases[i], 4).T for i in ids[0]])[None]
 
@@ -207,7 +212,7 @@ WORKS = [
     OpWork("cumsum 256x4096", "cumsum", lambda: [_normal(256, 4096)], lambda x: x.cumsum(-1),
          lambda mx, x: mx.cumsum(x, -1), lambda torch, x: x.cumsum(-1), flops=_M),
     OpWork("argmax 8x131072", "argmax", lambda: [_normal(8, 131072)], lambda x: (x.argmax(-1), x.max(-1)),
-         lambda mx, x: mx.argmax(x, -1), lambda torch, x: x.argmax(-1), flops=_M),
+         lambda mx, x: (mx.argmax(x, -1), mx.max(x, -1)), lambda torch, x: x.max(-1), flops=_M),
     OpWork("argsort 64x4096", "argsort", lambda: [_normal(64, 4096)], lambda x: x.argsort(-1, kind="stable"),
          lambda mx, x: mx.argsort(x, -1), lambda torch, x: x.argsort(-1)),
     OpWork("top_k 50 of 8x32768", "top_k", lambda: [_normal(8, 32768)],
@@ -245,7 +250,8 @@ WORKS = [
     OpWork("hadamard 1024x4096", "hadamard_transform", lambda: [_normal(1024, 4096)],
          lambda x: _hadamard(x), lambda mx, x: mx.hadamard_transform(x), flops=12 * 4 * _M, timed=False),
     OpWork("softmax_sample greedy 131072", "softmax_sample", lambda: [_normal(1, 131072)],
-         lambda x: x.argmax(-1), lambda mx, x: mx.random.categorical(x), options={"top_k": 1}, timed=False),
+         _likeliest, lambda mx, x: (mx.argmax(x, -1), mx.max(x, -1) - mx.logsumexp(x, -1)),
+         lambda torch, x: torch.log_softmax(x, -1).max(-1), options={"temperature": 0.0}),
 ]
 # fmt: on
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import statistics
 import time
+from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
@@ -41,6 +42,18 @@ class Pocl:
         result = np.empty_like(work.arguments[work.output])
         self._cl.enqueue_copy(self._queue, result, arguments[work.output])
         return statistics.median(times[1:]) * 1e3, result
+
+    def adding(self, size: int) -> Callable[[], object]:
+        """An addition of so many numbers, enqueued with its arguments and waited for."""
+        flags, zeros = self._cl.mem_flags.READ_WRITE | self._cl.mem_flags.COPY_HOST_PTR, np.zeros(size, np.float32)
+        buffers = [self._cl.Buffer(self._context, flags, hostbuf=zeros) for _ in range(3)]
+        kernel = self._cl.Kernel(self._program, "add")
+
+        def call() -> None:
+            kernel(self._queue, (size,), None, *buffers)
+            self._queue.finish()
+
+        return call
 
     def _time(self, kernel: Any, work: KernelWork) -> float:
         start = time.perf_counter()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -12,18 +13,21 @@ import numpy as np
 
 from ..dtypes import DType, narrowed
 from ..encoder import CommandEncoder, DeviceContext
+from ..encoder.synchronous import run_and_wait
 from ..errors import InvalidArgument, ShaderCompilationError
 from ..memory.buffer import Array, MlxBuffer, as_array
-from ..memory.shapes import whole
+from ..memory.shapes import as_shape, whole
+from ..memory.signature import signature_of
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.pipeline import Pipeline
 from ..pipelines.registry import KernelLibrary
 from ..shared_device import default_device
-from .fast_source import Body, Generated, InputType, TemplateValue, generate, kernel_name
+from .fast_source import Body, Generated, InputType, TemplateValue, generate
 
 __all__ = ["MetalKernel", "metal_kernel"]
 
 Grid = Sequence[int]
+_THREE_INTS = [int, int, int]
 
 
 def metal_kernel(
@@ -83,14 +87,15 @@ class _Input:
     type: InputType
     value: MlxBuffer | bytes
     shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
+    """None for row-major ones."""
 
     def extra(self, what: str) -> bytes:
         if what == "ndim":
             return np.int32(len(self.shape)).tobytes()
-        return (
-            np.array(self.shape, np.int32).tobytes() if what == "shape" else np.array(self.strides, np.int64).tobytes()
-        )
+        if what == "shape":
+            return np.array(self.shape, np.int32).tobytes()
+        return np.array(_row_major(self.shape) if self.strides is None else self.strides, np.int64).tobytes()
 
 
 class MetalKernel:
@@ -123,7 +128,8 @@ class MetalKernel:
         encoded; the outputs are buffers then. A grid without threads runs nothing, and leaves zeros or `init_value`.
         """
         self._check_counts(inputs, output_shapes, output_dtypes)
-        if 0 in self._three("grid", grid):
+        threads = self._three("grid", grid)
+        if 0 in threads:
             pairs = zip(output_shapes, output_dtypes, strict=True)
             return [np.full(tuple(shape), init_value or 0, _dtype(dtype).numpy) for shape, dtype in pairs]
         device, encoder = _target(stream, inputs)
@@ -131,18 +137,17 @@ class MetalKernel:
         brought = [self._bring(device, each, copies) for each in inputs]
         types = [_dtype(each) for each in output_dtypes]
         pipeline = self._pipeline(device, brought, types, self._template(template or ()), verbose)
+        group = self._group(pipeline, threads, threadgroup)
         outputs = [_output(device, *each, init_value) for each in zip(output_shapes, types, strict=True)]
         arguments = [*self._arguments(brought), *outputs]
-        launch = self._launch(pipeline, grid, threadgroup)
         if encoder is not None:
-            encoder.dispatch(pipeline, *arguments, **launch)
+            encoder.dispatch(pipeline, *arguments, threads=threads, group=group)
             return outputs
-        with CommandEncoder(device) as enc:
-            enc.dispatch(pipeline, *arguments, **launch)
-            enc.commit_and_wait(label=self._body.name)
-        del brought, arguments
+        run_and_wait(device, pipeline, arguments, threads=threads, group=group, label=self._body.name)
+        results, copies = [each.numpy() for each in outputs], copies + outputs
+        del brought, arguments, outputs
         device.recycler.give_back(copies)
-        return [each.numpy() for each in outputs]
+        return results
 
     def __repr__(self) -> str:
         inputs, outputs = ", ".join(self._body.input_names), ", ".join(self._body.output_names)
@@ -162,16 +167,18 @@ class MetalKernel:
 
     def _bring(self, device: DeviceContext, given: Any, copies: list[MlxBuffer]) -> _Input:
         if isinstance(given, MlxBuffer):
-            return _input(given.dtype, given.shape, _row_major(given.shape), given)
+            return _Input(_input_type(given.dtype, given.shape), given, given.shape)
         array = _array(given)
-        kind, size = DType.of(array.dtype), array.dtype.itemsize
+        kind = DType.of(array.dtype)
         if not array.flags.c_contiguous and not self._ensure_row_contiguous and _can_be_strided(array):
+            size = array.dtype.itemsize
             strides = tuple(stride // size for stride in array.strides)
             extent = 1 + sum((n - 1) * stride for n, stride in zip(array.shape, strides, strict=True))
             row = np.lib.stride_tricks.as_strided(array, (extent,), (size,), writeable=False)
-            return _input(kind, array.shape, strides, _bound(device, row, copies))
-        array = np.ascontiguousarray(array).reshape(array.shape)
-        return _input(kind, array.shape, _row_major(array.shape), _bound(device, array, copies))
+            return _Input(_input_type(kind, array.shape), _bound(device, row, copies), array.shape, strides)
+        if not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array)
+        return _Input(_input_type(kind, array.shape), _bound(device, array, copies), array.shape)
 
     def _template(self, given: Sequence[tuple[str, Any]]) -> list[tuple[str, TemplateValue]]:
         values: list[tuple[str, TemplateValue]] = []
@@ -195,7 +202,8 @@ class MetalKernel:
     ) -> Pipeline:
         types = [each.type for each in inputs]
         known = self._known.setdefault(device, {})
-        key = kernel_name(self._body, types, outputs, template), repr(template)
+        kinds = tuple((each.dtype, each.ndim == 0, each.is_constant) for each in types)
+        key = kinds, tuple(outputs), repr(template)
         generated, library = known.get(key) or (generate(self._body, types, outputs, template), None)
         if verbose:
             print(f"Generated source code for `{self._body.name}`:\n```\n{generated.text}\n```")
@@ -214,18 +222,21 @@ class MetalKernel:
             arguments += [each.extra(what) for what in self._body.extras(name, each.type.ndim)]
         return arguments
 
-    def _launch(self, pipeline: Pipeline, grid: Grid, threadgroup: Grid) -> dict[str, Any]:
-        threads, group = self._three("grid", grid), self._three("threadgroup", threadgroup, 1)
+    def _group(self, pipeline: Pipeline, threads: tuple[int, ...], threadgroup: Grid) -> tuple[int, ...]:
+        group = self._three("threadgroup", threadgroup, 1)
         if math.prod(group) > pipeline.max_threads:
             raise self._refusal(
                 f"threadgroup {group} has {math.prod(group)} threads; this kernel allows at most {pipeline.max_threads}"
             )
-        return {"threads": threads, "group": tuple(map(min, group, threads))}
+        return tuple(map(min, group, threads))
 
     def _three(self, what: str, given: Grid, least: int = 0) -> tuple[int, ...]:
+        if type(given) is tuple and [type(each) for each in given] == _THREE_INTS and min(given) >= least:
+            return given
         if not isinstance(given, Sequence) or len(given) != 3:
             raise self._refusal(f"{what} is {given!r}, expected three numbers, such as ({_first(given)}, 1, 1)")
-        return tuple(whole(each, f"metal_kernel {self._body.name!r}: {what}", least) for each in given)
+        what = f"metal_kernel {self._body.name!r}: {what}"
+        return tuple([whole(each, what, least) for each in given])
 
 
 def _first(given: Any) -> Any:
@@ -245,7 +256,9 @@ def _target(stream: Any, inputs: Sequence[Any]) -> tuple[DeviceContext, CommandE
 
 
 def _output(device: DeviceContext, shape: Sequence[int], dtype: DType, value: float | None) -> MlxBuffer:
-    buffer = device.empty(shape, dtype)
+    axes, _ = as_shape(shape)
+    device.require_open()
+    buffer = device.recycler.take(signature_of(dtype, axes))
     return buffer if value is None else buffer.fill(value)
 
 
@@ -272,8 +285,9 @@ def _row_major(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def _input(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], value: MlxBuffer | bytes) -> _Input:
-    return _Input(InputType(dtype, len(shape), math.prod(shape)), value, shape, strides)
+@lru_cache(maxsize=1024)
+def _input_type(dtype: DType, shape: tuple[int, ...]) -> InputType:
+    return InputType(dtype, len(shape), math.prod(shape))
 
 
 def _bound(device: DeviceContext, array: Array, copies: list[MlxBuffer]) -> MlxBuffer | bytes:

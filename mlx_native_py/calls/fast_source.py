@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from ..dtypes import DType
@@ -69,7 +69,12 @@ class Body:
 
     def extras(self, name: str, ndim: int) -> list[str]:
         """Which of shape, strides and ndim of an input the body asks for; a scalar has none."""
-        return [what for what in ("shape", "strides", "ndim") if ndim and f"{name}_{what}" in self.source]
+        return self._asked[name] if ndim else []
+
+    @cached_property
+    def _asked(self) -> dict[str, list[str]]:
+        words = ("shape", "strides", "ndim")
+        return {name: [word for word in words if f"{name}_{word}" in self.source] for name in self.input_names}
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from ..encoder import CommandEncoder, DeviceContext, Out, Ticket
 from ..encoder.arguments import refuse_count
 from ..encoder.launch import is_nothing
 from ..encoder.named import by_slot
+from ..encoder.synchronous import run_and_wait
 from ..encoder.textures import held_arguments, texture_threads
 from ..errors import InvalidArgument, KernelNotFound, MlxError, ShaderCompilationError
 from ..memory.buffer import MlxBuffer
@@ -192,18 +193,18 @@ class Kernel:
         others, held = held_arguments(pipeline, by_slot(pipeline, args, named) if named else args)
         if len(others) != len(pipeline.buffers):
             raise refuse_count(pipeline, others)
-        if threads is None and threadgroups is None:
+        if held and threads is None and threadgroups is None:
             threads = texture_threads(held)
         unsaid = threads is None and threadgroups is None
-        if is_nothing(threads, threadgroups) or (unsaid and _is_empty(pipeline, others)):
+        if _is_empty(pipeline, others) if unsaid else is_nothing(threads, threadgroups):
             return CommandEncoder(device).commit(label=pipeline.label) if encoder is None else encoder.ticket
         staging = Staging(device, pipeline)
-        values = [staging.argument(binding, given) for binding, given in zip(pipeline.buffers, others, strict=True)]
+        values = list(map(staging.argument, pipeline.buffers, others))
         threads = self._default_threads(pipeline, values) if unsaid else threads
         if encoder is not None or not wait:
             staging.require_no_copies("wait=False" if encoder is None else "encoder=")
         launch = {"threads": threads, "threadgroups": threadgroups, "group": group, "shared": shared}
-        ticket = _run(device, pipeline, [*values, *(given for _, given in held)], launch, wait, encoder)
+        ticket = _run(device, pipeline, [*values, *(each for _, each in held)], launch, wait, encoder)
         staging.bring_back(ticket, values)
         return ticket
 
@@ -292,16 +293,14 @@ def _run(
     if encoder is not None:
         encoder.dispatch(pipeline, *values, **launch)
         return encoder.ticket
+    if wait:
+        return run_and_wait(device, pipeline, values, **launch, label=pipeline.label)
     enc = CommandEncoder(device)
     try:
         enc.dispatch(pipeline, *values, **launch)
-        if wait:
-            enc.commit_and_wait(label=pipeline.label)
-        else:
-            enc.commit(label=pipeline.label)
+        return enc.commit(label=pipeline.label)
     finally:
         enc.discard()
-    return enc.ticket
 
 
 def declared(binding: Binding) -> str:
@@ -314,25 +313,30 @@ def declared(binding: Binding) -> str:
 
 def _is_empty(pipeline: Pipeline, args: Sequence[Any]) -> bool:
     """Whether the argument that says how many threads there are is an array without elements."""
-    arrays = [
-        (binding, given)
-        for binding, given in zip(pipeline.buffers, args, strict=True)
-        if binding is not None and isinstance(given, (MlxBuffer, Out, np.ndarray))
-    ]
-    _, chosen = next((pair for pair in arrays if pair[0].writes), arrays[0] if arrays else (None, None))
-    return isinstance(chosen, np.ndarray) and not chosen.size
+    slot = _counted_slot(pipeline, args)
+    return slot is not None and isinstance(args[slot], np.ndarray) and not args[slot].size
+
+
+def _counted_slot(pipeline: Pipeline, args: Sequence[Any]) -> int | None:
+    """Where the number of threads is taken from: the first written argument, or else the first array or buffer."""
+    first = None
+    for slot, given in enumerate(args):
+        binding = pipeline.buffers[slot]
+        if binding is not None and isinstance(given, (MlxBuffer, Out, np.ndarray)):
+            if binding.writes:
+                return slot
+            first = slot if first is None else first
+    return first
 
 
 def _values_in(pipeline: Pipeline, values: list[Any]) -> int:
     """How many values the first written argument has, or else the first array or buffer."""
-    buffers = [
-        (binding, given.buffer if isinstance(given, Out) else given)
-        for binding, given in zip(pipeline.buffers, values, strict=True)
-        if binding is not None and isinstance(given, (MlxBuffer, Out))
-    ]
-    chosen = next((pair for pair in buffers if pair[0].writes), buffers[0] if buffers else None)
-    if chosen is None:
+    slot = _counted_slot(pipeline, values)
+    binding = pipeline.buffers[slot] if slot is not None else None
+    if slot is None or binding is None:
         raise InvalidArgument(
             f"kernel {pipeline.label!r} has no array to take threads= from; give it, or threadgroups="
         )
-    return max(1, int(chosen[1].nbytes // max(1, chosen[0].size)))
+    given = values[slot]
+    nbytes = given.buffer.nbytes if isinstance(given, Out) else given.nbytes
+    return max(1, int(nbytes // max(1, binding.size)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from ..dtypes import narrowed
 from ..encoder import DeviceContext, Out, Ticket
 from ..errors import InvalidArgument
+from ..memory.allocation import address_of
 from ..memory.buffer import Array, MlxBuffer, as_array
 from ..pipelines.pipeline import Binding, Pipeline
 
@@ -24,9 +26,17 @@ _shares_memory: Callable[..., bool] = np.shares_memory  # whose stubs know only 
 class _Staged:
     name: str
     array: Array
+    place: tuple[Any, ...]
     buffer: MlxBuffer
     copied: bool
     written: bool
+
+    def bring_back(self) -> None:
+        """What the kernel wrote, into the array, whose elements may be wider than the buffer's."""
+        if self.array.flags.c_contiguous and self.array.nbytes == self.buffer.nbytes:
+            ctypes.memmove(self.place[0], self.buffer.start, self.array.nbytes)
+        else:
+            self.array[...] = self.buffer.numpy()
 
 
 class Staging:
@@ -44,7 +54,8 @@ class Staging:
             return given
         inner = given.buffer if isinstance(given, Out) else given
         if isinstance(inner, MlxBuffer):
-            self._check_type(binding, inner.dtype.numpy, "buffer")
+            if binding.scalar is not None and binding.scalar.dtype is not inner.dtype:
+                self._check_type(binding, inner.dtype.numpy, "buffer")
             return given
         array = _as_array(binding, inner)
         if array is None:
@@ -69,18 +80,19 @@ class Staging:
         """A buffer with the array's elements; the same array given twice is one buffer."""
         if written and not array.flags.writeable:
             raise InvalidArgument(f"{self._kernel}: argument {name!r} is written, but the array is read-only")
-        place = _place(array)
+        place = address_of(array), array.shape, array.strides, array.dtype
         for other in self._staged:
-            if _place(other.array) == place:
+            if other.place == place:
                 other.written |= written
                 return other.buffer
         try:
             buffer = self._device.staged(array, self._copies)
         except InvalidArgument as problem:
             raise InvalidArgument(f"{self._kernel}: argument {name!r}: {problem}") from None
-        in_place = (buffer.allocation.address + buffer.offset, array.flags.c_contiguous) == (place[0], True)
-        self._staged.append(_Staged(name, array, buffer, not in_place, written))
-        self._refuse_overlap(self._staged[-1])
+        in_place = buffer.start == place[0] and array.flags.c_contiguous
+        new = _Staged(name, array, place, buffer, not in_place, written)
+        self._refuse_overlap(new)
+        self._staged.append(new)
         return buffer
 
     def require_no_copies(self, how: str) -> None:
@@ -93,9 +105,11 @@ class Staging:
 
     def bring_back(self, ticket: Ticket, values: list[Any]) -> None:
         """Copies what the kernel wrote into the arrays; when the launch is done, the next has the copies' memory."""
+        if not self._staged:
+            return
         for each in self._staged:
             if each.copied and each.written:
-                each.array[...] = each.buffer.numpy()
+                each.bring_back()
         if ticket.is_closed and self._copies:
             del each
             values.clear()
@@ -112,7 +126,7 @@ class Staging:
 
     def _refuse_overlap(self, new: _Staged) -> None:
         """Copies of overlapping arrays would each miss what is written to the other."""
-        for other in self._staged[:-1]:
+        for other in self._staged:
             if (new.copied or other.copied) and (new.written or other.written) and _overlap(new.array, other.array):
                 raise InvalidArgument(
                     f"{self._kernel}: arguments {other.name!r} and {new.name!r} share some of their memory, "
@@ -122,18 +136,17 @@ class Staging:
 
 def _as_array(binding: Binding, given: Any) -> Array | None:
     """The array that an argument is; None for values, which travel with the command."""
-    if isinstance(given, np.generic) or not (hasattr(given, "__array__") or hasattr(given, "__dlpack__")):
+    if type(given) is np.ndarray:
+        array: Array = given
+    elif isinstance(given, np.generic) or not (hasattr(given, "__array__") or hasattr(given, "__dlpack__")):
         return None
-    array = as_array(given)
+    else:
+        array = as_array(given)
     scalar = binding.scalar
     is_value = array.ndim == 0 or (scalar is not None and scalar.lanes > 1 and array.shape == (scalar.lanes,))
     if binding.writes:
         return array
     return None if is_value else narrowed(array)
-
-
-def _place(array: Array) -> tuple[Any, ...]:
-    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
 
 def _overlap(one: Array, two: Array) -> bool:

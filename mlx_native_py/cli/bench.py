@@ -12,6 +12,7 @@ _SUBJECTS = {
     "ops": "the ops against MLX, torch and numpy",
     "matvec": "one row by a matrix in every weight format, against the speed of memory",
     "checked": "what checked mode costs, op by op",
+    "calls": "a tiny kernel run and waited for, against PyOpenCL on PoCL",
     "encode": "what a dispatch costs in Python",
     "decode": "tokens a second of a model",
     "parallel": "tokens a second of a model over ranks, beside predictions; after mlx-native launch -n 2",

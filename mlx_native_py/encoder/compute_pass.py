@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from .. import settings
 from ..errors import BackendError, EncoderStateError
 from ..hazards.ranges import Span
-from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
 from ..profiling.observer import PlannedLaunch
 from .context import DeviceContext
@@ -102,10 +101,7 @@ class ComputePass:
         place = self._samples.next() if self._samples is not None and self._samples.in_pass else None
         if place is not None:
             self._mtl.sampleCountersInBuffer_atSampleIndex_withBarrier_(*place, True)
-        if self._backend.declare is not None:
-            views = {slot: value.nbytes for slot, value in enumerate(dispatch.values) if isinstance(value, MlxBuffer)}
-            reads, writes = ([span[1:] for span in spans] for spans in dispatch.spans)
-            self._backend.declare(self._mtl, views, reads, writes)
+        dispatch.declare(self._backend, self._mtl)
         sender.send(dispatch)
         if place is not None:
             self._mtl.sampleCountersInBuffer_atSampleIndex_withBarrier_(place[0], place[1] + 1, True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import settings
+from .. import forks, settings
 from ..dtypes import DType, narrowed
 from ..errors import (
     AFTER_FORK,
@@ -23,12 +23,20 @@ from ..errors import (
     ForkedProcessError,
     InvalidArgument,
 )
-from ..memory.allocation import Allocation, adopt, allocate, allocation_behind, over_pages
+from ..memory.allocation import (
+    Allocation,
+    address_of,
+    adopt,
+    allocate,
+    allocation_behind,
+    needs_copy,
+    over_pages,
+)
 from ..memory.buffer import Array, MlxBuffer, as_array
 from ..memory.recycler import Recycler
 from ..memory.residency import open_residency
 from ..memory.shapes import as_shape, whole
-from ..memory.signature import signature_of
+from ..memory.signature import Signature, signature_of
 from ..metal import Backend
 from ..pipelines.registry import KernelRegistry
 from .parameters import Parameters
@@ -63,12 +71,14 @@ class DeviceContext:
             wanted = not settings.current().no_residency
             self.residency = open_residency(backend, self.mtl, self.queue, self.capabilities, wanted=wanted)
         self.residency.device = weakref.ref(self)
-        self._pid = os.getpid()
+        self._pid, self._forks = os.getpid(), forks.count
         self._closed = False
         self._lock = threading.RLock()
         self._kernels: KernelRegistry | None = None
         self._submissions: Submissions | None = None
         self._parameters: Parameters | None = None
+        self.concurrent = (backend.Metal.MTLDispatchTypeConcurrent,)
+        """What a pass is opened with, as the arguments of a call."""
         self.barrier_scope = int(backend.Metal.MTLBarrierScopeBuffers)
         """What a barrier in a pass orders: textures too, once there is one."""
         self.recycler = Recycler(self.empty, backend.forget)
@@ -86,6 +96,11 @@ class DeviceContext:
         """Whether allocations are kept resident by a set."""
         return self.residency.enabled
 
+    @property
+    def allocated_bytes(self) -> int:
+        """What the device has allocated now."""
+        return int(self.mtl.currentAllocatedSize())
+
     def info(self) -> dict[str, Any]:
         """Every fact and limit by name."""
         return {
@@ -93,7 +108,7 @@ class DeviceContext:
             **asdict(self.capabilities),
             **_FIXED_LIMITS,
             "page_size": mmap.PAGESIZE,
-            "currently_allocated": int(self.mtl.currentAllocatedSize()),
+            "currently_allocated": self.allocated_bytes,
             "residency": self.residency.reason or f"{self.residency.count} allocations",
         }
 
@@ -151,13 +166,20 @@ class DeviceContext:
 
         `recycler.give_back(copies)` after the call makes that memory available to the next one.
         """
-        array = _elements(source, None)
-        buffer = self._in_place(array)
+        signature = _usual.get((source.dtype, source.shape)) if type(source) is np.ndarray else None
+        array: Array = source if signature is not None else _elements(source, None)
+        address = address_of(array)
+        buffer = None if needs_copy(array, address) else self._in_place(array)
         if buffer is None:
             self.require_open()
-            buffer = self.recycler.take(signature_of(DType.of(array.dtype), array.shape))
-            buffer.numpy(wait=False)[...] = array
+            if signature is None:
+                signature = _remember(array)
+            buffer = self.recycler.take(signature)
             copies.append(buffer)
+            if array.flags.c_contiguous:
+                ctypes.memmove(buffer.start, address, signature.nbytes)
+            else:
+                buffer.numpy(wait=False)[...] = array
         return buffer
 
     def wrap(self, mtl: Any, dtype: Any, shape: int | Sequence[int]) -> MlxBuffer:
@@ -176,7 +198,7 @@ class DeviceContext:
         try:
             return allocate(self.backend, self.mtl, nbytes, limit, self.residency)
         except BufferAllocationError:
-            if not self.recycler.nbytes:
+            if self.recycler.is_empty:
                 raise
             self.recycler.clear()
             self.residency.flush()
@@ -196,7 +218,7 @@ class DeviceContext:
         kind, behind = DType.of(array.dtype), allocation_behind(array)
         if behind is not None and behind.residency is self.residency:
             behind.require_live()
-            return MlxBuffer(behind, kind, array.shape, _address(array) - behind.address, array.nbytes)
+            return MlxBuffer(behind, kind, array.shape, address_of(array) - behind.address, array.nbytes)
         limit = self.capabilities.max_buffer_length
         allocation, offset = over_pages(self.backend, self.mtl, array, limit, self.residency)
         return MlxBuffer(allocation, kind, array.shape, offset, array.nbytes)
@@ -254,13 +276,13 @@ class DeviceContext:
         """Raises where the device is closed, or belongs to the process that this one was forked from."""
         if self._closed:
             raise EncoderStateError(f"{self!r} is closed")
-        if os.getpid() != self._pid:
+        if forks.count != self._forks:
             raise ForkedProcessError(f"{self!r} was opened in process {self._pid} before a fork; {AFTER_FORK}")
 
     def close(self) -> None:
         """Waits for what is committed and lets go of the queue; buffers stay readable. Twice is once."""
         with self._lock:
-            if self._closed or os.getpid() != self._pid:
+            if self._closed or forks.count != self._forks:
                 return
             self._closed = True
             if self._kernels is not None:
@@ -276,9 +298,16 @@ class DeviceContext:
                 self.residency.close()
 
 
-def _address(array: Array) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
+_MOST_USUAL = 1024
+_usual: dict[tuple[Any, tuple[int, ...]], Signature] = {}
+"""Types and shapes that arrays of earlier calls had, and buffers may have."""
+
+
+def _remember(array: Array) -> Signature:
+    if len(_usual) >= _MOST_USUAL:
+        _usual.clear()
+    signature = _usual[array.dtype, array.shape] = signature_of(DType.of(array.dtype), array.shape)
+    return signature
 
 
 def _elements(source: Any, dtype: Any) -> Array:

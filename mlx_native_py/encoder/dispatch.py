@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 from ..errors import InvalidArgument
 from ..hazards.ranges import BufferRange, Span
 from ..memory.buffer import MlxBuffer
+from ..metal import Backend
 from ..pipelines.pipeline import Pipeline
 from .launch import DispatchKind, Launch, Size
 from .parameters import Cell
@@ -133,6 +134,13 @@ class Dispatch(CapturedNode):
     def spans(self) -> tuple[list[Span], list[Span]]:
         """What it reads and what it writes."""
         return [each.span for each in self.reads], [each.span for each in self.writes]
+
+    def declare(self, backend: Backend, mtl: Any) -> None:
+        """Has a checked device hold the next launch to its views and ranges."""
+        if backend.declare is not None:
+            views = {slot: value.nbytes for slot, value in enumerate(self.values) if isinstance(value, MlxBuffer)}
+            reads, writes = ([span[1:] for span in spans] for spans in self.spans)
+            backend.declare(mtl, views, reads, writes)
 
     @property
     def dispatch_kind(self) -> DispatchKind:

@@ -79,9 +79,37 @@ class DispatchCode:
             use, value = slot.use, slot.value
             yield f"if {use}.{mark} is not epoch: {use}.{mark} = epoch; {use}.{part} = {value}"
             yield f"elif {use}.{part} is not {value}: {use}.{part} = widened({use}.{part}, {value})"
+        yield f"tracker.log.append({self._entry})"
+
+    @property
+    def _entry(self) -> str:
+        """What the log has of the dispatch; see `Pipeline.touched`."""
         outs = sum(1 << slot.index for slot in self.slots if slot.kind == "out")
         spans = "".join(f", {slot.value}.span" if slot.is_buffer else ", None" for slot in self.slots)
-        yield f"tracker.log.append(({self.pipeline}, {outs}{spans}))"
+        return f"({self.pipeline}, {outs}{spans})"
+
+    def require_own(self, slow: str) -> Iterator[str]:
+        """Each buffer's allocation, which has to be of `device` and in use."""
+        for slot, _ in self._tracked:
+            memory = f"a{slot.index}"
+            yield f"{memory} = {slot.value}.allocation"
+            yield f"if {memory}.released or {memory}.residency is not device.residency: {slow}"
+
+    def send_alone(self) -> Iterator[str]:
+        """The messages to `mtl`, in which nothing is set yet, and what `ticket` has to know."""
+        for slot, _ in self._tracked:
+            yield f"ticket.hold(a{slot.index})"
+        yield f"mtl.setComputePipelineState_({self.state})"
+        for slot in self.slots:
+            value, index = slot.value, slot.index
+            if slot.is_buffer:
+                yield f"mtl.setBuffer_offset_atIndex_({value}.mtl, {value}.offset, {index})"
+            elif slot.kind != "none":
+                yield f"mtl.setBytes_length_atIndex_({value}, {slot.length or f'len({value})'}, {index})"
+        yield "for place, length in launch.shared: mtl.setThreadgroupMemoryLength_atIndex_(length, place)"
+        yield "if launch.by_threads: mtl.dispatchThreads_threadsPerThreadgroup_(launch.grid, launch.group)"
+        yield "else: mtl.dispatchThreadgroups_threadsPerThreadgroup_(launch.grid, launch.group)"
+        yield f"ticket.log.append({self._entry})"
 
     def send(self, launch: Launch | None = None) -> Iterator[str]:
         """The messages; state that is already set is not sent. Without `launch`, a variable of that name has it."""

@@ -20,11 +20,22 @@ from ..pipelines.pipeline import Binding, Pipeline
 from .arguments import INLINE_LIMIT, Out, check_buffer, is_modest, requirement
 from .dispatch_code import CALLS, DispatchCode, Slot, indented
 
-__all__ = ["Aliased", "NAMES", "NOTHING", "Pattern", "encoder", "pattern_of_arguments", "pattern_of_values", "sender"]
+__all__ = [
+    "Aliased",
+    "NAMES",
+    "NOTHING",
+    "Pattern",
+    "encoder",
+    "lone_encoder",
+    "pattern_of_arguments",
+    "pattern_of_values",
+    "sender",
+]
 
 Pattern = tuple[str, ...]
 """The kind of each slot; see `Slot`."""
-Function = Callable[..., None]
+Function = Callable[..., Any]
+_UNKNOWN = "AttributeError, ValueError, StructError, OverflowError, Aliased"
 _MOST_PACKED = 256  # numbers that a kernel's argument remembers
 
 
@@ -83,12 +94,20 @@ def encoder(pipeline: Pipeline, pattern: Pattern, arena: bool) -> Function:
         slots = _slots(pipeline, pattern)
         code = DispatchCode(slots, arena)
         body = [*_check_lines(slots, code), "sending = enc.sender", CALLS, *code.track(), *code.send()]
-        names = {"get_ident": get_ident, "StructError": StructError, "check": check_buffer}
-        for slot in slots:
-            if slot.kind == "number":
-                names |= _packing_names(slot)
-        encode = pipeline.encoders[key] = _compiled(pipeline, "encode(enc, launch, args)", body, names)
+        encode = pipeline.encoders[key] = _compiled(pipeline, "encode(enc, launch, args)", body, _check_names(slots))
     return encode
+
+
+def lone_encoder(pipeline: Pipeline, pattern: Pattern) -> Callable[..., bool]:
+    """`encode(device, ticket, mtl, launch, args)` for a dispatch that is alone in its command buffer.
+
+    It answers False where arguments are not as the pattern says, or are to be refused, before anything is changed.
+    """
+    slots = _slots(pipeline, pattern)
+    code = DispatchCode(slots, arena=False)
+    checks = [*_argument_lines(slots, "return False"), *code.require_own("return False"), *_requirement_lines(slots)]
+    body = ["try:", *indented(checks), f"except ({_UNKNOWN}): return False", *code.send_alone(), "return True"]
+    return _compiled(pipeline, "encode(device, ticket, mtl, launch, args)", body, _check_names(slots))
 
 
 def _slots(pipeline: Pipeline, pattern: Pattern) -> list[Slot]:
@@ -125,21 +144,33 @@ def _check_lines(slots: Sequence[Slot], code: DispatchCode) -> Iterator[str]:
     yield f"if get_ident() != enc.owner: {slow}"
     yield "tracker = enc.mem_ranges"
     yield "try:"
-    yield from indented(_unpacked(slots, "args") or [f"if args: {slow}"])
-    for slot in slots:
-        if slot.kind == "none":
-            yield f"    if {slot.value} is not None: {slow}"
-        elif slot.kind == "out":
-            yield f"    {slot.value} = {slot.value}.buffer"
+    yield from indented(_argument_lines(slots, slow))
     yield from indented(code.find_uses())
     yield from indented(_requirement_lines(slots))
+    yield f"except ({_UNKNOWN}): {slow}"
+
+
+def _argument_lines(slots: Sequence[Slot], slow: str) -> Iterator[str]:
+    """A variable for each slot: its buffer or its bytes, in which nothing is checked but numbers."""
+    yield from _unpacked(slots, "args") or [f"if args: {slow}"]
     for slot in slots:
-        if slot.kind == "number":
-            yield from indented(_number_lines(slot, slow))
+        if slot.kind == "none":
+            yield f"if {slot.value} is not None: {slow}"
+        elif slot.kind == "out":
+            yield f"{slot.value} = {slot.value}.buffer"
+        elif slot.kind == "number":
+            yield from _number_lines(slot, slow)
         elif slot.kind == "bytes" and slot.binding is not None:
             long_enough = f"{slot.binding.size} <= len({slot.value}) <= {INLINE_LIMIT}"
-            yield f"    if {slot.value}.__class__ is not bytes or not {long_enough}: {slow}"
-    yield f"except (AttributeError, ValueError, StructError, OverflowError, Aliased): {slow}"
+            yield f"if {slot.value}.__class__ is not bytes or not {long_enough}: {slow}"
+
+
+def _check_names(slots: Sequence[Slot]) -> dict[str, Any]:
+    names: dict[str, Any] = {"get_ident": get_ident, "StructError": StructError, "check": check_buffer}
+    for slot in slots:
+        if slot.kind == "number":
+            names |= _packing_names(slot)
+    return names
 
 
 def _number_lines(slot: Slot, slow: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ __all__ = ["HostTurns"]
 
 
 class HostTurns:
-    """Stops of one command buffer after another, by the values of a shared event: at an odd one it is the CPU's turn.
+    """Work of the CPU between dispatches of a command buffer, which waits for it by the values of a shared event.
 
     >>> turns = HostTurns(device)
     >>> with device.command_encoder() as enc:

@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from weakref import WeakSet, ref
+from weakref import ref
 
+from .. import forks
 from ..errors import AFTER_FORK, BackendError, CommandBufferError, EncoderStateError, ForkedProcessError, WaitTimeout
 from ..memory.allocation import Allocation
 from ..memory.recycler import Recycler
@@ -37,7 +38,7 @@ class Submissions:
     def __init__(
         self, backend: Backend, mtl: Any, queue: Any, able: Capabilities, residency: Residency, recycler: Recycler
     ) -> None:
-        self._pid = os.getpid()
+        self._pid, self._forks = os.getpid(), forks.count
         self._backend = backend
         self._mtl_queue = queue
         self._residency = residency
@@ -48,7 +49,7 @@ class Submissions:
         self._can_wait = able.shared_event_wait
         self._lock = threading.RLock()
         self._value = 0
-        self._open: WeakSet[Ticket] = WeakSet()
+        self._open: set[ref[Ticket]] = set()
         self._in_flight: deque[Ticket] = deque()
         self._unseen: list[Ticket] = []
         residency.writers = ref(self)
@@ -78,9 +79,11 @@ class Submissions:
                     f"{len(self._open)} command buffers of this device are neither committed nor dropped, "
                     "and Metal has no more; commit or drop some encoders first"
                 )
-            self._open.add(ticket)
+            # The reference and its entry come into being together, and the entry goes with the ticket.
+            self._open.update(map(ref, (ticket,), (self._open.discard,)))
         try:
-            self._make_room()
+            if len(self._open) + len(self._in_flight) > SLOTS:
+                self._make_room()
             with self._backend.autorelease_pool():
                 queue = self._mtl_queue
                 ticket.mtl = queue.commandBufferWithUnretainedReferences() if unretained else queue.commandBuffer()
@@ -95,13 +98,14 @@ class Submissions:
         """The command buffer will not be submitted."""
         with self._lock:
             if not ticket.is_submitted and not ticket.is_closed:
-                self._open.discard(ticket)
+                self._open.discard(ref(ticket))
                 ticket.discard()
 
     def submit(self, ticket: Ticket) -> None:
         """Sends the command buffer off, behind all that were sent before."""
         with self._lock, self._backend.autorelease_pool():
-            self.collect()
+            if self._in_flight:
+                self.collect()
             self._residency.flush()
             self._value += 1
             ticket.value, ticket.sequence = self._value, next(_numbers)
@@ -110,12 +114,12 @@ class Submissions:
             try:
                 self._in_flight.append(ticket)
                 ticket.submitted()
-                self._open.discard(ticket)
+                self._open.discard(ref(ticket))
                 ticket.mtl.commit()
             except BaseException:
                 if ticket.mtl.status() < self._committed:
                     self._retire(ticket)
-                    self._open.discard(ticket)
+                    self._open.discard(ref(ticket))
                     ticket.discard()
                 raise
 
@@ -144,8 +148,10 @@ class Submissions:
             ahead = [] if ticket.is_closed else [each for each in self._in_flight if each.value < ticket.value]
         for each in (*ahead, ticket):
             self._await(each, deadline, timeout)
-        self.collect()
-        self._raise(ticket)
+        if self._in_flight:
+            self.collect()
+        if self._unseen or ticket.failed:
+            self._raise(ticket)
 
     def wait_for_stop(self, ticket: Ticket, event: Any, value: int) -> None:
         """Returns when the work has come to where it signals `value`; raises the error of work that will not."""
@@ -192,7 +198,7 @@ class Submissions:
 
     def _await(self, ticket: Ticket, deadline: float | None, timeout: float | None) -> None:
         step = _FIRST_SLICE
-        if os.getpid() != self._pid:
+        if forks.count != self._forks:
             raise ForkedProcessError(f"{ticket!r} belongs to process {self._pid} from before a fork; {AFTER_FORK}")
         while not ticket.done():
             left = _LONGEST_SLICE
@@ -210,7 +216,7 @@ class Submissions:
                 time.sleep(min(step, left) / 1000)
             if signalled:
                 self._settle(ticket)
-            step = min(step * 2, _LONGEST_SLICE)
+            step = min(step * 10, _LONGEST_SLICE)
 
     def _raise(self, ticket: Ticket | None) -> None:
         with self._lock:

@@ -167,6 +167,11 @@ class Ticket:
         self._state = Ticket.SUBMITTED
 
     @property
+    def failed(self) -> bool:
+        """For the queue: whether it is known to have gone wrong."""
+        return self._error is not None
+
+    @property
     def is_submitted(self) -> bool:
         return self._state in (Ticket.SUBMITTED, Ticket.DONE)
 

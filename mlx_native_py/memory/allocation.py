@@ -19,7 +19,17 @@ from ..metal import Backend
 from . import transfers
 from .residency import Residency
 
-__all__ = ["Allocation", "Completion", "InFlight", "adopt", "allocate", "allocation_behind", "over_pages"]
+__all__ = [
+    "Allocation",
+    "Completion",
+    "InFlight",
+    "address_of",
+    "adopt",
+    "allocate",
+    "allocation_behind",
+    "needs_copy",
+    "over_pages",
+]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 PAGE = mmap.PAGESIZE
@@ -146,7 +156,8 @@ class Allocation:
                 parts = earlier.parts if isinstance(earlier, _All) else (earlier,)
                 waiting = tuple(part for part in parts if part is not completion and not part.done())
             with _changing:
-                self.require_live()
+                if self.released:
+                    self.require_live()
                 if self.pending is earlier:
                     self.pending = _All((*waiting, completion)) if waiting else completion
                     return
@@ -280,16 +291,35 @@ def allocation_behind(array: Array) -> Allocation | None:
     return origin.allocation if isinstance(origin, _Export) else None
 
 
+def address_of(array: Array) -> int:
+    """Where an array's first element is; by the way of the buffer protocol where it has one, which is the quicker."""
+    try:
+        exporter: Any = array  # the stubs do not say that it is a buffer
+        return ctypes.addressof(ctypes.c_char.from_buffer(exporter))
+    except (TypeError, ValueError, BufferError):  # read-only, not contiguous, or of a type that Python does not know
+        address: int = array.__array_interface__["data"][0]
+        return address
+
+
+def needs_copy(array: Array, address: int) -> bool:
+    """Whether `over_pages` would refuse an array that is in no device memory: it does not fill whole pages."""
+    if not array.flags.c_contiguous:
+        return True
+    if not (address % PAGE or array.nbytes % PAGE):
+        return False
+    return not isinstance(_origin(array), (_Export, mmap.mmap))
+
+
 def _pages(array: Array) -> tuple[int, int]:
     """The whole pages around a contiguous array, where they are the array's or belong to its mmap."""
-    start = array.__array_interface__["data"][0]
+    start = address_of(array)
     end = start + array.nbytes
     low, high = start // PAGE * PAGE, -(-end // PAGE) * PAGE
     origin = _origin(array)
     if (low, high) == (start, end):
         return low, high
     if isinstance(origin, mmap.mmap):
-        first = np.frombuffer(origin, np.uint8).__array_interface__["data"][0]
+        first = address_of(np.frombuffer(origin, np.uint8))
         if first <= low and high <= first + -(-len(origin) // PAGE) * PAGE:
             return low, high
     where = f"starts {start - low} bytes after a page boundary" if start > low else "starts on a page boundary"
@@ -313,4 +343,4 @@ def over_pages(backend: Backend, device: Any, array: Array, limit: int, residenc
     _allocated(mtl, high - low, device)
     allocation = Allocation(mtl, low, high - low, residency, readonly=not array.flags.writeable, owner=array)
     residency.add(allocation)
-    return allocation, array.__array_interface__["data"][0] - low
+    return allocation, address_of(array) - low

@@ -61,6 +61,7 @@ class MlxBuffer(ArrayMethods):
     def __init__(self, allocation: Allocation, dtype: DType, shape: tuple[int, ...], offset: int, nbytes: int) -> None:
         self.allocation = allocation
         self.mtl = allocation.mtl
+        """The MTLBuffer. Whoever uses it by itself keeps this buffer too: memory of dropped results may serve again."""
         self.offset = offset
         """Bytes from the start of the MTLBuffer."""
         self.nbytes = nbytes

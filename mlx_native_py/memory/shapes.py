@@ -19,6 +19,8 @@ def whole(value: Any, what: str, least: int = 0) -> int:
     Traceback (most recent call last):
     mlx_native_py.errors.InvalidArgument: byte_len is 0, expected at least 1
     """
+    if type(value) is int and value >= least:
+        return value
     try:
         number = operator.index(value)
     except TypeError:
@@ -37,6 +39,8 @@ def as_shape(shape: int | Sequence[int]) -> tuple[tuple[int, ...], int]:
     (((2, 3), 6), ((5,), 5), ((), 1))
     """
     given: Any = shape
+    if type(given) is tuple and {*map(type, given)} <= {int} and min(given, default=1) > 0:
+        return given, math.prod(given)
     try:
         axes = tuple(given)
     except TypeError:

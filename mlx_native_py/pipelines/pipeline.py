@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..errors import BackendError, InvalidArgument
@@ -32,19 +32,15 @@ class Binding:
     used: bool = True
     texture_type: int = 0
     """The MTLTextureType of a texture."""
+    reads: bool = field(init=False, repr=False, compare=False)
+    writes: bool = field(init=False, repr=False, compare=False)
+    scalar: ScalarType | None = field(init=False, repr=False, compare=False)
+    """Its scalar or vector type; None for structs, arrays and matrices."""
 
-    @property
-    def reads(self) -> bool:
-        return self.access != "write"
-
-    @property
-    def writes(self) -> bool:
-        return self.access != "read"
-
-    @property
-    def scalar(self) -> ScalarType | None:
-        """Its scalar or vector type; None for structs, arrays and matrices."""
-        return scalar_type(self.data_type)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reads", self.access != "write")
+        object.__setattr__(self, "writes", self.access != "read")
+        object.__setattr__(self, "scalar", scalar_type(self.data_type))
 
     def __str__(self) -> str:
         return f"{self.kind} argument {self.name!r} (slot {self.index})"

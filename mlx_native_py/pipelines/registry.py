@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,11 +207,14 @@ class KernelRegistry:
     def warmup(self, names: Iterable[str | tuple[str, Constants]]) -> None:
         """Compiles kernels ahead of their first use, several at a time, and saves the archive if there is one."""
         wanted = [(item, None) if isinstance(item, str) else item for item in names]
-        # Where the system gives no threads, the last loop compiles them all.
+        begun: list[Future[Pipeline]] = []
         with suppress(RuntimeError), ThreadPoolExecutor(max(1, min(len(wanted), os.cpu_count() or 1))) as workers:
             for name, constants in wanted:
-                workers.submit(self.get_pipeline, name, constants)
-        for name, constants in wanted:
+                begun.append(workers.submit(self.get_pipeline, name, constants))
+        for each in begun:
+            each.result()
+        # Those for which the system gave no thread.
+        for name, constants in wanted[len(begun) :]:
             self.get_pipeline(name, constants)
         self.save()
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from mlx_native_py import MlxDevice, ops
+from mlx_native_py.bench import harness
 from mlx_native_py.bench import ops as bench
 from mlx_native_py.bench.harness import options, report
 from mlx_native_py.bench.ops_works import WORKS, OpWork
@@ -42,6 +45,26 @@ def test_one_work(device: MlxDevice, capsys: pytest.CaptureFixture[str]) -> None
     assert report(options("ops", None).parse_args(["--bars"]), title, rows, bench._columns()) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0].startswith(f"measured on {device.name}") and told[3].endswith("NOT MET")
+
+
+def test_a_peer_gets_arrays_of_its_own_and_a_column(device: MlxDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    torch = ModuleType("torch")
+    vars(torch)["from_numpy"] = lambda array: ("tensor", array)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    work = replace(SMALL, torch=lambda module, a, b: given.append((module, a[0], b[0])))
+    row = bench._measure(work, device, bench._peers(), rounds=2)
+    assert given == [(torch, "tensor", "tensor")] * 3
+    assert row.torch_ms is not None and str(bench._columns()["torch"](row)).endswith("x")
+
+
+def test_nothing_is_timed_while_the_process_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = iter([0.0, 0.01, 0.01, 0.02, 0.02, 0.0201, 9.9])
+    slept: list[float] = []
+    clock = SimpleNamespace(process_time=lambda: next(used), sleep=slept.append)
+    monkeypatch.setattr(harness, "time", clock)
+    harness.settle()
+    assert len(slept) == 3 and next(used) == 9.9
 
 
 def test_a_wrong_result_has_no_speed(device: MlxDevice) -> None:

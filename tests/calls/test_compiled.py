@@ -143,6 +143,12 @@ def test_structs(lib: Library) -> None:
     assert out["x"].tolist() == [0, 2, 4] and out["y"].tolist() == [7, 7, 7]
 
 
+def test_a_written_array_of_float64_where_the_kernel_has_structs(lib: Library) -> None:
+    out = np.ones(4096, np.float64)
+    lib.points(out, np.array((2.0, 0), POINT)[()], threads=2)
+    assert out[:4].tolist() == [0, 0, 2, 0] and np.all(out[4:] == 1)
+
+
 def test_a_scalar_that_is_written(lib: Library) -> None:
     n = np.zeros((), np.uint32)
     lib.count(n, threads=37)

@@ -77,6 +77,19 @@ def test_eight_threads_with_encoders_of_their_own(device: MlxDevice) -> None:
         assert getattr(result, name) == THREADS * getattr(each, name), name
 
 
+@pytest.mark.full
+def test_sixteen_threads_with_2000_command_buffers_each(soft: Any) -> None:
+    with MlxDevice("soft") as device:
+        serial = [chain(device, seed, rounds=2000) for seed in range(16)]
+        with counters.scope() as one:
+            chain(device, 0, rounds=2000)
+        before = counters.total()
+        assert together(lambda seed: chain(device, seed, rounds=2000), 16) == serial
+        result = counters.total() - before
+    assert (result.cmd_bufs, result.dispatches) == (16 * one.tally.cmd_bufs, 16 * one.tally.dispatches)
+    assert one.tally.cmd_bufs == 2000
+
+
 def test_eight_threads_under_the_validation_layer(soft: Any) -> None:
     device, layer = guarded(open_metal("soft"))
     with device:

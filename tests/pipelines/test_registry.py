@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -153,6 +154,21 @@ def test_options_are_part_of_the_key(device: MlxDevice) -> None:
 def test_wrong_registrations(device: MlxDevice, name: object, source: object) -> None:
     with pytest.raises(InvalidArgument):
         device.kernels.register_source(name, source)  # type: ignore[arg-type]
+
+
+def test_warmup_compiles_what_is_broken_once(device: MlxDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    plain = KernelRegistry._compile
+
+    def compile(self: KernelRegistry, *given: Any) -> Any:
+        compiled.append(given[-1])
+        return plain(self, *given)
+
+    monkeypatch.setattr(KernelRegistry, "_compile", compile)
+    device.kernels.register_source("broken", "kernel void broken(device float *x) { x[0] = nobody; }")
+    with pytest.raises(ShaderCompilationError, match="nobody"):
+        device.kernels.warmup(["broken"])
+    assert compiled == ["broken"]
 
 
 def test_warmup(device: MlxDevice) -> None:
