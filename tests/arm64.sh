@@ -50,7 +50,7 @@ run() {
   shift
   ( ulimit -d 4000000
     MLX_NATIVE_DEVICE=soft MLX_SOFT_ENGINE=$engine MLX_SOFT_CACHE_DIR=$folder/cache MLX_SOFT_TIMEOUT=120 \
-      nice -n 19 "$folder/python" -m pytest -q -rf --tb=short -p no:cacheprovider "$@" )
+      nice -n 19 "$folder/python" -m pytest -q -rf --tb=short -p no:cacheprovider -o faulthandler_timeout=0 "$@" )
 }
 
 [ -e "$site/ziglang/zig" ] || make_root

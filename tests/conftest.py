@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import browser
+import bytecode  # noqa: F401, before what it concerns
 import hypothesis
 import pytest
 from lanes_report import LanesReport
@@ -40,6 +42,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--standin", choices=sorted(PROFILES), help="play this Mac: Metal is the stand-in for PyObjC")
     parser.addoption("--full", action="store_true", help="also the long runs")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """For `-n auto`: one worker more than cores, since many tests wait for a compiler or for other processes."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -15,6 +15,7 @@ from mlx_native_py.metal.contract import CONTRACT
 # A dotted name is one module of a package with a place of its own.
 LAYERS = (
     "errors",
+    "forks",
     "json_fields",
     "settings",
     "compat",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -39,14 +40,25 @@ def test_what_runs_on_metal_is_selected(selected: list[str]) -> None:
         assert any(f"tests/{place}::" in node and "metal" in parameters(node) for node in selected), place
 
 
+def run_on(name: str, places: Sequence[str]) -> None:
+    command = [*PYTEST, "-n2", f"--standin={name}", *(str(TESTS / place) for place in places)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
+
+
 @pytest.mark.full
 @pytest.mark.soft
 @pytest.mark.parametrize("name", sorted(PROFILES))
 def test_the_core_graphs_and_ops_on_every_mac(name: str) -> None:
-    folders = [str(TESTS / folder) for folder in ON_A_MAC]
-    command = [*PYTEST, "-n2", f"--standin={name}", *folders]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
+    run_on(name, ON_A_MAC)
+
+
+@pytest.mark.full
+@pytest.mark.soft
+def test_models_and_commands_on_a_mac() -> None:
+    run_on(
+        "m1", ("bench", "cli", "models", "test_counters.py", "test_device.py", "test_examples.py", "test_interrupts.py")
+    )
 
 
 class Item:

@@ -142,8 +142,8 @@ def _soft() -> Iterator[Finding]:
 
     def cache_directory() -> str:
         directory = now.kernel_cache or cache.default_directory()
-        files = [path for path in cache.Store(directory).directory.iterdir() if path.is_file()]
-        return f"{directory}, {len(files)} files, {sum(path.stat().st_size for path in files) / (1 << 20):.1f} MiB"
+        usage = cache.Store(directory).usage()
+        return f"{directory}, {usage.files} files, {usage.nbytes / (1 << 20):.1f} MiB"
 
     yield from _try("compiler", compiler, "pip install ziglang, or point MLX_SOFT_CLANG at a recent clang")
     yield from _try("cache folder", cache_directory, "give it mode 700 and to your user, or set MLX_SOFT_CACHE_DIR")

@@ -24,7 +24,7 @@ _FAILED = re.compile(r"rank (\d+) of \d+ failed, and ends the others$|Abort\(\d+
 
 
 class LaunchReport:
-    """Lines in, lines out, except for the framed texts in which mpiexec says which rank ended the others."""
+    """Passes mpiexec's output on, with one line in place of its framed texts about the rank that ended the others."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out

@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 def as_span(collective: Callable[P, R], name: str = "") -> Callable[P, R]:
-    """The same function; while a profile runs, each call leaves its time and bytes there, under its name."""
+    """The collective, which while a profile runs records the time and bytes of each call under its name."""
     called = name or collective.__name__
 
     @wraps(collective)

@@ -14,7 +14,7 @@ Kinds are Objective-C type encodings, shortened so that a line stays readable:
     varlist              a result that is `contents()`-like memory
 
 `new` behind a line marks a result that the caller owns; PyObjC does not know that of instance methods, so it
-must be registered. `fix` marks a line whose argument metadata PyObjC lacks or has wrong. Metal 4's factories
+must be registered. `fix` marks a line whose metadata PyObjC lacks or has wrong. Metal 4's factories
 are here only to be registered.
 """
 
@@ -73,6 +73,7 @@ MTLDevice
   newBufferWithBytesNoCopy:length:options:deallocator: bytes:1 Q Q block -> @ new
   newTextureWithDescriptor: @ -> @ new
   newSamplerStateWithDescriptor: @ -> @ new
+  newArgumentEncoderWithArguments: @ -> @ new
   minimumLinearTextureAlignmentForPixelFormat: Q -> Q
   newHeapWithDescriptor: @ -> @ new
   heapBufferSizeAndAlignWithLength:options: Q Q -> align
@@ -132,9 +133,10 @@ MTLLibrary
   newFunctionWithDescriptor:error: @ out@ -> @ new
 MTLFunction
   functionConstantsDictionary -> @
+  newArgumentEncoderWithBufferIndex: Q -> @ new
 MTLFunctionConstant
   name -> @
-  type -> Q
+  type -> q
   index -> Q
   required -> Z
 MTLFunctionConstantValues
@@ -362,6 +364,8 @@ def corrections() -> Iterator[tuple[bytes, bytes, dict[str, Any]]]:
         metadata: dict[str, Any] = {"arguments": {i + 2: _argument(kind) for i, kind in enumerate(selector.arguments)}}
         if selector.owned:
             metadata["retval"] = {"type": b"@", "already_retained": True}
+        elif selector.result == "varlist":
+            metadata["retval"] = {"type": b"^v", "c_array_of_variable_length": True}
         # Metal's protocols are registered on NSObject; only real classes go by their own name.
-        owner = b"NSObject" if selector.owned else selector.owner.encode()
-        yield owner, selector.name.encode(), metadata
+        of_class = selector.owner == "MTLFunctionConstantValues"
+        yield selector.owner.encode() if of_class else b"NSObject", selector.name.encode(), metadata

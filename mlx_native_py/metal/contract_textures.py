@@ -1,4 +1,4 @@
-"""The contract's lines for textures and samplers; contract.py says how to read them."""
+"""The contract's lines for textures, samplers and argument encoders; contract.py says how to read them."""
 
 from __future__ import annotations
 
@@ -38,6 +38,26 @@ MTLSamplerDescriptor
   setSupportArgumentBuffers: Z -> v
 MTLSamplerState
   gpuResourceID -> id
+MTLArgumentDescriptor
+  argumentDescriptor -> @
+  setDataType: Q -> v
+  setIndex: Q -> v
+  setArrayLength: Q -> v
+  setAccess: Q -> v
+  setTextureType: Q -> v
+  setConstantBlockAlignment: Q -> v
+MTLArgumentEncoder
+  encodedLength -> Q
+  alignment -> Q
+  setArgumentBuffer:offset: @ Q -> v
+  setArgumentBuffer:startOffset:arrayElement: @ Q Q -> v
+  setBuffer:offset:atIndex: @ Q Q -> v
+  setBuffers:offsets:withRange: objects:2 ints:2 range -> v
+  setTexture:atIndex: @ Q -> v
+  setTextures:withRange: objects:1 range -> v
+  setSamplerState:atIndex: @ Q -> v
+  setSamplerStates:withRange: objects:1 range -> v
+  constantDataAtIndex: Q -> varlist fix
 MTLTextureBinding
   textureType -> Q
   textureDataType -> Q

@@ -71,7 +71,7 @@ class PipelineParallel:
 
 
 class PipelineCache:
-    """The KV caches of one rank, one for each flight of sequences."""
+    """The KV caches of one rank, one for each micro-batch."""
 
     def __init__(self, flights: Sequence[KVCache]) -> None:
         self.flights = tuple(flights)

@@ -76,7 +76,7 @@ def head_parts(n_heads: int, n_kv_heads: int, parts: int, unit: int = 1) -> list
 
 
 def _keys(queries: range, group: int) -> tuple[int, ...]:
-    """Attention takes the same number of queries for each key, so a key that serves more is there more often."""
+    """Key heads for a range of query heads; one that serves more is repeated, as attention groups evenly."""
     runs = [(key, len(list(run))) for key, run in groupby(queries, lambda query: query // group)]
     share = gcd(*(length for _, length in runs))
     return tuple(key for key, length in runs for _ in range(length // share))

@@ -115,7 +115,7 @@ def _part(opened: OpenedModel, shard: Shard) -> _Part:
 
 
 def _weights(opened: OpenedModel, tensor: Tensor) -> int:
-    """How many values it stands for; scales and biases of groups stand for none."""
+    """How many weights a tensor holds once unpacked; scales and biases of groups hold none."""
     module, _, kind = tensor.name.rpartition(".")
     if kind != "weight":
         return 0

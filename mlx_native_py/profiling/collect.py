@@ -1,4 +1,4 @@
-"""From the notes of a command buffer to its record: the encoder's log read, times joined or shared out."""
+"""Makes the record of a command buffer from what was noted: dispatches, barriers, and measured or apportioned times."""
 
 from __future__ import annotations
 

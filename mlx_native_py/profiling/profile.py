@@ -76,7 +76,7 @@ class Profile:
         return self
 
     def stop(self) -> None:
-        """Command buffers that are committed by now are read when they are done."""
+        """Ends the profile; command buffers in flight are added when they complete."""
         if self.started_ns and not self.ended_ns:
             observer.stop(self)
             self.ended_ns = time.monotonic_ns()

@@ -60,7 +60,7 @@ class BarrierRecord:
 
     @property
     def reason(self) -> str:
-        """In words.
+        """The hazard and its bytes, or that the barrier was placed by hand.
 
         >>> BarrierRecord(3, 1, "RAW", "x", 0, 64).reason
         'RAW on bytes 0..64 of x'

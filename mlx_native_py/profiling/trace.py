@@ -132,7 +132,7 @@ def merge_traces(paths: Sequence[str | os.PathLike[str]], out: str | os.PathLike
 
 
 def merged(tables: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The same of what `Trace.as_dict` gives."""
+    """One trace of several tables that `Trace.as_dict` gave, on the earliest one's clock."""
     shared = len({table["otherData"]["host"] for table in tables}) == 1
     clock = "origin_ns" if shared else "wall_ns"
     first = min(tables, key=lambda table: int(table["otherData"][clock]))

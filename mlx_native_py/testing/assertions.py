@@ -6,6 +6,7 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from .. import counters
@@ -79,16 +80,16 @@ def assert_no_leak(device: MlxDevice, *, at_most: int = 0) -> Iterator[None]:
 def assert_deterministic(run: Callable[[], Any], *, times: int = 3) -> None:
     """`run()` returns the same bits each time: an array, a buffer, or several, in a list, tuple or dict.
 
-    On the software device, dispatches between two barriers run in other orders each time, and with another engine, so
-    whatever depends on an order that nothing promises shows. Open devices inside `run`, or use `kernel(source)`: a
-    device that is open keeps its order.
+    On the software device, dispatches between two barriers run in other orders each time, on fibers and on lanes in
+    turn, so whatever depends on an order that nothing promises shows. Open devices inside `run`, or use
+    `kernel(source)`: a device that is open keeps its order.
     """
     from .. import settings
 
     orders = ["ordered", "reversed", *(f"shuffled:{seed}" for seed in range(1, times))]
     first = _bits(run())
-    for order in orders[1 : times + 1]:
-        with settings.override(soft_schedule=order, soft_engine="fibers"):
+    for order, engine in zip(orders[1 : times + 1], cycle(("fibers", "lanes")), strict=False):
+        with settings.override(soft_schedule=order, soft_engine=engine):
             again = _bits(run())
         for name, bits in first.items():
             assert again.get(name) == bits, f"result {name} has other bits in the order {order!r} than in the first run"

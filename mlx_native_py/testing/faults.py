@@ -117,7 +117,7 @@ def _places(what: FaultKind, code: int) -> list[tuple[Any, str, Callable[..., An
         ],
         "mapping": [
             (source, name, instead)
-            for source in (pages.PrivatePages, pages.AliasablePages, SharedPages)
+            for source in (pages.PrivatePages, pages.FilePages, SharedPages)
             for name, instead in (("reserve", _nothing), ("open", _refused), ("close", _refused))
             if name in vars(source)
         ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,27 @@ def test_reflection_comes_back(bridge: Bridge) -> None:
         assert pipeline is not None and error is None
         names = [(b.name(), b.index(), b.access()) for b in reflection.bindings()]
     assert names == [("x", 0, 0), ("y", 1, 1)] or names == [("x", 0, 0), ("y", 1, 2)]
+
+
+def test_argument_encoders_give_memory_and_are_given_back(bridge: Bridge) -> None:
+    backend = open_metal("metal")
+    device, metal = backend.default_device(), backend.Metal
+    source = """
+    struct Inputs { device const float *x [[id(0)]]; float scale [[id(1)]]; };
+    kernel void f(constant Inputs &in [[buffer(0)]], device float *y [[buffer(1)]]) { y[0] = in.x[0] * in.scale; }
+    """
+    with backend.autorelease_pool():
+        encoder = library(device, source).newFunctionWithName_("f").newArgumentEncoderWithBufferIndex_(0)
+        buffer = device.newBufferWithLength_options_(encoder.encodedLength(), 0)
+        encoder.setArgumentBuffer_offset_(buffer, 0)
+        encoder.setBuffer_offset_atIndex_(buffer, 8, 0)
+        encoder.constantDataAtIndex_(1).as_buffer(4)[:] = struct.pack("<f", 3)
+        described = metal.MTLArgumentDescriptor.argumentDescriptor()
+        described.setDataType_(metal.MTLDataTypePointer)
+        assert device.newArgumentEncoderWithArguments_([described]).encodedLength() == 8
+        written = struct.unpack("<Qf", bytes(buffer.contents().as_buffer(12)))
+    assert written == (buffer.gpuAddress() + 8, 3)
+    assert encoder.retainCount() == 1 and bridge.leaked == []
 
 
 def test_function_constants_take_memory(bridge: Bridge) -> None:

@@ -30,6 +30,7 @@ class Row:
     result: str
     introduced: tuple[int, ...] = ()  # the macOS that it came with
     owned: bool = False  # PyObjC knows that the caller owns the result
+    memory: bool = False  # PyObjC knows that the pointer that comes back is one to memory
 
     @property
     def makes_new(self) -> bool:
@@ -44,7 +45,10 @@ def load_rows() -> list[Row]:
         arguments = tuple(n if n.startswith("{") else a for a, n in zip(entry["args"], native, strict=True))
         lengths = {int(k): v for k, v in entry.get("array_length_in_arg", {}).items()}
         introduced = tuple(int(part) for part in (entry.get("introduced") or "0").split("."))
-        rows.append(Row(entry["owner"], entry["selector"], arguments, lengths, entry["retval"], introduced))
+        memory = entry.get("retval_varlen", False)
+        rows.append(
+            Row(entry["owner"], entry["selector"], arguments, lengths, entry["retval"], introduced, memory=memory)
+        )
     return rows
 
 
@@ -123,5 +127,6 @@ def _corrected(row: Row, metadata: dict[str, Any] | None) -> Row:
         arguments.append(told.get("type_modifier", b"").decode() + told["type"].decode())
         if "c_array_length_in_arg" in told:
             lengths[i] = told["c_array_length_in_arg"] - 2
-    owned = bool(metadata.get("retval", {}).get("already_retained"))
-    return replace(row, arguments=tuple(arguments), lengths=lengths, owned=owned)
+    result = metadata.get("retval", {})
+    owned, memory = (bool(result.get(name)) for name in ("already_retained", "c_array_of_variable_length"))
+    return replace(row, arguments=tuple(arguments), lengths=lengths, owned=owned, memory=memory)

@@ -100,6 +100,8 @@ def _result(bridge: Bridge, row: Row, found: Any) -> Any:
     wrapped = bridge.profile.debug_layer and row.makes_new
     retains = (1 if row.owned or not row.makes_new else 2) + wrapped
     first = wrap(bridge, values[0], retains) if row.result == "@" else values[0]
+    if row.result == "^v" and not row.memory:
+        return id(values[0])  # a number, which nobody may take for an address
     if isinstance(first, Object) and not row.makes_new and bridge.pool_depth == 0:
         bridge.loose += 1
     given = [wrap(bridge, v) for i, v in zip(pointers, values[1:], strict=True) if i in outs]

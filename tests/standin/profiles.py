@@ -51,6 +51,7 @@ def _gpu(name: str, architecture: str, apple: int, **more: Any) -> DeviceProfile
 
 _M1 = _gpu("Apple M1", "applegpu_g13g", 7)
 _INDIRECT = "newIndirectCommandBufferWithDescriptor:maxCommandCount:options:"
+_ARGUMENTS = ("newArgumentEncoderWithBufferIndex:", "newArgumentEncoderWithArguments:")
 
 PLAIN = Profile()
 PROFILES: dict[str, Profile] = {
@@ -62,7 +63,7 @@ PROFILES: dict[str, Profile] = {
     "macos-14": Profile(macos=(14, 0), device=_M1),
     "debug-layer": Profile(debug_layer=True, device=_M1),
     "paravirtual": Profile(
-        aborts=frozenset({_INDIRECT, "gpuAddress"}),
+        aborts=frozenset({_INDIRECT, *_ARGUMENTS, "gpuAddress"}),
         device=_gpu(
             "Apple Paravirtual device", "paravirt", 5, metal3=False, counter_sampling=frozenset(), counter_sets=False
         ),

@@ -250,8 +250,19 @@ def mutations(whole: bytes, count: int) -> Iterator[bytes]:
         yield bytes(data[: int(rng.integers(len(data)))] if rng.integers(4) == 0 else data)
 
 
+@pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.full)])
+def test_files_that_end_early(tmp_path: Path, step: int) -> None:
+    whole = written(tmp_path / "m.gguf", small_model).read_bytes()
+    for length in range(0, min(len(whole), 4000), step):
+        refused(tmp_path / "x.gguf", whole[:length], open_gguf, always=False)
+    save_file({"a": np.zeros((2, 3), np.float32), "b": np.zeros(5, np.uint32)}, tmp_path / "m.safetensors", {"k": "v"})
+    whole = (tmp_path / "m.safetensors").read_bytes()
+    for length in range(0, len(whole), step):
+        refused(tmp_path / "x.safetensors", whole[:length], open_safetensors, always=True)
+
+
 def test_mutated_files(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    count = 1200 if request.config.getoption("--full") else 200
+    count = 10_000 if request.config.getoption("--full") else 200
     whole = written(tmp_path / "m.gguf", small_model).read_bytes()
     for data in mutations(whole, count):
         refused(tmp_path / "x.gguf", data, open_gguf, always=False)

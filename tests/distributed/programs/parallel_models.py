@@ -1,4 +1,4 @@
-"""Models of a folder, tensor- and pipeline-parallel, against the whole model in this very process."""
+"""Models by their paths, tensor- and pipeline-parallel, against the whole model in this very process."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def embedded(path: Path) -> dict[str, Any]:
     return {"vectors": float(np.abs(model.embed_ids(sequences) - whole.embed_ids(sequences)).max())}
 
 
-for place in sorted(Path(sys.argv[1]).iterdir()):
+for place in map(Path, sys.argv[1:]):
     if place.name.startswith("bert"):
         found: dict[str, Any] = {"tensor": embedded(place)}
     else:
