@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from dis import opname
 from pathlib import Path
@@ -86,7 +87,16 @@ def _ends(check: Callable[[T], object], state: T, seconds: float) -> BaseExcepti
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(seconds)
-    return ends[0] if ends else TimeoutError(f"still not done after {seconds} s")
+    return ends[0] if ends else TimeoutError(f"still not done after {seconds} s:\n{_stacks()}")
+
+
+def _stacks() -> str:
+    """Where each thread is, for a hang that nobody can look at."""
+    names = {each.ident: each.name for each in threading.enumerate()}
+    return "\n".join(
+        f"{names.get(ident, ident)}:\n{''.join(traceback.format_stack(frame))}"
+        for ident, frame in sys._current_frames().items()
+    )
 
 
 def raise_at_every_bytecode(
@@ -97,7 +107,7 @@ def raise_at_every_bytecode(
     inside: Path | tuple[Path, ...],
     only_checked: bool = False,
     step: int = 1,
-    seconds: float = 20.0,
+    seconds: float = 60.0,
     swallowed: Callable[[str], bool] = lambda where: False,
 ) -> int:
     """Tries each bytecode (each `step`-th) and returns how many were tried; the first failure is raised with its place.
@@ -117,5 +127,5 @@ def raise_at_every_bytecode(
             raise AssertionError(f"the exception at {countdown.where} did not come out of the call")
         error = _ends(check, state, seconds)
         if error is not None:
-            raise AssertionError(f"after an exception at {countdown.where}: {error!r}") from error
+            raise AssertionError(f"after an exception at {countdown.where}: {type(error).__name__}: {error}") from error
         tried, at = tried + 1, at + step

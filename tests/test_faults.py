@@ -117,7 +117,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bench(folder: Path) -> Iterator[Bench]:
-    # Settings of its own, hence a device of its own: what other tests left to the garbage collector is not on its account.
+    # Settings of its own give it a device of its own, on whose account nothing of other tests is.
     with settings.override(soft_timeout=9.5), MlxDevice("soft") as device:
         yield Bench(device, folder)
 

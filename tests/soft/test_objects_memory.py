@@ -71,6 +71,7 @@ def _flags(address: int) -> list[str]:
 
 
 def test_the_view_keeps_nothing_alive_and_the_account_is_exact(device: Any) -> None:
+    gc.collect()  # what earlier tests dropped is not counted
     start = device.currentAllocatedSize()
     mtl = device.newBufferWithLength_options_(PAGE + 1, 0)
     view = mtl.contents().as_buffer(8)
@@ -166,6 +167,7 @@ def test_a_forked_child_leaves_the_memory_of_its_parent(kind: str) -> None:
 
 
 def test_memory_of_the_caller_is_aliased(device: Any) -> None:
+    gc.collect()
     start, backing, calls = device.currentAllocatedSize(), mmap.mmap(-1, 2 * PAGE), []
     mtl = device.newBufferWithBytesNoCopy_length_options_deallocator_(
         backing, 2 * PAGE, 0, lambda address, length: calls.append((address, length))
@@ -248,6 +250,7 @@ def heap_descriptor(size: int, kind: int = Metal.MTLHeapTypeAutomatic) -> Any:
 
 
 def test_an_automatic_heap_finds_gaps(device: Any) -> None:
+    gc.collect()  # what earlier tests dropped is not counted
     start = device.currentAllocatedSize()
     heap = device.newHeapWithDescriptor_(heap_descriptor(4096))
     assert device.heapBufferSizeAndAlignWithLength_options_(1000, 0) == (1024, 256)

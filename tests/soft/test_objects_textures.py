@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ def test_a_texture_says_what_it_is() -> None:
 
 def test_memory_of_textures_is_counted_and_comes_back() -> None:
     mtl = kit.device()
+    gc.collect()  # what earlier tests dropped is not counted
     before = mtl.currentAllocatedSize()
     texture = mtl.newTextureWithDescriptor_(described(Width=256, Height=256))
     assert mtl.currentAllocatedSize() == before + 256 * 256 * 4
