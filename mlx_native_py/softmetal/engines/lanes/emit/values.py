@@ -180,11 +180,3 @@ _OTHERS: dict[str, Callable[[Frame, Instruction], str]] = {
     "extractvalue": _extract,
     "insertvalue": _insert,
 }
-
-
-def extract_lane(frame: Frame, operand: Value, lane: str) -> str:
-    """One lane's value, `lane` being an i32."""
-    shape = frame.shape(operand)
-    if shape.uniform:
-        return frame.scalar(operand)
-    return frame.let("own", f"extractelement {lanes_type(operand.type)} {frame.vector(operand)}, i32 {lane}")

@@ -41,9 +41,6 @@ class Flow:
             here = self.idom[here]
         return here is above
 
-    def in_loop(self, block: BasicBlock, loop: Loop | None) -> bool:
-        return loop is None or block in loop.blocks
-
 
 def analyse(function: IrFunction) -> Flow:
     """Declines irreducible loops, and blocks from which no path leads to the end."""
