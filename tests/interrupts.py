@@ -86,7 +86,8 @@ def _ends(check: Callable[[T], object], state: T, seconds: float) -> BaseExcepti
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(seconds)
+    for _ in range(int(seconds)):  # one after the other, so that a process which was stopped is not blamed for it
+        thread.join(1)
     return ends[0] if ends else TimeoutError(f"still not done after {seconds} s:\n{_stacks()}")
 
 
