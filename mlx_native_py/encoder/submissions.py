@@ -7,8 +7,9 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 from weakref import ref
 
@@ -165,17 +166,16 @@ class Submissions:
 
     def wait_for(self, allocation: Allocation) -> None:
         """Returns when no command buffer of this queue uses the memory any more."""
-        with self._lock:
-            using = [each for each in self._in_flight if allocation in each.keep]
-        for each in using:
+        for each in _submitted(allocation.in_flight()):
             self._await(each, None, None)
 
     def writer(self, allocation: Allocation, start: int, end: int) -> Ticket | None:
         """The last command buffer in flight that writes any of these bytes (addresses) of an allocation."""
         with self._lock:
-            using = [each for each in self._in_flight if allocation in each.keep or allocation.memory.aliases]
+            using = tuple(self._in_flight) if allocation.memory.aliases else allocation.in_flight()
         span = allocation.memory, start, end
-        return next((each for each in reversed(using) if not each.done() and each.writes(span)), None)
+        writing = [each for each in _submitted(using) if not each.done() and each.writes(span)]
+        return max(writing, key=attrgetter("value"), default=None)
 
     def wait_all(self) -> None:
         """Returns when everything that was submitted is done; raises an error that nobody has seen."""
@@ -280,3 +280,8 @@ class Submissions:
             kernel_profile.record_command_buffer(
                 CommandBufferEntry(ticket.sequence, label, ns, ticket.dispatch_count(), self.provenance, how)
             )
+
+
+def _submitted(users: Iterable[object]) -> list[Ticket]:
+    """The command buffers that are on their way, among what uses some memory; plans tell theirs too."""
+    return [each for each in users if isinstance(each, Ticket) and each.is_submitted]
