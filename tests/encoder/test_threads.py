@@ -232,6 +232,65 @@ def test_control_c_ends_a_wait_at_once(how: str) -> None:
     assert any(interrupted(how) < 0.1 for _ in range(3))
 
 
+LATENCY_CHILD = """
+import random, signal, sys, threading, time
+import numpy as np
+from kit.programs import SOURCE, numbers, pipelines
+from mlx_native_py import MlxDevice, fn
+device, chance, way = MlxDevice(), random.Random(3), sys.argv[1]
+slow, x, names = pipelines(device, "slow"), numbers(device, 0), iter(range(10**6))
+sent = []
+def wait():
+    enc = device.command_encoder()
+    enc.dispatch(slow, x, 100_000_000, threads=1, group=1)
+    enc.commit().wait()
+def calls():
+    for _ in range(1000):
+        fn.add(np.ones(8, np.float32), np.ones(8, np.float32))
+def compile():
+    for _ in range(20):
+        device.compile(SOURCE + f"// {sys.argv[2]} {next(names)}").twist.pipeline
+def replay():
+    with device.capture() as graph:
+        for _ in range(100):
+            graph.encoder.dispatch(slow, x, 1000, threads=1)
+    plan = graph.plan()
+    for _ in range(200):
+        plan.run()
+def interrupt():
+    time.sleep(chance.uniform(0.0, 0.03))
+    sent.append(time.monotonic())
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+for _ in range(int(sys.argv[3])):
+    thread = threading.Thread(target=interrupt)
+    try:
+        try:
+            thread.start()
+            globals()[way]()
+        finally:
+            caught = time.monotonic()
+            thread.join()
+    except KeyboardInterrupt:
+        print(caught - sent[-1])
+    device.submissions.wait_all()
+"""
+
+
+@pytest.mark.soft
+@pytest.mark.full
+@pytest.mark.parametrize("way", ["wait", "calls", "compile", "replay"])
+def test_of_250_interrupts_99_in_100_arrive_within_100_ms(way: str) -> None:
+    """Those that come in a finaliser Python itself drops, so the work ends without them too."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    environment = {**os.environ, "PYTHONPATH": paths, "MLX_NATIVE_DEVICE": "soft"}
+    command = [sys.executable, "-c", LATENCY_CHILD, way, str(time.time_ns()), "250"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
+    assert done.returncode == 0, done.stderr
+    seconds = sorted(map(float, done.stdout.split()))
+    print(f"{way}: {len(seconds)} interrupts, median {seconds[len(seconds) // 2]:.4f} s, last {seconds[-3:]}")
+    assert len(seconds) > 200 and seconds[int(len(seconds) * 0.99)] <= 0.1 and seconds[-1] <= 0.5
+
+
 class Interrupts:
     """Ctrl-C at random moments, wherever Python runs code of the core; Metal's own code it cannot break into."""
 

@@ -177,6 +177,17 @@ if kind == "fork":
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 if kind == "late":
     sys.exit(0)
+if kind == "spawn":
+    import multiprocessing
+    program = (
+        "from mlx_native_py import softmetal as Metal\\n"
+        "Metal.MTLCreateSystemDefaultDevice().newCommandQueue().commandBuffer().commit()"
+    )
+    work = multiprocessing.get_context("spawn").Process(target=exec, args=(program,))
+    work.start()
+    work.join()
+    if work.exitcode:
+        sys.exit(1)
 command_buffer = queue.commandBuffer()
 command_buffer.encodeWaitForEvent_value_(device.newSharedEvent(), 1)
 command_buffer.commit()
@@ -190,7 +201,7 @@ if kind == "thread":
     work.start()
     work.join()
 """
-KINDS = {"wait": 0, "raise": 5, "fork": 7, "exit": 6, "thread": 0}
+KINDS = {"wait": 0, "raise": 5, "fork": 7, "exit": 6, "thread": 0, "spawn": 0}
 
 
 def _ends(kind: str) -> None:
