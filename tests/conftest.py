@@ -94,10 +94,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
 
 
+def pytest_sessionstart() -> None:
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     # Thousands of tests stay to the end: no collection of garbage need look at them.
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
