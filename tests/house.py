@@ -7,6 +7,7 @@ import io
 import re
 import tokenize
 from collections.abc import Container, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from mlx_native_py.metal.contract import CONTRACT
@@ -62,6 +63,10 @@ HISTORY = re.compile(
     r"|\b20\d\d-\d\d\b|/(?:home|Users|opt|tmp|work|root)/|\b(?:TODO|FIXME|XXX|HACK)\b|\bused to be\b",
     re.IGNORECASE,
 )
+
+
+parse = lru_cache(maxsize=8)(ast.parse)
+"""The rules look at one file after the other."""
 
 
 def member_of(dotted: str) -> str:
@@ -135,12 +140,14 @@ def remarks(text: str, suffix: str) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse(text)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             yield getattr(node, "lineno", 1), ast.get_docstring(node) or ""
 
 
 def history_faults(text: str, suffix: str) -> Iterator[str]:
+    if not HISTORY.search(text):
+        return
     for line, remark in remarks(text, suffix):
         if match := HISTORY.search(remark):
             yield f"line {line} says {match.group()!r}"
@@ -149,7 +156,7 @@ def history_faults(text: str, suffix: str) -> Iterator[str]:
 def size_faults(text: str, suffix: str, longest: int) -> Iterator[str]:
     if (lines := text.count("\n")) > 400:
         yield f"{lines} lines, more than 400"
-    for node in ast.walk(ast.parse(text)) if suffix == ".py" else ():
+    for node in ast.walk(parse(text)) if suffix == ".py" else ():
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             if length > longest:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 from typing import Any
 
 import numpy as np
@@ -211,13 +210,13 @@ def test_encoders_are_dropped_without_harm(device: MlxDevice) -> None:
 
 
 def test_too_many_open_encoders_raise_instead_of_waiting_for_ever(device: MlxDevice) -> None:
-    begin, encoders = time.monotonic(), []
+    encoders = []
     with pytest.raises(
         EncoderStateError, match=f"{SLOTS} command buffers .* neither committed nor dropped.*commit or drop"
     ):
         for _ in range(70):
             encoders.append(device.command_encoder())
-    assert len(encoders) == SLOTS and time.monotonic() - begin < 5
+    assert len(encoders) == SLOTS
     encoders.pop().discard()
     encoders.pop().commit()
     device.command_encoder().commit_and_wait()

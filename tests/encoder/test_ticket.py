@@ -6,7 +6,6 @@ import asyncio
 import subprocess
 import sys
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -56,12 +55,11 @@ def test_a_wait_can_run_out_of_time() -> None:
         assert not ticket.done()
         with pytest.raises(EncoderStateError, match="not done"):
             _ = ticket.gpu_time
-        begin = time.monotonic()
         with pytest.raises(WaitTimeout, match="'endless' of 1 dispatch is not done after 0.05 s"):
             ticket.wait(timeout=0.05)
         with pytest.raises(WaitTimeout):
             ticket.wait(timeout=0)
-        assert time.monotonic() - begin < 1.0
+        assert not ticket.done()
         stop.numpy(wait=False)[0] = 1
         ticket.wait(timeout=30)
 
@@ -71,10 +69,8 @@ def test_a_wait_for_slow_work_runs_out_of_time_on_every_device(device: MlxDevice
     enc = device.command_encoder()
     enc.dispatch(slow, x, 60_000_000, threads=1, group=1)
     ticket = enc.commit(label="slow")
-    begin = time.monotonic()
     with pytest.raises(WaitTimeout, match="'slow'.*0.01"):
         ticket.wait(timeout=0.01)
-    assert time.monotonic() - begin < 0.2
     ticket.wait()
     ticket.wait(timeout=0)
     assert ticket.done()

@@ -16,7 +16,7 @@ import pytest
 from mlx_native_py.softmetal import cache, msl
 from mlx_native_py.softmetal.cache import CacheError, Store, default_directory, digest
 from mlx_native_py.softmetal.msl.compiler import Compiler
-from mlx_native_py.softmetal.program import SourceOptions
+from mlx_native_py.softmetal.program import EngineChoice, SourceOptions
 from mlx_native_py.softmetal.toolchain import ToolchainError, find_toolchain
 
 SOURCE = "kernel void f(device float* a, uint i [[thread_position_in_grid]]) { a[i] = 3; }\n// cache "
@@ -184,6 +184,25 @@ def test_hits_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert built.engine == "flat"
 
 
+@pytest.mark.parametrize(
+    ("body", "checked", "asked", "why"),
+    [
+        ("", False, "flat", None),
+        ("metal::threadgroup_barrier(metal::mem_flags::mem_none);", False, "fibers", "the settings ask for fibers"),
+        ("", True, "fibers", "checked mode tells threads apart"),
+    ],
+)
+def test_engines_that_come_to_the_same_share_a_build(
+    monkeypatch: pytest.MonkeyPatch, body: str, checked: bool, asked: EngineChoice, why: str | None
+) -> None:
+    source = SOURCE.replace("a[i] = 3;", f"{body} a[i] = 4;")
+    first = msl.open_library(source, SourceOptions()).build("f", {}, checked=checked)
+    compiler = replace(second_compiler(), engine=asked)
+    forbid_processes(monkeypatch)
+    again = msl.open_library(source, SourceOptions(), compiler=compiler).build("f", {}, checked=checked)
+    assert again.engine == first.engine and again.declined.get("flat") == why
+
+
 @pytest.mark.parametrize("change", [{"macros": (("X", "1"),)}, {"math_mode": "safe"}, {"language_version": (3, 1)}])
 def test_options_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch, change: dict[str, object]) -> None:
     msl.open_library(SOURCE + "options", SourceOptions())
@@ -208,7 +227,7 @@ def test_a_damaged_kernel_is_built_again() -> None:
 WORKER = """
 import pathlib, sys
 from mlx_native_py.softmetal import cache, msl
-from mlx_native_py.softmetal.program import SourceOptions
+from mlx_native_py.softmetal.program import EngineChoice, SourceOptions
 compiler = msl.open_compiler(pathlib.Path(sys.argv[1]))
 started = []
 sys.addaudithook(lambda event, _: started.append(event) if event == "subprocess.Popen" else None)

@@ -34,7 +34,7 @@ def script(folder: Path, text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "kind", "message"),
     [
-        ("sleep 30", LimitExceeded, "did not end within 1 s; MLX_SOFT_COMPILE_TIMEOUT"),
+        ("sleep 300", LimitExceeded, "did not end within 1 s; MLX_SOFT_COMPILE_TIMEOUT"),
         ("while true; do :; done", LimitExceeded, "MLX_SOFT_COMPILE_TIMEOUT"),
         ("exec dd if=/dev/zero of=/dev/stdout bs=65536", LimitExceeded, "more than 1 MiB; MLX_SOFT_COMPILE_OUTPUT"),
         ("echo 'LLVM ERROR: out of memory' >&2; exit 1", LimitExceeded, "512 MiB; MLX_SOFT_COMPILE_MEMORY"),
@@ -50,7 +50,7 @@ def test_how_it_ends(tmp_path: Path, text: str, kind: type[Exception], message: 
     begin = time.monotonic()
     with pytest.raises(kind, match=message):
         run_compiler(script(tmp_path, text), "", SMALL)
-    assert time.monotonic() - begin < 15
+    assert time.monotonic() - begin < 60
 
 
 def test_children_are_gone(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_children_are_gone(tmp_path: Path) -> None:
     command = script(tmp_path, f"sleep 60 & echo $! > {note}; exit 0")
     run_compiler(command, "", SMALL)
     child = int(note.read_text())
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while time.monotonic() < end and Path(f"/proc/{child}/stat").exists():
         if Path(f"/proc/{child}/stat").read_text().split()[2] == "Z":
             break

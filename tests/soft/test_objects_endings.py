@@ -141,10 +141,9 @@ def test_the_wait_can_be_interrupted(device: Any, queue: Any) -> None:
     stop = buffer(np.zeros(2, np.uint32))
     running = endless(queue, stop)
     threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    begin = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         running.waitUntilCompleted()
-    assert time.monotonic() - begin < 2
+    assert running.status() < Metal.MTLCommandBufferStatusCompleted
     array(stop, np.uint32)[0] = 1
     running.waitUntilCompleted()
     assert running.error() is None
@@ -167,6 +166,7 @@ device = Metal.MTLCreateSystemDefaultDevice()
 queue = device.newCommandQueue()
 kind = sys.argv[1]
 if kind == "fork":
+    print("leaving", flush=True)
     child = os.fork()
     if child == 0:
         try:
@@ -191,6 +191,7 @@ if kind == "spawn":
 command_buffer = queue.commandBuffer()
 command_buffer.encodeWaitForEvent_value_(device.newSharedEvent(), 1)
 command_buffer.commit()
+print("leaving", flush=True)
 if kind == "raise":
     raise SystemExit(5)
 if kind == "exit":
@@ -205,10 +206,16 @@ KINDS = {"wait": 0, "raise": 5, "fork": 7, "exit": 6, "thread": 0, "spawn": 0}
 
 
 def _ends(kind: str) -> None:
-    begin = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", CHILD, kind], capture_output=True, text=True, timeout=30)
-    assert (done.returncode, done.stdout, done.stderr) == (KINDS[kind], "", "")
-    assert time.monotonic() - begin < 10
+    command, pipe = [sys.executable, "-c", CHILD, kind], subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as child:
+        try:
+            assert child.stdout is not None and child.stdout.readline() == "leaving\n"
+            begin = time.monotonic()
+            out, err = child.communicate(timeout=60)
+            assert time.monotonic() - begin < 9, "it waited for its watchdog"
+        finally:
+            child.kill()
+    assert (child.returncode, out, err) == (KINDS[kind], "", "")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -224,7 +231,7 @@ def test_fifty_processes_end_with_work_in_flight(kind: str) -> None:
 
 
 def test_work_after_the_end_is_refused() -> None:
-    done = subprocess.run([sys.executable, "-c", CHILD, "late"], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", CHILD, "late"], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert "the process is ending" in done.stdout
 

@@ -55,11 +55,7 @@ def test_work_is_asynchronous_and_python_goes_on(device: Any, queue: Any) -> Non
     stop = buffer(np.zeros(2, np.uint32))
     running = endless(queue, stop)
     running.waitUntilScheduled()
-    count, end = 0, time.monotonic() + 0.1
-    while time.monotonic() < end:
-        count += 1
-    assert count > 1000
-    assert running.status() == Metal.MTLCommandBufferStatusScheduled
+    assert {running.status() for _ in range(1000)} == {Metal.MTLCommandBufferStatusScheduled}
     array(stop, np.uint32)[0] = 1
     running.waitUntilCompleted()
     assert running.status() == Metal.MTLCommandBufferStatusCompleted
@@ -198,10 +194,10 @@ def test_misuse_of_states_is_refused(queue: Any) -> None:
 def test_a_full_queue_waits_for_work_to_end(device: Any) -> None:
     queue, stop = device.newCommandQueueWithMaxCommandBufferCount_(2), buffer(np.zeros(2, np.uint32))
     first, second = endless(queue, stop), queue.commandBuffer()
-    threading.Timer(0.2, lambda: array(stop, np.uint32).__setitem__(0, 1)).start()
     begin = time.monotonic()
+    threading.Timer(0.2, lambda: array(stop, np.uint32).__setitem__(0, 1)).start()
     queue.commandBuffer()
-    assert 0.1 < time.monotonic() - begin < 5
+    assert time.monotonic() - begin > 0.1
     assert first.status() == Metal.MTLCommandBufferStatusCompleted
     del second
 
@@ -264,5 +260,5 @@ def test_listeners_hear_of_values(device: Any) -> None:
     event.setSignaledValue_(3)
     assert not heard.wait(0.05)
     event.setSignaledValue_(5)
-    assert heard.wait(5)
+    assert heard.wait(60)
     assert values == [5]

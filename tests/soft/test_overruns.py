@@ -57,7 +57,7 @@ def test_large_private_arrays_end_in_time_and_give_their_memory_back(engine: str
     before, start = _resident_bytes(), time.monotonic()
     _, commands = launch(state, given, (4096, 1, 1), (1024, 1, 1))
     assert "timeout" in commands.error().localizedDescription()
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30
     assert _resident_bytes() - before < 64 << 20
 
 

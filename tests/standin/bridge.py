@@ -57,9 +57,9 @@ class Bridge:
 
     NULL = object()
 
-    def __init__(self, profile: Profile = PLAIN, *, has_device: bool = True, engine: EngineChoice = "fibers") -> None:
+    def __init__(self, profile: Profile = PLAIN, *, has_device: bool = True, engine: EngineChoice = "flat") -> None:
         self.profile = profile
-        # What a Mac does to kernels is no matter of engines, and fibers need one build where others need two.
+        # What a Mac does to kernels is no matter of engines: it takes the builds of the software device as they are.
         options = softmetal.SoftOptions(capture_enabled=True, engine=engine)
         self.device = softmetal.open_device(options, profile.device) if has_device else None
         self.leaked: list[Any] = []

@@ -2,7 +2,7 @@
 #pragma once
 #include "soft_packed.h"
 
-#define SOFT_INLINE static __attribute__((always_inline))
+#define SOFT_INLINE static inline __attribute__((always_inline))
 
 namespace soft {
 template <class A> struct as_vector {

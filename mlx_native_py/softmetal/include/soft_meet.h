@@ -4,7 +4,7 @@
 #include "soft_traits.h"
 #include "soft_bfloat.h"
 
-#define SOFT_LANE_FN static __attribute__((always_inline))
+#define SOFT_LANE_FN static inline __attribute__((always_inline))
 
 #if SOFT_ENGINE == 0
 // Not defined anywhere: a flat kernel that reaches one of these was taken for flat by mistake.

@@ -15,7 +15,7 @@ from ..cache import digest
 from ..debug_lines import line_before
 from ..engines import abi
 from ..engines.choice import scalar_engine
-from ..program import Executable, KernelArgument, KernelImage, KernelSignature
+from ..program import EngineChoice, Executable, KernelArgument, KernelImage, KernelSignature
 from ..toolchain import CompilerFailed, Engine, MathMode
 from .compiler import Compiler
 from .emit import Piece, Segment, assemble
@@ -68,8 +68,13 @@ class BuildSpec:
         """The names through which the kernel's threads wait for each other."""
         return sorted(self.manifest.reached(self.entry) & self.manifest.waiting)
 
-    def key(self, library: str, engine: str) -> str:
+    def engine(self, asked: EngineChoice) -> tuple[Engine, dict[str, str]]:
+        """The engine that it is compiled for at first, and why not the other."""
+        return scalar_engine(asked, checked=self.checked, waits=self.waits())
+
+    def key(self, library: str, asked: EngineChoice) -> str:
         """Names the build: the library, the kernel, the constants it uses, and the way it is compiled."""
+        engine, _ = self.engine(asked)  # choices that come to the same share a build
         given = {bound.constant.index: self.constants.get(bound.constant.index) for bound in self.used}
         shown = json.dumps({index: value.hex() if value is not None else None for index, value in given.items()})
         return digest("kernel", library, self.entry, shown, str(self.checked), engine)
@@ -144,7 +149,7 @@ def check_defines(manifest: LibraryManifest) -> str:
 def compile_spec(spec: BuildSpec, compiler: Compiler) -> bytes:
     """Compiles and links for flat or fibers; the answer is the record of the build, which names the artefact."""
     text = spec.text()
-    engine, declined = scalar_engine(compiler.engine, checked=spec.checked, waits=spec.waits())
+    engine, declined = spec.engine(compiler.engine)[0], dict[str, str]()
     with compiler.store.scratch() as folder:
         source = folder / SOURCE_NAME
         source.write_text(text)
@@ -194,7 +199,7 @@ def load(spec: BuildSpec, compiler: Compiler, body: bytes) -> Executable | None:
         static_threadgroup_bytes=image.call("soft_tg_size") & _UINT32,
         stack_bytes=record["stack"],
         max_total_threads=limit,
-        declined=record["declined"],
+        declined={**spec.engine(compiler.engine)[1], **record["declined"]},
         image=image,
         whole=record["whole"],
         has_loops=_LOOP.search(spec.text()) is not None,

@@ -43,11 +43,6 @@ class Compiler:
     def __post_init__(self) -> None:
         self.identity = identity(self.store, self.toolchain)
 
-    @property
-    def base_engine(self) -> EngineChoice:
-        """What kernels are compiled for at first; lanes come on top."""
-        return "auto" if self.engine == "lanes" else self.engine
-
     def flags(self, math: MathMode, engine: Engine = "fibers", *, checked: bool = False) -> list[str]:
         """The flags of a compilation; a precompiled header serves those it was made with, and no others."""
         return [*self.toolchain.dialect(math), *self.toolchain.engine_flags(engine, checked=checked)]

@@ -68,7 +68,7 @@ class SourceLibrary:
     def build(self, name: str, constants: Mapping[int, bytes], *, checked: bool = False) -> Executable:
         """Compiles kernel `name` with constant values by index; raises CompileError, or KeyError for no such kernel."""
         spec = BuildSpec(self._manifest, name, constants, checked, self._options.math_mode)
-        key = spec.key(self._key, self._compiler.base_engine)
+        key = spec.key(self._key, self._compiler.engine)
         with self._locks.setdefault(key, Lock()):
             if key not in self._built:
                 executable = self._stored(spec, key) or self._make_once(spec, key)
@@ -216,4 +216,4 @@ def _compile_at_once(spec: BuildSpec, translation: Translation, compiler: Compil
         raise CompileError((_at_symbol(refused, spec, translation),)) from None
     except CompilerFailed as failure:
         raise refusal(failure, translation, spec.defines().count("\n") + 1, spec.wanted) from None
-    compiler.store.put_record(spec.key(_version(key, spec.manifest), compiler.base_engine), body)
+    compiler.store.put_record(spec.key(_version(key, spec.manifest), compiler.engine), body)
