@@ -45,8 +45,8 @@ class Compiler:
 
     @property
     def base_engine(self) -> EngineChoice:
-        """What kernels are compiled for at first; lanes come on top."""
-        return "auto" if self.engine == "lanes" else self.engine
+        """What kernels are compiled for at first: flat if they can, unless fibers are asked for; lanes come on top."""
+        return "fibers" if self.engine == "fibers" else "auto"
 
     def flags(self, math: MathMode, engine: Engine = "fibers", *, checked: bool = False) -> list[str]:
         """The flags of a compilation; a precompiled header serves those it was made with, and no others."""
