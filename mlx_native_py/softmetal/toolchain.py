@@ -66,6 +66,8 @@ DIALECT = (
     "-fmax-type-align=8",
     # A loop without effects goes on for ever, as on a GPU, until the watchdog stops it.
     "-fno-finite-loops",
+    # `constant T const` is one more const in C++.
+    "-Wno-duplicate-decl-specifier",
 )
 # Operations are never reordered, and fused only where the source writes a product in a sum: what is left to the
 # optimiser would differ between engines, which must agree bit by bit. Metal allows more in relaxed and fast, and asks

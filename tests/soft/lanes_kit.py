@@ -78,7 +78,7 @@ def launch(state: Any, arrays: Sequence[Array], threads: Size, group: Size) -> t
 def run(
     source: str, arrays: Sequence[Array], threads: Size, group: Size, engine: str = "lanes", *, safe: bool = False
 ) -> list[Array]:
-    """Runs a program that must succeed, and on lanes if that was asked for."""
+    """Runs a program that must succeed, and on lanes if that was asked for; flat serves where no thread waits."""
     state = pipeline(source, device(engine), safe=safe)
     left, commands = launch(state, arrays, threads, group)
     assert commands.error() is None, commands.error().localizedDescription()
@@ -86,9 +86,12 @@ def run(
     return left
 
 
-def compare(source: str, arrays: Sequence[Array], threads: Size, group: Size) -> list[Array]:
-    """The same on lanes and on fibers, bit by bit."""
-    lanes, fibers = (run(source, arrays, threads, group, engine) for engine in ("lanes", "fibers"))
-    for mine, theirs in zip(lanes, fibers, strict=True):
-        np.testing.assert_array_equal(mine.view(np.uint8), theirs.view(np.uint8))
-    return lanes
+def compare(
+    source: str, arrays: Sequence[Array], threads: Size, group: Size, engines: Sequence[str] = ("lanes", "fibers")
+) -> list[Array]:
+    """The same on each engine, bit by bit."""
+    first, *others = (run(source, arrays, threads, group, engine) for engine in engines)
+    for left, engine in zip(others, engines[1:], strict=True):
+        for mine, theirs in zip(first, left, strict=True):
+            np.testing.assert_array_equal(mine.view(np.uint8), theirs.view(np.uint8), err_msg=engine)
+    return first

@@ -1,4 +1,8 @@
-"""Random kernels: arithmetic of all sizes, nested divergence, loops, private arrays, barriers, simdgroup functions."""
+"""Random kernels: arithmetic of all sizes, nested divergence, loops, private arrays, barriers, simdgroup functions.
+
+Several are packed into one, each with results of its own: of a small kernel's time, the compiler's start is the larger
+part.
+"""
 
 from __future__ import annotations
 
@@ -95,11 +99,13 @@ _HEAD = """kernel void k(device uint *results, device const uint *in, device con
   uint i [[thread_position_in_grid]], uint size [[threads_per_grid]], uint t [[thread_index_in_threadgroup]],
   uint lane [[thread_index_in_simdgroup]], uint simd [[simdgroup_index_in_threadgroup]],
   uint n [[threads_per_threadgroup]]) {
-  threadgroup uint shared[1024];
 """
+_SHARED = "  threadgroup uint shared[1024];\n"
 _BEGIN = """{ device uint *out = results + size * %d; uint a = in[i & 255u], b = i * 2654435761u, c = lane, w = t;
   uint u = uniform_numbers[simd & 1u]; ushort h = ushort(i); char q = char(a); float f = 1.0f; uint s[8], arr[8];
   for (uint j = 0; j < 8; j++) { s[j] = in[(i + j) & 255u]; arr[j] = j * lane; }
+"""
+_MEET = """
   threadgroup_barrier(mem_flags::mem_threadgroup); shared[t] = t * 3u; threadgroup_barrier(mem_flags::mem_threadgroup);
 """
 _END = """
@@ -110,11 +116,12 @@ _END = """
 
 @dataclass
 class Writer:
-    """In `whole` simdgroups lanes may read from any other."""
+    """In `whole` simdgroups lanes may read from any other; threads `apart` never wait for each other."""
 
     random: random.Random
     whole: bool
     returns: bool
+    apart: bool = False
     loops: int = 0
 
     def fill(self, templates: tuple[str, ...], depth: int) -> str:
@@ -141,7 +148,7 @@ class Writer:
         choice = self.random.random()
         if depth == 0 or choice < 0.4:
             return self.fill(_STEPS, 2)
-        if choice < 0.55:
+        if choice < 0.55 and not self.apart:
             return self.fill(_SIMD, 1)
         if in_loop and choice < 0.62:
             return f"if ({self.condition(2)}) {self.random.choice(('break', 'continue'))};"
@@ -186,15 +193,24 @@ class Writer:
     def program(self, number: int) -> str:
         parts = []
         for _ in range(self.random.randint(2, 5)):
-            parts.append(self.exchange() if self.random.random() < 0.2 else self.statement(self.random.randint(1, 3)))
-        return _BEGIN % number + "\n".join(parts) + _END
+            together = self.random.random() < 0.2 and not self.apart
+            parts.append(self.exchange() if together else self.statement(self.random.randint(1, 3)))
+        return _BEGIN % number + ("" if self.apart else _MEET) + "\n".join(parts) + _END
 
 
-def kernel(seed: int, programs: int) -> tuple[str, int]:
-    """A kernel with several programs, of which only the last may return early, and the size of its threadgroups."""
+def pack(seed: int, kernels: int) -> tuple[str, int]:
+    """Kernels as one, of which only the last may return early, and the size of its threadgroups."""
     chance = random.Random(seed)
     whole = chance.random() < 0.5
-    writers = [Writer(chance, whole, returns=not whole and n == programs - 1) for n in range(programs)]
+    writers = [Writer(chance, whole, returns=not whole and n == kernels - 1) for n in range(kernels)]
     texts = [writer.program(number) for number, writer in enumerate(writers)]
     size = chance.choice((32, 64, 96, 128)) if whole else chance.choice((32, 64, 40, 7, 128))
-    return f"{_HEAD}{''.join(texts)}}}\n", size
+    return f"{_HEAD}{_SHARED}{''.join(texts)}}}\n", size
+
+
+def pack_apart(seed: int, kernels: int) -> tuple[str, int]:
+    """The same of kernels whose threads never wait, so that the flat engine takes them."""
+    chance = random.Random(seed)
+    writers = [Writer(chance, whole=False, returns=n == kernels - 1, apart=True) for n in range(kernels)]
+    texts = [writer.program(number) for number, writer in enumerate(writers)]
+    return f"{_HEAD}{''.join(texts)}}}\n", chance.choice((32, 64, 40, 7, 128))

@@ -36,29 +36,35 @@ _LEFT_OUT = frozenset(
         "__interface __if_exists __if_not_exists"
     ).split()
 )
+_LOOKED_AT = frozenset({"^", "&&", "__attribute__", "__attribute", "soft"})
 _OPERAND_END = frozenset({")", "]", "}"})
 
 
 def check_allowed(unit: Unit) -> None:
     """Notes an error for each name, attribute or construct that leads from MSL into the compiler or the machine."""
-    text = unit.tokens.text
-    for index, token in enumerate(text):
-        if token == "^":
-            _block(unit, index)
-        elif token == "&&" and _is_label(unit, index):
+    for token in unit.tokens.places:
+        if token in _LOOKED_AT or token in _LEFT_OUT or (token.startswith("__") and _BUILTIN.fullmatch(token)):
+            for index in unit.tokens.places[token]:
+                _check_token(unit, index, token)
+
+
+def _check_token(unit: Unit, index: int, token: str) -> None:
+    if token == "^":
+        _block(unit, index)
+    elif token == "&&":
+        if _is_label(unit, index):
             unit.error(index, "the address of a label is not supported in Metal")
-        elif not is_name(token):
-            continue
-        elif token == "extern" and _is_linkage_of_class(unit, index):
-            unit.drop(index, index + 2)
-        elif token in _LEFT_OUT:
-            unit.error(index, f"'{token}' is not supported in Metal")
-        elif token in ("__attribute__", "__attribute"):
-            _attributes(unit, index)
-        elif token.startswith("__") and _BUILTIN.fullmatch(token) and not _is_builtin(token):
-            unit.error(index, f"builtin '{token}' is not supported in Metal")
-        elif token == "soft" and _is_own_namespace(text, index):
+    elif token == "extern" and _is_linkage_of_class(unit, index):
+        unit.drop(index, index + 2)
+    elif token in _LEFT_OUT:
+        unit.error(index, f"'{token}' is not supported in Metal")
+    elif token in ("__attribute__", "__attribute"):
+        _attributes(unit, index)
+    elif token == "soft":
+        if _is_own_namespace(unit.tokens.text, index):
             unit.error(index, f"'{token}' belongs to software Metal itself")
+    elif not _is_builtin(token):
+        unit.error(index, f"builtin '{token}' is not supported in Metal")
 
 
 def _is_linkage_of_class(unit: Unit, index: int) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from .lexer import is_name
@@ -48,9 +49,10 @@ def build_graph(unit: Unit, droppable: set[int]) -> Graph:
     mentions: dict[str, set[str]] = {}
     waiting: set[str] = set()
     common: set[str] = set()
+    places = wait_indices(unit)
     for declaration in _leaves(unit.declarations):
         words = _words(unit, declaration.start, declaration.end)
-        waits = _waits(unit, declaration)
+        waits = bisect_left(places, declaration.start) < bisect_left(places, declaration.end)
         for name in _declared(unit, declaration):
             mentions.setdefault(name, set()).update(words)
             if waits:
@@ -90,18 +92,15 @@ def _declared(unit: Unit, declaration: Declaration) -> list[str]:
     return []
 
 
-def _waits(unit: Unit, declaration: Declaration) -> bool:
-    return next(wait_indices(unit, declaration.start, declaration.end), None) is not None
-
-
-def wait_indices(unit: Unit, start: int = 0, end: int | None = None) -> Iterator[int]:
+def wait_indices(unit: Unit) -> list[int]:
     """Where threads of a kernel wait for each other, by the functions and types of Metal that make them."""
     text = unit.tokens.text
-    for index in range(start, (len(text) if end is None else end) - 1):
-        token = text[index]
-        if token[0] in "tsmq_c" and _WAITS.fullmatch(token) and unit.out[index]:
-            if text[index + 1] in ("(", "<") or _TYPES.fullmatch(token):
-                yield index
+    named = unit.tokens.places_of(token for token in unit.tokens.places if _WAITS.fullmatch(token))
+    return [
+        index
+        for index in named
+        if unit.out[index] and (text[index + 1 : index + 2] in (["("], ["<"]) or _TYPES.fullmatch(text[index]))
+    ]
 
 
 def reaches(calls: Mapping[str, Iterable[str]], start: str, goal: str) -> bool:

@@ -38,6 +38,7 @@ class Compiler:
     clang: str | None = None
     isolated: bool = False
     identity: str = field(init=False)
+    checked: set[bytes] = field(default_factory=set)  # texts that were found right; see known_bodies.py
     _headers: dict[tuple[str, ...], Path] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

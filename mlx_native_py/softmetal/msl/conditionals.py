@@ -42,8 +42,8 @@ def unify_operands(unit: Unit) -> None:
     """Lets objects on both sides of a colon become values, except where the result is used as a place."""
     writer = _ConditionalWriter(unit)
     done = -1
-    for index, token in enumerate(unit.tokens.text):
-        if token == "?" and index > done:
+    for index in unit.tokens.places.get("?", ()):
+        if index > done:
             tree = _conditional(unit, index)
             if tree and not _is_place(unit, tree.second.end):
                 writer.write(tree)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from .arguments import declared_name, split
 from .lexer import is_name
 from .scopes import Declaration, walk
@@ -11,12 +13,19 @@ from .unit import Unit
 def check_constant_pointers(unit: Unit) -> None:
     """Notes an error where a parameter in device memory is handed to one in constant memory, or kept as one."""
     functions = [d for d in walk(unit.declarations) if d.kind == "function" and d.parameters]
-    wanted = _constant_parameters(unit, functions)
+    wanted = {key: places for key, places in _constant_parameters(unit, functions).items() if places}
+    calls = unit.tokens.places_of({name for name, _ in wanted})
+    variables = unit.tokens.places.get("constant", [])
     for function in functions:
         if function.body and (device := _device_pointers(unit, function)):
-            for index in range(*function.body):
+            for index in _between(calls, function.body):
                 _call(unit, index, device, wanted)
+            for index in _between(variables, function.body):
                 _variable(unit, index, device)
+
+
+def _between(places: list[int], body: tuple[int, int]) -> list[int]:
+    return places[bisect_left(places, body[0]) : bisect_left(places, body[1])]
 
 
 def _constant_parameters(unit: Unit, functions: list[Declaration]) -> dict[tuple[str, int], set[int]]:
@@ -57,8 +66,6 @@ def _call(unit: Unit, index: int, device: set[str], wanted: dict[tuple[str, int]
 def _variable(unit: Unit, index: int, device: set[str]) -> None:
     """`constant float *p = x;`"""
     text = unit.tokens.text
-    if text[index] != "constant":
-        return
     end = index
     while text[end] not in (";", "{", "}", ")"):
         end += 1

@@ -36,7 +36,7 @@ def droppable(unit: Unit) -> dict[int, str]:
     """The functions whose bodies a kernel may do without: start of the declaration -> name of the owner."""
     text = unit.tokens.text
     names = {}
-    for declaration in _outer_functions(unit.declarations):
+    for declaration in outer_functions(unit.declarations):
         if text[declaration.name] != "operator" and text[declaration.name - 1] not in ("::", "~"):
             names[declaration.start] = text[declaration.name]
     return names
@@ -46,7 +46,7 @@ def make_inline(unit: Unit, functions: list[KernelFunction]) -> None:
     """Marks plain functions inline, so that only those in use cost code generation and none lacks its body."""
     kernels = {function.declaration.start for function in functions}
     text = unit.tokens.text
-    for declaration in _outer_functions(unit.declarations, with_body=False):
+    for declaration in outer_functions(unit.declarations, with_body=False):
         words = text[declaration.start : declaration.name]
         if declaration.head == declaration.name and not declaration.body:
             continue  # a deduction guide
@@ -54,10 +54,10 @@ def make_inline(unit: Unit, functions: list[KernelFunction]) -> None:
             unit.out[declaration.head] = "inline " + unit.out[declaration.head]
 
 
-def _outer_functions(declarations: list[Declaration], *, with_body: bool = True) -> Iterable[Declaration]:
+def outer_functions(declarations: list[Declaration], *, with_body: bool = True) -> Iterable[Declaration]:
     for declaration in declarations:
         if declaration.kind == "namespace":
-            yield from _outer_functions(declaration.children, with_body=with_body)
+            yield from outer_functions(declaration.children, with_body=with_body)
         elif declaration.kind == "function" and (declaration.body or not with_body):
             yield declaration
 

@@ -48,8 +48,8 @@ def uses_of_aliases(unit: Unit) -> dict[int, int]:
     """The same for parameters and variables whose type has a name: where that begins, and where it ends."""
     text, uses = unit.tokens.text, {}
     aliases, headers = pointer_aliases(unit), template_headers(unit)
-    for index, token in enumerate(text if aliases else ()):
-        if token in aliases and index not in headers and text[index - 1] not in ("using", "*"):
+    for index in unit.tokens.places_of(aliases):
+        if index not in headers and text[index - 1] not in ("using", "*"):
             end = close_angle(unit.tokens, index + 1) if text[index + 1] == "<" else index
             if end >= index and text[end + 2 : end + 3] in _FOLLOWING and is_name(text[end + 1]):
                 uses[index] = end
@@ -67,8 +67,8 @@ def template_headers(unit: Unit) -> set[int]:
     """The tokens of all template parameters, in a source that has pointers to functions."""
     text = unit.tokens.text
     numbers: set[int] = set()
-    for index, token in enumerate(text[:-1] if unit.function_pointers else ()):
-        if token == "template" and text[index + 1] == "<":
+    for index in unit.tokens.places.get("template", ()) if unit.function_pointers else ():
+        if text[index + 1 : index + 2] == ["<"]:
             numbers.update(range(index, max(close_angle(unit.tokens, index + 1), index)))
     return numbers
 
@@ -115,8 +115,8 @@ def _drop_addresses(unit: Unit, declarations: list[Declaration], takers: list[De
     functions = {text[d.name] for d in declarations if d.kind == "function"}
     templates = {d.name for d in declarations if "&" in unit.out[d.start : d.head]}
     takes = {text[d.name] for d in takers} | {text[index] for index in templates}
-    for index in range(2, len(text) - 2):
-        if text[index] == "&" and text[index + 1] in functions and text[index - 1] in ("(", ",", "<"):
+    for index in (place for place in unit.tokens.places.get("&", ()) if 1 < place < len(text) - 2):
+        if text[index + 1] in functions and text[index - 1] in ("(", ",", "<"):
             end = close_angle(unit.tokens, index + 2) if text[index + 2] == "<" else index + 1
             if end > index and text[end + 1] in (")", ",", ">") and _callee(unit, index) in takes:
                 unit.out[index] = ""

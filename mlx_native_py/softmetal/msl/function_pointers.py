@@ -17,17 +17,17 @@ def check_function_pointers(unit: Unit) -> None:
     if unit.language >= _SINCE:
         allowed = allowed.union(named_pointers(unit), uses_of_aliases(unit))
     aliases: set[str] = set()
-    for index, token in enumerate(text):
-        if token in (".*", "->*") or (token == "::" and text[index + 1 : index + 2] == ["*"]):
-            unit.error(index, "pointers to members are not supported in Metal")
+    members = [index for index in unit.tokens.places.get("::", ()) if text[index + 1 : index + 2] == ["*"]]
+    for index in (*members, *unit.tokens.places_of((".*", "->*"))):
+        unit.error(index, "pointers to members are not supported in Metal")
     for index in unit.function_pointers:
         if index not in allowed:
             if name := _alias(text, index):
                 aliases.add(name)
             else:
                 unit.error(index, _MESSAGE)
-    for index, token in enumerate(text if aliases else ()):
-        if token in aliases and index not in allowed and not _is_declared(text, index):
+    for index in unit.tokens.places_of(aliases):
+        if index not in allowed and not _is_declared(text, index):
             unit.error(index, _MESSAGE)
 
 

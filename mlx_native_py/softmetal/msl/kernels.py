@@ -58,6 +58,7 @@ class KernelReader:
         self.unit = unit
         self.values = values
         self.functions: list[KernelFunction] = []
+        self.templates: dict[str, list[KernelFunction]] = {}
         self.entries: dict[str, Entry] = {}
         self.instantiations: list[Declaration] = []
         self.prototypes: list[Declaration] = []
@@ -68,16 +69,20 @@ class KernelReader:
         for declaration in everything:
             if declaration.kind == "function":
                 self._function(declaration)
+        text = self.unit.tokens.text
+        plain = {(text[d.name], d.scope) for d in self._plain_functions(everything) if not d.in_class}
         for function in self.functions:
             if not function.is_template and function.declaration.body:
                 self._enter(
                     Entry(
                         function.host_name or function.name,
                         function.number,
-                        self._plain_expression(function, everything),
+                        self._plain_expression(function, plain),
                         token=function.declaration.name,
                     )
                 )
+            elif function.is_template:
+                self.templates.setdefault(text[function.declaration.name], []).append(function)
         for declaration in everything:
             if declaration.kind == "instantiation":
                 self._instantiation(declaration)
@@ -123,15 +128,15 @@ class KernelReader:
                 self.unit.drop(attribute.start, attribute.end)
         self.prototypes.append(declaration)
 
-    def _plain_expression(self, function: KernelFunction, everything: list[Declaration]) -> str:
+    def _plain_functions(self, everything: list[Declaration]) -> list[Declaration]:
+        """The functions that are no kernels."""
+        kernels = {id(d) for d in (*(function.declaration for function in self.functions), *self.prototypes)}
+        return [d for d in everything if d.kind == "function" and id(d) not in kernels]
+
+    def _plain_expression(self, function: KernelFunction, plain: set[tuple[str, tuple[str, ...]]]) -> str:
         """A kernel that is no template; the types of its parameters tell it from plain functions of the same name."""
-        own, text = function.declaration, self.unit.tokens.text
-        kernels = {id(d) for d in (*(other.declaration for other in self.functions), *self.prototypes)}
-        shared = any(
-            text[d.name] == text[own.name] and d.scope == own.scope and id(d) not in kernels
-            for d in everything
-            if d.kind == "function" and not d.in_class
-        )
+        own = function.declaration
+        shared = (self.unit.tokens.text[own.name], own.scope) in plain
         assert own.parameters
         types = " ".join(filter(None, self.unit.out[own.parameters[0] : own.parameters[1] + 1]))
         return f"static_cast<void (&) {types}>({function.spelling})" if shared else function.spelling
@@ -199,17 +204,16 @@ class KernelReader:
     def _refuse_calls(self, everything: list[Declaration]) -> None:
         """Kernels are for the host to call; a plain function of the same name may be called."""
         text = self.unit.tokens.text
-        own = {id(d) for d in (*(function.declaration for function in self.functions), *self.prototypes)}
-        plain = {text[d.name] for d in everything if d.kind == "function" and id(d) not in own}
+        plain = {text[d.name] for d in self._plain_functions(everything)}
         kernels = {text[function.declaration.name] for function in self.functions} - plain
-        for declaration in everything:
-            for index in range(*declaration.body) if declaration.kind == "function" and declaration.body else ():
-                if text[index] in kernels and text[index + 1] == "(" and text[index - 1] not in (".", "->", "::"):
-                    # A kernel called `exp` may use Metal's exp, which overload resolution prefers.
-                    if not is_metal_function(text[index]):
-                        self.unit.error(
-                            index, f"kernel function '{text[index]}' cannot be called from another function"
-                        )
+        bodies = [range(*d.body) for d in everything if d.kind == "function" and d.body]
+        declared = {d.name for d in everything}
+        for index in self.unit.tokens.places_of(kernels):
+            called = text[index + 1 : index + 2] == ["("] and text[index - 1] not in (".", "->", "::")
+            # A kernel called `exp` may use Metal's exp, which overload resolution prefers.
+            if called and index not in declared and not is_metal_function(text[index]):
+                if any(index in body for body in bodies):
+                    self.unit.error(index, f"kernel function '{text[index]}' cannot be called from another function")
 
     def _instantiation(self, declaration: Declaration) -> None:
         unit = self.unit
@@ -223,7 +227,7 @@ class KernelReader:
         name = first - 1 if first >= 0 else last
         if not is_name(text[name]):
             return
-        candidates = [f for f in self.functions if text[f.declaration.name] == text[name] and f.is_template]
+        candidates = self.templates.get(text[name], [])
         prefix = attributes(unit.tokens, declaration.start, declaration.end - 1)
         hosted = next((a for a in prefix if a.name == "host_name"), None)
         if not candidates:

@@ -16,9 +16,8 @@ _TAKES_RECURSION = (2, 4)
 
 def check_left_out(unit: Unit) -> None:
     """Notes an error for each C++ feature that MSL leaves out."""
-    text = unit.tokens.text
-    for index, token in enumerate(text[:-2]):
-        if token == "auto":
+    for index in unit.tokens.places.get("auto", ()):
+        if index + 2 < len(unit.tokens):
             _structured_binding(unit, index)
     for declaration in walk(unit.declarations):
         if declaration.kind == "function" and _is_deduction_guide(unit, declaration):

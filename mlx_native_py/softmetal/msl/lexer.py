@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
+_PUNCTUATION = frozenset("{}()[]<>;:,.?+-*/%&|^~!=@")
+# Newlines, directives, strings, numbers, names, punctuation; then what is none of them.
 _TOKEN = re.compile(
-    r"""
-    (?P<space>[ \t\r\f\v]+)
-  | (?P<newline>\n)
-  | (?P<directive>\#[^\n]*)
-  | (?P<raw>(?:u8|u|U|L)?R"(?P<tag>[^()\s\\"]{0,16})\(.*?\)(?P=tag)")
-  | (?P<string>(?:u8|u|U|L)?"(?:[^"\\\n]|\\.)*"|(?:u8|u|U|L)?'(?:[^'\\\n]|\\.)+')
-  | (?P<number>\.?[0-9](?:[eEpP][+-]|'[0-9a-zA-Z]|[0-9a-zA-Z_.])*)
-  | (?P<name>[A-Za-z_$\u0080-\U0010ffff][\w$]*)
-  | (?P<punctuation>\.\.\.|->\*|<=>|<<=|>>=|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||
-      \+=|-=|\*=|/=|%=|&=|\|=|\^=|\#\#|\.\*|[{}()\[\]<>;:,.?+\-*/%&|^~!=@])
+    r"""[ \t\r\f\v]*(
+    \n
+  | \#[^\n]*
+  | (?:u8|u|U|L)?R"(?P<tag>[^()\s\\"]{0,16})\(.*?\)(?P=tag)"
+  | (?:u8|u|U|L)?"(?:[^"\\\n]|\\.)*"|(?:u8|u|U|L)?'(?:[^'\\\n]|\\.)+'
+  | \.?[0-9](?:[eEpP][+-]|'[0-9a-zA-Z]|[0-9a-zA-Z_.])*
+  | [A-Za-z_$\u0080-\U0010ffff][\w$]*
+  | \.\.\.|->\*|<=>|<<=|>>=|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||\+=|-=|\*=|/=|%=|&=|\|=|\^=|\.\*
+  | [^ \t\r\f\v])
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -33,6 +36,18 @@ class Tokens:
 
     def __len__(self) -> int:
         return len(self.text)
+
+    @cached_property
+    def places(self) -> dict[str, list[int]]:
+        """Where each text stands, in order: passes look up the few words they are about."""
+        places: dict[str, list[int]] = {}
+        for index, text in enumerate(self.text):
+            places.setdefault(text, []).append(index)
+        return places
+
+    def places_of(self, words: Iterable[str]) -> list[int]:
+        """Where any of these words stands, in order."""
+        return sorted(index for word in words for index in self.places.get(word, ()))
 
     def nth_in_row(self, index: int) -> int:
         """How many tokens of the same source line come before this one."""
@@ -57,34 +72,34 @@ def lex(text: str, path: str) -> Tokens:
     tokens = Tokens()
     row = (path, 1)
     append_text, append_row = tokens.text.append, tokens.row.append
-    position = 0
-    scan = _TOKEN.match
-    while match := scan(text, position):
-        kind = match.lastgroup
-        position = match.end()
-        if kind == "space":
-            continue
-        if kind == "newline":
+    for spelling, _ in _TOKEN.findall(text):
+        if spelling == "\n":
             row = (row[0], row[1] + 1)
             continue
-        spelling = match.group()
-        if kind == "directive":
-            marker = _MARKER.match(spelling)
-            if marker:
-                name = marker[2].replace("\\\\", "\\")
-                # The marker speaks of the line after it.
-                row = (path if name == "<stdin>" else name, int(marker[1]) - 1)
-                continue
+        if spelling[0] == "#" and (marker := _MARKER.match(spelling)):
+            name = marker[2].replace("\\\\", "\\")
+            # The marker speaks of the line after it.
+            row = (path if name == "<stdin>" else name, int(marker[1]) - 1)
+            continue
         append_text(spelling)
         append_row(row)
-        if kind == "raw":
+        if "\n" in spelling:
             row = (row[0], row[1] + spelling.count("\n"))
-    if position != len(text):
-        append_text(text[position])
-        append_row(row)
-        raise LexicalError(f"unexpected character '{text[position]}'", tokens, len(tokens) - 1)
+    _refuse_characters(tokens)
     _match_brackets(tokens)
     return tokens
+
+
+def _refuse_characters(tokens: Tokens) -> None:
+    foreign = {word for word in set(tokens.text) if len(word) == 1 and not _is_known(word)}
+    if foreign:
+        index = next(index for index, word in enumerate(tokens.text) if word in foreign)
+        del tokens.text[index + 1 :], tokens.row[index + 1 :]
+        raise LexicalError(f"unexpected character '{tokens.text[index]}'", tokens, index)
+
+
+def _is_known(character: str) -> bool:
+    return character in _PUNCTUATION or is_name(character) or character.isdigit() or character == "#"
 
 
 def without(tokens: Tokens, ranges: list[tuple[int, int]]) -> Tokens:
@@ -99,16 +114,17 @@ def without(tokens: Tokens, ranges: list[tuple[int, int]]) -> Tokens:
 def _match_brackets(tokens: Tokens) -> None:
     match = tokens.match = [-1] * len(tokens)
     open_brackets: list[int] = []
-    for index, text in enumerate(tokens.text):
-        if text in ("(", "[", "{"):
+    for index in tokens.places_of("()[]{}"):
+        text = tokens.text[index]
+        if text in "([{":
             open_brackets.append(index)
-        elif text in _CLOSERS:
-            if not any(tokens.text[opened] == _CLOSERS[text] for opened in open_brackets):
-                raise LexicalError(f"extraneous closing '{text}'", tokens, index)
-            if tokens.text[open_brackets[-1]] != _CLOSERS[text]:
-                _never_closed(tokens, open_brackets[-1])
+        elif open_brackets and tokens.text[open_brackets[-1]] == _CLOSERS[text]:
             partner = open_brackets.pop()
             match[index], match[partner] = partner, index
+        elif any(tokens.text[opened] == _CLOSERS[text] for opened in open_brackets):
+            _never_closed(tokens, open_brackets[-1])
+        else:
+            raise LexicalError(f"extraneous closing '{text}'", tokens, index)
     if open_brackets:
         _never_closed(tokens, open_brackets[-1])
 

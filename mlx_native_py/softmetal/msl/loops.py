@@ -20,8 +20,9 @@ def mark_loops(unit: Unit, graph: Graph) -> None:
     if not waits:
         return
     tails: set[int] = set()
-    for index, token in enumerate(unit.tokens.text):
-        if token not in _LOOPS or index in tails:
+    for index in unit.tokens.places_of(_LOOPS):
+        token = unit.tokens.text[index]
+        if index in tails:
             continue
         body = index + 1 if token == "do" else unit.tokens.match[index + 1] + 1
         end = statement_end(unit, body)
@@ -54,8 +55,7 @@ def _waits(unit: Unit, graph: Graph) -> list[int]:
     names = reach(users, graph.waiting)
     if names:
         names |= names_of_functions(unit)
-    called = {i for i, token in enumerate(unit.tokens.text) if token in names}
-    return sorted(direct | called)
+    return sorted(direct.union(unit.tokens.places_of(names)))
 
 
 def _any(waits: list[int], start: int, end: int) -> bool:

@@ -83,7 +83,7 @@ class LibraryManifest:
             "waiting": sorted(self.waiting),
             "common": self.common,
             "functions": [asdict(function) for function in self.functions],
-            "entries": [asdict(entry) for entry in self.entries.values()],
+            "entries": [vars(entry) for entry in self.entries.values()],
             "constants": [(b.number, asdict(b.constant), b.type) for b in self.constants.values()],
             "initialisers": self.initialisers,
             "warnings": [asdict(warning) for warning in self.warnings],

@@ -20,8 +20,8 @@ _OPEN = frozenset({"auto", "typename", "decltype", "<", "...", "::", *_SPACES})
 def check_pointers(unit: Unit) -> None:
     """Notes an error for each pointer to a plain type that no address space is given for."""
     text = unit.tokens.text
-    for index, token in enumerate(text[:-1]):
-        if text[index + 1] in ("*", "&") and is_name(token) and data_type(token) and text[index - 1] != "::":
+    for index in unit.tokens.places_of(token for token in unit.tokens.places if is_name(token) and data_type(token)):
+        if text[index + 1 : index + 2] in (["*"], ["&"]) and text[index - 1] != "::":
             if not _qualified_before(unit, index) and unit.out[index]:
                 _refuse(unit, index + 1)
     classes = {text[d.name] for d in walk(unit.declarations) if d.kind == "class" and d.name >= 0}

@@ -24,7 +24,7 @@ _ACCESS: dict[str, Literal["read", "read_write", "write"]] = {"write": "write", 
 
 def names_textures(tokens: Tokens) -> bool:
     """Whether a source has a use for the library's textures and samplers."""
-    return any(_WORD.fullmatch(word) for word in set(tokens.text))
+    return any(_WORD.fullmatch(word) for word in tokens.places)
 
 
 def resource_argument(

@@ -51,21 +51,28 @@ _SHOWN = (
 
 def translate(tokens: Tokens) -> list[str]:
     """What each token becomes by itself; later passes look at more than one."""
-    text = tokens.text
-    out = [_WORDS.get(token, token) for token in text]
-    for index, token in enumerate(text):
-        if token[-2:] in ("bf", "BF") and (match := _BFLOAT.match(token)):
-            digits = match[1] if "." in match[1] or "e" in match[1].lower() else match[1] + ".0"
-            out[index] = f"bfloat({digits}f)"
-        elif token[0] in _DIGITS and _PLAIN_FLOAT.fullmatch(token):
-            out[index] = token + "f"
-        elif token[:4] in ("SOFT", "soft") and _OWN.fullmatch(token):
-            out[index] = _RENAMED_PREFIX + token
-        elif token == "coherent":
-            out[index : index + _coherence(text, index)] = [""] * _coherence(text, index)
-        elif token == "thread":
+    text, out = tokens.text, list(tokens.text)
+    for word, indices in tokens.places.items():
+        if (translated := _translated(word)) != word:
+            for index in indices:
+                out[index] = translated
+    for index in tokens.places_of(("coherent", "thread")):
+        if text[index] == "thread":
             _move_to_pointer(text, out, index)
+        elif length := _coherence(text, index):
+            out[index : index + length] = [""] * length
     return out
+
+
+def _translated(word: str) -> str:
+    if word[-2:] in ("bf", "BF") and (match := _BFLOAT.match(word)):
+        digits = match[1] if "." in match[1] or "e" in match[1].lower() else match[1] + ".0"
+        return f"bfloat({digits}f)"
+    if word[0] in _DIGITS and _PLAIN_FLOAT.fullmatch(word):
+        return word + "f"
+    if word[:4] in ("SOFT", "soft") and _OWN.fullmatch(word):
+        return _RENAMED_PREFIX + word
+    return _WORDS.get(word, word)
 
 
 def _coherence(text: list[str], index: int) -> int:

@@ -21,12 +21,10 @@ _TYPES = re.compile(
 _FRAGMENT_CALLS = frozenset({"discard_fragment", "dfdx", "dfdy", "fwidth", "get_num_samples", "get_sample_position"})
 
 
-def graphics_indices(tokens: Tokens, start: int = 0, end: int | None = None) -> Iterator[int]:
+def graphics_indices(tokens: Tokens) -> list[int]:
     """Where a type is named that software Metal has not, or a function of fragments is called."""
-    text = tokens.text[start:end]
-    words = {word for word in set(text) if word in _FRAGMENT_CALLS or _TYPES.fullmatch(word)}
-    if words:
-        yield from (i for i, word in enumerate(text, start) if word in words and _is_graphics(tokens, i))
+    words = (word for word in tokens.places if word in _FRAGMENT_CALLS or _TYPES.fullmatch(word))
+    return [index for index in tokens.places_of(words) if _is_graphics(tokens, index)]
 
 
 def _is_graphics(tokens: Tokens, index: int) -> bool:
@@ -56,9 +54,10 @@ def leave_out_graphics(tokens: Tokens, positions: Positions) -> tuple[Tokens, li
 
     The second answer are notes about kernels that had to go.
     """
-    if STAGES.isdisjoint(tokens.text) and next(graphics_indices(tokens), None) is None:
+    graphics = graphics_indices(tokens)
+    if STAGES.isdisjoint(tokens.places) and not graphics:
         return tokens, []
-    parts = [_part(tokens, declaration) for declaration in _outer(parse(tokens))]
+    parts = [_part(tokens, declaration, graphics) for declaration in _outer(parse(tokens))]
     gone = {id(part): part.unsupported for part in parts if part.is_stage or part.unsupported >= 0}
     while more := _lost(parts, gone):
         gone |= more
@@ -103,13 +102,13 @@ def _outer(declarations: list[Declaration]) -> Iterator[Declaration]:
             yield declaration
 
 
-def _part(tokens: Tokens, declaration: Declaration) -> _Part:
+def _part(tokens: Tokens, declaration: Declaration, graphics: list[int]) -> _Part:
     text = tokens.text
     indices = range(declaration.start, declaration.end)
     prefix = text[declaration.head : declaration.name] if declaration.kind == "function" else []
     marks = {a.name for a in attributes(tokens, declaration.start, max(declaration.name, declaration.start))}
     keywords = {word for word in prefix[:-1] if word in ("vertex", "fragment")} if len(prefix) > 1 else set()
-    unsupported = next(graphics_indices(tokens, declaration.start, declaration.end), -1)
+    unsupported = next((index for index in graphics if index in indices), -1)
     return _Part(
         declaration,
         frozenset(_names(tokens, declaration)),

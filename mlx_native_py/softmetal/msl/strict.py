@@ -50,25 +50,26 @@ _SILENT_PRAGMA = re.compile(
 
 def check(unit: Unit) -> None:
     """Notes an error for each construct that must not be there, and drops the harmless ones."""
-    text = unit.tokens.text
+    text, places = unit.tokens.text, unit.tokens.places
     check_allowed(unit)
     check_function_pointers(unit)
     check_left_out(unit)
     check_constant_pointers(unit)
     _plain_parameters(unit)
-    for index, token in enumerate(text):
-        if token in _FORBIDDEN:
-            unit.error(index, _FORBIDDEN[token])
-        elif token == "delete" and text[index - 1] != "=":
+    for index in unit.tokens.places_of(_FORBIDDEN):
+        unit.error(index, _FORBIDDEN[text[index]])
+    for index in places.get("delete", ()):
+        if text[index - 1] != "=":
             unit.error(index, "operator 'delete' is not supported in Metal")
-        elif token[0] == "#":
-            _pragma(unit, index)
-        elif token == "[":
-            _attribute(unit, index)
-        elif token == "long" and index + 1 < len(text) and text[index + 1] in ("double", "long"):
+    for index in places.get("long", ()):
+        if index + 1 < len(text) and text[index + 1] in ("double", "long"):
             unit.error(index, f"'long {text[index + 1]}' is not supported in Metal")
-        elif len(token) > 18 and (match := _INTEGER.fullmatch(token)) and int(match[1].replace("'", ""), 0) >= 2**64:
-            unit.error(index, "integer literal is too large to be represented in any integer type")
+    for index in unit.tokens.places_of(token for token in places if token[0] == "#"):
+        _pragma(unit, index)
+    for index in places.get("[", ()):
+        _attribute(unit, index)
+    for index in unit.tokens.places_of(token for token in places if _is_too_large(token)):
+        unit.error(index, "integer literal is too large to be represented in any integer type")
     for index in graphics_indices(unit.tokens):
         unit.error(index, f"'{text[index]}' is not supported by software Metal")
     for declaration in walk(unit.declarations):
@@ -78,6 +79,11 @@ def check(unit: Unit) -> None:
             _static_locals(unit, declaration)
     if not unit.errors:
         check_pointers(unit)
+
+
+def _is_too_large(token: str) -> bool:
+    match = _INTEGER.fullmatch(token) if len(token) > 18 else None
+    return match is not None and int(match[1].replace("'", ""), 0) >= 2**64
 
 
 def _plain_parameters(unit: Unit) -> None:

@@ -13,8 +13,8 @@ _NOT_OPERANDS = frozenset({"auto", "return", "case", "else", "do", "const", "con
 def pack_subscripts(unit: Unit) -> None:
     """Makes one argument of several indices; the dialect would take the comma for an operator."""
     text, match = unit.tokens.text, unit.tokens.match
-    for index, token in enumerate(text):
-        if token == "[" and index and unit.out[index] and _is_operand(text[index - 1]):
+    for index in unit.tokens.places.get("[", ()):
+        if index and unit.out[index] and _is_operand(text[index - 1]):
             if not is_attribute(unit.tokens, index) and _has_comma(unit, index):
                 unit.out[index] += "soft::subscript("
                 unit.out[match[index]] = ")" + unit.out[match[index]]

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ..program import CompileError, Diagnostic, SourceOptions
 from ..threads import on_threads
@@ -14,6 +15,7 @@ from . import diagnostics
 from .build import SOURCE_NAME, WHOLE, check_defines
 from .compiler import Compiler
 from .emit import Piece, Segment, assemble, locate
+from .known_bodies import known_bodies, remember
 from .manifest import LibraryManifest
 from .remarks import refuse_remarked
 from .translate import Translation
@@ -27,35 +29,48 @@ Wanted = Callable[[Piece | Segment], bool]
 def check_whole(
     manifest: LibraryManifest, translation: Translation, options: SourceOptions, compiler: Compiler
 ) -> None:
-    """Checks a source with its instantiations if those are few, and on several cores if its kernels are many."""
-    instantiations = sum(piece.kind == "instantiation" for piece in manifest.pieces)
-    if 0 < instantiations <= MOST_INSTANTIATIONS:
-        check_part(manifest, translation, options, compiler, everything)
-        return
-    shares = _shares(manifest)
+    """Checks what the source does not share with an earlier one; all of it if that is refused."""
+    instantiations = 0 < sum(piece.kind == "instantiation" for piece in manifest.pieces) <= MOST_INSTANTIATIONS
+    setting = f"{options.math_mode} {manifest.textures}"
+    known = known_bodies(manifest, translation, setting, compiler.checked, instantiations=instantiations)
+    shares = [frozenset[str]()] if instantiations else _shares(manifest)
     compiler.precompiled(compiler.flags(options.math_mode))
-    faults = on_threads(lambda share: _errors(manifest, translation, options, compiler, share), shares, len(shares))
-    errors = dict.fromkeys(error for share in faults for error in share)
-    if errors:
-        raise CompileError(tuple(sorted(errors, key=lambda error: (error.file, error.line, error.column))))
+
+    def check(left_out: frozenset[str]) -> None:
+        wanted = [_Share(others | left_out, instantiations) for others in shares]
+        faults = on_threads(partial(_errors, manifest, translation, options, compiler), wanted, len(wanted))
+        errors = dict.fromkeys(error for share in faults for error in share)
+        if errors:
+            raise CompileError(tuple(sorted(errors, key=lambda error: (error.file, error.line, error.column))))
+
+    try:
+        check(known)
+    except (CompileError, CompilerFailed):
+        if not known:
+            raise
+        # Names may have misled about what the rest needs.
+        check(frozenset())
+    remember(manifest, setting, compiler.checked)
 
 
 @dataclass(frozen=True)
 class _Share:
-    """Everything but instantiations and the bodies of the kernels that other processes look at."""
+    """Everything but the bodies of some functions: known ones, and kernels that other processes look at."""
 
-    others: frozenset[str]
+    left_out: frozenset[str]
+    instantiations: bool
 
     def __call__(self, part: Piece | Segment) -> bool:
-        return part.kind != "instantiation" and part.owner not in self.others
+        return part.owner not in self.left_out and (self.instantiations or part.kind != "instantiation")
 
 
-def _shares(manifest: LibraryManifest) -> list[_Share]:
+def _shares(manifest: LibraryManifest) -> list[frozenset[str]]:
+    """For each process, the kernels that others look at."""
     named = Counter(function.name.rpartition("::")[2] for function in manifest.functions)
     bodies = Counter(piece.owner for piece in manifest.pieces if piece.kind == "body")
     kernels = sorted(name for name in named if bodies[name] == named[name])  # no plain function has the name too
     count = max(1, min(os.cpu_count() or 1, -(-len(kernels) // MOST_KERNELS)))
-    return [_Share(frozenset(kernels) - frozenset(kernels[number::count])) for number in range(count)]
+    return [frozenset(kernels) - frozenset(kernels[number::count]) for number in range(count)]
 
 
 def _errors(

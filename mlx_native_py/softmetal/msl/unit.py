@@ -68,7 +68,7 @@ class Unit:
     def function_pointers(self) -> list[int]:
         """The `*` or `&` of each `type (*name)(`, with a name or without."""
         text = self.tokens.text
-        stars = [i for i, token in enumerate(text) if token in ("*", "&") and text[i - 1] == "("]
+        stars = [i for i in self.tokens.places_of(("*", "&")) if text[i - 1] == "("]
         return [index for index in stars if _is_function_pointer(text, index)]
 
     def raise_errors(self) -> None:

@@ -149,8 +149,8 @@ class Values:
         """Makes each is_function_constant_defined(x) a macro, and x no longer required."""
         unit = self.unit
         text = unit.tokens.text
-        for index, token in enumerate(text):
-            if token != "is_function_constant_defined" or text[index + 1 : index + 2] != ["("]:
+        for index in unit.tokens.places.get("is_function_constant_defined", ()):
+            if text[index + 1 : index + 2] != ["("]:
                 continue
             name = text[unit.tokens.match[index + 1] - 1]
             constant = self.function_constants.get(name)
