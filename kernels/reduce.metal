@@ -3,6 +3,7 @@
 using namespace metal;
 #include "shared/order.h"
 #include "shared/reduce.h"
+#include "shared/extreme.h"
 
 template <typename T>
 kernel void row_sum(device const T *x [[buffer(0)]],
@@ -90,17 +91,11 @@ kernel void arg_extreme(device const T *x [[buffer(0)]],
   threadgroup uint scratch[2][32];
   Team team = {lane, simdgroup, simdgroups};
   x += ulong(row) * n;
-  uint best = 0, where = 0xFFFFFFFF;
-  for (uint i = team.thread_number(); i < n; i += team.threads()) {
-    float v = float(x[i]);
-    uint key = smallest ? reverse_order_key(v) : order_key(v);
-    if (key > best) {
-      best = key;
-      where = i;
-    }
-  }
-  uint most = team_max(best, team, scratch[0]);
-  where = team_min(best == most ? where : 0xFFFFFFFFu, team, scratch[1]);
+  const Extreme mine = lane_extreme(x, n, smallest ? 0x80000000u : 0u, team);
+  const bool any_nan = mine.first_nan != 0xFFFFFFFF;
+  const uint key = any_nan ? 0xFFFFFFFF : order_key(mine.value), best = any_nan ? mine.first_nan : mine.index;
+  const uint most = team_max(key, team, scratch[0]);
+  const uint where = team_min(key == most ? best : 0xFFFFFFFFu, team, scratch[1]);
   if (team.thread_number() == 0) {
     index[row] = where;
     value[row] = x[where];

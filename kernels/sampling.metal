@@ -5,6 +5,7 @@ using namespace metal;
 #include "shared/order.h"
 #include "shared/random.h"
 #include "shared/reduce.h"
+#include "shared/extreme.h"
 
 constant constexpr uint BUCKETS = 1024;
 constant constexpr float ONE = 2147483648.0f;
@@ -209,19 +210,14 @@ kernel void sample_weights(device const float *logits [[buffer(0)]],
   logits += ulong(row) * n;
   weights += draws ? ulong(row) * n : 0;
 
-  uint best = 0, first = 0xFFFFFFFF;
-  for (uint i = team.thread_number(); i < n; i += team.threads()) {
-    uint key = logit_key(logits[i]);
-    first = key > best ? i : first;
-    best = max(key, best);
-  }
-  uint most_key = team_max(best, team, found[0]);
-  first = team_min(best == most_key ? first : 0xFFFFFFFFu, team, found[1]);
+  const Extreme mine = lane_extreme(logits, n, 0, team);
+  const uint key = order_key(mine.value), most_key = team_max(key, team, found[0]);
+  const uint first = team_min(key == most_key ? mine.index : 0xFFFFFFFFu, team, found[1]);
   float most = isnan(logits[first]) ? -INFINITY : logits[first];
 
   float slope = how.temperature > 0 ? 1.0f / how.temperature : 1.0f;
   float sum = 0;
-  for (uint i = team.thread_number(); i < n; i += team.threads()) {
+  for (uint i = team.begin(n), end = team.end(n); i < end; i += 32) {
     float v = isnan(logits[i]) ? -INFINITY : logits[i];
     float e = v == most ? 1.0f : precise::exp((v - most) * slope);
     sum += e;

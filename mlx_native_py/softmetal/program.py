@@ -122,6 +122,7 @@ class Specialised:
     engine: Literal["lanes", "flat"]  # how the runtime calls it; flat where simdgroups never wait for each other
     stack_bytes: int
     image: KernelImage  # keeps the shared object loaded
+    decided_by: tuple[int, ...] | None = None  # buffer slots that decide, with the grid, how many steps it takes
 
 
 class LanesCode(Protocol):
@@ -137,6 +138,10 @@ class LanesCode(Protocol):
 
     def settled(self, shape: Size | None = None) -> bool:
         """Whether the answers of `choose` will not change any more, for one shape or for each that it was asked for."""
+        ...
+
+    def decided_by(self, shape: Size) -> tuple[int, ...] | None:
+        """The buffer slots that decide, with the grid, how many steps are taken; None where more does, or unknown."""
         ...
 
     def declined(self) -> Mapping[str, str]:

@@ -97,16 +97,20 @@ ODD_ROWS: dict[str, Callable[[Array], Array]] = {
     "far ties": lambda x: np.where(np.isin(np.arange(x.size), (1, 1024)), 9, x),
     "all minus infinity": lambda x: np.full_like(x, -np.inf),
     "all infinity": lambda x: np.full_like(x, np.inf),
+    "a NaN with a sign": lambda x: np.where(np.arange(x.size) == 900, -np.float32(np.nan), x),
     "two NaNs": lambda x: np.where(np.isin(np.arange(x.size), (700, 1300)), np.nan, x),
     "zeros of both signs": lambda x: np.where(np.arange(x.size) % 2, -0.0, 0.0),
 }
 
 
-@row("argmax", dtype=FLOATS[:1], kind=list(ODD_ROWS), more={"dtype": FLOATS[1:]})
-def argmax_special(bench: Bench, dtype: DType, kind: str) -> None:
-    extreme(bench, "argmax", ODD_ROWS[kind](bench.normal(2000)).astype(dtype.numpy), dtype)
+ODD_SIZES = [2000, 40001]  # short of a block, and blocks with numbers left over
 
 
-@row("argmin", dtype=FLOATS[:1], kind=["two NaNs", "all infinity"], more={"dtype": FLOATS[1:], "kind": ["ties"]})
-def argmin_special(bench: Bench, dtype: DType, kind: str) -> None:
-    extreme(bench, "argmin", -ODD_ROWS[kind](bench.normal(2000)).astype(dtype.numpy), dtype)
+@row("argmax", dtype=FLOATS[:1], kind=list(ODD_ROWS), size=ODD_SIZES, more={"dtype": FLOATS[1:]})
+def argmax_special(bench: Bench, dtype: DType, kind: str, size: int) -> None:
+    extreme(bench, "argmax", ODD_ROWS[kind](bench.normal(size)).astype(dtype.numpy), dtype)
+
+
+@row("argmin", dtype=FLOATS[:1], kind=list(ODD_ROWS), size=ODD_SIZES, more={"dtype": FLOATS[1:]})
+def argmin_special(bench: Bench, dtype: DType, kind: str, size: int) -> None:
+    extreme(bench, "argmin", -ODD_ROWS[kind](bench.normal(size)).astype(dtype.numpy), dtype)

@@ -62,9 +62,10 @@ def vector_code(monkeypatch: pytest.MonkeyPatch, source: str) -> str:
     written: list[str] = []
     whole = vectorise.vectorise
 
-    def spy(text: str, entry: str, size: tuple[int, int, int]) -> str:
-        written.append(whole(text, entry, size))
-        return written[-1]
+    def spy(text: str, entry: str, size: tuple[int, int, int]) -> vectorise.Vectors:
+        made = whole(text, entry, size)
+        written.append(made.text)
+        return made
 
     monkeypatch.setattr(vectorise, "vectorise", spy)
     random = np.random.default_rng(5)
@@ -107,3 +108,35 @@ def test_lanes_take_from_any_lane(kind: str, monkeypatch: pytest.MonkeyPatch) ->
 def test_products_of_other_bytes_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     body = "w = b[i] * b[2 * i] + b[i + 7] * b[3 * i] + b[i + 1] * b[i + 90] + b[i + 2] * b[i + 5];"
     assert "pmadd" not in vector_code(monkeypatch, f"{HEAD}{body} out[i] = w; }}")
+
+
+# Filled by lanes side by side; how often the loops go round is known only to the running kernel.
+ARRAY = "float a[16]; for (uint k = 0; k < 16; ++k) a[k] = float(b[256 * k + i]); const uint n = in[0] & 31;"
+PRIVATE = {
+    "the same index in all lanes": ("for (uint k = 0; k < n; ++k) { a[k * 5 & 15] += 1; w += a[k * 7 & 15]; }", 0, 0),
+    "an index of each lane's own": ("for (uint k = 0; k < n; ++k) w += a[v + k & 15];", 1, 0),
+    "a store at each lane's own": ("a[v & 15] = 3; for (uint k = 0; k < n; ++k) w += a[k & 15];", 0, 1),
+}
+
+
+def entry_of(code: str) -> str:
+    return code[code.index("define void @soft_lanes_entry") :]
+
+
+@pytest.mark.parametrize(("body", "gathers", "scatters"), PRIVATE.values(), ids=PRIVATE)
+def test_private_arrays_are_not_transposed(
+    body: str, gathers: int, scatters: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same element of all lanes lies side by side: one load, or one gather where lanes want different ones."""
+    code = vector_code(monkeypatch, f"{HEAD}{ARRAY}{body} out[i] = w; }}")
+    entry, wide = entry_of(code), "+avx512bw," in code
+    assert "alloca [512 x i32], align 64" in entry
+    assert len(re.findall(r"call .*gather", entry)) == gathers or gathers and not wide
+    assert len(re.findall(r"call .*scatter", entry)) == scatters or scatters and not wide
+    # To gather takes the loop's counter in all lanes, which is one of each.
+    assert len(re.findall("shufflevector|insertelement", entry)) == 2 * gathers or not wide and gathers + scatters
+
+
+def test_private_arrays_with_constant_indices_are_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = entry_of(vector_code(monkeypatch, f"{HEAD}{ARRAY} out[i] = a[0] - a[7] * a[15]; }}"))
+    assert not re.search("alloca|gather|scatter|shufflevector", entry)

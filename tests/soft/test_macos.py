@@ -64,7 +64,7 @@ def linked(mac: Toolchain, folder: Path, source: str, engine: Engine, *, checked
     if engine == "lanes":
         flags = [*mac.dialect(), *mac.engine_flags("lanes"), f"-DSOFT_SHAPE={SHAPE[0]},1,1"]
         mac.run(mac.to_ir(path, folder / "k.ll", flags))
-        vectors = vectorise((folder / "k.ll").read_text(), "soft_entry_point", SHAPE)
+        vectors = vectorise((folder / "k.ll").read_text(), "soft_entry_point", SHAPE).text
         (folder / "v.ll").write_text(vectors)
         mac.run(mac.assemble(folder / "v.ll", target))
     else:

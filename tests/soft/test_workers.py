@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,44 @@ assert min(idle(0.5) for _ in range(4)) < 0.05
 def test_workers_are_woken_by_long_launches_and_sleep_when_idle() -> None:
     tests = Path(__file__).parents[1]
     command = [sys.executable, "-c", IDLE + SCRIPT, str(tests), str(tests.parent)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+CORES = """
+import os, sys, time; sys.path[:0] = sys.argv[1:]
+from pathlib import Path
+import numpy as np
+from soft.engine_driver import build, launch, runtime
+k = build('''static void k(device uint* out, uint i) {
+  uint x = i; for (uint n = 0; n < 2000; n++) x = x * 1664525 + 1013904223;
+  out[i] = x; }
+SOFT_ENTRY((k), SOFT_BUFFER(0), SOFT_IN(thread_position_in_grid))''', "flat")
+out = np.zeros(1 << 16, np.uint32)
+def run(): runtime().run([launch(k, [out], out.size, 64)], 0.0, 2)
+def others(): return {int(task.name) for task in Path("/proc/self/task").iterdir()} - {os.getpid()}
+allowed, before = os.sched_getaffinity(0), others()
+for core in 2 * sorted(allowed):
+    run()  # the first starts the worker, which is kept off a core only once it runs
+    time.sleep(0.01)
+    os.sched_setaffinity(0, {core})
+    os.sched_setaffinity(0, allowed)  # the system leaves a thread where it is
+    run()
+(worker,) = others() - before
+assert len(os.sched_getaffinity(worker)) == len(allowed) - 1, os.sched_getaffinity(worker)
+assert os.sched_getaffinity(worker) < allowed == os.sched_getaffinity(0)
+kept = os.sched_getaffinity(worker)
+os.sched_setaffinity(0, allowed - kept)  # nowhere else to go
+run()
+assert os.sched_getaffinity(worker) == kept
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not let threads choose their cores")
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core")
+def test_a_worker_stays_off_the_core_of_the_thread_that_wakes_it() -> None:
+    tests = Path(__file__).parents[1]
+    command = [sys.executable, "-c", CORES, str(tests), str(tests.parent)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert result.returncode == 0, result.stderr
 

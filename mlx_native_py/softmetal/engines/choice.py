@@ -119,6 +119,11 @@ class LanesChoice:
             return shape in self._builds and self._builds[shape].done.is_set()
         return not self._threads and all(build.done.is_set() for build in list(self._builds.values()))
 
+    def decided_by(self, shape: Size) -> tuple[int, ...] | None:
+        """What decides how many steps the code of a shape takes, as far as it is known."""
+        build = self._builds.get(shape)
+        return build.code.decided_by if build is not None and build.code is not None else None
+
     def declined(self) -> Mapping[str, str]:
         """Why lanes do not run, for each shape where they do not."""
         return {f"lanes {shape}": build.reason for shape, build in list(self._builds.items()) if build.reason}

@@ -12,6 +12,7 @@ from ..misuse import MetalMisuse
 from ..process import report
 from .command_buffer import CommandBufferState, CommandOutcome, Failure
 from .commands import Signal, WaitFor
+from .estimate import expected_ns
 from .execute import Stopped, failed, fault_code
 from .fault_text import fault_text
 from .indirect import KeptBatch, Replay
@@ -19,8 +20,8 @@ from .launches import MOST_TIMED, LaunchBatch
 from .passes import EncodedDispatch, Pass
 from .residency import Resident, joined
 
-# The main thread hears Ctrl-C only after the call. So nothing longer runs this way there, and no loop, which may end
-# late or never.
+# The main thread hears Ctrl-C only after the call. So nothing longer runs this way there, and no loop that may end late
+# or never: one whose rounds depend on what buffers hold.
 SHORT_NS = 10_000_000
 SHORT_ELSEWHERE_NS = 20_000_000
 
@@ -133,24 +134,22 @@ def _dispatches(
     """All dispatches of the passes, and the places of their passes; None where they are too many or may take long."""
     dispatches: list[EncodedDispatch] = []
     places: list[int] = []
-    expected_ns = 0.0
+    total_ns = 0.0
     for place, each in passes:
         for epoch in each.epochs:
             for item in epoch:
-                if not isinstance(item, EncodedDispatch) or (taken := _expected_ns(item, work.retained)) is None:
+                if not isinstance(item, EncodedDispatch) or not _is_ready(item, work.retained):
                     return None
-                expected_ns += taken
+                if (taken := expected_ns(item)) is None:
+                    return None
+                total_ns += taken
                 dispatches.append(item)
                 places.append(place)
-    return None if expected_ns > SHORT_NS or len(dispatches) > MOST_TIMED else (dispatches, places)
+    return None if total_ns > SHORT_NS or len(dispatches) > MOST_TIMED else (dispatches, places)
 
 
-def _expected_ns(dispatch: EncodedDispatch, retained: bool) -> float | None:
-    """How long it took the last time, by the thread; None where that is not known, or it cannot simply be run."""
-    pipeline, shape = dispatch.pipeline, dispatch.shape
-    pace = pipeline.ns_per_thread.get(shape)
-    if pace is None or pipeline.code.has_loops or dispatch.indirect is not None or not pipeline.is_settled(shape):
-        return None
-    if not retained and not all(each is None or each.live for each in dispatch.allocations):
-        return None
-    return pace * dispatch.threads
+def _is_ready(dispatch: EncodedDispatch, retained: bool) -> bool:
+    """Whether it can simply be run."""
+    if dispatch.indirect is not None or not dispatch.pipeline.is_settled(dispatch.shape):
+        return False
+    return retained or all(each is None or each.live for each in dispatch.allocations)

@@ -10,6 +10,7 @@ from ..engines.runtime import Runtime, RuntimeCall
 from ..isolation.runtime import IsolatedCall, IsolatedRuntime
 from ..options import SoftOptions
 from ..program import Size
+from .estimate import note, steps_of
 from .passes import EncodedDispatch
 from .pipeline import PipelineState
 
@@ -25,6 +26,8 @@ class LaunchBatch:
         self.dispatches = dispatches
         for dispatch in dispatches:
             dispatch.pipeline.aim(dispatch.launch, dispatch.shape, dispatch.threads)
+            if dispatch.pipeline.code.has_loops:
+                steps_of(dispatch)
         launches = [dispatch.launch for dispatch in dispatches]
         self._launches: Any = launches[0] if len(launches) == 1 else (SoftLaunch * len(launches))(*launches)
 
@@ -36,8 +39,7 @@ class LaunchBatch:
         if len(self.dispatches) > MOST_TIMED:
             return
         for index, dispatch in enumerate(self.dispatches):
-            taken = times[2 * index + 1] - times[2 * index]
-            dispatch.pipeline.ns_per_thread[dispatch.shape] = taken / dispatch.threads
+            note(dispatch, times[2 * index + 1] - times[2 * index])
 
 
 def is_settled(pipeline: PipelineState, shape: Size) -> bool:

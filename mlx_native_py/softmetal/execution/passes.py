@@ -44,6 +44,7 @@ class EncodedDispatch(PassItem):
         "pipeline",
         "resident",
         "shape",
+        "steps",
         "textures",
         "threads",
     )
@@ -70,6 +71,7 @@ class EncodedDispatch(PassItem):
         self.group = group  # debug groups around it, outermost first
         self.indirect = indirect  # where the threadgroup counts will be read
         self.textures = textures
+        self.steps: bytes | None = None  # what decides how many it takes, once somebody asked; see estimate.py
 
     @property
     def kernel(self) -> str:

@@ -54,6 +54,7 @@ class PipelineState:
         self.last_engine: str = code.engine
         self.engines: dict[Size, str] = {}  # of the last launch, by threads per threadgroup
         self.ns_per_thread: dict[Size, float] = {}  # of the last launch, likewise
+        self.taken_ns: dict[bytes, int] = {}  # of the last launch, by what decides how many steps it takes
 
     def argument_name(self, index: int, kind: str = "buffer") -> str:
         names = [each.name for each in self.code.kernel.arguments if each.index == index and each.kind == kind]

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ..cache import digest
 from ..engines.choice import BUDGET_S, LanesChoice, lanes_refused
@@ -83,11 +83,11 @@ class LanesBuilder:
 
         with self.compiler.store.scratch() as folder:
             vectors = vectorise(self._scalar(shape, folder), "soft_entry_point", shape)
-            alone = not self.spec.checked and "@soft_lanes_barrier" not in vectors
+            alone = not self.spec.checked and "@soft_lanes_barrier" not in vectors.text
             count = -(-shape[0] * shape[1] * shape[2] // 32)
             turns = _TURNS.format(alone=ALONE, entry=ENTRY, count=count) if alone else ""
             source, target, linked = folder / "lanes.ll", folder / "lanes.o", folder / "lanes.so"
-            source.write_text(vectors + turns)
+            source.write_text(vectors.text + turns)
             self._run(self.compiler.toolchain.assemble(source, target))
             self._run(self.compiler.toolchain.link([target], linked, checked=self.spec.checked))
             image = linked.read_bytes()
@@ -97,7 +97,9 @@ class LanesBuilder:
                 raise Declined(f"not loaded: {refused}") from None
             artefact = self.compiler.store.put_artefact(image, ".so")
             stack = stack_bytes(target.with_suffix(".su"))
-            return {"artefact": artefact, "alone": alone and stack <= LARGE_STACK, "stack": stack}
+            decided_by = None if vectors.decided_by is None else sorted(vectors.decided_by)
+            alone = alone and stack <= LARGE_STACK
+            return {"artefact": artefact, "alone": alone, "stack": stack, "decided_by": decided_by}
 
     def _scalar(self, shape: Size, folder: Path) -> str:
         """The kernel as LLVM's text, one thread of it."""
@@ -139,7 +141,9 @@ class LanesBuilder:
         if image.call("soft_tg_size") & 0xFFFFFFFF > self.threadgroup_bytes:
             raise Declined("its threadgroup variables take more room than on fibers")
         address = image.address(ALONE if record["alone"] else ENTRY)
-        return Specialised(address, "flat" if record["alone"] else "lanes", record["stack"], image)
+        engine: Literal["flat", "lanes"] = "flat" if record["alone"] else "lanes"
+        decided_by = record["decided_by"]
+        return Specialised(address, engine, record["stack"], image, None if decided_by is None else tuple(decided_by))
 
 
 def _first_error(output: str) -> str:

@@ -51,6 +51,12 @@ void refuse_threads(Program &program) {
   program.answer(SECCOMP_RET_ERRNO | ENOSYS);
 }
 
+// Where threads run is not for kernels to say.
+void refuse_placing(Program &program) {
+  program.unless(SYS_sched_setaffinity, 1);
+  program.answer(SECCOMP_RET_ERRNO | EPERM);
+}
+
 // A signal to one of its own threads, which is how the watchdog ends a kernel.
 void allow_own_signals(Program &program) {
   program.unless(SYS_tgkill, 4);
@@ -81,6 +87,7 @@ void write(Program &program) {
     program.answer(SECCOMP_RET_ALLOW);
   }
   refuse_threads(program);
+  refuse_placing(program);
   allow_own_signals(program);
   program.load(offsetof(seccomp_data, nr));
   allow_reading_limits(program);

@@ -13,6 +13,14 @@ uint32_t published;                   // futex: changes when a run appears in th
 uint32_t sleepers;
 uint32_t worker_count;                // started
 
+// The cores are for the first workers only; who has more than these is not short of cores.
+struct Worker {
+  uint64_t number;                    // atomic: its thread; 0 until it runs
+  uint32_t kept_off;                  // the core that it stays away from, counted from 1; 0 = none
+};
+enum { PLACED = 256 };
+Worker workers[PLACED];
+
 // What a threadgroup of a kernel took last time: a launch known to be long is shared from its first group on.
 struct Cost {
   soft_entry entry;
@@ -88,7 +96,8 @@ Run *find_run() {
   return nullptr;
 }
 
-void *worker(void *) {
+void *worker(void *place) {
+  if (place) __atomic_store_n(&static_cast<Worker *>(place)->number, own_thread(), __ATOMIC_RELEASE);
   for (;;) {
     uint32_t seen = __atomic_load_n(&published, __ATOMIC_SEQ_CST);
     if (Run *run = find_run()) {
@@ -111,16 +120,31 @@ void start_workers(uint32_t wanted) {
   pthread_sigmask(SIG_SETMASK, &blocked, &old);
   for (; worker_count < wanted; worker_count++) {
     pthread_t thread;
-    if (pthread_create(&thread, nullptr, worker, nullptr)) break;
+    Worker *place = worker_count < PLACED ? workers + worker_count : nullptr;
+    if (place) *place = {};
+    if (pthread_create(&thread, nullptr, worker, place)) break;
     pthread_detach(thread);
   }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
+}
+
+// Called with the lock held. To the scheduler of a virtual machine a sleeping core may look taken: it would queue a worker
+// up behind the thread that wakes it, and the two would take turns.
+void make_way() {
+  uint32_t core = current_core();
+  for (uint32_t i = 0; i < worker_count && i < PLACED; i++) {
+    uint64_t number = __atomic_load_n(&workers[i].number, __ATOMIC_ACQUIRE);
+    if (!number || workers[i].kept_off == core + 1) continue;
+    keep_off(number, core);
+    workers[i].kept_off = core + 1;
+  }
 }
 
 void publish(Run &run) {
   {
     Locked hold(pool_lock);
     start_workers(run.helpers);
+    make_way();
     run.previous = nullptr;
     run.following = runs;
     if (runs) runs->previous = &run;

@@ -64,6 +64,10 @@ SOFT_HIDDEN uint64_t this_thread();
 SOFT_HIDDEN void signal_thread(uint64_t number, int signal);
 SOFT_HIDDEN int interrupt_signal();
 
+// Where threads run, for systems that leave it to them.
+SOFT_HIDDEN uint32_t current_core();
+SOFT_HIDDEN void keep_off(uint64_t thread, uint32_t core);  // it may run wherever the caller may, but not there
+
 // What a handler is given.
 SOFT_HIDDEN bool was_sent(const siginfo_t &);             // by a process, rather than raised by an instruction
 SOFT_HIDDEN uint32_t access_of(const siginfo_t &, const ucontext_t &);  // SOFT_ACCESS_*, as the processor says it

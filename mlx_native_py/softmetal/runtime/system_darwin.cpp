@@ -49,6 +49,9 @@ uint64_t this_thread() { return reinterpret_cast<uint64_t>(pthread_self()); }
 void signal_thread(uint64_t number, int signal) { pthread_kill(reinterpret_cast<pthread_t>(number), signal); }
 int interrupt_signal() { return SIGEMT; }
 
+uint32_t current_core() { return 0; }
+void keep_off(uint64_t, uint32_t) {}
+
 bool was_sent(const siginfo_t &info) { return info.si_code <= 0 || info.si_code >= SI_USER; }
 
 uint64_t stack_pointer(const ucontext_t &machine) { return machine.uc_mcontext->__ss.__sp; }

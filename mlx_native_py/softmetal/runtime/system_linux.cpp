@@ -48,6 +48,14 @@ uint64_t this_thread() { return syscall(SYS_gettid); }
 void signal_thread(uint64_t number, int signal) { syscall(SYS_tgkill, getpid(), int(number), signal); }
 int interrupt_signal() { return SIGRTMIN + 7; }
 
+uint32_t current_core() { return sched_getcpu(); }
+void keep_off(uint64_t thread, uint32_t core) {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores)) return;
+  CPU_CLR(core, &cores);
+  if (CPU_COUNT(&cores)) sched_setaffinity(thread, sizeof cores, &cores);
+}
+
 bool was_sent(const siginfo_t &info) { return info.si_code <= 0; }
 
 #if defined(__x86_64__)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from .analysis.groups import find_groups
 from .analysis.intrinsics import PREFIX, Size, lane_function
 from .analysis.regions import plan
 from .analysis.shape import VARYING, WIDTH
 from .analysis.shared_memory import shared_allocas
+from .analysis.steps import deciding_slots
 from .analysis.tables import constant_tables, permutations
 from .analysis.uniformity import Analysis, analyse, lane_stride
 from .emit.control import Control
@@ -33,7 +34,15 @@ _WIDTHS = re.compile(r'"(?:min-legal|prefer)-vector-width"="\d+"')
 _KEPT_ATTRIBUTE = re.compile(r'"[^"]*"(?:="[^"]*")?')
 
 
-def vectorise(text: str, entry: str, size: Size) -> str:
+@dataclass(frozen=True)
+class Vectors:
+    """A module for 32 lanes, and the buffer slots that decide how many steps it takes; see `deciding_slots`."""
+
+    text: str
+    decided_by: frozenset[int] | None
+
+
+def vectorise(text: str, entry: str, size: Size) -> Vectors:
     """The module with `soft_lanes_entry(group, fiber, simdgroup)` in place of `entry`; raises Declined.
 
     `size` is the threadgroup's.
@@ -45,6 +54,7 @@ def vectorise(text: str, entry: str, size: Size) -> str:
     _read_boxes(function)
     watched = WATCH in text
     analysis = _analysed(function, size, exact=watched)
+    decided_by = deciding_slots(function, analysis.flow)
     small_vectors.split(function, lambda value: (analysis.shape_of(value) or VARYING).uniform)
     narrow(function)
     if width >= AVX2 and not watched:
@@ -63,7 +73,7 @@ def vectorise(text: str, entry: str, size: Size) -> str:
     lines = _write(writer, function, size)
     head = f"define void @{ENTRY}(ptr {function.parameters[0].text}, ptr %fiber, i32 %simdgroup)"
     body = "\n".join([f"{head} nounwind {writer.attributes} {{", *lines, "}", *writer.helpers.values(), ""])
-    return _assemble(module, entry, body, list(writer.declarations))
+    return Vectors(_assemble(module, entry, body, list(writer.declarations)), decided_by)
 
 
 def _kept_attributes(module: Module, function: IrFunction) -> str:
@@ -201,4 +211,4 @@ def _is_visible(function: FunctionText) -> bool:
     )
 
 
-__all__ = ["Declined", "ENTRY", "vectorise"]
+__all__ = ["Declined", "ENTRY", "Vectors", "vectorise"]
