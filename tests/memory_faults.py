@@ -8,7 +8,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from test_faults import Bench, settled
+from test_faults import NOTHING_LEFT, Bench, settled
 
 from mlx_native_py import MlxDevice, MlxError
 
@@ -28,8 +28,8 @@ def asking(bench: Bench, kind: int) -> list[bytes]:
 
 def attempts(bench: Bench, kind: int, lasting: bool, most: int) -> tuple[int, int]:
     """How many calls were made to fail, and how often an exception told of it."""
-    before, right = bench.state(), bench.work("kept")
-    settled(bench, before)
+    right = bench.work("kept")
+    settled(bench)
     _faults.faults_set(kind, 0, 0)
     asking(bench, kind)
     chances = _faults.faults_seen(kind)
@@ -50,9 +50,9 @@ def attempts(bench: Bench, kind: int, lasting: bool, most: int) -> tuple[int, in
             bench.device.submissions.wait_all()
         for _ in range(MORE):
             assert bench.work("kept") == right
-            if bench.state() == before:
+            if bench.state() == NOTHING_LEFT:
                 break
-        settled(bench, before)
+        settled(bench)
     return tried, raised
 
 
