@@ -234,8 +234,7 @@ def test_trim_clear_and_statistics(pool: MlxBufferPool) -> None:
 def test_trimmed_memory_goes_back_to_the_device(device: MlxDevice) -> None:
     gc.collect()  # what earlier tests dropped is not counted
     before, pool = device.info()["currently_allocated"], device.buffer_pool()
-    pool.alloc(1 << 20, "u8", 1 << 20)
-    pool.reset()
+    pool.release(pool.alloc(1 << 20, "u8", 1 << 20))
     pool.clear()
     device.residency.flush()
     gc.collect()

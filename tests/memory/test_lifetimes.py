@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from memory.lifetime_patterns import PATTERNS, SOURCE, Scene
+from memory import lifetime_buffers, lifetime_owners
+from memory.lifetime_kit import PATTERNS, SOURCE, Scene
 from mlx_native_py import MlxDevice, settings
 
 pytestmark = pytest.mark.soft
@@ -41,5 +42,6 @@ def again_with_collections(scene: Scene, name: str) -> None:
         gc.set_threshold(*usual)
 
 
-def test_there_are_forty_of_them() -> None:
-    assert len(PATTERNS) >= 40
+def test_there_are_forty_patterns() -> None:
+    for module in (lifetime_buffers, lifetime_owners):
+        assert len([each for each in vars(module) if each in PATTERNS]) >= 20
