@@ -208,7 +208,9 @@ LEGAL = {
         "float x;\n"
         "switch (k[i] & 3) { case 0: x = 1; break; case 1: x = 5; break; case 2: x = 2; break; default: x = 9; }\na[i] = x;"
     ),
-    "a pointer to one of two": "float x = 1, y;\nthread float *p = &y;\n*p = k[i];\np = k[i] > 4 ? &x : p;\na[i] = *p;",
+    "a pointer to one of two": (
+        "float x = 1, y;\nthread float *p = &y;\n*p = k[i];\np = k[i] > 4 ? &x : p;\na[i] = *p;"
+    ),
     "frexp and modf give back": (
         "int e;\nfloat m = frexp(float(k[i]) + 1, e);\nfloat w;\nm += modf(m, w);\na[i] = m + e + w;"
     ),
