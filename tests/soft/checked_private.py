@@ -206,7 +206,8 @@ LEGAL = {
     "recursion": "int x;\nx = deep(k[i] & 7);\na[i] = x;",
     "declared before a switch": (
         "float x;\n"
-        "switch (k[i] & 3) { case 0: x = 1; break; case 1: x = 5; break; case 2: x = 2; break; default: x = 9; }\na[i] = x;"
+        "switch (k[i] & 3) { case 0: x = 1; break; case 1: x = 5; break; case 2: x = 2; break; default: x = 9; }\n"
+        "a[i] = x;"
     ),
     "a pointer to one of two": (
         "float x = 1, y;\nthread float *p = &y;\n*p = k[i];\np = k[i] > 4 ? &x : p;\na[i] = *p;"
