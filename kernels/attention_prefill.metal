@@ -134,11 +134,12 @@ METAL_FUNC void prefill(constant Attention &a, device const T *queries, Rows key
       for (uint j = 0; j < KEYS / 8; ++j) simdgroup_store(s[j], own + j * 8 * ROWS, ROWS);
       simdgroup_barrier(mem_flags::mem_threadgroup);
       const float fade = weigh(a, mask, q, base, count, own, most, sum, lane);
+      const bool fades = simd_any(fade != 1.0f);
       simdgroup_barrier(mem_flags::mem_threadgroup);
 #pragma clang loop unroll(full)
       for (uint j = 0; j < KEYS / 8; ++j) simdgroup_load(p[j], own + j * 8 * ROWS, ROWS, ulong2(0, 0), true);
       simdgroup_barrier(mem_flags::mem_threadgroup);
-      if (simd_any(fade != 1.0f)) scale_rows(o, fade, own, lane);
+      if (fades) scale_rows(o, fade, own, lane);
     }
 #pragma clang loop unroll(full)
     for (uint first = 0; first < COLUMNS; first += V_SLICE) {

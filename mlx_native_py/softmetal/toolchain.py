@@ -77,9 +77,10 @@ MATH: dict[MathMode, tuple[str, ...]] = {
     "relaxed": ("-ffp-contract=on",),
     "fast": ("-ffp-contract=on",),
 }
+THREAD_CALLBACKS = "-fsanitize=thread"
 # Accesses wider than 16 bytes get no callback, so the vectorisers are held to that.
 CHECKED = (
-    "-fsanitize=thread",
+    THREAD_CALLBACKS,
     *("-mllvm", "-tsan-instrument-read-before-write=1"),
     *("-mllvm", "-tsan-instrument-func-entry-exit=0"),
     "-mprefer-vector-width=128",
@@ -101,6 +102,7 @@ SCALAR = (
     *("-mllvm", "-unroll-runtime=false"),
     *("-mllvm", "-disable-loop-idiom-all"),
 )
+LARGEST_VARIABLE = 1 << 20  # bytes of a variable that checked mode wants to have a value
 RECURSION_BYTES = 128 << 10  # what a thread may use up by recursion
 _CALL = re.compile(r"'(\S+)' not inlined into '(\S+)'")
 # The functions that a flat kernel must not reach; see soft_simd.h.
@@ -180,11 +182,18 @@ class Toolchain:
 
     def compile(self, source: Path, output: Path, options: Sequence[str]) -> list[str]:
         remarks = ["-fstack-usage", "-Rpass-analysis=stack-frame-layout", "-Rpass-missed=inline$"]
-        return [*self.compiler, *options, *remarks, "-x", "clcpp", "-c", str(source), "-o", str(output)]
+        return [*self.compiler, *options, *remarks, *_language(source), "-c", str(source), "-o", str(output)]
 
     def to_ir(self, source: Path, output: Path, options: Sequence[str]) -> list[str]:
-        """LLVM's intermediate representation as text, for the lanes engine."""
-        return [*self.compiler, *options, *SCALAR, "-x", "clcpp", "-S", "-emit-llvm", str(source), "-o", str(output)]
+        """LLVM's intermediate representation as text, optimised but for vectors."""
+        flags = [*options, *SCALAR, *_language(source), "-S", "-emit-llvm"]
+        return [*self.compiler, *flags, str(source), "-o", str(output)]
+
+    def to_plain_ir(self, source: Path, output: Path, options: Sequence[str]) -> list[str]:
+        """The same before any optimisation, with the names and the zeros that variables begin with, all of them."""
+        names = ["-fno-discard-value-names", f"-ftrivial-auto-var-init-max-size={LARGEST_VARIABLE}"]
+        flags = [*options, *names, "-Xclang", "-disable-llvm-passes", "-x", "clcpp", "-S", "-emit-llvm"]
+        return [*self.compiler, *flags, str(source), "-o", str(output)]
 
     def assemble(self, source: Path, output: Path) -> list[str]:
         """An object file from that representation, which is verified first."""
@@ -222,8 +231,9 @@ class Toolchain:
         checked: bool = False,
         options: Sequence[str] = (),
         precompiled: Callable[[Sequence[str]], Path] | None = None,
+        steps: Steps | None = None,
     ) -> CompiledKernel:
-        """Compiles one entry; `precompiled` gives the header that goes with the flags.
+        """Compiles one entry; `precompiled` gives the header that goes with the flags, `steps` takes another way.
 
         Lanes of a flat kernel share their private arrays, so a loop with any runs in order.
         """
@@ -232,12 +242,25 @@ class Toolchain:
         for parallel in (True, False):
             header = ["-include-pch", str(precompiled(flags))] if precompiled else []
             order = f"-DSOFT_PARALLEL={int(parallel and not checked)}"
-            remarks = self.run(self.compile(source, output, [*flags, *header, order, *options])).stderr
+            remarks = (steps or _one_step)(self, source, output, [*flags, *header, order, *options])
             if not parallel or checked or engine != "flat" or not _has_private_memory(remarks):
                 break
         waits = engine == "flat" and WAITS in output.read_bytes()
         stack = stack_bytes(output.with_suffix(".su")) + (RECURSION_BYTES if _recurses(remarks) else 0)
         return CompiledKernel(output, stack, parallel, waits, remarks)
+
+
+Steps = Callable[[Toolchain, Path, Path, Sequence[str]], str]
+"""Makes an object file of a source with options; the answer is what the compiler said."""
+
+
+def _one_step(toolchain: Toolchain, source: Path, output: Path, options: Sequence[str]) -> str:
+    return toolchain.run(toolchain.compile(source, output, options)).stderr
+
+
+def _language(source: Path) -> list[str]:
+    # Of options for a source, those that only its reading needs are left over.
+    return ["-x", "ir", "-Wno-unused-command-line-argument"] if source.suffix == ".ll" else ["-x", "clcpp"]
 
 
 @cache

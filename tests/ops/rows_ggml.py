@@ -50,6 +50,16 @@ def ggml_matmul_few(bench: Bench, format: str, rows: int) -> None:
     bench.quantised(out, x.astype(np.float64) @ values.T.astype(np.float64))
 
 
+@row("ggml_matmul", format=["Q4_1", "Q6_K"])
+def ggml_matmul_deep(bench: Bench, format: str) -> None:
+    """One row that is longer than what is held of it at once."""
+    w, values = blocks(bench, format, 40, 2304)
+    x = bench.normal(1, 2304)
+    out = bench.out(1, 40)
+    bench.run(ops.ggml_matmul, bench.put(x), w, format, out=out)
+    bench.quantised(out, x.astype(np.float64) @ values.T.astype(np.float64))
+
+
 @row("ggml_matmul", format=FORMATS, dtype=[DType.F32], columns=[131], more={"dtype": SMALL, "columns": [128, 300]})
 def ggml_matmul_large(bench: Bench, format: str, dtype: DType, columns: int) -> None:
     """A width that is worth a build of its own."""

@@ -42,6 +42,17 @@ kernel void unwritten_{name}(device const {name} *b, device {name} *o, constant 
   if (i == 3)
     o[i] = a[k];
 }}
+kernel void variable_{name}(device const {name} *b, device {name} *o, constant long &k, ARGS) {{
+  {name} v;
+  if (i != 3) v = b[i];
+  o[i] = v;
+}}
+kernel void element_{name}(device const {name} *b, device {name} *o, constant long &k, ARGS) {{
+  {name} v[64];
+  for (long j = 0; j < k; j++) v[j] = b[j];
+  if (i == 3)
+    o[i] = v[k];
+}}
 kernel void late_{name}(device const {name} *b, device {name} *o, threadgroup {name} *a, ARGS) {{
   a[t] = b[t];
   o[i] = a[63 - t];
@@ -239,6 +250,16 @@ def _unwritten() -> Iterator[Fault]:
                 {"place.space": "threadgroup memory", "place.offset": k * size, "access.thread": THREAD},
                 shared=COUNT * size,
                 short=kind == "float" and k == 8,
+            )
+        for what in ("variable", "element"):
+            yield Fault(
+                f"{kind}, private {what}",
+                f"{what}_{kind}",
+                _indexed(size, 40),
+                found.UninitialisedRead,
+                {"place.space": "private memory", "place.name": "v", "access.thread": THREAD},
+                line="o[i] = v",
+                short=kind == "float",
             )
     for name in _ATOMICS:
         yield Fault(

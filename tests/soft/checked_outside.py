@@ -335,6 +335,7 @@ THREADGROUP_OUTSIDE = [
     ),
     Program(
         "a threadgroup counter past the end",
+        f"if (t < 16) atomic_store_explicit(&c[t], 0u, memory_order_relaxed);\n{SYNC}\n"
         "atomic_fetch_add_explicit(&c[t], 1u, memory_order_relaxed); b[i] = a[i];",
         AB,
         OutOfBounds,

@@ -9,6 +9,7 @@ from mlx_native_py.softmetal.checked import DataRace
 from .checked_programs import AB, SYNC, VARIABLE, Program, floats, zeros
 
 _TG = ["data race", "threadgroup memory", "threadgroup_barrier(mem_flags::mem_threadgroup)"]
+WRITTEN = VARIABLE + f"s[t] = a[i]; {SYNC}\n"
 
 THREADGROUP_RACES = [
     Program(
@@ -93,7 +94,7 @@ THREADGROUP_RACES = [
     ),
     Program(
         "the first of two readers",
-        VARIABLE + "if (t == 1 || t == 2) b[i] = s[0]; if (t == 2) s[0] = 1;",
+        WRITTEN + "if (t == 1 || t == 2) b[i] = s[0]; if (t == 2) s[0] = 1;",
         AB,
         DataRace,
         _TG,
@@ -101,7 +102,7 @@ THREADGROUP_RACES = [
     ),
     Program(
         "the second of two readers",
-        VARIABLE
+        WRITTEN
         + "if (t == 1 || t == 2) b[i] = s[0]; if (t == 1 && a[i] < 0) s[1] = 0; if (t == 3 && a[i] > 0) s[0] = 1;",
         AB,
         DataRace,
@@ -110,7 +111,7 @@ THREADGROUP_RACES = [
     ),
     Program(
         "everybody reads, one writes",
-        VARIABLE + "b[i] = s[5]; if (t == 5) s[5] = 2;",
+        WRITTEN + "b[i] = s[5]; if (t == 5) s[5] = 2;",
         AB,
         DataRace,
         _TG,

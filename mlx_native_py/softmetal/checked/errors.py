@@ -174,11 +174,14 @@ class UninitialisedRead(CheckedError):
 
     raised_as = UninitialisedReadError
 
-    def __init__(self, kernel: str, access: Access, place: Place, advice: str, source: Diagnostic | None) -> None:
-        super().__init__(
-            f"kernel {kernel!r}: {access} that nobody has written: byte offset {place.offset} of {place}; "
-            f"{access.who}. {advice}{shown(source)}"
-        )
+    def __init__(
+        self, kernel: str, access: Access, place: Place, advice: str, source: Diagnostic | None, use: str = ""
+    ) -> None:
+        """`use` says what a private variable is read for."""
+        what = f"{access} that nobody has written: byte offset {place.offset} of {place}"
+        if use:
+            what = f"{place.name!r} {use}, and has no value" if place.name else f"a variable without a value {use}"
+        super().__init__(f"kernel {kernel!r}: {what}; {access.who}. {advice}{shown(source)}")
         self.kernel, self.access, self.place, self.source = kernel, access, place, source
 
 

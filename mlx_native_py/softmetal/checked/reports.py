@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -32,6 +33,11 @@ _KINDS: dict[int, Kind] = {
     abi.READ | abi.ATOMIC: "atomic read",
     abi.WRITE | abi.ATOMIC: "atomic write",
     abi.READ | abi.WRITE | abi.ATOMIC: "atomic update",
+}
+_USES = {
+    abi.USE_BRANCH: "decides a branch",
+    abi.USE_ADDRESS: "is part of an address",
+    abi.USE_STORE: "is stored where others see it",
 }
 _NULL = 1 << 16
 # Beyond this, the nearest buffer says nothing about where a pointer came from; where arguments have zones, it was none.
@@ -78,6 +84,8 @@ class Explainer:
         access = Access(
             _KINDS.get(report.access, "access"), report.bytes, _position(report.group), _position(report.thread)
         )
+        if report.kind == abi.UNINITIALISED and report.space == abi.PRIVATE:
+            return self._undefined(report, access)
         array = outside_array(report.array, report.index, self._sites.locate) if report.array else None
         if report.kind == abi.OUT_OF_BOUNDS:
             return self._out_of_bounds(report, access, array)
@@ -106,6 +114,13 @@ class Explainer:
             place = self._threadgroup_place(_signed(report.address))
             where = f"byte offset {place.offset} of threadgroup memory, which is another variable's"
         return OutOfBounds(self._kernel.name, access, place, f"by {array}: {where}", "Check the index.", array)
+
+    def _undefined(self, report: abi.Report, access: Access) -> UninitialisedRead:
+        names = ctypes.string_at(report.array).decode()
+        place = Place("private memory", 0, name=names)
+        source = self._sites.source(report.site)
+        advice = "Give it a value where it is declared, or on every way here."
+        return UninitialisedRead(self._kernel.name, access, place, advice, source, _USES[report.index])
 
     def _unsound(self, report: abi.Report, access: Access) -> CheckedError:
         source = self._sites.source(report.site)

@@ -13,6 +13,8 @@ enum {
   SOFT_MISALIGNED = 6,
   SOFT_DIVERGENT = 7,
 };
+// What a private variable without a value decides.
+enum { SOFT_USE_BRANCH = 0, SOFT_USE_ADDRESS = 1, SOFT_USE_STORE = 2 };
 enum { SOFT_ZONES = 512, SOFT_ZONE_SHIFT = 37 };
 enum { SOFT_BLOCK = 1024 };           // areas begin and end at multiples of this
 
@@ -68,8 +70,9 @@ struct soft_report {
   soft_u32 other_thread[3];
   soft_u32 other_known;               // whether other_thread is
   soft_u32 argument;                  // the slot whose pointer it was, plus one; 0 where that is not known
-  soft_u64 array;                     // what the compiler says of the array that the index was outside of, or 0
-  soft_u64 index;                     // that index
+  soft_u64 array;                     // what the compiler says of the array that the index was outside of; the names of
+                                      // private variables without a value; or 0
+  soft_u64 index;                     // that index; or what the variables decide
 };
 
 struct soft_check {

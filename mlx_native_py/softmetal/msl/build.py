@@ -13,6 +13,7 @@ from typing import Any
 
 from ..cache import digest
 from ..debug_lines import line_before
+from ..definedness.build import compile_defined, identity
 from ..engines import abi
 from ..engines.choice import scalar_engine
 from ..program import EngineChoice, Executable, KernelArgument, KernelImage, KernelSignature
@@ -77,7 +78,8 @@ class BuildSpec:
         engine, _ = self.engine(asked)  # choices that come to the same share a build
         given = {bound.constant.index: self.constants.get(bound.constant.index) for bound in self.used}
         shown = json.dumps({index: value.hex() if value is not None else None for index, value in given.items()})
-        return digest("kernel", library, self.entry, shown, str(self.checked), engine)
+        checks = identity() if self.checked else ""
+        return digest("kernel", library, self.entry, shown, checks, engine)
 
     def switched_on(self) -> list[bool]:
         """For each parameter, whether its function constant keeps it."""
@@ -179,6 +181,7 @@ def _compile(spec: BuildSpec, compiler: Compiler, source: Path, engine: Engine) 
         checked=spec.checked,
         options=["-fno-color-diagnostics", NO_CONSTRUCTORS, *(WHOLE if spec.whole else ())],
         precompiled=compiler.precompiled,
+        steps=compile_defined if spec.checked else None,
     )
 
 

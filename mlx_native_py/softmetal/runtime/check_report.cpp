@@ -122,6 +122,17 @@ void uninitialised(Worker &w, const Finding &finding) {
   unlock(*w.check);
 }
 
+void undefined_variable(Worker &w, u64 site, u32 use, const char *variables) {
+  Undisturbed hold;
+  soft_report report = begin(w, {0, 0, site, SOFT_READ, 0, 0, 0}, SOFT_UNINITIALISED, current_lane->index);
+  report.space = SOFT_PRIVATE;
+  report.array = (u64)variables;
+  report.index = use;
+  lock(*w.check);
+  add(*w.check, report);
+  unlock(*w.check);
+}
+
 void divergent_barrier(Worker &w, u32 lane, u64 site, u32 other_lane, u64 other_site) {
   Undisturbed hold;
   soft_report report = begin(w, {0, 0, site, 0, 0, 0, (u32)(other_site - w.image_start)}, SOFT_DIVERGENT, lane);

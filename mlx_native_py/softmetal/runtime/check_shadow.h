@@ -141,6 +141,7 @@ struct Finding {
 void outside_array(Worker &, const Finding &);  // comes back where nothing is outside of threadgroup memory
 void race_in_group(Worker &, const Finding &, Moment other);
 void uninitialised(Worker &, const Finding &);
+void undefined_variable(Worker &, u64 site, u32 use, const char *variables);
 void misaligned(Worker &, Finding, unsigned alignment);
 void divergent_barrier(Worker &, u32 lane, u64 site, u32 other_lane, u64 other_site);
 void race_between_groups(Worker &, const Finding &, u32 lane, u32 other_group);

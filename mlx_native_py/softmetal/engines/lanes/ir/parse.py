@@ -104,8 +104,8 @@ class _Structs(Mapping[str, StructType]):
         return len(self._bodies)
 
 
-def parse_function(module: Module, name: str) -> IrFunction:
-    """The function with its body; raises Declined for what is not understood."""
+def parse_function(module: Module, name: str, words: dict[Value, str] | None = None) -> IrFunction:
+    """The function with its body; `words` learns how the text calls each value. Raises Declined."""
     source = module.functions.get(name)
     if source is None:
         raise Declined(f"no function {name}")
@@ -113,6 +113,8 @@ def parse_function(module: Module, name: str) -> IrFunction:
     function = _head(reader, source)
     if source.body:
         function.blocks = _body(reader, source.body)
+    if words is not None:
+        words.update({value: word for word, value in reader.values.items()})
     return function
 
 
@@ -161,7 +163,9 @@ def _outline(reader: Reader, text: str) -> tuple[list[BasicBlock], list[tuple[st
     blocks: list[BasicBlock] = []
     lines: list[tuple[str, Instruction]] = []
     values: dict[str, Value] = reader.values
-    for line in _whole_lines(text):
+    for line, _ in whole_lines(text):
+        if not line:
+            continue
         if line[0] != " ":
             match = _LABEL.match(line)
             if match is None:
@@ -185,18 +189,19 @@ def _outline(reader: Reader, text: str) -> tuple[list[BasicBlock], list[tuple[st
     return blocks, lines
 
 
-def _whole_lines(text: str) -> Iterator[str]:
-    """One line for each instruction and label, without metadata and comments."""
+def whole_lines(text: str) -> Iterator[tuple[str, str]]:
+    """For each instruction and label a line without metadata and comments, empty for what is neither; and its text."""
     lines = iter(text.splitlines())
     for line in lines:
         if not line or line.startswith(("    #dbg_", ";")) or _HINT.match(line):
+            yield "", line
             continue
+        rest = [line]
         if line.endswith(" ["):
-            rest = [line]
             for more in lines:
                 rest.append(more)
                 if more == "  ]" or more.startswith("  ], !"):
                     break
-            line = " ".join(rest)
-        tail = line.find(", !")
-        yield line if tail < 0 else line[:tail]
+        whole = " ".join(rest)
+        tail = whole.find(", !")
+        yield whole if tail < 0 else whole[:tail], "\n".join(rest)

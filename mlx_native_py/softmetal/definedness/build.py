@@ -1,0 +1,36 @@
+"""Compiles a kernel so that undefined values are seen; most need nothing for it once the optimiser has been through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from ..cache import digest
+from ..toolchain import THREAD_CALLBACKS, Toolchain
+from .rewrite import with_shadows
+from .sources import UNDEFINED, Sources
+
+_HERE = Path(__file__).parent
+_READER = _HERE.parent / "engines" / "lanes" / "ir"
+
+
+@cache
+def identity() -> str:
+    """Changes with what is compiled into kernels here."""
+    return digest(*(path.read_bytes() for folder in (_HERE, _READER) for path in sorted(folder.glob("*.py"))))
+
+
+def compile_defined(toolchain: Toolchain, source: Path, output: Path, options: Sequence[str]) -> str:
+    """Makes the object file; answers what the compiler said."""
+    plain, optimised = source.with_suffix(".plain.ll"), source.with_suffix(".ll")
+    said = toolchain.run(toolchain.to_plain_ir(source, plain, options)).stderr
+    sources = Sources(plain.read_text())
+    plain.write_text(sources.text)
+    remarks = toolchain.run(toolchain.compile(plain, output, options)).stderr
+    if UNDEFINED.encode() in output.read_bytes():
+        # The callbacks for races come last, when shadows are there and are left out.
+        toolchain.run(toolchain.to_ir(plain, optimised, [each for each in options if each != THREAD_CALLBACKS]))
+        optimised.write_text(with_shadows(optimised.read_text(), sources.variables))
+        remarks = toolchain.run(toolchain.compile(optimised, output, options)).stderr
+    return said + remarks

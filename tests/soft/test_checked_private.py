@@ -1,0 +1,48 @@
+"""A private variable without a value is reported where its value matters, and nowhere else."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import reduce
+
+import pytest
+
+from mlx_native_py.softmetal.checked import CheckedError
+
+from .checked_driver import submit
+from .checked_private import LEGAL, PRIVATE_UNWRITTEN
+from .checked_programs import Program
+
+pytestmark = pytest.mark.soft
+ENOUGH = 20
+
+
+@pytest.mark.parametrize("program", PRIVATE_UNWRITTEN, ids=lambda program: program.name)
+def test_what_has_no_value_is_told(program: Program) -> None:
+    commands = submit(program, program.source)
+    with pytest.raises(CheckedError) as caught:
+        commands.waitUntilCompleted()
+    assert type(caught.value) is program.error, str(caught.value)
+    for text in ("kernel 'k'", *program.text):
+        assert text in str(caught.value), f"{text!r} is not in {str(caught.value)!r}"
+    for path, value in program.fields.items():
+        assert reduce(getattr, path.split("."), caught.value) == value, path
+
+
+@pytest.mark.parametrize("program", PRIVATE_UNWRITTEN, ids=lambda program: program.name)
+def test_with_a_value_it_is_silent(program: Program) -> None:
+    commands = submit(program, program.fixed)
+    commands.waitUntilCompleted()
+    assert commands.error() is None
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_what_does_not_matter_is_silent(name: str) -> None:
+    program = dataclasses.replace(PRIVATE_UNWRITTEN[0], name=name, body=LEGAL[name])
+    commands = submit(program, program.source)
+    commands.waitUntilCompleted()
+    assert commands.error() is None
+
+
+def test_there_are_enough() -> None:
+    assert min(len(PRIVATE_UNWRITTEN), len(LEGAL)) >= ENOUGH
