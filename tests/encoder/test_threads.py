@@ -339,13 +339,12 @@ def test_control_c_anywhere_does_no_harm(soft: Any) -> None:
                 session.reset_for_next_stage()
 
     end = time.monotonic() + 1.5
-    while time.monotonic() < end:
+    while time.monotonic() < end or interrupts.count <= 50:
         # A context of its own: an interrupt in the middle of `override` may leave it in force.
         contextvars.copy_context().run(interrupts.during, work)
     gc.collect()
     device.submissions.wait_all()
     assert (len(device.submissions._open), layer.violations) == (0, [])
-    assert interrupts.count > 50
     work()
     assert x.numpy()[0] == ((1 * 5 + 1) * 5 + 1) * 5 + 1
     device.close()
