@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The software device on ARM64 Linux, emulated: the conformance suite on each engine, then its faults.
+# The software device on ARM64 Linux, emulated: the conformance suite on each engine, then its faults. Isolated devices
+# cannot be tried so: the emulator has no seccomp, without which no helper starts.
 # Needs root, qemu-user-static and mmdebstrap of Debian, and a python3 with pip and ziglang (or PYTHON names one).
 #   tests/arm64.sh [FOLDER [PYTEST ARGUMENT ...]]    FOLDER keeps the root file system and the cache of kernels
 set -euo pipefail

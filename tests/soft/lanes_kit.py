@@ -24,18 +24,22 @@ _unique = itertools.count()
 
 
 @functools.cache
-def device(engine: Any, checked: bool = False, watchdog_seconds: float = 20.0) -> Any:
-    """A device for one engine, with the instruction set and the cache that the settings name."""
+def device(engine: Any, checked: bool = False, watchdog_seconds: float = 20.0, cpu: str = "") -> Any:
+    """A device for one engine, with the cache and, unless another is given, the instruction set of the settings."""
     now = settings.current()
     return Metal.open_device(
         Metal.SoftOptions(
             engine=engine,
-            cpu=now.soft_cpu,
+            cpu=cpu or now.soft_cpu,
             cache_directory=now.kernel_cache,
             checked=checked,
             watchdog_seconds=watchdog_seconds,
         )
     )
+
+
+EVERY = [(engine, False) for engine in ("flat", "fibers", "lanes", "auto")] + [("fibers", True), ("lanes", True)]
+"""Each engine, and those that have a checked mode with it."""
 
 
 def fresh(source: str) -> str:

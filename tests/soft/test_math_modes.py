@@ -86,14 +86,29 @@ def test_an_unknown_option_is_refused() -> None:
     assert library is None and "unknown floating-point option" in str(error.localizedDescription())
 
 
-@pytest.mark.parametrize("engine", ["flat", "fibers", "lanes"])
+IN_ORDER = {
+    "x * 0x1p127f * 2.0f": (2.0**-10, 2.0**118),
+    "2.0f * (0x1p127f * x)": (2.0**-10, 2.0**118),
+    "x * 0x1p127f * 2.0f * 0x1p-128f": (1.0, np.inf),
+    "x * (0x1p127f * 0x1p-127f)": (2.0**120, 2.0**120),
+    "x / 0x1p-100f / 0x1p-100f * 0x1p-120f": (1.0, np.inf),
+    "x / 0x1p127f / 0x1p20f * 0x1p127f": (2.0**100, 2.0**80),
+    "(x + 0x1p30f) - 0x1p30f": (2.0**-10, 0.0),
+    "x - x * 1.0f + (x - x)": (np.inf, np.nan),
+}
+
+
+@pytest.mark.parametrize(("engine", "checked"), kit.EVERY)
 @pytest.mark.parametrize("safe", [False, True], ids=["fast", "safe"])
-def test_products_are_made_in_the_order_written(engine: str, safe: bool) -> None:
-    source = """kernel void k(device float* x, uint i [[thread_position_in_grid]]) {
-      x[i] = i & 1 ? x[i] * 0x1p127f * 2.0f : (x[i] + 0x1p30f) - 0x1p30f; }"""
-    given = np.full(64, 2.0**-10, np.float32)
-    result = kit.run(source, [given], (64, 1, 1), (32, 1, 1), engine, safe=safe)[0]
-    np.testing.assert_array_equal(result, np.tile(np.array([0, 2.0**118], np.float32), 32))
+def test_operations_are_made_in_the_order_written(engine: str, checked: bool, safe: bool) -> None:
+    stores = " ".join(f"{{ float x = in[{n}]; out[{n} * 64 + i] = {text}; }}" for n, text in enumerate(IN_ORDER))
+    head = "kernel void k(device const float* in, device float* out, uint i [[thread_position_in_grid]])"
+    given, expected = np.array(list(IN_ORDER.values()), np.float32).T
+    state = kit.pipeline(f"{head} {{ {stores} }}", kit.device(engine, checked), safe=safe)
+    arrays = [given, np.zeros(64 * len(given), np.float32)]
+    (_, result), commands = kit.launch(state, arrays, (64, 1, 1), (32, 1, 1))
+    assert commands.error() is None, commands.error().localizedDescription()
+    np.testing.assert_array_equal(result, np.repeat(expected, 64))
 
 
 def test_a_method_can_begin_with_a_pragma() -> None:

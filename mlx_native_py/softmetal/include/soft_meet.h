@@ -85,9 +85,12 @@ struct loop : soft_loop {
 };
 #endif
 
-// Every thread's value as it is.
-template <uint Slot> void copy_all(const char *inbox, char *outbox, uint) {
-  __builtin_memcpy(outbox, inbox + SOFT_WIDTH * (Slot - 1), SOFT_WIDTH * Slot);
+// Every thread's value as it is. For those that are not here stands that of the first that is, on every engine.
+template <uint Slot> void copy_all(const char *inbox, char *outbox, uint active) {
+  inbox += SOFT_WIDTH * (Slot - 1);
+  __builtin_memcpy(outbox, inbox, SOFT_WIDTH * Slot);
+  for (uint absent = ~active; absent; absent &= absent - 1)
+    __builtin_memcpy(outbox + __builtin_ctz(absent) * Slot, inbox + __builtin_ctz(active) * Slot, Slot);
 }
 
 // Which lane to take a value from, and from which of two values.

@@ -22,11 +22,11 @@ kernel void k(device Small* s, device Vector* v, device Nested* n, device Long* 
   Small copy = s[i]; copy.b += 1; shared[t] = copy; through[i] = shared[t];
 }
 """
-_COUNT = 64
+COUNT = 64
 
 
 def _bytes(size: int) -> np.ndarray:
-    return np.full(_COUNT * size, 0xA5, np.uint8)
+    return np.full(COUNT * size, 0xA5, np.uint8)
 
 
 def _small(values: np.ndarray) -> np.ndarray:
@@ -37,14 +37,14 @@ def _small(values: np.ndarray) -> np.ndarray:
 
 
 def all_programs() -> list[Program]:
-    counted = np.arange(_COUNT, dtype=np.float32)
-    vectors = np.zeros((_COUNT, 4), np.float32)
+    counted = np.arange(COUNT, dtype=np.float32)
+    vectors = np.zeros((COUNT, 4), np.float32)
     vectors[1::2, :3] = counted[1::2, None]
     vectors[::2, :3] = np.stack([np.ones(32), np.full(32, 2), counted[::2]], axis=1)
-    nested = np.zeros((_COUNT, 16), np.uint8)
-    nested[:, :12] = _small(np.full(_COUNT, 2, np.float32)).reshape(_COUNT, 12)
-    nested[:, 12] = np.arange(_COUNT)
-    long = np.zeros((_COUNT, 56), np.uint8)
+    nested = np.zeros((COUNT, 16), np.uint8)
+    nested[:, :12] = _small(np.full(COUNT, 2, np.float32)).reshape(COUNT, 12)
+    nested[:, 12] = np.arange(COUNT)
+    long = np.zeros((COUNT, 56), np.uint8)
     long[:, 0], long[:, 52] = 1, 3
     long[:, 4:52] = np.arange(12, dtype=np.float32).view(np.uint8)
     results = {
@@ -55,4 +55,4 @@ def all_programs() -> list[Program]:
         "through-threadgroup": (4, _small(counted + 1)),
     }
     args = [_bytes(12), _bytes(16), _bytes(16), _bytes(56), _bytes(12)]
-    return [Program("padding", _BODY, args, results, threads=_COUNT, group=32)]
+    return [Program("padding", _BODY, args, results, threads=COUNT, group=32)]

@@ -92,31 +92,36 @@ def _shuffle(frame: Frame, inst: Instruction) -> None:
     if frame.shape(value).uniform:
         frame.define(inst, frame.scalar(value))
         return
-    vector, whole = frame.vector(value), lanes_type(value.type)
+    vector, whole = _busy(frame, value), lanes_type(value.type)
     if from_where.uniform:
         lane = frame.let("source", f"and i32 {frame.scalar(source)}, {WIDTH - 1}")
         frame.define(
             inst,
-            _solid(frame, str(value.type), frame.let("taken", f"extractelement {whole} {vector}, i32 {lane}")),
+            frame.let("taken", f"extractelement {whole} {vector}, i32 {lane}"),
         )
     elif from_where.known:
         places = ", ".join(f"i32 {place % WIDTH}" for place in from_where.values(32))
         text = f"shufflevector {whole} {vector}, {whole} poison, <{WIDTH} x i32> <{places}>"
-        frame.define(inst, _solid(frame, whole, frame.let("taken", text)))
+        frame.define(inst, frame.let("taken", text))
     else:
-        frame.define(inst, _solid(frame, whole, _permuted(frame, value, source)))
+        frame.define(inst, _permuted(frame, value, vector, source))
 
 
-def _solid(frame: Frame, kind: str, text: str) -> str:
-    """An idle lane's value may be anything, but must be something."""
-    return text if frame.full else frame.let("solid", f"freeze {kind} {text}")
+def _busy(frame: Frame, value: Value) -> str:
+    """The value of each lane; idle ones repeat what the lowest one at work has."""
+    vector, whole = frame.vector(value), lanes_type(value.type)
+    if frame.full:
+        return vector
+    one = frame.let("one", f"insertelement {whole} poison, {value.type} {first_lane(frame, value)}, i64 0")
+    alike = frame.let("alike", f"shufflevector {whole} {one}, {whole} poison, <{WIDTH} x i32> zeroinitializer")
+    return frame.let("busy", f"select <{WIDTH} x i1> {frame.lanes()}, {whole} {vector}, {whole} {alike}")
 
 
-def _permuted(frame: Frame, value: Value, source: Value) -> str:
+def _permuted(frame: Frame, value: Value, vector: str, source: Value) -> str:
     """Each lane takes from a lane that is only known now."""
     assert isinstance(value.type, IntType)
     small = value.type.bits < 32
-    kind, vector = str(value.type), frame.vector(value)
+    kind = str(value.type)
     if small:
         vector, kind = frame.let("wide", f"zext {lanes_type(value.type)} {vector} to <{WIDTH} x i32>"), "i32"
     solid = frame.let("solid", f"freeze <{WIDTH} x i32> {frame.vector(source)}")
@@ -173,14 +178,8 @@ def _extreme(operation: str, kind: str, left: str, right: str) -> str:
 
 
 def _tree(frame: Frame, value: Value, join: Callable[[str, str, str], str]) -> str:
-    """Halves against halves. Idle lanes repeat what the lowest one at work has, which changes no extreme."""
-    vector, width = frame.vector(value), WIDTH
-    if not frame.full:
-        first = first_lane(frame, value)
-        whole = f"<{WIDTH} x float>"
-        one = frame.let("one", f"insertelement {whole} poison, float {first}, i64 0")
-        alike = frame.let("alike", f"shufflevector {whole} {one}, {whole} poison, <{WIDTH} x i32> zeroinitializer")
-        vector = frame.let("busy", f"select <{WIDTH} x i1> {frame.lanes()}, {whole} {vector}, {whole} {alike}")
+    """Halves against halves. What idle lanes repeat changes no extreme."""
+    vector, width = _busy(frame, value), WIDTH
     while width > 2:
         whole, half = f"<{width} x float>", f"<{width // 2} x float>"
         ends = []
