@@ -251,16 +251,7 @@ def _unwritten() -> Iterator[Fault]:
                 shared=COUNT * size,
                 short=kind == "float" and k == 8,
             )
-        for what in ("variable", "element"):
-            yield Fault(
-                f"{kind}, private {what}",
-                f"{what}_{kind}",
-                _indexed(size, 40),
-                found.UninitialisedRead,
-                {"place.space": "private memory", "place.name": "v", "access.thread": THREAD},
-                line="o[i] = v",
-                short=kind == "float",
-            )
+        yield from _private(kind, size)
     for name in _ATOMICS:
         yield Fault(
             f"{name} of a fresh buffer",
@@ -269,6 +260,19 @@ def _unwritten() -> Iterator[Fault]:
             found.UninitialisedRead,
             {"place.name": "a", "place.offset": 12, "access.bytes": 4, "access.thread": THREAD},
             line="atomic_fetch_add_explicit",
+        )
+
+
+def _private(kind: str, size: int) -> Iterator[Fault]:
+    for what in ("variable", "element"):
+        yield Fault(
+            f"{kind}, private {what}",
+            f"{what}_{kind}",
+            _indexed(size, 40),
+            found.UninitialisedRead,
+            {"place.space": "private memory", "place.name": "v", "access.thread": THREAD},
+            line="o[i] = v",
+            short=kind == "float",
         )
 
 
