@@ -209,18 +209,6 @@ def _view(name: str, kernel: str, size: int, k: int) -> Fault:
     return Fault(name, kernel, arguments, found.OutOfBounds, _fields(size, k, 16 * size), short="float," in name)
 
 
-def _unwritten_private(kind: str, size: int, what: str) -> Fault:
-    return Fault(
-        f"{kind}, private {what}",
-        f"{what}_{kind}",
-        _indexed(size, 40),
-        found.UninitialisedRead,
-        {"place.space": "private memory", "place.name": "v", "access.thread": THREAD},
-        line="o[i] = v",
-        short=kind == "float",
-    )
-
-
 def _unwritten() -> Iterator[Fault]:
     def fresh(device: MlxDevice, size: int) -> Any:
         return device.empty(COUNT * size, "u8")
@@ -263,7 +251,7 @@ def _unwritten() -> Iterator[Fault]:
                 shared=COUNT * size,
                 short=kind == "float" and k == 8,
             )
-        yield from (_unwritten_private(kind, size, what) for what in ("variable", "element"))
+        yield from _private(kind, size)
     for name in _ATOMICS:
         yield Fault(
             f"{name} of a fresh buffer",
@@ -272,6 +260,19 @@ def _unwritten() -> Iterator[Fault]:
             found.UninitialisedRead,
             {"place.name": "a", "place.offset": 12, "access.bytes": 4, "access.thread": THREAD},
             line="atomic_fetch_add_explicit",
+        )
+
+
+def _private(kind: str, size: int) -> Iterator[Fault]:
+    for what in ("variable", "element"):
+        yield Fault(
+            f"{kind}, private {what}",
+            f"{what}_{kind}",
+            _indexed(size, 40),
+            found.UninitialisedRead,
+            {"place.space": "private memory", "place.name": "v", "access.thread": THREAD},
+            line="o[i] = v",
+            short=kind == "float",
         )
 
 
