@@ -12,9 +12,9 @@ import pytest
 from . import lanes_kit as kit
 from .random_kernels import pack, pack_apart
 
-PACK = 10  # kernels in one that is compiled
-PACKS = 3  # of kernels that wait, and as many of kernels that do not
-MANY_PACKS = 100
+PACK = 10  # programs in one kernel
+PACKS = 3  # kernels that wait, and as many that do not
+MANY_PACKS = 1000
 
 
 def _arrays(seed: int, threads: int) -> list[kit.Array]:
