@@ -155,7 +155,7 @@ def fails(bench: Bench, what: FaultKind, right: list[bytes], **fault: Any) -> bo
     return False
 
 
-MOST = 20  # places of a kind that the normal run tries
+MOST = 10  # places of a kind that the normal run tries
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])

@@ -11,7 +11,7 @@ import numpy as np
 
 from mlx_native_py import MlxBuffer, MlxDevice, Out
 
-COUNT, TURNS = 256, 50_000_000
+COUNT, TURNS = 256, 25_000_000
 SOURCE = """
 #include <metal_stdlib>
 using namespace metal;
