@@ -35,7 +35,8 @@ inline Extreme lane_extreme(device const T *x, uint n, uint flip, Team team) {
   }
   for (uint k = EXTREME_STEPS; k-- > 0;) {
     const uint i = block + 32 * k, j = nan_block + 32 * k;
-    if (i < at && as_type<float>(as_type<uint>(float(x[i])) ^ flip) == found.value) {
+    const float value = as_type<float>(as_type<uint>(float(x[min(i, n - 1)])) ^ flip);
+    if (i < at && (value == found.value || (found.value == -INFINITY && is_nan(as_type<uint>(value))))) {
       found.index = i;
     }
     if (nan_block < at && is_nan(as_type<uint>(float(x[j])))) {

@@ -30,6 +30,14 @@ def test_random_numbers_are_those_of_philox() -> None:
     assert philox((ones,) * 4, (ones,) * 2) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
 
 
+@pytest.mark.parametrize("count", [5, 100, 256, 1024, 5000])
+def test_a_nan_is_as_good_as_minus_infinity(device: MlxDevice, count: int) -> None:
+    logits = np.full((2, count), -np.inf, np.float32)
+    logits[0, 0] = logits[1, :3] = np.nan
+    tokens, _ = fn.softmax_sample(logits, temperature=0.0, stream=device)
+    assert tokens.numpy().tolist() == [0, 0]
+
+
 @pytest.mark.parametrize(
     "options",
     [{}, {"temperature": 0.6}, {"top_k": 5}, {"top_p": 0.7}, {"min_p": 0.1}, {"top_k": 8, "top_p": 0.9}],

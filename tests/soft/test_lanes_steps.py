@@ -50,6 +50,15 @@ CASES = {
         "device const uint *p = x; while (*p != 7) p += 1; out[i] = float(p - x);",
         None,
     ),
+    "two-pointers": (
+        "float s = 0; for (device const uint *p = x, *end = x + 8; p != (device const uint *)out; ++p) s += float(*p);"
+        "out[i] = s;",
+        None,
+    ),
+    "an-address": (
+        "float s = 0; for (ulong j = 0; j < (ulong)x % 512; j++) s = s * 2 + float(x[j]); out[i] = s;",
+        None,
+    ),
     "threadgroup-memory": (
         "threadgroup uint end[1]; if (l == 0) end[0] = n; threadgroup_barrier(mem_flags::mem_threadgroup);"
         "float s = 0; for (uint j = 0; j < end[0]; j++) s = s * 2 + float(x[j]); out[i] = s;",
@@ -62,13 +71,38 @@ CASES = {
 }
 
 
-def kernel_of(body: str, on: Any = None) -> Any:
-    return pipeline(f"kernel void k({ARGUMENTS}) {{ {body} }}", on or device("lanes"))
+CALLS = {
+    "a-loop-out-of-line": (
+        "__attribute__((noinline)) uint spin(device const uint *x, uint j) { while (x[j & 63] != 7) ++j; return j; }",
+        "out[i] = float(spin(x, i));",
+        None,
+    ),
+    "a-straight-call-out-of-line": (
+        "__attribute__((noinline)) uint pick(device const uint *x, uint j) { return x[j & 63] ^ j; }",
+        "float s = 0; for (uint j = 0; j < n; j++) s += float(pick(x, i)); out[i] = s;",
+        (2,),
+    ),
+    "recursion": (
+        "uint deep(device const uint *x, uint j) { return x[j] > 3 ? deep(x, j + 1) * 3 + deep(x, j + 2) : j; }",
+        "out[i] = float(deep(x, i));",
+        None,
+    ),
+}
+
+
+def kernel_of(body: str, on: Any = None, before: str = "") -> Any:
+    return pipeline(f"{before}\nkernel void k({ARGUMENTS}) {{ {body} }}", on or device("lanes"))
 
 
 @pytest.mark.parametrize(("body", "expected"), CASES.values(), ids=CASES)
 def test_slots_that_decide_about_loops(body: str, expected: tuple[int, ...] | None) -> None:
     code = kernel_of(body).state.code.lanes.choose(GROUP, 64)
+    assert code.decided_by == expected
+
+
+@pytest.mark.parametrize(("before", "body", "expected"), CALLS.values(), ids=CALLS)
+def test_loops_of_functions_that_are_called(before: str, body: str, expected: tuple[int, ...] | None) -> None:
+    code = kernel_of(body, before=before).state.code.lanes.choose(GROUP, 64)
     assert code.decided_by == expected
 
 
@@ -172,3 +206,25 @@ def test_ctrl_c_is_heard_while_a_loop_runs_that_was_short_before() -> None:
     timer.join()
     commands.waitUntilCompleted()
     assert "timeout" in commands.error().localizedDescription()
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("kernel void k(device uint *x) { x[0] = 1; }", False),
+        ("uint f(uint a) { return a + 1; } kernel void k(device uint *x) { x[0] = f(f(x[0])); }", False),
+        ("kernel void k(device uint *x) { while (x[0] != 1) x[0] /= 2; }", True),
+        (
+            "uint f(uint a) { return a < 2 ? a : f(a - 1) + f(a - 2); }"
+            "kernel void k(device uint *x) { x[0] = f(x[0]); }",
+            True,
+        ),
+        (
+            "uint g(uint a); uint f(uint a) { return a < 2 ? a : g(a - 1) * 3; } uint g(uint a) { return f(a + 1); }"
+            "kernel void k(device uint *x) { x[0] = f(x[0]); }",
+            True,
+        ),
+    ],
+)
+def test_functions_that_call_themselves_count_as_loops(source: str, expected: bool) -> None:
+    assert pipeline(source, device("lanes")).state.code.has_loops == expected

@@ -48,6 +48,19 @@ def test_what_instantiations_name_is_looked_at_again() -> None:
     assert known(one, first, instantiations=False) == {"square", "twice", "k"}
 
 
+@pytest.mark.parametrize(
+    "later",
+    [
+        "template <> float twice<float>(float x) { return 3 * x; }\n",
+        "template <> struct Op<float> { float operator()(float x) { return x; } };\n",
+    ],
+)
+def test_specialisations_have_all_looked_at_again(later: str) -> None:
+    start = "template <typename T> struct Op { T operator()(T x) { return x + x; } };\n" + HIDDEN + START
+    first = start + KERNELS.replace("twice(x[0])", "twice(x[0]) + Op<float>()(x[0])")
+    assert known(first, first) and known(first + later, first) == set()
+
+
 def test_functions_after_one_without_its_body_are_looked_at_again() -> None:
     first = "float later(float);\nfloat now(float x) { return later(x); }\n"
     whole = first + "float later(float x) { return x; }\n" + KERNELS

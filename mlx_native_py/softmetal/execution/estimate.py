@@ -50,4 +50,5 @@ def _steps(pipeline: PipelineState, dispatch: EncodedDispatch) -> bytes:
         return b""
     launch = dispatch.launch
     grid = _read(ctypes.addressof(launch) + SoftLaunch.threads.offset, _GRID_BYTES)
-    return b"".join([grid, *(_read(launch.buffers[slot], launch.lengths[slot]) for slot in slots)])
+    lengths = b"".join(int(launch.lengths[slot]).to_bytes(8, "little") for slot in slots)
+    return b"".join([grid, lengths, *(_read(launch.buffers[slot], launch.lengths[slot]) for slot in slots)])

@@ -18,6 +18,7 @@ from ..engines import abi
 from ..engines.choice import scalar_engine
 from ..program import EngineChoice, Executable, KernelArgument, KernelImage, KernelSignature
 from ..toolchain import CompilerFailed, Engine, MathMode
+from .closure import reach
 from .compiler import Compiler
 from .emit import Piece, Segment, assemble
 from .evaluate import NotConstant
@@ -29,7 +30,7 @@ from .values import condition_value
 MAX_THREADS = 1024
 SOURCE_NAME = "kernel.clcpp"
 _UINT32 = (1 << 32) - 1
-_LOOP = re.compile(r"\b(for|while|do|goto)\b")
+_LOOP = re.compile(r"\b(for|while|do|goto|matmul2d)\b")  # a product of tensors loops over their depth
 # A constant whose value is worked out when the kernel is loaded would be code that runs outside of it.
 NO_CONSTRUCTORS = "-Werror=global-constructors"
 # What only a whole source can show.
@@ -68,6 +69,14 @@ class BuildSpec:
     def waits(self) -> list[str]:
         """The names through which the kernel's threads wait for each other."""
         return sorted(self.manifest.reached(self.entry) & self.manifest.waiting)
+
+    def loops(self) -> bool:
+        """Whether its threads may go round: in loops, or in functions that call themselves."""
+        called, uses = self.manifest.reached(self.entry), self.manifest.uses
+        bodies = [each for each in self.manifest.pieces if each.kind == "body" and each.owner in called]
+        return _LOOP.search(self.text()) is not None or any(
+            re.search(rf"\b{each.owner}\b", each.text) or each.owner in reach(uses, uses[each.owner]) for each in bodies
+        )
 
     def engine(self, asked: EngineChoice) -> tuple[Engine, dict[str, str]]:
         """The engine that it is compiled for at first, and why not the other."""
@@ -205,7 +214,7 @@ def load(spec: BuildSpec, compiler: Compiler, body: bytes) -> Executable | None:
         declined={**spec.engine(compiler.engine)[1], **record["declined"]},
         image=image,
         whole=record["whole"],
-        has_loops=_LOOP.search(spec.text()) is not None,
+        has_loops=spec.loops(),
         line_of=partial(line_before, path) if spec.checked else None,
     )
 

@@ -1,11 +1,11 @@
-"""Functions that were checked before: many libraries begin with the same text, which later text cannot make wrong."""
+"""Functions that were checked before: many libraries begin with the same text, which little of what follows harms."""
 
 from __future__ import annotations
 
 import hashlib
 
 from .closure import reach
-from .emit import outer_functions
+from .emit import Segment, outer_functions
 from .manifest import LibraryManifest
 from .translate import Translation
 
@@ -19,7 +19,10 @@ def known_bodies(
     end = _open_end(translation)
     known: set[str] = set()
     new: set[str] = set()
-    for segment, text in zip(translation.segments, _texts(manifest, setting), strict=True):
+    pieces = list(zip(translation.segments, _texts(manifest, setting), strict=True))
+    if any(_specialises(translation, segment) for segment, text in pieces if text not in checked):
+        return frozenset()
+    for segment, text in pieces:
         if segment.kind == "body":
             (known if not new and segment.end <= end and text in checked else new).add(segment.owner)
         elif segment.kind == "instantiation" and instantiations:
@@ -42,6 +45,12 @@ def _texts(manifest: LibraryManifest, setting: str) -> list[bytes]:
             state.update(piece.text.encode() + b"\0")
         digests.append(state.digest())
     return digests
+
+
+def _specialises(translation: Translation, segment: Segment) -> bool:
+    """Whether it has `template <>`, which is wrong behind a function that already uses what it specialises."""
+    words = translation.unit.tokens.text[segment.start : segment.end]
+    return ("template", "<", ">") in zip(words, words[1:], words[2:], strict=False)
 
 
 def _open_end(translation: Translation) -> int:

@@ -18,7 +18,7 @@ struct Worker {
   uint64_t number;                    // atomic: its thread; 0 until it runs
   uint32_t kept_off;                  // the core that it stays away from, counted from 1; 0 = none
 };
-enum { PLACED = 256 };
+enum { PLACED = 8 };
 Worker workers[PLACED];
 
 // What a threadgroup of a kernel took last time: a launch known to be long is shared from its first group on.

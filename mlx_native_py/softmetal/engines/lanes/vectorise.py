@@ -54,7 +54,7 @@ def vectorise(text: str, entry: str, size: Size) -> Vectors:
     _read_boxes(function)
     watched = WATCH in text
     analysis = _analysed(function, size, exact=watched)
-    decided_by = deciding_slots(function, analysis.flow)
+    decided_by = deciding_slots(module, function, analysis.flow)
     small_vectors.split(function, lambda value: (analysis.shape_of(value) or VARYING).uniform)
     narrow(function)
     if width >= AVX2 and not watched:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from ...abi import SLOTS, SoftLaunch
 from ..ir import layout
-from ..ir.flow import Flow
-from ..ir.model import BasicBlock, Instruction, IrFunction, Value
+from ..ir.flow import Flow, analyse
+from ..ir.model import BasicBlock, Declined, Instruction, IrFunction, Module, PointerType, Value
+from ..ir.parse import parse_function
 from .divergence import join_points, region
 from .intrinsics import is_pure, lane_function
 
 _GROUP, _LAUNCH = -1, -2  # where an address can lead, beside a buffer slot: soft_group and soft_launch
 _WHERE = frozenset(("group", "simdgroup", "number", "x", "y", "z"))
 _CASTS = frozenset(("addrspacecast", "bitcast", "freeze"))
+_OF_ADDRESSES = frozenset(("icmp", "ptrtoint"))  # what makes a number of an address
+_NAME = re.compile(r'@("[^"]*"|[-\w$.]+)')
 _POINTER_BYTES = 8
 _BUFFERS_END = SLOTS * _POINTER_BYTES  # in soft_launch; then come the lengths of what is bound, then the grid
 
@@ -28,11 +32,13 @@ class _Causes:
     arrivals: dict[BasicBlock, list[Value]] = field(default_factory=dict)  # conditions that decide how one comes there
 
 
-def deciding_slots(function: IrFunction, flow: Flow) -> frozenset[int] | None:
+def deciding_slots(module: Module, function: IrFunction, flow: Flow) -> frozenset[int] | None:
     """The buffer slots whose bytes, with the grid, decide how often loops go round; None where other memory does too.
 
     Launches that agree in all of these take the same steps, whatever the other buffers hold.
     """
+    if not _calls_are_straight(module, function.name, ()):
+        return None
     causes = _Causes(places={function.parameters[0]: (_GROUP, 0)})
     changed = True
     while changed:
@@ -50,6 +56,23 @@ def deciding_slots(function: IrFunction, flow: Flow) -> frozenset[int] | None:
             return None
         slots |= causes.slots.get(condition, frozenset())
     return slots
+
+
+def _calls_are_straight(module: Module, name: str, callers: tuple[str, ...]) -> bool:
+    """Whether no function that is called, or whose name is handed on, has loops or calls itself."""
+    callers = (*callers, name)
+    for word in dict.fromkeys(_NAME.findall(module.functions[name].body)):
+        called = module.functions.get(word.strip('"'))
+        if called is None or not called.body:
+            continue
+        try:
+            if called.name in callers or analyse(parse_function(module, called.name)).loops:
+                return False
+        except Declined:
+            return False
+        if not _calls_are_straight(module, called.name, callers):
+            return False
+    return True
 
 
 def _visit(causes: _Causes, inst: Instruction, block: BasicBlock, flow: Flow) -> bool:
@@ -96,6 +119,8 @@ def _own(causes: _Causes, inst: Instruction) -> frozenset[int] | None:
     if inst.opcode == "call":
         known = lane_function(inst.callee) in _WHERE or is_pure(inst.callee)
         return frozenset() if known else None
+    if inst.opcode in _OF_ADDRESSES and any(isinstance(each.type, PointerType) for each in inst.operands):
+        return None  # where memory lies is no part of what launches agree in
     return None if inst.opcode in ("atomicrmw", "cmpxchg") else frozenset()
 
 
