@@ -34,9 +34,6 @@ def aside(function: Callable[[], Any]) -> Any:
     """What `function` answers or raises, called with the settings of this thread in one thread for all such calls.
 
     Ctrl-C ends the wait alone.
-
-    >>> aside(lambda: 6 * 7)
-    42
     """
     global _thread
     if threading.current_thread() is not threading.main_thread():
