@@ -61,7 +61,7 @@ def settle(recorded: Recorded) -> None:
     """Replays until every kernel has found its engine and the launches are kept."""
     state = pipeline("count", None, True)
     end = time.monotonic() + 30
-    while recorded.replay() is None and not state.soft_settled() and time.monotonic() < end:
+    while recorded.replay() is None and not state.state.is_settled((1, 1, 1)) and time.monotonic() < end:
         time.sleep(0.05)
     assert recorded.replay() is None
 
