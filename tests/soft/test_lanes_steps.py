@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 
 from mlx_native_py import softmetal as Metal
-from mlx_native_py.softmetal.execution import queue as execution
-from mlx_native_py.softmetal.execution.execute import execute
 
 from .lanes_kit import device, pipeline
 
@@ -104,19 +102,6 @@ def test_slots_that_decide_about_loops(body: str, expected: tuple[int, ...] | No
 def test_loops_of_functions_that_are_called(before: str, body: str, expected: tuple[int, ...] | None) -> None:
     code = kernel_of(body, before=before).state.code.lanes.choose(GROUP, 64)
     assert code.decided_by == expected
-
-
-@pytest.fixture
-def performed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The threads that ran command buffers the long way."""
-    found: list[int] = []
-
-    def noting(*arguments: Any) -> Any:
-        found.append(threading.get_ident())
-        return execute(*arguments)
-
-    monkeypatch.setattr(execution, "execute", noting)
-    return found
 
 
 def summing(queue: Any, kernel: Any, bind_count: Callable[[Any], None]) -> None:

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 from mlx_native_py import softmetal as Metal
-from mlx_native_py.softmetal.execution import queue as execution
 from mlx_native_py.softmetal.execution.direct import direct_run
-from mlx_native_py.softmetal.execution.execute import execute
 from mlx_native_py.softmetal.execution.launches import LaunchBatch
 from mlx_native_py.softmetal.execution.residency import joined
 
@@ -28,19 +26,6 @@ def device() -> Any:
 @pytest.fixture
 def queue(device: Any) -> Any:
     return device.newCommandQueue()
-
-
-@pytest.fixture
-def performed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The threads that ran command buffers the long way."""
-    found: list[int] = []
-
-    def noting(*arguments: Any) -> Any:
-        found.append(threading.get_ident())
-        return execute(*arguments)
-
-    monkeypatch.setattr(execution, "execute", noting)
-    return found
 
 
 def adding(queue: Any, target: Any) -> Any:
