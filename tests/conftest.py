@@ -32,6 +32,11 @@ LANES = pytest.StashKey[LanesReport]()
 
 hypothesis.settings.register_profile("default", max_examples=50, deadline=None, derandomize=True, database=None)
 hypothesis.settings.register_profile("full", max_examples=1000, deadline=None)
+RUN_FIRST = frozenset(
+    f"test_{name}.py"
+    for name in ("collectives", "extending", "faults", "lanes_random_kernels", "parallel_models", "stateful", "typed")
+)
+"""Long ones, with which no worker is to be left alone at the end."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -92,6 +97,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.stash[NOT_RUN][mark] = (len(left_out), reason)
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
+    items.sort(key=lambda item: item.path.name not in RUN_FIRST)
 
 
 def pytest_sessionstart() -> None:

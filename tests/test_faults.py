@@ -139,9 +139,9 @@ NOTHING_LEFT = "<Submissions: 0 open, 0 in flight>", (0, 0, 0), 0, 0
 def settled(bench: Bench) -> None:
     """Nothing is open, in use, resident or allocated; a thread may hold what it ran for a moment longer."""
     end = time.monotonic() + 30
-    while bench.state() != NOTHING_LEFT and time.monotonic() < end:
+    while (now := bench.state()) != NOTHING_LEFT and time.monotonic() < end:
         time.sleep(0.01)
-    assert bench.state() == NOTHING_LEFT
+    assert now == NOTHING_LEFT
 
 
 def fails(bench: Bench, what: FaultKind, right: list[bytes], **fault: Any) -> bool:
