@@ -87,6 +87,9 @@ class ModelFileError(MlxError, ValueError):
         self.offset = offset
 
 
+_FEW = 8  # names that an error message lists
+
+
 class KernelNotFound(MlxError, LookupError):
     """No kernel of that name is registered."""
 
@@ -97,9 +100,13 @@ class KernelNotFound(MlxError, LookupError):
     def __str__(self) -> str:
         import difflib
 
-        close = difflib.get_close_matches(self.name, self.args[1], n=3)
-        guess = f". Did you mean {' or '.join(map(repr, close))}?" if close else ""
-        return f"Kernel not found: {self.name!r}{guess}"
+        known = self.args[1]
+        hint = ""
+        if close := difflib.get_close_matches(self.name, known, n=3):
+            hint = f". Did you mean {' or '.join(map(repr, close))}?"
+        elif 0 < len(known) <= _FEW:
+            hint = f"; there are: {', '.join(known)}"
+        return f"Kernel not found: {self.name!r}{hint}"
 
 
 class ShaderCompilationError(MlxError, RuntimeError):

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from ..encoder import Dispatch
+from ..encoder import CommandEncoder, Dispatch, Recorder
+from ..errors import InvalidArgument
 from ..hazards.tracker import touched
 from ..profiling import op_calls
 
@@ -33,9 +34,11 @@ def attributed(function: F, flops: Callable[..., int] | None) -> F:
 
 def _log(enc: Any) -> list[Any]:
     """What an encoder or a recorder has taken so far."""
-    recorder = getattr(enc, "nodes", None)
-    log: list[Any] = enc.mem_ranges.log if recorder is None else recorder
-    return log
+    if isinstance(enc, CommandEncoder):
+        return enc.mem_ranges.log
+    if isinstance(enc, Recorder):
+        return enc.nodes
+    raise InvalidArgument(f"the first argument is {enc!r}, expected device.command_encoder() or a capture's encoder")
 
 
 def _keys(entries: list[Any]) -> Iterator[op_calls.Key]:

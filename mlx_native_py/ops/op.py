@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -68,12 +69,34 @@ def op(
         name, family = function.__name__, function.__module__.rpartition(".")[2]
         if name in _TABLE:
             raise ValueError(f"there are two ops called {name}: in {_TABLE[name].family} and in {family}")
-        told = attributed(_naming(function), flops)
+        told = _naming(attributed(_checked(function), flops))
         encoded = recorded(told) if remembered else told
         _TABLE[name] = Op(name, family, formula, tuple(map(str, types)), (name,) if fn is None else fn, encoded)
         return encoded
 
     return mark
+
+
+def _checked(function: F) -> F:
+    """The op, which refuses what is no buffer where a buffer belongs."""
+    names = list(inspect.signature(function).parameters)[1:]
+    buffers = frozenset(name for name in names if function.__annotations__[name] in ("MlxBuffer", "Indices"))
+
+    @wraps(function)
+    def call(enc: Any, *args: Any, **options: Any) -> Any:
+        for name, value in (*zip(names, args, strict=False), *options.items()):
+            if name in buffers and not isinstance(value, MlxBuffer):
+                raise InvalidArgument(
+                    f"{name} is {_described(value)}, expected a buffer: device.buffer({name}), or call fn on arrays"
+                )
+        return function(enc, *args, **options)
+
+    return cast("F", call)
+
+
+def _described(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return repr(value) if shape is None else f"an array of {value.dtype}{list(shape)}"
 
 
 def _naming(function: F) -> F:

@@ -307,6 +307,12 @@ def test_names(lib: Library) -> None:
         lib["axpyy"]
 
 
+def test_a_short_list_of_names_is_told(device: MlxDevice) -> None:
+    two = device.compile("kernel void one(device int *x) {} kernel void two(device int *x) {}")
+    with pytest.raises(AttributeError, match="Kernel not found: 'nothing'; there are: one, two"):
+        two.nothing  # noqa: B018
+
+
 def test_repr_shows_signatures(device: MlxDevice, lib: Library) -> None:
     shown = repr(lib)
     assert shown.startswith("<Library of 9 kernels on ")
