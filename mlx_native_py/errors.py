@@ -170,13 +170,12 @@ class CommandBufferError(MlxError, RuntimeError):
         code: int | None = None,
         label: str = "",
         dispatches: Sequence[str] = (),
-        is_transient: bool | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.label = label
         self.dispatches = tuple(dispatches)
-        self.is_transient = code not in _LOST if is_transient is None else is_transient
+        self.is_transient = code not in _LOST
 
     @property
     def code_name(self) -> str:

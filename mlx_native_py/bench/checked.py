@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from .. import settings
 from ..device import MlxDevice
 from .harness import Measured, measuring, options, report
-from .ops import run_work
+from .ops import inputs_on, run_work
 from .ops_works import WORKS, OpWork
 
 __all__ = ["CheckedRow", "main", "measure"]
@@ -39,10 +39,7 @@ def _opened(checked: bool) -> MlxDevice:
 
 
 def _milliseconds(work: OpWork, device: MlxDevice, rounds: int) -> float:
-    inputs = [
-        [device.buffer(each) for each in given] if isinstance(given, list) else device.buffer(given)
-        for given in work.arrays()
-    ]
+    inputs = inputs_on(device, work.arrays())
     run_work(work, device, inputs, {}, [])
     taken: list[float] = []
     while len(taken) < rounds and sum(taken) < _ENOUGH:

@@ -66,17 +66,17 @@ class NumpyLlama:
         config = self.config
         q, k, v = ((layer[name] @ h).reshape(-1, config.head_dim) for name in "qkv")
         position = len(self.keys[index])
-        self.keys[index].append(self._turned(k, position))
+        self.keys[index].append(self._rotated(k, position))
         self.values[index].append(v)
         keys, values = np.stack(self.keys[index], 1), np.stack(self.values[index], 1)
-        groups = self._turned(q, position).reshape(config.n_kv_heads, -1, config.head_dim)
+        groups = self._rotated(q, position).reshape(config.n_kv_heads, -1, config.head_dim)
         scores = groups @ keys.swapaxes(1, 2) * np.float32(config.query_scale)
         shares = np.exp(scores - scores.max(-1, keepdims=True))
         mixed = shares / shares.sum(-1, keepdims=True) @ values
         product: Array = layer["o"] @ mixed.reshape(-1)
         return product
 
-    def _turned(self, x: Array, position: int) -> Array:
+    def _rotated(self, x: Array, position: int) -> Array:
         rope = self.config.rope
         angles = position * rope.scale * rope.base ** (-np.arange(0, rope.dims, 2) / rope.dims)
         cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)

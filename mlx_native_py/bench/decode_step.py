@@ -69,12 +69,6 @@ class DecodeStep:
         for buffer, value in ((self.token, token), (self.position, 0), (self.length, 1)):
             buffer.fill(value)
 
-    def advance(self) -> int:
-        """To the next position; the token that the last step chose."""
-        for buffer in (self.position, self.length):
-            buffer.fill(int(buffer.numpy()[0]) + 1)
-        return int(self.token.numpy()[0])
-
     def encode(self, enc: Encoder) -> MlxBuffer:
         """A step; answers the logits."""
         x = ops.embedding(enc, self.token, self.table)

@@ -14,7 +14,7 @@ from ..shared_device import default_device
 from .harness import Measured, library, measuring, median_seconds, options, report
 from .ops_works import WORKS, OpWork
 
-__all__ = ["OpRow", "main", "measure", "run_work"]
+__all__ = ["OpRow", "inputs_on", "main", "measure", "run_work"]
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,7 @@ class OpRow(Measured):
 
 def _measure(work: OpWork, device: MlxDevice, peers: dict[str, Any], rounds: int) -> OpRow:
     arrays = work.arrays()
-    inputs = [
-        [device.buffer(each) for each in given] if isinstance(given, list) else device.buffer(given) for given in arrays
-    ]
+    inputs = inputs_on(device, arrays)
     gpu: list[float] = []
     results = run_work(work, device, inputs, {}, gpu)
     _check(work, results, work.numpy(*arrays))
@@ -61,6 +59,11 @@ def _measure(work: OpWork, device: MlxDevice, peers: dict[str, Any], rounds: int
         bar=bar,
         passed=None if not bar or mlx is None else ms < mlx,
     )
+
+
+def inputs_on(device: MlxDevice, arrays: list[Any]) -> list[Any]:
+    """Arrays as buffers; a list of arrays becomes a list of buffers."""
+    return [list(map(device.buffer, each)) if isinstance(each, list) else device.buffer(each) for each in arrays]
 
 
 def run_work(work: OpWork, device: MlxDevice, inputs: list[Any], again: dict[str, Any], gpu: list[float]) -> Any:

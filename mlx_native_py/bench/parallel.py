@@ -68,8 +68,8 @@ def measure(name: str, rounds: int, group: Group) -> list[Configuration]:
         f"{group.size} processes, each a whole model": _steps(whole),
         f"{group.size} ranks, tensor": _steps(load_tensor_parallel(path, device, group=group)),
         f"{group.size} ranks, pipeline": _steps(pipeline),
-        "a few tokens in flight": _flights(pipeline, group.size, _SHORT),
-        "many tokens in flight": _flights(pipeline, group.size, _LONG),
+        "a few tokens in flight": _micro_batches(pipeline, group.size, _SHORT),
+        "many tokens in flight": _micro_batches(pipeline, group.size, _LONG),
         "an exchange": _exchanges(device, group),
         "a large sum": partial(all_sum, np.zeros(_LINK_VALUES, np.float32), group=group),
     }
@@ -164,12 +164,12 @@ def _steps(model: Any) -> Step:
     return step
 
 
-def _flights(model: Any, batch: int, tokens: int) -> Step:
+def _micro_batches(model: Any, batch: int, tokens: int) -> Step:
     """So many tokens of as many sequences."""
     decoders: list[Any] = []
 
     def step() -> object:
-        if not decoders or decoders[0].cache.flights[0].lengths[0] > 200:
+        if not decoders or decoders[0].cache.micro_batches[0].lengths[0] > 200:
             decoders[:] = [model.make_decoder(model.make_cache(batch=batch))]
         return decoders[0].sequences([_PROMPT] * batch, [tokens] * batch, ())
 

@@ -141,8 +141,8 @@ def _beats(*peers: str, times: float = 1.0) -> Callable[[EngineRow], bool | None
     return passed
 
 
-def _rate(least: float, *, only: bool = True) -> Callable[[EngineRow], bool | None]:
-    return lambda row: row.gflops >= least if only and row.gflops is not None else None
+def _rate(least: float) -> Callable[[EngineRow], bool | None]:
+    return lambda row: row.gflops >= least if row.gflops is not None else None
 
 
 def _all(*rules: Callable[[EngineRow], bool | None]) -> Callable[[EngineRow], bool | None]:

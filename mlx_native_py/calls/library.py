@@ -17,7 +17,7 @@ from ..encoder.arguments import refuse_count
 from ..encoder.launch import is_nothing
 from ..encoder.named import by_slot
 from ..encoder.synchronous import run_and_wait
-from ..encoder.textures import held_arguments, texture_threads
+from ..encoder.textures import split_textures, texture_threads
 from ..errors import InvalidArgument, KernelNotFound, MlxError, ShaderCompilationError
 from ..memory.buffer import MlxBuffer
 from ..memory.texture import MlxTexture
@@ -190,7 +190,7 @@ class Kernel:
         """
         device = self._place((*args, *named.values())) if encoder is None else encoder.device
         pipeline = self.pipeline_on(device, constants)
-        others, held = held_arguments(pipeline, by_slot(pipeline, args, named) if named else args)
+        others, held = split_textures(pipeline, by_slot(pipeline, args, named) if named else args)
         if len(others) != len(pipeline.buffers):
             raise refuse_count(pipeline, others)
         if held and threads is None and threadgroups is None:

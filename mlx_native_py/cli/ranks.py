@@ -12,6 +12,7 @@ from typing import TextIO
 from ..distributed import Group
 from ..distributed.mpi import mpi
 from ..errors import InvalidArgument
+from ..profiling.at_exit import print_tables
 from ..profiling.profile import Profile, profile
 from ..profiling.trace import merged
 from .table import print_table
@@ -32,13 +33,15 @@ def text_of_first_rank(group: Group, read: Callable[[], str]) -> str:
 
 @contextmanager
 def ranks_profiled(chosen: argparse.Namespace, group: Group, out: TextIO) -> Iterator[None]:
-    """Profiles the block on every rank, where `--profile` or `--trace` ask for it; the first rank tells of all."""
-    if not (chosen.profile and group.size > 1) and not chosen.trace:
+    """Profiles the block on every rank, if `--profile` or `--trace` asks for it; rank 0 prints the tables."""
+    if not (chosen.profile or chosen.trace):
         yield
         return
-    with profile("cb") as own:
+    with profile("dispatch" if chosen.profile else "cb") as own:
         yield
-    if chosen.profile:
+    if chosen.profile and group.rank == 0:
+        print_tables(own, out)
+    if chosen.profile and group.size > 1:
         _print_times(own, group, out)
     if chosen.trace:
         _write_trace(own, group, chosen.trace)

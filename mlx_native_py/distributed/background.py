@@ -72,7 +72,7 @@ class Transfer:
         try:
             for each in self._before:
                 each.wait()
-            options = {**self._options, "group": self._group.behind or self._group}
+            options = {**self._options, "group": self._group.background or self._group}
             self._result = self._collective(*self._arguments, **options)
             transfers.end(self)
         except BaseException as error:

@@ -12,11 +12,11 @@ import numpy as np
 
 from ..errors import InvalidArgument
 from ..memory.buffer import Array
-from .arrivals import Call
-from .elements import ArrayLike, call_on, made_like, raw, readable, reduced_as, writable
+from .elements import ArrayLike, call_on, empty_like, raw, readable, reduced_as, writable
 from .group import Group
-from .in_place import reduce_in_place, reduced_again
+from .in_place import reduce_in_place, repeat_reduction
 from .mpi import call, mpi
+from .rendezvous import Call
 from .spans import as_span
 from .world import init
 
@@ -31,7 +31,7 @@ def all_sum(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None =
     >>> all_sum(np.array([1, 2]))
     array([1, 2])
     """
-    if out is x and reduced_again("all_sum", x, group):
+    if out is x and repeat_reduction("all_sum", x, group):
         return x
     return _other_sum(x, out, group)
 
@@ -58,7 +58,7 @@ def all_gather(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | Non
     group = group or init()
     given: Array = readable(x)
     shape = (group.size * (given.shape[0] if given.shape else 1), *given.shape[1:])
-    result = made_like(x, shape) if out is None else out
+    result = empty_like(x, shape) if out is None else out
     target = writable(result, given.dtype, shape)
     gathered = _apart(target, given)
     if group.comm is None:
@@ -84,7 +84,7 @@ def sum_scatter(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | No
         )
     _require_numbers("sum_scatter", given.dtype)
     shape = (given.shape[0] // group.size, *given.shape[1:])
-    result = made_like(x, shape) if out is None else out
+    result = empty_like(x, shape) if out is None else out
     target = writable(result, given.dtype, shape)
     if group.comm is None:
         target[...] = given
@@ -107,7 +107,7 @@ def broadcast(x: ArrayLike, *, root: int = 0, out: ArrayLike | None = None, grou
     if not 0 <= root < group.size:
         raise InvalidArgument(f"root is {root}, expected a rank from 0 to {group.size - 1}")
     given: Array = readable(x)
-    result = made_like(x, given.shape) if out is None else out
+    result = empty_like(x, given.shape) if out is None else out
     target = writable(result, given.dtype, given.shape)
     sent = target if target.flags.c_contiguous else np.empty(given.shape, given.dtype)
     if sent is not given and group.rank == root:
@@ -133,7 +133,7 @@ def _reduce(name: str, op: str, x: ArrayLike, out: ArrayLike | None, group: Grou
         return x
     given: Array = readable(x)
     _require_numbers(name, given.dtype)
-    result = made_like(x, given.shape) if out is None else out
+    result = empty_like(x, given.shape) if out is None else out
     target = writable(result, given.dtype, given.shape)
     if out is x and target.flags.c_contiguous:
         given = target

@@ -11,10 +11,10 @@ import numpy as np
 from ..dtypes import DType
 from ..errors import InvalidArgument
 from ..memory.buffer import Array, MlxBuffer
-from .arrivals import Call
 from .mpi import mpi
+from .rendezvous import Call
 
-__all__ = ["ArrayLike", "call_on", "made_like", "raw", "readable", "reduced_as", "writable"]
+__all__ = ["ArrayLike", "call_on", "empty_like", "raw", "readable", "reduced_as", "writable"]
 
 ArrayLike = TypeVar("ArrayLike", Array, MlxBuffer)
 _WIDENED: dict[np.dtype[Any], np.dtype[Any]] = {
@@ -61,7 +61,7 @@ def writable(out: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Ar
     return array
 
 
-def made_like(x: ArrayLike, shape: tuple[int, ...]) -> ArrayLike:
+def empty_like(x: ArrayLike, shape: tuple[int, ...]) -> ArrayLike:
     """Room for a result: a buffer of the same device for a buffer, an array for an array."""
     if isinstance(x, MlxBuffer):
         buffer: MlxBuffer = x.allocation.residency.device().empty(shape, x.dtype)

@@ -6,8 +6,8 @@ from collections import deque
 from typing import Any
 
 from ..errors import DistributedError
-from .arrivals import Board, Call
-from .roll import Roll
+from .message_rendezvous import MessageRendezvous
+from .rendezvous import Call, SharedMemoryRendezvous
 
 __all__ = ["Group"]
 
@@ -22,21 +22,23 @@ class Group:
     1
     """
 
-    def __init__(self, comm: Any, timeout: float, *, is_behind: bool = False) -> None:
+    def __init__(self, comm: Any, timeout: float, *, is_background: bool = False) -> None:
         self.comm = comm
         """mpi4py's communicator, which is this group's alone; None without MPI."""
         self.rank: int = 0 if comm is None else comm.rank
         self.size: int = 1 if comm is None else comm.size
         self.prepared: dict[Any, tuple[Any, ...]] = {}
         """What MPI is told for reductions that were done before."""
-        self.posted: deque[tuple[Any, int, Any]] = deque()
+        self.unfinished_sends: deque[tuple[Any, int, Any]] = deque()
         """Messages that are on their way: MPI's request, the rank that it goes to, and the memory that it reads."""
-        self.board: Board | Roll | None = None
+        self.rendezvous: SharedMemoryRendezvous | MessageRendezvous | None = None
         """How ranks find out whether all have come; None where there is one."""
         if self.size > 1:
-            self.board = Board.shared_by(comm, patient=is_behind) or Roll(comm)
-        self.behind = Group(comm.Dup(), timeout, is_behind=True) if self.size > 1 and not is_behind else None
-        """The same ranks, for collectives in the background, which must not mix with those of the program."""
+            self.rendezvous = SharedMemoryRendezvous.shared_by(comm, patient=is_background) or MessageRendezvous(comm)
+        self.background: Group | None = None
+        """The same ranks on a communicator of its own, for collectives that run in the background."""
+        if self.size > 1 and not is_background:
+            self.background = Group(comm.Dup(), timeout, is_background=True)
         self.timeout = timeout
 
     @property
@@ -47,10 +49,10 @@ class Group:
     @timeout.setter
     def timeout(self, seconds: float) -> None:
         self._timeout = seconds
-        if self.board is not None:
-            self.board.timeout = seconds
-        if self.behind is not None:
-            self.behind.timeout = seconds
+        if self.rendezvous is not None:
+            self.rendezvous.timeout = seconds
+        if self.background is not None:
+            self.background.timeout = seconds
 
     def split(self, color: int, key: int = -1) -> Group:
         """The ranks that give the same `color`, in the order of `key`; a negative key keeps the order of now."""
@@ -61,13 +63,13 @@ class Group:
 
     def meet(self, call: Call) -> None:
         """Returns when every rank is here with the same call; raises where one is missing, or comes with another."""
-        if self.board is not None:
-            self.board.meet(call)
+        if self.rendezvous is not None:
+            self.rendezvous.meet(call)
 
     def require_alive(self, what: str) -> None:
         """Raises where a rank has ended, as far as that can be seen from here."""
-        if self.board is not None:
-            self.board.require_alive(what)
+        if self.rendezvous is not None:
+            self.rendezvous.require_alive(what)
 
     def gather_objects(self, value: Any) -> list[Any]:
         """What each rank gives, in the order of ranks: anything that can be pickled."""

@@ -13,12 +13,12 @@ from .elements import call_on, reduced_as
 from .group import Group
 from .mpi import mpi, reported
 
-__all__ = ["prepare", "reduce_in_place", "reduced_again"]
+__all__ = ["prepare", "reduce_in_place", "repeat_reduction"]
 
 _MOST = 4096  # reductions that a group remembers
 
 
-def reduced_again(name: str, x: Any, group: Group | None) -> bool:
+def repeat_reduction(name: str, x: Any, group: Group | None) -> bool:
     """Does in as few steps as there can be what was done before and nobody profiles; else False, and nothing done."""
     if group is None or observer.watchers:
         return False
@@ -77,7 +77,7 @@ def prepare(name: str, op: str, x: Any, group: Group) -> tuple[Any, ...] | None:
         memory = [mpi().memory.fromaddress(x.start, x.nbytes), x.size, mpi().Datatype.fromcode(dtype.char)]
     if len(group.prepared) >= _MOST:
         group.prepared.clear()
-    meet = group.meet if group.board is None else group.board.meet
+    meet = group.meet if group.rendezvous is None else group.rendezvous.meet
     call = call_on(name, dtype, x.shape)
     function, mpi_op = group.comm.Allreduce, getattr(mpi(), op)
     owner = None if is_buffer else ref(x)

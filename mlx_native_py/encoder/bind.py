@@ -13,7 +13,7 @@ from .arguments import Out, argument, check_buffer, refuse_count
 from .context import DeviceContext
 from .dispatch import CapturedOpKind, Dispatch, Value
 from .launch import Launch
-from .textures import check_held, held_arguments
+from .textures import check_textures, split_textures
 
 __all__ = ["bind", "require_device", "revalidate"]
 
@@ -31,11 +31,11 @@ def bind(
 ) -> Dispatch:
     """The dispatch that `enc.dispatch` describes; `bound` tells what a slot holds that is given None."""
     _require_own(device, pipeline)
-    args, held = held_arguments(pipeline, args)
+    args, textures = split_textures(pipeline, args)
     if len(args) != len(pipeline.buffers):
         raise refuse_count(pipeline, args)
     values = [argument(pipeline, slot, given, bound, device.buffer) for slot, given in enumerate(args)]
-    of_textures = check_held(pipeline, held)
+    of_textures = check_textures(pipeline, textures)
     for each in (*values, *of_textures[0], *of_textures[1]):
         if isinstance(each, MlxBuffer):
             require_device(device, pipeline, each)
@@ -48,7 +48,7 @@ def bind(
     declared = dict.fromkeys(each for buffers in (*said, *of_textures) for each in buffers or ())
     src = tuple(BufferRange.from_buffer(each, MemRangeRole.Src) for each in read)
     dst = tuple(BufferRange.from_buffer(each, MemRangeRole.Dst) for each in written)
-    return Dispatch(pipeline, tuple(values), launch, kind, src, dst, tuple(declared), held)
+    return Dispatch(pipeline, tuple(values), launch, kind, src, dst, tuple(declared), textures)
 
 
 def _touched(
@@ -73,7 +73,7 @@ def revalidate(device: DeviceContext, dispatch: Dispatch) -> None:
         if isinstance(value, MlxBuffer):
             check_buffer(pipeline, slot, value)
             require_device(device, pipeline, value)
-    check_held(pipeline, dispatch.held)
+    check_textures(pipeline, dispatch.textures)
     for buffer in dispatch.declared:
         buffer.allocation.require_live()
 

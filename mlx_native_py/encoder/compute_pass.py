@@ -92,7 +92,7 @@ class ComputePass:
 
     def send(self, dispatch: Dispatch, parameters: Parameters | None) -> None:
         """One dispatch, with its samples."""
-        if dispatch.held and self._scope != self._device.barrier_scope:
+        if dispatch.textures and self._scope != self._device.barrier_scope:
             # A texture of this dispatch is younger than the pass, whose barriers speak of buffers alone.
             self.end()
         if not self._open_pass or self._own_passes:
@@ -116,7 +116,7 @@ class ComputePass:
 
     def _remembering(self, parameters: Parameters | None) -> Sender:
         if self.sender is None:
-            self.sender = Sender(self._mtl, self.barrier, parameters, self.keep)
+            self.sender = Sender(self._mtl, self.barrier, parameters, self._ticket.hold)
         return self.sender
 
     def replay(self, plan: Replayable, parameters: Parameters | None) -> None:
@@ -145,10 +145,6 @@ class ComputePass:
     def set_label(self, label: str) -> None:
         if self._mtl is not None:
             self._mtl.setLabel_(label)
-
-    def keep(self, allocation: Any) -> None:
-        """Holds on to memory until the GPU is done."""
-        self._ticket.hold(allocation)
 
     def _open(self) -> None:
         metal, commands = self._backend.Metal, self._ticket.mtl

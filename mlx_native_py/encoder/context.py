@@ -35,22 +35,25 @@ from ..memory.allocation import (
 from ..memory.buffer import Array, MlxBuffer, as_array
 from ..memory.recycler import Recycler
 from ..memory.residency import open_residency
-from ..memory.shapes import as_shape, whole
+from ..memory.shapes import as_shape, exact_layout
 from ..memory.signature import Signature, signature_of
 from ..metal import Backend
+from ..pipelines.pipeline import BUFFER_SLOTS
 from ..pipelines.registry import KernelRegistry
+from .arguments import INLINE_LIMIT
 from .parameters import Parameters
-from .submissions import Submissions
+from .submissions import SLOTS, Submissions
+from .timing import SAMPLE_LIMIT
 
 __all__ = ["DeviceContext"]
 
 # Metal's fixed limits, which no device answers for itself.
 _FIXED_LIMITS = {
-    "max_buffer_bindings": 31,
-    "max_threadgroup_bindings": 31,
-    "max_inline_bytes": 4096,
-    "max_counter_samples": 4096,
-    "max_unfinished_command_buffers": 64,
+    "max_buffer_bindings": BUFFER_SLOTS,
+    "max_threadgroup_bindings": BUFFER_SLOTS,
+    "max_inline_bytes": INLINE_LIMIT,
+    "max_counter_samples": SAMPLE_LIMIT,
+    "max_unfinished_command_buffers": SLOTS,
 }
 # Apple's own GPUs take constants at any multiple of 4; others want them far apart.
 _CLOSE, _FAR = 16, 256
@@ -119,10 +122,7 @@ class DeviceContext:
 
     def alloc_buffer(self, byte_len: int, dtype: Any, shape: int | Sequence[int], *, label: str = "") -> MlxBuffer:
         """Zero-filled memory of exactly `byte_len` bytes, which must be what `dtype` and `shape` take."""
-        nbytes, kind = whole(byte_len, "byte_len", 1), DType.of(dtype)
-        axes, count = as_shape(shape)
-        if nbytes != count * kind.size:
-            raise InvalidArgument(f"byte_len is {nbytes}, but {kind}{list(axes)} takes {count * kind.size} bytes")
+        nbytes, kind, axes = exact_layout(byte_len, dtype, shape)
         buffer = self.empty(axes, kind, label=label)
         # Metal recycles pages, so a fresh buffer may hold old bytes.
         ctypes.memset(buffer.allocation.address, 0, nbytes)

@@ -14,7 +14,7 @@ from ..metal import Backend
 from ..pipelines.pipeline import Pipeline
 from .launch import DispatchKind, Launch, Size
 from .parameters import Cell
-from .textures import Held
+from .textures import TextureArgument
 
 __all__ = [
     "CapturedBarrier",
@@ -115,7 +115,7 @@ class Dispatch(CapturedNode):
     writes: tuple[BufferRange, ...]
     declared: tuple[MlxBuffer, ...] = ()
     """Buffers that were named as read or written, bound or not."""
-    held: tuple[Held, ...] = ()
+    textures: tuple[TextureArgument, ...] = ()
     """Its textures and samplers; the memory of textures is among `declared`."""
     region: tuple[str, ...] = field(default=(), compare=False)
     """The regions that were open when it was captured."""

@@ -131,7 +131,7 @@ class DispatchEncoder:
         """`dispatch` by way of a bound value; the next call with the same pattern of arguments takes generated code."""
         pattern = pattern_of_arguments(pipeline, args)
         known = pipeline.encoders.get((pattern, self._parameters is not None))
-        if known is not None and not options and (self.opens() or self.owner and known is not pipeline.encode):
+        if known is not None and not options and (self.open_fast_path() or self.owner and known is not pipeline.encode):
             pipeline.encode = known
             known(self, launch, args)
             return
@@ -150,7 +150,7 @@ class DispatchEncoder:
         if pattern is not None:
             pipeline.encode = encoder(pipeline, pattern, arena=self._parameters is not None)
 
-    def opens(self) -> bool:
+    def open_fast_path(self) -> bool:
         """Opens the pass for the first dispatch of a command buffer, if generated code may send it; says if it did."""
         ready = self._recording and get_ident() == self._thread and self._recorder is None and not self._unexpanded
         if self.owner or not ready or self._pending_kind is not _OTHER or not self._is_plain():

@@ -33,7 +33,7 @@ def take_named(pipeline: Pipeline, args: tuple[Any, ...], options: dict[str, Any
     named = {name: options.pop(name) for name in [name for name in options if name not in OPTIONS]}
     if not named:
         return args
-    known = {binding.name for binding in (*pipeline.buffers, *pipeline.held) if binding is not None}
+    known = {binding.name for binding in (*pipeline.buffers, *pipeline.textures) if binding is not None}
     if strange := [name for name in named if name not in known]:
         raise TypeError(
             f"dispatch() has no option {strange[0]!r}; there are {', '.join(OPTIONS)}, and the arguments of "
@@ -44,7 +44,7 @@ def take_named(pipeline: Pipeline, args: tuple[Any, ...], options: dict[str, Any
 
 def by_slot(pipeline: Pipeline, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
     """All arguments in the order of their slots: those without a name come first."""
-    if pipeline.held:
+    if pipeline.textures:
         return arranged(pipeline, args, named)
     names = tuple(None if binding is None else binding.name for binding in pipeline.buffers)
     order = _order(pipeline.label, names, len(args), tuple(named))

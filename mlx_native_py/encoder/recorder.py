@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from .. import counters
+from ..memory.allocation import Allocation
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
 from ..profiling.regions import current_region
@@ -104,6 +105,11 @@ class Recorder:
         buffer = self.device.empty(shape, dtype)
         self.temporaries.append(buffer)
         return buffer
+
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """The memory of the temporaries."""
+        return tuple(dict.fromkeys(buffer.allocation for buffer in self.temporaries))
 
     def memory_barrier(self) -> None:
         """Records a barrier that nothing moves across."""

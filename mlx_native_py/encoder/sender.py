@@ -17,7 +17,7 @@ class Sender:
     """What is bound in one MTLComputeCommandEncoder, and its selectors, each looked up once."""
 
     __slots__ = (
-        "_held",
+        "_textures",
         "_keep",
         "_mtl",
         "_parameters",
@@ -42,7 +42,7 @@ class Sender:
         self.pipeline: Pipeline | None = None
         self._shared: dict[int, int] = {}
         self._mtl = mtl
-        self._held: dict[tuple[str, int], Any] = {}
+        self._textures: dict[tuple[str, int], Any] = {}
         self._set_shared = mtl.setThreadgroupMemoryLength_atIndex_
         self.calls = (
             self.buffers,
@@ -62,19 +62,19 @@ class Sender:
 
     def send(self, dispatch: Dispatch) -> None:
         """One dispatch; everything has been checked, and all that it waits for has been said."""
-        for binding, given in dispatch.held:
-            self._hold(binding, given)
+        for binding, given in dispatch.textures:
+            self._bind_texture(binding, given)
         pattern = pattern_of_values(dispatch.values)
         send = sender(dispatch.pipeline, pattern, self._parameters is not None)
         send(self, dispatch.launch, dispatch.values)
 
-    def _hold(self, binding: Binding, given: Any) -> None:
+    def _bind_texture(self, binding: Binding, given: Any) -> None:
         """Binds a texture or sampler, unless it is the one that is bound."""
         place = (binding.kind, binding.index)
-        if self._held.get(place) is not given.mtl:
+        if self._textures.get(place) is not given.mtl:
             set_it = self._mtl.setTexture_atIndex_ if binding.kind == "texture" else self._mtl.setSamplerState_atIndex_
             set_it(given.mtl, binding.index)
-            self._held[place] = given.mtl
+            self._textures[place] = given.mtl
 
     def bound(self, slot: int) -> Value:
         """What is bound at a slot; None where that is not known."""

@@ -120,7 +120,7 @@ def _is_plain(device: DeviceContext) -> bool:
 def _encoder(device: DeviceContext, pipeline: Pipeline, args: Sequence[Any]) -> Callable[..., bool] | None:
     """The function generated for such arguments; None where there is none."""
     known: Callable[..., bool] | None = pipeline.encoders.get(kinds := tuple(map(type, args)))
-    if known is None and pipeline.device is device.mtl and not pipeline.held:
+    if known is None and pipeline.device is device.mtl and not pipeline.textures:
         pattern = pattern_of_arguments(pipeline, args)
         inline = pattern is not None and ("number" in pattern or "bytes" in pattern)
         if pattern is not None and not (inline and device.backend.parameter_arena):

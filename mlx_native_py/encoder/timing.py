@@ -22,10 +22,11 @@ from .dispatch import Dispatched
 if TYPE_CHECKING:
     from .ticket import Ticket
 
-__all__ = ["SampleBuffers", "Samples"]
+__all__ = ["SAMPLE_LIMIT", "SampleBuffers", "Samples"]
 
-_SAMPLES = 4096  # of one sample buffer; Metal's limit
-_PAIRS = _SAMPLES // 2
+SAMPLE_LIMIT = 4096
+"""The most samples that one MTLCounterSampleBuffer holds."""
+_PAIRS = SAMPLE_LIMIT // 2
 _READINGS, _CLOSE_NS = 8, 5_000
 
 
@@ -62,7 +63,7 @@ class SampleBuffers:
         counters = next(each for each in self._mtl.counterSets() if str(each.name()) == wanted)
         descriptor = metal.MTLCounterSampleBufferDescriptor.alloc().init()
         descriptor.setCounterSet_(counters)
-        descriptor.setSampleCount_(_SAMPLES)
+        descriptor.setSampleCount_(SAMPLE_LIMIT)
         descriptor.setStorageMode_(metal.MTLStorageModeShared)
         descriptor.setLabel_("mlx_native.dispatch_samples")
         samples, error = self._mtl.newCounterSampleBufferWithDescriptor_error_(descriptor, None)

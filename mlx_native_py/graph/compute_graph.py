@@ -215,7 +215,6 @@ def capture(device: DeviceContext, **names: MlxBuffer) -> Iterator[ComputeGraph]
     recorder = graph._recorder = Recorder(device)
     try:
         yield graph
-        graph._nodes, graph._steps = tuple(recorder.nodes), None
-        graph._temporaries = tuple(dict.fromkeys(buffer.allocation for buffer in recorder.temporaries))
+        graph._nodes, graph._steps, graph._temporaries = tuple(recorder.nodes), None, recorder.allocations
     finally:
         graph._recorder = None

@@ -155,8 +155,7 @@ class GraphSession:
         self._finished = True
 
     def _recorded(self, recorder: Recorder, keep: dict[str, MlxBuffer]) -> ComputeGraph:
-        memory = dict.fromkeys(buffer.allocation for buffer in recorder.temporaries)
-        return ComputeGraph(self.device, recorder.nodes, names=keep, temporaries=memory)
+        return ComputeGraph(self.device, recorder.nodes, names=keep, temporaries=recorder.allocations)
 
     def _waited(self, tickets: list[Ticket], barriers: int, changes: dict[str, int]) -> Outcome:
         encoded = time.perf_counter()

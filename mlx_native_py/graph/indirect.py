@@ -33,21 +33,23 @@ class Indirect:
         self._range = (0, len(sequence))
         self.arena = arena
         """The only one that the commands know."""
-        self._help = None if device.capabilities.indirect_pipelines_stay_resident else _Help(device, sequence)
+        self._warmup = (
+            None if device.capabilities.indirect_pipelines_stay_resident else _PipelineWarmup(device, sequence)
+        )
 
     @property
     def message_count(self) -> int:
-        return 2 + (0 if self._help is None else self._help.message_count)
+        return 2 + (0 if self._warmup is None else self._warmup.message_count)
 
     def send(self, enc: Any) -> None:
         """Runs the commands on an MTLComputeCommandEncoder."""
         enc.useResources_count_usage_(self._resources, len(self._resources), self._usage)
-        if self._help is not None:
-            self._help.send(enc)
+        if self._warmup is not None:
+            self._warmup.send(enc)
         enc.executeCommandsInBuffer_withRange_(self._mtl, self._range)
 
 
-class _Help:
+class _PipelineWarmup:
     """Below Apple's ninth family, commands do not make their pipelines resident, so each is launched once outside.
 
     It is launched with as many threadgroups as a buffer of zeros says: a direct launch of none is an error to Metal's
@@ -89,8 +91,8 @@ def indirect(
         return f"{device.name} has no indirect command buffers that work"
     if far := next((each.step.node for each in sequence if _reaches_far(each.step.node)), None):
         return f"kernel {far.pipeline.label!r} has a buffer at an offset of 2**32 bytes or more"
-    if held := next((each.step.node for each in sequence if each.step.node.held), None):
-        return f"kernel {held.pipeline.label!r} takes textures, which no indirect command can bind"
+    if textured := next((each.step.node for each in sequence if each.step.node.textures), None):
+        return f"kernel {textured.pipeline.label!r} takes textures, which no indirect command can bind"
     try:
         used = dict.fromkeys(each.step.node.pipeline for each in sequence)
         pipelines = {pipeline: device.kernels.indirect(pipeline).mtl for pipeline in used}

@@ -12,7 +12,7 @@ from ..hazards.ranges import Memory, Span
 from ..memory.allocation import Allocation
 from ..memory.buffer import MlxBuffer
 from .order import is_annotated, placed
-from .remap import BufferRemap
+from .remap import BufferRemap, whole_allocation
 
 __all__ = ["shared_memory", "without_dead_stores"]
 
@@ -77,14 +77,10 @@ def shared_memory(
         return list(nodes), 0, None
     home = device.empty(size, DType.U8, label="t")
     remap = BufferRemap(
-        (_whole(life.allocation), home.slice_view(life.offset, life.allocation.nbytes)) for life in lives
+        (whole_allocation(life.allocation), home.slice_view(life.offset, life.allocation.nbytes)) for life in lives
     )
     saved = sum(life.allocation.nbytes for life in lives) - size
     return [remap.node(node) for node in nodes], saved, home.allocation
-
-
-def _whole(allocation: Allocation) -> MlxBuffer:
-    return MlxBuffer(allocation, DType.U8, (allocation.nbytes,), 0, allocation.nbytes)
 
 
 def _lives(nodes: Sequence[CapturedNode], temporaries: Collection[Allocation]) -> list[_Life]:

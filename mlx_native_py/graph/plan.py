@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from ..encoder import CommandEncoder, Dispatch, Encoder, Ticket
@@ -15,7 +16,7 @@ from .arena import Arena, Scalars
 from .indirect import Indirect, indirect
 from .lease import Lease
 from .order import Step, ends_fenced
-from .planned import FinalBindings, Planned, allocations, in_arena, messages
+from .planned import Planned, allocations, final_binding, in_arena, messages
 from .recording import Recording, check_binding, counted
 from .remap import rebound
 from .straight import Replay, straight_line
@@ -70,7 +71,7 @@ class Plan:
         self.reads, self.writes = _touched(self.steps)
         self._lease = Lease(memory if self._own else [*memory, numbers.allocation], commands)
         self._planned, self._arena = planned, arena
-        self.bound_after = FinalBindings(planned, arena).at
+        self.bound_after = partial(final_binding, planned, arena)
         """For the encoder: what a replay leaves bound at a slot."""
         self._indirect = commands if isinstance(commands, Indirect) else None
         self.declined = commands if isinstance(commands, str) else ""

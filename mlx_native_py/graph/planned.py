@@ -16,7 +16,7 @@ from ..memory.buffer import MlxBuffer
 from .arena import Arena
 from .order import Step
 
-__all__ = ["FinalBindings", "Message", "Planned", "PlannedValue", "allocations", "in_arena", "messages"]
+__all__ = ["Message", "Planned", "PlannedValue", "allocations", "final_binding", "in_arena", "messages"]
 
 Message = tuple[str, tuple[Any, ...]]
 """A selector of the compute encoder and its arguments; `ARENA` stands for the arena's MTLBuffer."""
@@ -61,20 +61,13 @@ def in_arena(steps: Iterable[Step], arena: Arena) -> list[Planned]:
     return planned
 
 
-class FinalBindings:
-    """What is bound at each slot after a sequence, with the numbers that were set last."""
-
-    def __init__(self, sequence: Sequence[Planned], arena: Arena) -> None:
-        self._sequence = sequence
-        self._arena = arena
-
-    def at(self, slot: int) -> Value:
-        """The value that the last dispatch with something at `slot` left there."""
-        for each in reversed(self._sequence):
-            values = each.step.node.values
-            if slot < len(values) and values[slot] is not None:
-                return each.current(self._arena).values[slot]
-        return None
+def final_binding(sequence: Sequence[Planned], arena: Arena, slot: int) -> Value:
+    """What is bound at `slot` after a sequence, with the scalars that were set last; None if nothing is."""
+    for each in reversed(sequence):
+        values = each.step.node.values
+        if slot < len(values) and values[slot] is not None:
+            return each.current(arena).values[slot]
+    return None
 
 
 def allocations(nodes: Iterable[Dispatch]) -> list[Allocation]:

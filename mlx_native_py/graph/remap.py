@@ -6,13 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from ..dtypes import DType
 from ..encoder import CapturedNode, Dispatch
 from ..errors import InvalidArgument
 from ..hazards.ranges import BufferRange, Memory
+from ..memory.allocation import Allocation
 from ..memory.buffer import MlxBuffer
 from .recording import Recording, check_binding
 
-__all__ = ["BufferRemap", "rebound"]
+__all__ = ["BufferRemap", "rebound", "whole_allocation"]
 
 R = TypeVar("R", bound=Recording)
 
@@ -68,6 +70,11 @@ class BufferRemap:
                     f"{first - memory.address}..{last - memory.address} are to be replaced"
                 )
         return None
+
+
+def whole_allocation(allocation: Allocation) -> MlxBuffer:
+    """A buffer of bytes over an entire allocation."""
+    return MlxBuffer(allocation, DType.U8, (allocation.nbytes,), 0, allocation.nbytes)
 
 
 def rebound(recording: R, names: Mapping[str, MlxBuffer]) -> R:

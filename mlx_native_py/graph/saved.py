@@ -77,7 +77,7 @@ class _Allocations:
     def node(self, node: CapturedNode) -> dict[str, Any]:
         if not isinstance(node, Dispatch):
             return {"barrier": True}
-        if node.held:
+        if node.textures:
             raise MlxError(f"kernel {node.pipeline.label!r} takes textures; such a graph cannot be saved")
         launch = node.launch
         bindings = [

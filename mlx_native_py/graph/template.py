@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-from ..dtypes import DType
 from ..errors import InvalidArgument
-from ..memory.allocation import Allocation
-from ..memory.blank import blank
 from ..memory.buffer import MlxBuffer
+from ..memory.placeholder import placeholder
 from .compute_graph import ComputeGraph
 from .recording import check_binding
-from .remap import BufferRemap
+from .remap import BufferRemap, whole_allocation
 
 __all__ = ["Template"]
 
@@ -32,11 +30,11 @@ class Template:
         self.device = graph.device
         self.changes = dict(graph.changes)
         residency = graph.device.residency
-        self._names = {name: blank(residency, each.dtype, each.shape) for name, each in graph.names.items()}
+        self._names = {name: placeholder(residency, each.dtype, each.shape) for name, each in graph.names.items()}
         used = {each.allocation for node in graph.dispatches for each in (*node.reads, *node.writes)}
-        temporaries = [_whole(each) for each in graph.temporaries if each.memory in used]
-        self._temporaries = [blank(residency, each.dtype, each.shape) for each in temporaries]
-        moves = [*((graph.names[name], new) for name, new in self._names.items())]
+        temporaries = [whole_allocation(each) for each in graph.temporaries if each.memory in used]
+        self._temporaries = [placeholder(residency, each.dtype, each.shape) for each in temporaries]
+        moves = ((graph.names[name], new) for name, new in self._names.items())
         remap = BufferRemap([*moves, *zip(temporaries, self._temporaries, strict=True)])
         self._nodes = [remap.node(node) for node in graph.nodes]
 
@@ -47,7 +45,7 @@ class Template:
         _check_apart(names.values())
         bound = {name: names[name] if name in names else self._fresh(each) for name, each in self._names.items()}
         temporaries = [self._fresh(each) for each in self._temporaries]
-        moves = [*((self._names[name], new) for name, new in bound.items())]
+        moves = ((self._names[name], new) for name, new in bound.items())
         remap = BufferRemap([*moves, *zip(self._temporaries, temporaries, strict=True)])
         nodes = [remap.node(node) for node in self._nodes]
         fresh = [each.allocation for each in temporaries]
@@ -55,10 +53,6 @@ class Template:
 
     def _fresh(self, stand_in: MlxBuffer) -> MlxBuffer:
         return self.device.empty(stand_in.shape, stand_in.dtype)
-
-
-def _whole(allocation: Allocation) -> MlxBuffer:
-    return MlxBuffer(allocation, DType.U8, (allocation.nbytes,), 0, allocation.nbytes)
 
 
 def _check_apart(buffers: Iterable[MlxBuffer]) -> None:

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..dtypes import DType
 from ..errors import BufferAllocationError, InvalidArgument
 from ..metal import Backend
 from .allocation import Allocation
 from .buffer import MlxBuffer
 from .residency import Residency
-from .shapes import as_shape, whole
+from .shapes import exact_layout, whole
 
 __all__ = ["MlxBufferPool", "PoolStatistics", "bucket_size"]
 
@@ -103,10 +102,7 @@ class MlxBufferPool:
 
     def alloc(self, byte_len: int, dtype: Any, shape: int | Sequence[int]) -> MlxBuffer:
         """A buffer of exactly `byte_len` bytes in a block of the next power of two."""
-        nbytes, kind = whole(byte_len, "byte_len", 1), DType.of(dtype)
-        axes, count = as_shape(shape)
-        if nbytes != count * kind.size:
-            raise InvalidArgument(f"byte_len is {nbytes}, but {kind}{list(axes)} takes {count * kind.size} bytes")
+        nbytes, kind, axes = exact_layout(byte_len, dtype, shape)
         block: Allocation | None = None
         try:
             with self._lock:

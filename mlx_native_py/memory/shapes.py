@@ -7,9 +7,10 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from ..dtypes import DType
 from ..errors import InvalidArgument
 
-__all__ = ["as_shape", "whole"]
+__all__ = ["as_shape", "exact_layout", "whole"]
 
 
 def whole(value: Any, what: str, least: int = 0) -> int:
@@ -47,3 +48,12 @@ def as_shape(shape: int | Sequence[int]) -> tuple[tuple[int, ...], int]:
         axes = (given,)
     lengths = tuple(whole(axis, f"axis {i} of shape {axes}", 1) for i, axis in enumerate(axes))
     return lengths, math.prod(lengths)
+
+
+def exact_layout(byte_len: int, dtype: Any, shape: int | Sequence[int]) -> tuple[int, DType, tuple[int, ...]]:
+    """A length in bytes, an element type and a shape that agree with each other."""
+    nbytes, kind = whole(byte_len, "byte_len", 1), DType.of(dtype)
+    axes, count = as_shape(shape)
+    if nbytes != count * kind.size:
+        raise InvalidArgument(f"byte_len is {nbytes}, but {kind}{list(axes)} takes {count * kind.size} bytes")
+    return nbytes, kind, axes

@@ -12,7 +12,7 @@ from ..encoder import Encoder
 from ..graph import ComputeGraph, Template
 from ..memory.buffer import MlxBuffer
 
-__all__ = ["HasSteps", "makeup", "step_graph"]
+__all__ = ["HasSteps", "step_graph", "structure_key"]
 
 _MOST = 8
 """Templates that a model keeps."""
@@ -37,7 +37,7 @@ def step_graph(
     `record` encodes the step and gives its results by name; it is not called where the model has done a step of this
     kind before, over buffers of these shapes, and nothing of it was replaced since.
     """
-    key = (kind, makeup(model), *((name, each.dtype, each.shape) for name, each in buffers.items()))
+    key = (kind, structure_key(model), *((name, each.dtype, each.shape) for name, each in buffers.items()))
     templates = model.step_templates
     if key in templates:
         return templates[key].over(**buffers)
@@ -56,7 +56,7 @@ _WHOLE = (MlxDevice, Enum, type)
 """What counts by itself, whatever is in it."""
 
 
-def makeup(model: Any) -> tuple[Hashable, ...]:
+def structure_key(model: Any) -> tuple[Hashable, ...]:
     """Its layers' types, numbers and buffers, by identity where they are no plain values; so are dicts."""
     return tuple(_parts(model, set()))
 

@@ -20,8 +20,8 @@ from ..encoder import CapturedOpKind, CommandEncoder, DeviceContext, Dispatch, R
 from ..encoder.dispatch_code import CALLS, DispatchCode, Slot, indented
 from ..encoder.generate import NAMES
 from ..errors import MlxError
-from ..memory.blank import blank
 from ..memory.buffer import MlxBuffer
+from ..memory.placeholder import placeholder
 from ..memory.shapes import as_shape
 
 __all__ = ["recorded"]
@@ -47,7 +47,7 @@ def recorded(function: F) -> F:
     call = ", ".join(f"{name}={name}" for name in names)
     lines = [
         f"def front({', '.join(_declared(parameters))}):",
-        "    if enc.__class__ is CommandEncoder and (get_ident() == enc.owner or enc.opens()):",
+        "    if enc.__class__ is CommandEncoder and (get_ident() == enc.owner or enc.open_fast_path()):",
         "        try:",
         f"            key = (op, {''.join(f'{_key(each)}, ' for each in parameters[1:])})",
         "            run = enc.device.recorded_ops.get(key, False)",
@@ -83,14 +83,14 @@ def _key(parameter: inspect.Parameter) -> str:
     return f"({name}.signed or {name}.signature if {name}.__class__ is MlxBuffer else {name}), {name}.__class__"
 
 
-class _Blank(Recorder):
+class _PlaceholderRecorder(Recorder):
     """Records over buffers that have a type, a shape and no memory."""
 
     def __init__(self, device: DeviceContext) -> None:
         super().__init__(device, Tally())
 
     def empty(self, shape: int | Sequence[int], dtype: Any) -> MlxBuffer:
-        buffer = blank(self.device.residency, DType.of(dtype), as_shape(shape)[0])
+        buffer = placeholder(self.device.residency, DType.of(dtype), as_shape(shape)[0])
         self.temporaries.append(buffer)
         return buffer
 
@@ -106,9 +106,11 @@ def _learn(device: DeviceContext, key: Any, op: Callable[..., Any], given: dict[
             memory.clear()
         memory[key] = False
         return None
-    recorder = _Blank(device)
+    recorder = _PlaceholderRecorder(device)
     stand_ins = {
-        name: blank(device.residency, value.dtype, value.shape, value.signature.misalignment, readonly=value.readonly)
+        name: placeholder(
+            device.residency, value.dtype, value.shape, value.signature.misalignment, readonly=value.readonly
+        )
         for name, value in given.items()
         if isinstance(value, MlxBuffer)
     }
@@ -129,7 +131,7 @@ class _Unknown(Exception):
 class _Writer:
     """Writes the function that sends recorded dispatches to other buffers."""
 
-    def __init__(self, recorder: _Blank, stand_ins: dict[str, MlxBuffer], parameters: list[str]) -> None:
+    def __init__(self, recorder: _PlaceholderRecorder, stand_ins: dict[str, MlxBuffer], parameters: list[str]) -> None:
         self._recorder = recorder
         self._parameters = parameters
         # Arguments go by their number, since an op may name them like something in the code of a dispatch.

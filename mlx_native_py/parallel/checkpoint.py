@@ -9,7 +9,7 @@ import numpy as np
 
 from ..device import MlxDevice
 from ..distributed import Group
-from ..distributed.again import sum_again
+from ..distributed.repeated_sum import repeated_all_sum
 from ..dtypes import DType
 from ..encoder import Encoder
 from ..errors import InvalidArgument
@@ -35,7 +35,7 @@ class RowParallel(Linear):
 
     def __call__(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
         y = self.part(enc, x)
-        self.steps.add(enc, sum_again(y, self.group), y)
+        self.steps.add(enc, repeated_all_sum(y, self.group), y)
         return y
 
     product = __call__

@@ -16,7 +16,7 @@ from ..errors import EncoderStateError
 from ..graph import ComputeGraph, Plan
 from ..memory.buffer import MlxBuffer
 from ..profiling import observer
-from .aside import aside
+from .worker_thread import run_in_worker
 
 __all__ = ["HostSteps", "StepPlan"]
 
@@ -85,7 +85,7 @@ class StepPlan:
     def run(self) -> None:
         """One replay, up to its last host step, in a thread of its own: the main thread stays open to Ctrl-C, and the
         software device lets a thread that waits run work itself only where that is no risk."""
-        aside(self._run)
+        run_in_worker(self._run)
 
     def _run(self) -> None:
         now = settings.current()

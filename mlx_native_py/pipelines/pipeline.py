@@ -69,7 +69,6 @@ class Pipeline:
         "device",
         "encode",
         "encoders",
-        "held",
         "key",
         "label",
         "launches",
@@ -83,6 +82,7 @@ class Pipeline:
         "static_threadgroup_bytes",
         "thread_launches",
         "supports_indirect",
+        "textures",
         "width",
     )
 
@@ -114,7 +114,7 @@ class Pipeline:
         self.supports_indirect = bool(mtl.supportIndirectCommandBuffers())
         self.buffers = _by_slot(b for b in bindings if b.kind == "buffer")
         """The buffer arguments by slot; None where the kernel has no argument."""
-        self.held = tuple(b for b in bindings if b.kind in ("texture", "sampler"))
+        self.textures = tuple(b for b in bindings if b.kind in ("texture", "sampler"))
         """The textures, then the samplers, each in the order of their indices."""
         self.shared = _by_slot(b for b in bindings if b.kind == "threadgroup")
         self.senders: dict[Any, Any] = {}

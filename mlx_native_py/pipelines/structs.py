@@ -12,6 +12,7 @@ import numpy as np
 
 from ..dtypes import DType
 from ..errors import InvalidArgument
+from ..memory.buffer import exactly
 
 __all__ = ["Field", "Struct", "parameters_of", "struct_of_argument"]
 
@@ -49,19 +50,13 @@ class Field:
             self.kind.pack_into(value, into, start)
             return
         try:
-            given = np.asarray(value)
-            with np.errstate(all="ignore"):
-                values = given.astype(self.kind.numpy)
-        except (TypeError, ValueError, OverflowError):
-            raise InvalidArgument(f"member {self.name!r} is {value!r}, expected {self._wanted()}") from None
-        exact = self.kind.is_float or bool((values == given).all())
-        if values.shape != self.shape or not exact:
-            raise InvalidArgument(f"member {self.name!r} is {value!r}, expected {self._wanted()}")
-        data = values.tobytes()
-        into[start : start + len(data)] = data
-
-    def _wanted(self) -> str:
-        return f"{self.kind}{list(self.shape) if self.shape else ''}"
+            values = exactly(value, self.kind)
+        except InvalidArgument:
+            values = None
+        if values is None or values.shape != self.shape:
+            wanted = f"{self.kind}{list(self.shape) if self.shape else ''}"
+            raise InvalidArgument(f"member {self.name!r} is {value!r}, expected {wanted}")
+        into[start : start + values.nbytes] = values.tobytes()
 
 
 @dataclass(frozen=True, slots=True)

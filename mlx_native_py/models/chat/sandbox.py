@@ -21,7 +21,7 @@ from typing import Any
 
 from ..extras import extra
 
-__all__ = ["Budget", "Spent", "TemplateLimits", "compiled", "running"]
+__all__ = ["Budget", "BudgetExceeded", "TemplateLimits", "compiled", "running"]
 
 _FILTERS = """
     abs attr capitalize count d default dictsort e escape first float groupby indent int items join last length list
@@ -64,7 +64,7 @@ class TemplateLimits:
     """How many messages have these steps and seconds; longer chats have more in proportion."""
 
 
-class Spent(Exception):
+class BudgetExceeded(Exception):
     """The budget has run out."""
 
 
@@ -80,9 +80,9 @@ class Budget:
     def spend(self, steps: int) -> None:
         self._left -= steps
         if self._left < 0:
-            raise Spent("takes too many steps")
+            raise BudgetExceeded("takes too many steps")
         if time.thread_time() > self._end:
-            raise Spent("takes too long")
+            raise BudgetExceeded("takes too long")
 
     def pay(self, value: Any, *, deep: bool = False) -> Any:
         """Pays for a value by its length, or by its size when all in it is written out; answers the value."""
@@ -181,14 +181,14 @@ def _check_arguments(function: Any, arguments: tuple[Any, ...], options: dict[st
     budget = _budget.get()
     for each in (*arguments, *options.values()):
         if isinstance(each, int) and abs(each) > _LARGEST_NUMBER:
-            raise Spent(f"passes the number {each:.3e}")
+            raise BudgetExceeded(f"passes the number {each:.3e}")
         budget.pay(each, deep=deep)
     # Jinja wraps the methods that format.
     name, own = getattr(function, "__name__", ""), getattr(getattr(function, "__wrapped__", function), "__self__", None)
     given = [own, *arguments] if isinstance(own, str) else list(arguments)
     texts = [each for each in given if isinstance(each, str)]
     if isinstance(own, (str, bytes)) and (name not in _METHODS or isinstance(own, bytes)):
-        raise Spent(f"calls {type(own).__name__}.{name}, which is not allowed")
+        raise BudgetExceeded(f"calls {type(own).__name__}.{name}, which is not allowed")
     if name in ("replace", "do_replace") and len(texts) > 2:
         budget.spend(texts[0].count(texts[1]) * len(texts[2]) // budget.limits.characters)
     elif name in ("join", "do_join", "sync_do_join"):
@@ -209,13 +209,13 @@ def _check_json(value: Any, _: Any = False, indent: Any = None, separators: Any 
     """Both come once for each entry."""
     for each in (indent, *(separators or ())):
         if (len(each) if isinstance(each, str) else each or 0) > _WIDEST_INDENT:
-            raise Spent(f"writes JSON with more than {_WIDEST_INDENT} characters before an entry")
+            raise BudgetExceeded(f"writes JSON with more than {_WIDEST_INDENT} characters before an entry")
 
 
 def _check_format(form: Any, arguments: tuple[Any, ...]) -> None:
     # A width makes any length out of nothing, and may come out of another field.
     if not isinstance(form, str) or _WIDTH.search(form):
-        raise Spent("formats with widths, which is not allowed")
+        raise BudgetExceeded("formats with widths, which is not allowed")
     for each in arguments:
         for _ in range(form.count("{")):
             _budget.get().pay(each, deep=True)
@@ -234,7 +234,7 @@ def _check_operator(operator: str, left: Any, right: Any) -> None:
     elif operator == "%" and isinstance(left, str):
         # A width in a format makes any length out of nothing.
         if any(mark in left for mark in "0123456789*"):
-            raise Spent("formats with widths, which is not allowed")
+            raise BudgetExceeded("formats with widths, which is not allowed")
         size = a + left.count("%") * b
     budget.spend(1 + size // budget.limits.characters)
 
@@ -251,7 +251,7 @@ def _raise_exception(message: str) -> None:
 
 def _strftime_now(form: str) -> str:
     if len(form) > 100 or any(letter.isdecimal() for letter in form):
-        raise Spent("asks for a date in a form that is not allowed")
+        raise BudgetExceeded("asks for a date in a form that is not allowed")
     return datetime.now().strftime(form)
 
 

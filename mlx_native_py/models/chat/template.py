@@ -11,7 +11,7 @@ from typing import Any
 
 from ...errors import InvalidArgument
 from ..extras import extra
-from .sandbox import Spent, TemplateLimits, compiled, running
+from .sandbox import BudgetExceeded, TemplateLimits, compiled, running
 
 __all__ = ["ChatTemplate"]
 
@@ -58,7 +58,7 @@ class ChatTemplate:
                 for part in self._template.generate(known):
                     budget.spend(1 + len(part) // budget.limits.characters)
                     parts.append(part)
-        except Spent as reason:
+        except BudgetExceeded as reason:
             raise InvalidArgument(f"the chat template {reason}") from None
         except InvalidArgument:
             raise

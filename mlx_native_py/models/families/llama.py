@@ -15,7 +15,7 @@ from ...profiling.regions import region
 from ..cache import KVCache, LayerCache, StepInputs
 from ..checkpoint import Checkpoint, Layer
 from ..decoder import Decoder, Sampling
-from ..joined import join, side_by_side
+from ..fused_linear import adjacent_view, fuse_linears
 from ..rope import RotaryEmbedding
 from ..split import Split
 
@@ -34,7 +34,7 @@ class LlamaAttention:
         self.k_proj = w.linear("self_attn.k_proj", kv_width, config.hidden_size)
         self.v_proj = w.linear("self_attn.v_proj", kv_width, config.hidden_size)
         self.o_proj = w.linear("self_attn.o_proj", config.hidden_size, width)
-        self.qkv = join(w.checkpoint.device, self.q_proj, self.k_proj, self.v_proj)
+        self.qkv = fuse_linears(w.checkpoint.device, self.q_proj, self.k_proj, self.v_proj)
         self.q_proj, self.k_proj, self.v_proj = self.qkv.parts
         self.rope = rope
 
@@ -42,16 +42,16 @@ class LlamaAttention:
         B, L, D = inputs.batch, inputs.queries, self.head_dim
         q, k, v = self.qkv(enc, x)
         q, k = q.reshape(B * L, self.n_heads, D), k.reshape(B * L, self.n_kv_heads, D)
-        q, k = self.turned(enc, q, k, inputs.positions)
+        q, k = self.rotated(enc, q, k, inputs.positions)
         v = v.reshape(B, L, self.n_kv_heads, D)
         cache.update(enc, k.reshape(v.shape), v, inputs)
         q = q.reshape(B, L, self.n_heads, D)
         out = cache.attend(enc, q, inputs, scale=self.scale, softcap=self.softcap)
         return self.o_proj(enc, out.reshape(B * L, self.n_heads * D))
 
-    def turned(self, enc: Encoder, q: MlxBuffer, k: MlxBuffer, positions: MlxBuffer) -> tuple[MlxBuffer, MlxBuffer]:
+    def rotated(self, enc: Encoder, q: MlxBuffer, k: MlxBuffer, positions: MlxBuffer) -> tuple[MlxBuffer, MlxBuffer]:
         """Queries and keys with their positions in them; those of one token as heads of one buffer, if they are."""
-        both = side_by_side((q, k), (1, self.n_heads + self.n_kv_heads, self.head_dim)) if len(q) == 1 else None
+        both = adjacent_view((q, k), (1, self.n_heads + self.n_kv_heads, self.head_dim)) if len(q) == 1 else None
         if both is None:
             return self.rope(enc, q, positions), self.rope(enc, k, positions)
         heads = self.rope(enc, both, positions).reshape(-1, 1, self.head_dim)
@@ -66,7 +66,7 @@ class LlamaMLP:
         self.gate_proj = w.linear("mlp.gate_proj", wide, hidden)
         self.up_proj = w.linear("mlp.up_proj", wide, hidden)
         self.down_proj = w.linear("mlp.down_proj", hidden, wide)
-        self.gate_up = join(w.checkpoint.device, self.gate_proj, self.up_proj)
+        self.gate_up = fuse_linears(w.checkpoint.device, self.gate_proj, self.up_proj)
         self.gate_proj, self.up_proj = self.gate_up.parts
 
     def __call__(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:

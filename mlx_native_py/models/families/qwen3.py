@@ -24,7 +24,7 @@ class Qwen3Attention(llama.LlamaAttention):
         self.q_norm = w.vector("self_attn.q_norm", self.head_dim, plus=norm_plus)
         self.k_norm = w.vector("self_attn.k_norm", self.head_dim, plus=norm_plus)
 
-    def turned(self, enc: Encoder, q: MlxBuffer, k: MlxBuffer, positions: MlxBuffer) -> tuple[MlxBuffer, MlxBuffer]:
+    def rotated(self, enc: Encoder, q: MlxBuffer, k: MlxBuffer, positions: MlxBuffer) -> tuple[MlxBuffer, MlxBuffer]:
         options = self.rope.options
         return (
             head_norm_rope(enc, q, self.q_norm, positions, eps=self.eps, **options),

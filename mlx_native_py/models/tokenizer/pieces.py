@@ -84,10 +84,10 @@ class Pieces:
         name = self.names[token]
         return name.encode(errors="replace") if token in self.plain else self.spell(name)
 
-    def spelled(self, tokens: Iterable[int], *, special: bool = False, continues: bool = False) -> bytes:
-        """The bytes of several tokens in a row; where they are no continuation, without the space in front."""
+    def spelled(self, tokens: Iterable[int], *, special: bool = False) -> bytes:
+        """The bytes of a sequence of tokens, without the space that the vocabulary puts in front of a text."""
         pieces = [self.piece(int(token), special=special) for token in tokens]
-        if self.leads_with_space and not continues:
+        if self.leads_with_space:
             for at, (token, piece) in enumerate(zip(tokens, pieces, strict=True)):
                 if token not in self.control:
                     pieces[at] = piece.removeprefix(b" ")

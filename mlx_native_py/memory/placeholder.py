@@ -9,10 +9,10 @@ from .buffer import MlxBuffer
 from .residency import Residency
 from .shapes import as_shape
 
-__all__ = ["blank"]
+__all__ = ["placeholder"]
 
 
-def blank(
+def placeholder(
     residency: Residency, dtype: DType, shape: tuple[int, ...], offset: int = 0, *, readonly: bool = False
 ) -> MlxBuffer:
     """A buffer that begins `offset` bytes into memory that is not there."""

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from ..errors import CollectiveTimeout, DistributedError
-from .arrivals import Call
 from .mpi import call as told
 from .mpi import mpi
+from .rendezvous import Call
 
-__all__ = ["Roll"]
+__all__ = ["MessageRendezvous"]
 
 _SPINS, _NAP = 2000, 0.0002
 _SILENCE = 0.25  # of the time that there is: who waits for longer than that says that it is here
 
 
-class Roll:
+class MessageRendezvous:
     """A small reduction before each collective, which ends when all ranks are there; it compares what they call."""
 
     def __init__(self, comm: Any) -> None:

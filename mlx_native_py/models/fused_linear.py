@@ -14,14 +14,14 @@ from ..encoder import Encoder
 from ..memory.buffer import MlxBuffer
 from .linear import Linear
 
-__all__ = ["Joined", "join", "side_by_side"]
+__all__ = ["FusedLinear", "adjacent_view", "fuse_linears"]
 
 _WORTH_COPYING = 4 << 20
 """Bytes of weights up to which a launch costs more than copying them once."""
 
 
 @dataclass(frozen=True)
-class Joined:
+class FusedLinear:
     """Several linear layers; `whole` is all of them in one, where there is such."""
 
     parts: tuple[Linear, ...]
@@ -34,21 +34,21 @@ class Joined:
         return _cut(self.whole(enc, x).reshape(-1, 1), [len(part.weight) for part in self.parts], shape=(1, -1))
 
 
-def join(device: MlxDevice, *parts: Linear) -> Joined:
+def fuse_linears(device: MlxDevice, *parts: Linear) -> FusedLinear:
     """The layers over one matrix: their weights where these are neighbours, or a copy of small ones."""
     tables = [_buffers(part) for part in parts]
     alike = len({_kind(part, table) for part, table in zip(parts, tables, strict=True)}) == 1
     columns = [_whole(device, [table[name] for table in tables]) for name in tables[0]] if alike else [None]
     joined = {name: column for name, column in zip(tables[0], columns, strict=False) if column is not None}
     if len(joined) < len(tables[0]):
-        return Joined(parts, None)
+        return FusedLinear(parts, None)
     rows = [len(part.weight) for part in parts]
     cut = {name: _cut(column, rows) for name, column in joined.items()}
     own = tuple(replace(part, **{name: cut[name][i] for name in cut}) for i, part in enumerate(parts))
-    return Joined(own, replace(parts[0], **joined))
+    return FusedLinear(own, replace(parts[0], **joined))
 
 
-def side_by_side(buffers: Sequence[MlxBuffer], shape: tuple[int, ...]) -> MlxBuffer | None:
+def adjacent_view(buffers: Sequence[MlxBuffer], shape: tuple[int, ...]) -> MlxBuffer | None:
     """One view over buffers that follow each other without a gap, or None."""
     first = buffers[0]
     if any(a.allocation is not b.allocation or a.end != b.start for a, b in pairwise(buffers)):
@@ -69,7 +69,7 @@ def _kind(linear: Linear, table: dict[str, MlxBuffer]) -> tuple[Any, ...]:
 
 def _whole(device: MlxDevice, buffers: list[MlxBuffer]) -> MlxBuffer | None:
     """All rows of all buffers."""
-    whole = side_by_side(buffers, (sum(map(len, buffers)), *buffers[0].shape[1:]))
+    whole = adjacent_view(buffers, (sum(map(len, buffers)), *buffers[0].shape[1:]))
     if whole is None and sum(each.nbytes for each in buffers) <= _WORTH_COPYING:
         rows = np.concatenate([each.numpy() for each in buffers])
         return device.buffer(rows, buffers[0].dtype, label=buffers[0].label)

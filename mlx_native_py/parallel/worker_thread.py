@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
-__all__ = ["aside"]
+__all__ = ["run_in_worker"]
 
 _calls: queue.SimpleQueue[_Call] = queue.SimpleQueue()
 _thread: threading.Thread | None = None
@@ -30,7 +30,7 @@ class _Call:
         self.done.release()
 
 
-def aside(function: Callable[[], Any]) -> Any:
+def run_in_worker(function: Callable[[], Any]) -> Any:
     """What `function` answers or raises, called with the settings of this thread in one thread for all such calls.
 
     Ctrl-C ends the wait alone.

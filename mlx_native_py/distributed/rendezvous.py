@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import CollectiveTimeout, DistributedError
 from .mpi import mpi
 
-__all__ = ["Board", "Call"]
+__all__ = ["Call", "SharedMemoryRendezvous"]
 
 _WORDS = 64  # of 8 bytes each, for a rank: two of arrival, its process, and two texts
 _PROCESS, _TEXT, _TEXT_WORDS = 2, 3, 30
@@ -36,7 +36,7 @@ class Call:
         self.check = zlib.crc32(self.text.encode()) >> (32 - _CHECK_BITS)
 
 
-class Board:
+class SharedMemoryRendezvous:
     """The shared memory of a group whose ranks are on one machine.
 
     A rank writes its n-th arrival into word n mod 2 of its part, and goes on when it finds the same there for each of
@@ -55,8 +55,8 @@ class Board:
         self._sees_processes = False
 
     @classmethod
-    def shared_by(cls, comm: Any, *, patient: bool) -> Board | None:
-        """The board of all ranks of `comm`; None where they are on several machines. The patient sleep at once."""
+    def shared_by(cls, comm: Any, *, patient: bool) -> SharedMemoryRendezvous | None:
+        """The rendezvous of all ranks of `comm`; None where they are on several machines. The patient sleep at once."""
         here = comm.Split_type(mpi().COMM_TYPE_SHARED)
         alone, here_size = here.size != comm.size, here.size
         here.Free()
@@ -69,14 +69,14 @@ class Board:
             os.close(handle)
         path = comm.bcast(path)
         with open(path, "r+b") as file:
-            board = cls(mmap.mmap(file.fileno(), 0), comm.rank, comm.size)
-        board._spins = range(0) if patient else _SPINS
-        board._words[board._base + _PROCESS] = os.getpid()
+            rendezvous = cls(mmap.mmap(file.fileno(), 0), comm.rank, comm.size)
+        rendezvous._spins = range(0) if patient else _SPINS
+        rendezvous._words[rendezvous._base + _PROCESS] = os.getpid()
         comm.Barrier()
         if comm.rank == 0:
             os.unlink(path)
-        board._sees_processes = not list(board._ended())
-        return board
+        rendezvous._sees_processes = not list(rendezvous._ended())
+        return rendezvous
 
     def meet(self, call: Call) -> None:
         """Returns when all ranks are here with the same call."""
