@@ -1,4 +1,4 @@
-"""Binding: from the arguments of a call to one checked `Dispatch`. Whatever is refused is refused here."""
+"""Binding: turns the arguments of a call into one checked, immutable `Dispatch`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def bind(
     kind: CapturedOpKind = CapturedOpKind.Other,
     bound: Callable[[int], Value] = lambda slot: None,
 ) -> Dispatch:
-    """The dispatch that `enc.dispatch` describes; `bound` tells what a slot holds that is given None."""
+    """Checks a call of `enc.dispatch` and returns it as a value; `bound` says what a slot holds if it is given None."""
     _require_own(device, pipeline)
     args, textures = split_textures(pipeline, args)
     if len(args) != len(pipeline.buffers):
@@ -54,7 +54,7 @@ def bind(
 def _touched(
     pipeline: Pipeline, args: Sequence[Any], values: Sequence[Value]
 ) -> tuple[list[MlxBuffer], list[MlxBuffer]]:
-    """What the kernel reads and writes by its signature; what is marked `Out` is not read."""
+    """What the kernel reads and writes according to its signature; arguments marked `Out` are not read."""
     read, written = [], []
     for given, value, binding in zip(args, values, pipeline.buffers, strict=True):
         if isinstance(value, MlxBuffer) and binding is not None:
@@ -66,7 +66,7 @@ def _touched(
 
 
 def revalidate(device: DeviceContext, dispatch: Dispatch) -> None:
-    """Refuses a dispatch that was bound for another device, or whose memory has been released since."""
+    """Raises if a recorded dispatch belongs to another device or uses memory that has been released."""
     pipeline = dispatch.pipeline
     _require_own(device, pipeline)
     for slot, value in enumerate(dispatch.values):
@@ -79,7 +79,7 @@ def revalidate(device: DeviceContext, dispatch: Dispatch) -> None:
 
 
 def require_device(device: DeviceContext, pipeline: Pipeline, buffer: MlxBuffer) -> None:
-    """Refuses a buffer of another device."""
+    """Raises if a buffer belongs to another device."""
     if buffer.allocation.residency is not device.residency:
         raise InvalidArgument(f"kernel {pipeline.label!r}: {buffer!r} belongs to another device")
 
@@ -90,7 +90,7 @@ def _require_own(device: DeviceContext, pipeline: Pipeline) -> None:
 
 
 def _named(buffers: Iterable[MlxBuffer]) -> list[MlxBuffer]:
-    """What the caller says is read or written; it need not be bound."""
+    """The buffers of `reads=` or `writes=`, checked; they need not be bound."""
     if not isinstance(buffers, Iterable):
         raise InvalidArgument(f"reads= and writes= take buffers and views, not {buffers!r}")
     named: list[MlxBuffer] = list((buffers,) if isinstance(buffers, MlxBuffer) else buffers)

@@ -1,4 +1,4 @@
-"""Textures and samplers among a dispatch's arguments: told from buffers by their type, and checked."""
+"""Texture and sampler arguments of a dispatch: separated from buffers by type, and checked."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..pipelines.pipeline import Binding, Pipeline
 __all__ = ["TextureArgument", "arranged", "check_textures", "split_textures", "texture_threads"]
 
 TextureArgument = tuple[Binding, MlxTexture | MlxSampler]
-"""A texture or sampler, and the argument that takes it."""
+"""A texture or sampler and the kernel argument that takes it."""
 
 _ELEMENTS = {3: "float", 16: "float", 29: "int", 37: "int", 33: "uint", 41: "uint"}  # by MTLDataType
 _FLAT = 2  # MTLTextureType2D
 
 
 def split_textures(pipeline: Pipeline, args: Sequence[Any]) -> tuple[Sequence[Any], tuple[TextureArgument, ...]]:
-    """The other arguments, in their order, and the textures and samplers, which fill indices in theirs."""
+    """Splits arguments into buffers and values in slot order, and textures and samplers with their bindings."""
     if not pipeline.textures:
         return args, ()
     groups: dict[str, list[Any]] = {"buffer": [], "texture": [], "sampler": []}
@@ -39,7 +39,7 @@ def split_textures(pipeline: Pipeline, args: Sequence[Any]) -> tuple[Sequence[An
 
 
 def arranged(pipeline: Pipeline, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Arguments by place and by name in the order that a dispatch takes: buffers, textures, samplers."""
+    """Positional and named arguments in dispatch order: buffers, textures, samplers."""
     left = {kind: [given for given in args if _kind(given) == kind] for kind in ("buffer", "texture", "sampler")}
     arguments: list[Any] = []
     for binding in (*pipeline.buffers, *pipeline.textures):
@@ -60,7 +60,7 @@ def arranged(pipeline: Pipeline, args: Sequence[Any], named: Mapping[str, Any]) 
 
 
 def check_textures(pipeline: Pipeline, textures: Sequence[TextureArgument]) -> tuple[list[MlxBuffer], list[MlxBuffer]]:
-    """What is read and what is written of textures; raises where one does not fit its argument."""
+    """The buffers of the textures that are read and written; raises if a texture does not fit its argument."""
     reads, writes = [], []
     for binding, given in textures:
         if isinstance(given, MlxSampler):
@@ -76,7 +76,7 @@ def check_textures(pipeline: Pipeline, textures: Sequence[TextureArgument]) -> t
 
 
 def texture_threads(textures: Sequence[TextureArgument]) -> tuple[int, int] | None:
-    """A thread for each texel of the first texture that is written, or else of the first; None without textures."""
+    """One thread per texel of the first written texture, or of the first texture; None without textures."""
     given = [(binding, each) for binding, each in textures if isinstance(each, MlxTexture)]
     chosen = next((each for binding, each in given if binding.writes), given[0][1] if given else None)
     return None if chosen is None else (chosen.width, chosen.height)

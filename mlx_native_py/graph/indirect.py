@@ -1,4 +1,4 @@
-"""A plan as an indirect command buffer: the GPU reads its dispatches from memory, and Python sends a few messages."""
+"""Indirect command buffers: a plan whose dispatches are encoded once in GPU memory."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .planned import Planned
 __all__ = ["Indirect", "indirect"]
 
 _OFFSETS = 1 << 32
-"""Commands keep 32 bits of an offset."""
+"""Commands store 32 bits of a buffer offset."""
 
 
 class Indirect:
-    """An encoded MTLIndirectCommandBuffer and what has to be said each time before it runs."""
+    """An encoded MTLIndirectCommandBuffer, and the messages needed to run it."""
 
     def __init__(
         self, device: DeviceContext, mtl: Any, sequence: Sequence[Planned], arena: MlxBuffer, resources: Sequence[Any]
@@ -32,7 +32,7 @@ class Indirect:
         self._usage = metal.MTLResourceUsageRead | metal.MTLResourceUsageWrite
         self._range = (0, len(sequence))
         self.arena = arena
-        """The only one that the commands know."""
+        """The scalar arena that the commands refer to."""
         self._warmup = (
             None if device.capabilities.indirect_pipelines_stay_resident else _PipelineWarmup(device, sequence)
         )
@@ -50,10 +50,10 @@ class Indirect:
 
 
 class _PipelineWarmup:
-    """Below Apple's ninth family, commands do not make their pipelines resident, so each is launched once outside.
+    """Launches each pipeline once directly, because GPUs before Apple9 do not make those of commands resident.
 
-    It is launched with as many threadgroups as a buffer of zeros says: a direct launch of none is an error to Metal's
-    validation, as is one with nothing bound.
+    The launches use an indirect grid of zero threadgroups, since Metal's validation rejects a direct launch of none, or
+    one without bindings.
     """
 
     def __init__(self, device: DeviceContext, sequence: Sequence[Planned]) -> None:
@@ -84,7 +84,7 @@ class _PipelineWarmup:
 def indirect(
     device: DeviceContext, sequence: Sequence[Planned], arena: MlxBuffer, resources: Sequence[Any]
 ) -> Indirect | str:
-    """The commands of a prepared sequence, or why the device cannot have them."""
+    """The commands of a prepared sequence, or the reason why the device cannot run them."""
     if not sequence:
         return "there is nothing to run"
     if not device.capabilities.indirect_command_buffers:
@@ -127,7 +127,7 @@ def _new(device: DeviceContext, count: int) -> Any:
 
 
 def _encode(command: Any, each: Planned, pipeline: Any, arena: MlxBuffer) -> None:
-    """One command; it brings all of its bindings along."""
+    """Encodes one command with all of its bindings."""
     launch = each.step.node.launch
     command.setComputePipelineState_(pipeline)
     for slot, value in enumerate(each.values):

@@ -1,4 +1,4 @@
-"""Templates: graphs without memory, put over buffers again and again without being recorded and optimised anew."""
+"""Graph templates: optimised graphs without memory, which can be applied to buffers repeatedly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Template"]
 
 
 class Template:
-    """A graph whose named buffers and temporaries are left open; it keeps none of their memory.
+    """A graph whose named buffers and temporaries are placeholders.
 
     >>> with device.capture(x=x, y=y) as g:
     ...     g.encoder.dispatch(axpy, x, y, 1.0, threads=4)
@@ -39,7 +39,7 @@ class Template:
         self._nodes = [remap.node(node) for node in graph.nodes]
 
     def over(self, **names: MlxBuffer) -> ComputeGraph:
-        """The graph over buffers by name; new memory stands for temporaries and for names that are left out."""
+        """The graph over the given buffers; new memory is allocated for temporaries and for names left out."""
         for name, given in names.items():
             check_binding(self._names, name, given)
         _check_apart(names.values())
@@ -56,7 +56,7 @@ class Template:
 
 
 def _check_apart(buffers: Iterable[MlxBuffer]) -> None:
-    """Raises where two buffers share bytes: the order of the graph was made for buffers that do not."""
+    """Raises if two buffers share bytes: the order of the graph assumes that they do not."""
     ordered = sorted(buffers, key=lambda each: each.start)
     for one, next_one in pairwise(ordered):
         if next_one.start < one.end:

@@ -1,4 +1,4 @@
-"""Checks of lengths and shapes at the public edge."""
+"""Checks of lengths and shapes given by callers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["as_shape", "exact_layout", "whole"]
 
 
 def whole(value: Any, what: str, least: int = 0) -> int:
-    """`value` as a Python int of at least `least`; a float or a bool is a mistake, also a whole one.
+    """`value` as an int of at least `least`; floats and bools raise.
 
     >>> whole(8, "byte_len"), whole(0, "byte_len", 1)
     Traceback (most recent call last):
@@ -34,7 +34,7 @@ def whole(value: Any, what: str, least: int = 0) -> int:
 
 
 def as_shape(shape: int | Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """A shape as a tuple, and its number of elements; no axis may be empty, for Metal knows no empty buffer.
+    """A shape as a tuple, and its number of elements; raises on empty axes, since Metal has no empty buffers.
 
     >>> as_shape([2, 3]), as_shape(5), as_shape(())
     (((2, 3), 6), ((5,), 5), ((), 1))
@@ -51,7 +51,7 @@ def as_shape(shape: int | Sequence[int]) -> tuple[tuple[int, ...], int]:
 
 
 def exact_layout(byte_len: int, dtype: Any, shape: int | Sequence[int]) -> tuple[int, DType, tuple[int, ...]]:
-    """A length in bytes, an element type and a shape that agree with each other."""
+    """A byte length, element type and shape that agree with each other."""
     nbytes, kind = whole(byte_len, "byte_len", 1), DType.of(dtype)
     axes, count = as_shape(shape)
     if nbytes != count * kind.size:
