@@ -1,4 +1,4 @@
-"""`mlx-native bench ops`: what ops cost on the present device, beside MLX's CPU, numpy and torch in the same run."""
+"""`mlx-native bench ops`: speed of ops on the current device, compared with MLX's CPU, numpy and torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["OpRow", "inputs_on", "main", "measure", "run_work"]
 
 @dataclass(frozen=True)
 class OpRow(Measured):
-    """One measured work, times in milliseconds; a peer that is missing, or has no such function, is None."""
+    """One workload, times in milliseconds; None for a peer that is missing or lacks the function."""
 
     work: str
     op: str
@@ -67,7 +67,7 @@ def inputs_on(device: MlxDevice, arrays: list[Any]) -> list[Any]:
 
 
 def run_work(work: OpWork, device: MlxDevice, inputs: list[Any], again: dict[str, Any], gpu: list[float]) -> Any:
-    """Runs a work once and notes the GPU's time."""
+    """Runs a workload once and records the GPU time."""
     enc = device.command_encoder()
     results = getattr(ops, work.op)(enc, *inputs, **work.options, **again)
     begin, end = enc.commit_wait_with_gpu_time()
@@ -76,7 +76,7 @@ def run_work(work: OpWork, device: MlxDevice, inputs: list[Any], again: dict[str
 
 
 def _check(work: OpWork, results: Any, expected: Any) -> None:
-    """A wrong kernel has no speed."""
+    """Raises on a wrong result."""
     for result, wanted in zip(_flat(results), _flat(expected), strict=False):
         ours, theirs = result.numpy().astype(np.float64), np.asarray(wanted).astype(np.float64)
         wrong = ours.shape != theirs.shape
@@ -92,7 +92,7 @@ def _flat(values: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class _Peer:
-    """Another library: itself, its arrays, and how to wait for one of its results."""
+    """Another library: its arrays, and how to wait for its results."""
 
     library: Any
     array: Callable[[Any], Any]
@@ -116,7 +116,7 @@ def _peer(peer: _Peer | None, work: Callable[..., Any] | None, arrays: list[Any]
 
 
 def measure(device: MlxDevice, rounds: int, only: str = "") -> list[OpRow]:
-    """The rows of all works whose name or op contains `only`, in one run."""
+    """The rows of all workloads whose name or op contains `only`, in one run."""
     peers, rows = _peers(), []
     works = [work for work in WORKS if only in work.name or only == work.op]
     for number, work in enumerate(works, start=1):
@@ -142,7 +142,7 @@ def _columns() -> dict[str, Callable[[OpRow], str | float | None]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the table (or JSON); returns 1 where a bar is not met and `--strict` was given."""
+    """Prints the table (or JSON); returns 1 if a bar is missed and `--strict` was given."""
     parser = options("ops", __doc__)
     parser.add_argument("--only", default="", help="works of this op, or with this in their name")
     chosen = parser.parse_args(argv)

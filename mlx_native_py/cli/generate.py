@@ -54,7 +54,7 @@ def options(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Writes text as it comes, or all of it as JSON; of several ranks, the first one writes."""
+    """Prints text as it is generated, or all of it as JSON; only rank 0 prints."""
     from ..models import prompt_ids
 
     group, text, model, tokenizer = _opened(chosen)
@@ -75,7 +75,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _messages(chosen: argparse.Namespace, tokenizer: Any, text: str) -> Any:
-    """The prompt as messages where the model has a chat template, or else, or with `--raw`, as it is."""
+    """The prompt as chat messages if the model has a chat template; otherwise, or with `--raw`, unchanged."""
     if chosen.raw and chosen.system_prompt is not None:
         raise InvalidArgument("--system-prompt is a message, and --raw takes none; leave one of them out")
     if chosen.raw or (tokenizer.chat_template is None and not chosen.chat and chosen.system_prompt is None):
@@ -92,7 +92,7 @@ def _prompt(chosen: argparse.Namespace, group: Group) -> str:
 
 
 def _opened(chosen: argparse.Namespace) -> tuple[Group, str, Any, Any]:
-    """The ranks that write together, the prompt, the model and its tokenizer."""
+    """The ranks, the prompt, the model and its tokenizer."""
     from ..models import Tokenizer, load, model_path
 
     if not (chosen.tensor_parallel or chosen.pipeline_parallel):
@@ -123,7 +123,7 @@ def _print_end(as_json: bool, tokens: list[int], responses: list[Any]) -> None:
 
 
 def _streamed(chosen: argparse.Namespace, model: Any, tokenizer: Any, tokens: list[int]) -> Iterator[Any]:
-    """Shows how far the prompt is until the first token comes."""
+    """Shows the progress of the prompt until the first token arrives."""
     from ..models import stream_generate
     from ..models.progress import progress
 

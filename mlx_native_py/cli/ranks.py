@@ -1,4 +1,4 @@
-"""What commands over several ranks share: the standard input, and profiles of all ranks."""
+"""Shared parts of commands on several ranks: standard input and profiles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["ranks_profiled", "text_of_first_rank"]
 
 
 def text_of_first_rank(group: Group, read: Callable[[], str]) -> str:
-    """What the first rank reads, on all of them: launchers give it alone the standard input."""
+    """What rank 0 reads, on all ranks, since only rank 0 has standard input."""
     if group.size > 1 and mpi().get_vendor()[0] == "Open MPI":
         raise InvalidArgument(
             "- cannot be read here: Open MPI's mpiexec does not pass the end of its standard input on; "
@@ -48,7 +48,7 @@ def ranks_profiled(chosen: argparse.Namespace, group: Group, out: TextIO) -> Ite
 
 
 def _print_times(own: Profile, group: Group, out: TextIO) -> None:
-    """Communication includes the wait for ranks that are not there yet."""
+    """Communication includes waiting for late ranks."""
     gpu = sum(record.gpu_ns for record in own.records)
     spans = [span for span in own.spans if span.track == "MPI"]
     took, nbytes = sum(span.end_ns - span.start_ns for span in spans), sum(span.args["bytes"] for span in spans)

@@ -1,6 +1,6 @@
-"""Collectives: every rank of the group calls the same one, with the same type and shape.
+"""Collectives: every rank of the group makes the same call with the same type and shape.
 
-Each returns its result; `out` says where it goes, and may be `x` itself. Buffers are read and written where they are.
+Each returns its result; `out` is where it goes, and may be `x` itself. Buffers are used in place.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BARRIER = Call("barrier")
 
 
 def all_sum(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
-    """The sum of the ranks' `x`, on every rank; f16 and bf16 are added in f32.
+    """The sum of all ranks' `x`, on every rank; f16 and bf16 are added in f32.
 
     >>> all_sum(np.array([1, 2]))
     array([1, 2])
@@ -38,19 +38,19 @@ def all_sum(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None =
 
 @as_span
 def all_max(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
-    """The largest of the ranks' elements at each place, on every rank; what a NaN gives is not defined."""
+    """The elementwise maximum over the ranks, on every rank; NaN gives an undefined result."""
     return _reduce("all_max", "MAX", x, out, group)
 
 
 @as_span
 def all_min(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
-    """The smallest of the ranks' elements at each place, on every rank; what a NaN gives is not defined."""
+    """The elementwise minimum over the ranks, on every rank; NaN gives an undefined result."""
     return _reduce("all_min", "MIN", x, out, group)
 
 
 @as_span
 def all_gather(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
-    """The ranks' `x` one after the other along the first axis, on every rank.
+    """All ranks' `x` concatenated along the first axis, on every rank.
 
     >>> all_gather(np.zeros((2, 3))).shape
     (2, 3)
@@ -71,7 +71,7 @@ def all_gather(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | Non
 
 @as_span
 def sum_scatter(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
-    """This rank's part, along the first axis, of the sum of the ranks' `x`; f16 and bf16 are added in f32.
+    """This rank's part, along the first axis, of the sum of all ranks' `x`; f16 and bf16 are added in f32.
 
     >>> sum_scatter(np.arange(4)).tolist()
     [0, 1, 2, 3]
@@ -98,7 +98,7 @@ def sum_scatter(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | No
 
 @as_span
 def broadcast(x: ArrayLike, *, root: int = 0, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
-    """The `x` of rank `root`, on every rank; elsewhere `x` says the type and shape.
+    """The `x` of rank `root`, on every rank; on others `x` gives the type and shape.
 
     >>> broadcast(np.arange(2))
     array([0, 1])
@@ -158,7 +158,7 @@ def _other_sum(x: ArrayLike, out: ArrayLike | None, group: Group | None) -> Arra
 
 
 def _apart(target: Array, given: Array) -> Array:
-    """Memory for MPI to write to that is in one piece and shares nothing with what it reads."""
+    """Contiguous memory for MPI to write to that does not overlap what it reads."""
     if target.flags.c_contiguous and not np.may_share_memory(target, given):
         return target
     return np.empty(target.shape, target.dtype)

@@ -1,4 +1,4 @@
-"""A group of ranks: who is in it, its parts, and what its ranks must have in common."""
+"""Groups of ranks: size, subgroups, and agreement between ranks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Group"]
 
 
 class Group:
-    """Processes that communicate; `rank` is this one's number among `size`.
+    """Communicating processes; `rank` is this one's index among `size`.
 
     >>> group = Group(None, 60.0)
     >>> group
@@ -24,15 +24,15 @@ class Group:
 
     def __init__(self, comm: Any, timeout: float, *, is_background: bool = False) -> None:
         self.comm = comm
-        """mpi4py's communicator, which is this group's alone; None without MPI."""
+        """mpi4py's communicator, private to this group; None without MPI."""
         self.rank: int = 0 if comm is None else comm.rank
         self.size: int = 1 if comm is None else comm.size
         self.prepared: dict[Any, tuple[Any, ...]] = {}
-        """What MPI is told for reductions that were done before."""
+        """MPI arguments of in-place reductions done before."""
         self.unfinished_sends: deque[tuple[Any, int, Any]] = deque()
-        """Messages that are on their way: MPI's request, the rank that it goes to, and the memory that it reads."""
+        """Pending sends: MPI's request, the destination rank, and the memory it reads."""
         self.rendezvous: SharedMemoryRendezvous | MessageRendezvous | None = None
-        """How ranks find out whether all have come; None where there is one."""
+        """How ranks check that all have arrived; None for a single rank."""
         if self.size > 1:
             self.rendezvous = SharedMemoryRendezvous.shared_by(comm, patient=is_background) or MessageRendezvous(comm)
         self.background: Group | None = None
@@ -55,31 +55,31 @@ class Group:
             self.background.timeout = seconds
 
     def split(self, color: int, key: int = -1) -> Group:
-        """The ranks that give the same `color`, in the order of `key`; a negative key keeps the order of now."""
+        """The ranks with the same `color`, ordered by `key`; a negative key keeps the order."""
         if self.comm is None:
             return Group(None, self.timeout)
         self.meet(Call("split"))
         return Group(self.comm.Split(color, self.rank if key < 0 else key), self.timeout)
 
     def meet(self, call: Call) -> None:
-        """Returns when every rank is here with the same call; raises where one is missing, or comes with another."""
+        """Waits until every rank has made the same call; raises if one is missing or made another."""
         if self.rendezvous is not None:
             self.rendezvous.meet(call)
 
     def require_alive(self, what: str) -> None:
-        """Raises where a rank has ended, as far as that can be seen from here."""
+        """Raises if a rank is known to have ended."""
         if self.rendezvous is not None:
             self.rendezvous.require_alive(what)
 
     def gather_objects(self, value: Any) -> list[Any]:
-        """What each rank gives, in the order of ranks: anything that can be pickled."""
+        """The picklable values of all ranks, in rank order."""
         if self.size == 1:
             return [value]
         self.meet(Call("gather_objects"))
         return list(self.comm.allgather(value))
 
     def agree(self, name: str, value: Any) -> None:
-        """Raises unless all ranks give an equal `value`; `name` says in the message what it is.
+        """Raises unless all ranks give an equal `value`; `name` describes it in the message.
 
         >>> Group(None, 60.0).agree("the digest of model.gguf", "5a1c")
         """

@@ -1,4 +1,4 @@
-"""The short way of a reduction in place, which a decode step takes twice for each layer: what MPI is told is kept."""
+"""The fast path of in-place reductions, which a decode step uses twice per layer: MPI arguments are cached."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST = 4096  # reductions that a group remembers
 
 
 def repeat_reduction(name: str, x: Any, group: Group | None) -> bool:
-    """Does in as few steps as there can be what was done before and nobody profiles; else False, and nothing done."""
+    """Repeats a reduction done before, if no profile is running; otherwise returns False and does nothing."""
     if group is None or observer.watchers:
         return False
     if type(x) is MlxBuffer:
@@ -44,7 +44,7 @@ def repeat_reduction(name: str, x: Any, group: Group | None) -> bool:
 
 
 def reduce_in_place(name: str, op: str, x: Any, group: Group) -> bool:
-    """Reduces `x` where it is; False, and nothing done, where it takes more than that."""
+    """Reduces `x` in place; returns False, with nothing done, if that is not possible."""
     if type(x) is MlxBuffer:
         if x.allocation.released or x.allocation.in_flight():
             return False
@@ -66,8 +66,8 @@ def _run(known: tuple[Any, ...], x: Any) -> None:
 
 
 def prepare(name: str, op: str, x: Any, group: Group) -> tuple[Any, ...] | None:
-    """What MPI is told; None where it takes more than a reduction in place. Kept by the address of a buffer, and by
-    the array itself, whose address takes long to ask for."""
+    """Caches the MPI arguments of a reduction, by buffer address or array identity; None if it cannot be done in
+    place."""
     is_buffer = isinstance(x, MlxBuffer)
     dtype = x.dtype.numpy if is_buffer else x.dtype
     if reduced_as(dtype) != dtype or (is_buffer and x.readonly) or not x.size:

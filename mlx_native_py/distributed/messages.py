@@ -1,4 +1,4 @@
-"""From one rank to another: messages arrive in the order in which they were sent, each with its type and shape."""
+"""Point-to-point messages between ranks, delivered in order and checked for type and shape."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def send(x: ArrayLike, dst: int, *, group: Group | None = None) -> ArrayLike:
 
 @partial(as_span, name="send")
 def isend(x: ArrayLike, dst: int, *, group: Group) -> ArrayLike:
-    """Sends a copy of `x` to rank `dst`, and returns at once: that rank may be busy for long.
+    """Sends a copy of `x` to rank `dst` without waiting for it.
 
-    The group keeps the copy until it has arrived. Where too many have not, it waits for the oldest of them.
+    The group keeps the copy until it has arrived. With too many pending sends, it waits for the oldest.
     """
     group, copy, unfinished = _other_rank(group, "dst", dst), np.array(readable(x)), group.unfinished_sends
     while unfinished and call(unfinished[0][0].Test):
@@ -57,14 +57,14 @@ def isend(x: ArrayLike, dst: int, *, group: Group) -> ArrayLike:
 
 @as_span
 def recv(shape: int | Sequence[int], dtype: DTypeLike, src: int, *, out: Any = None, group: Group | None = None) -> Any:
-    """An array that rank `src` sends; `out` is a buffer or array to receive it into."""
+    """Receives an array from rank `src`; `out` is a buffer or array to receive it into."""
     axes, kind = as_shape(shape)[0], DType.of(dtype).numpy
     return _receive(np.empty(axes, kind) if out is None else out, kind, axes, src, group)
 
 
 @as_span
 def recv_like(x: ArrayLike, src: int, *, group: Group | None = None) -> ArrayLike:
-    """A new buffer or array that rank `src` sends, of the type and shape of `x`."""
+    """Receives a new buffer or array of the type and shape of `x` from rank `src`."""
     kind = DType.of(x.dtype).numpy
     return _receive(empty_like(x, x.shape), kind, x.shape, src, group)
 

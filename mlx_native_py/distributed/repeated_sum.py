@@ -1,4 +1,4 @@
-"""A sum that is made for every token: what can be looked up before is looked up once."""
+"""In-place sums that a decode step repeats, with all lookups done once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["repeated_all_sum"]
 
 
 def repeated_all_sum(x: MlxBuffer, group: Group) -> Callable[[], object]:
-    """`all_sum` of `x` in place as a function without arguments, to be called while no command buffer uses `x`."""
+    """`all_sum` of `x` in place as a function without arguments; call it while no command buffer uses `x`."""
     known = None if group.comm is None else prepare("all_sum", "SUM", x, group)
     if known is None:
         return partial(all_sum, x, out=x, group=group)

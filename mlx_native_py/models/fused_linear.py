@@ -1,4 +1,4 @@
-"""Linear layers over one input whose weights lie in one matrix, so that a decode step takes a single product."""
+"""Fused linear layers: layers with the same input whose weights form one matrix, for a single product per step."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from .linear import Linear
 __all__ = ["FusedLinear", "adjacent_view", "fuse_linears"]
 
 _WORTH_COPYING = 4 << 20
-"""Bytes of weights up to which a launch costs more than copying them once."""
+"""Weights up to this many bytes are copied together, because a launch costs more."""
 
 
 @dataclass(frozen=True)
 class FusedLinear:
-    """Several linear layers; `whole` is all of them in one, where there is such."""
+    """Several linear layers with the same input; `whole` is the fused one, if they could be fused."""
 
     parts: tuple[Linear, ...]
     whole: Linear | None
 
     def __call__(self, enc: Encoder, x: MlxBuffer) -> list[MlxBuffer]:
-        """The result of each layer for rows x [rows, in]. Those of a single row lie side by side."""
+        """The result of each layer for x [rows, in]; for a single row they are adjacent views."""
         if self.whole is None or x.shape[0] != 1:
             return [part(enc, x) for part in self.parts]
         return _cut(self.whole(enc, x).reshape(-1, 1), [len(part.weight) for part in self.parts], shape=(1, -1))
 
 
 def fuse_linears(device: MlxDevice, *parts: Linear) -> FusedLinear:
-    """The layers over one matrix: their weights where these are neighbours, or a copy of small ones."""
+    """Fuses layers whose weights are adjacent in memory, or small enough to copy."""
     tables = [_buffers(part) for part in parts]
     alike = len({_kind(part, table) for part, table in zip(parts, tables, strict=True)}) == 1
     columns = [_whole(device, [table[name] for table in tables]) for name in tables[0]] if alike else [None]
@@ -49,7 +49,7 @@ def fuse_linears(device: MlxDevice, *parts: Linear) -> FusedLinear:
 
 
 def adjacent_view(buffers: Sequence[MlxBuffer], shape: tuple[int, ...]) -> MlxBuffer | None:
-    """One view over buffers that follow each other without a gap, or None."""
+    """One view over buffers that are adjacent in memory, or None."""
     first = buffers[0]
     if any(a.allocation is not b.allocation or a.end != b.start for a, b in pairwise(buffers)):
         return None
@@ -62,13 +62,13 @@ def _buffers(linear: Linear) -> dict[str, MlxBuffer]:
 
 
 def _kind(linear: Linear, table: dict[str, MlxBuffer]) -> tuple[Any, ...]:
-    """What has to be the same for rows of two layers to be rows of one."""
+    """The properties that must match for rows of two layers to form one matrix."""
     settings = (getattr(linear, field.name) for field in fields(linear) if field.name not in table)
     return type(linear), *settings, *((name, each.dtype, each.shape[1:]) for name, each in table.items())
 
 
 def _whole(device: MlxDevice, buffers: list[MlxBuffer]) -> MlxBuffer | None:
-    """All rows of all buffers."""
+    """A buffer with the rows of all buffers; None if they are neither adjacent nor small."""
     whole = adjacent_view(buffers, (sum(map(len, buffers)), *buffers[0].shape[1:]))
     if whole is None and sum(each.nbytes for each in buffers) <= _WORTH_COPYING:
         rows = np.concatenate([each.numpy() for each in buffers])

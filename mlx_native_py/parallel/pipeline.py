@@ -26,13 +26,13 @@ __all__ = ["PipelineCache", "PipelineDecoder", "PipelineParallel", "StageDecoder
 
 
 class PipelineParallel:
-    """A model of which this rank has some layers; all ranks make the same calls, and get the same tokens."""
+    """This rank's layers of a model; all ranks make the same calls and get the same tokens."""
 
     def __init__(self, part: Any, shards: Sequence[Shard], group: Group, steps: HostSteps) -> None:
         self.part = part
         """The model of this rank, whose config has its own layers."""
         self.shards = tuple(shards)
-        """What each rank has."""
+        """The shard of each rank."""
         self.group = group
         self.steps = steps
         self.is_first, self.is_last = group.rank == 0, group.rank == group.size - 1
@@ -40,7 +40,7 @@ class PipelineParallel:
         self.path, self.metadata, self.step_templates = part.path, part.metadata, part.step_templates
 
     def __call__(self, enc: Encoder, inputs: StepInputs, layers: Sequence[LayerCache]) -> MlxBuffer:
-        """Hidden states behind this rank's layers; those before them come from the rank before."""
+        """Hidden states after this rank's layers; the input comes from the previous rank."""
         group = self.group
         if self.is_first:
             x = self.part.embedded(enc, inputs.tokens)
@@ -58,12 +58,12 @@ class PipelineParallel:
         return logits
 
     def make_cache(self, *, batch: int = 1, **options: Any) -> PipelineCache:
-        """An empty cache for this rank's layers and so many sequences; options are those of a whole model."""
+        """An empty KV cache for this rank's layers; options as for a whole model."""
         micro_batches = even_ranges(batch, min(batch, self.group.size), what="sequences")
         return PipelineCache([self.part.make_cache(batch=len(each), **options) for each in micro_batches])
 
     def make_decoder(self, cache: PipelineCache, sampling: Sampling | None = None) -> PipelineDecoder:
-        """What adds tokens to the sequences of a cache, one each at every step."""
+        """A decoder over the sequences of a cache."""
         return PipelineDecoder(self, cache, sampling)
 
     def __repr__(self) -> str:
@@ -119,7 +119,7 @@ class StageDecoder(Decoder):
                 isend(sampled, rank, group=group)
 
     def finish(self) -> tuple[list[int], list[float]]:
-        """The tokens of the step that was begun, which the last rank chose."""
+        """The tokens of the current step, sampled by the last rank."""
         group = self.model.group
         if not self.model.is_last:
             sampled = recv((2, self.cache.batch), DType.U32, group.size - 1, group=group)
@@ -144,11 +144,11 @@ class PipelineDecoder:
 
     @property
     def peak_bytes(self) -> int:
-        """The most memory of this rank's device that was in use when a step was done."""
+        """The most memory of this rank's device in use after a step."""
         return max(micro_batch.peak_bytes for micro_batch in self.micro_batches)
 
     def prefill(self, prompts: Sequence[Sequence[int]], progress: Callable[[int, int], None] | None = None) -> None:
-        """Takes in a prompt for each sequence, in chunks, behind what the cache has."""
+        """Processes a prompt for each sequence, in chunks, after what the cache holds."""
         if len(prompts) != self.cache.batch:
             raise InvalidArgument(f"prefill: {len(prompts)} prompts, expected {self.cache.batch}, one per sequence")
         for micro_batch, part in zip(self.micro_batches, self._parts(prompts), strict=True):
@@ -162,7 +162,7 @@ class PipelineDecoder:
         return parts
 
     def step(self) -> tuple[list[int], list[float]]:
-        """One more token of each sequence, and the logarithms of their probabilities."""
+        """Generates one token per sequence; returns the tokens and their log-probabilities."""
         for micro_batch in self.micro_batches:
             micro_batch.begin()
         tokens, log_probabilities = [], []

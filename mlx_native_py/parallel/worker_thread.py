@@ -1,4 +1,4 @@
-"""Calls that another thread makes while the calling one waits for them, open to Ctrl-C."""
+"""Runs calls on a worker thread, so that the main thread stays interruptible by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class _Call:
 
 
 def run_in_worker(function: Callable[[], Any]) -> Any:
-    """What `function` answers or raises, called with the settings of this thread in one thread for all such calls.
+    """The result of `function`, called on the worker thread with this thread's settings.
 
-    Ctrl-C ends the wait alone.
+    Ctrl-C interrupts only the wait.
     """
     global _thread
     if threading.current_thread() is not threading.main_thread():

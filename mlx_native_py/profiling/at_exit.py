@@ -1,4 +1,4 @@
-"""What `MLX_PROFILE_CB=1` and `MLX_PROFILE_DISPATCH=1` do for a process: a profile of all of it, printed at its end."""
+"""Process-wide profiles: `MLX_PROFILE_CB=1` and `MLX_PROFILE_DISPATCH=1` print tables at exit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _running: list[Profile] = []
 
 
 def follow_environment() -> None:
-    """Starts a profile of the process, if the environment asks for one and none is running."""
+    """Starts a profile of the process if the environment asks for one and none is running."""
     asked = settings.environment()
     if not (asked.profile_cb or asked.profile_dispatch):
         return

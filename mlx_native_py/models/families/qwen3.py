@@ -1,4 +1,4 @@
-"""Qwen 3: Llama with a norm of each head's queries and keys."""
+"""Qwen 3: Llama with query and key norms per head."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Model", "Qwen3", "Qwen3Attention", "Qwen3Block"]
 
 
 class Qwen3Attention(llama.LlamaAttention):
-    """Norms of heads come before the rope."""
+    """Attention with query and key norms before the rope."""
 
     def __init__(self, w: Layer, rope: RotaryEmbedding, norm_plus: float = 0.0) -> None:
         super().__init__(w, rope)
@@ -47,4 +47,4 @@ class Qwen3(llama.Llama):
 
 
 Model = Qwen3
-"""What `load` makes of a file of this architecture."""
+"""The class that `load` uses for this architecture."""
