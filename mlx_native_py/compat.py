@@ -1,4 +1,4 @@
-"""Spellings of the crate mlx-native that differ from ours, as base classes; docs/from-the-crate.md has the table."""
+"""The crate mlx-native's method names where they differ from ours, as mixins; docs/from-the-crate.md has the table."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["EncoderSpellings", "SessionSpellings", "TrackerSpellings"]
 
 
 class EncoderSpellings:
-    """Of `CommandEncoder`."""
+    """Additional names for `CommandEncoder`."""
 
     def force_barrier_and_reset_tracker(self: Any) -> None:
-        """`memory_barrier`, and an empty tracker also where there is nothing to order yet."""
+        """`memory_barrier`, which also empties the tracker if no pass is open."""
         self.memory_barrier()
         self.mem_ranges.reset()
 
@@ -23,46 +23,46 @@ class EncoderSpellings:
         return len(self.mem_ranges)
 
     def commit_wait_with_gpu_time(self: Any, label: str | None = None) -> tuple[float, float]:
-        """`commit_and_wait`, then `ticket.gpu_interval`: when the GPU began and ended, in seconds."""
+        """`commit_and_wait`, then `ticket.gpu_interval`: start and end on the GPU, in seconds."""
         self.commit_and_wait(label)
         interval: tuple[float, float] = self.ticket.gpu_interval
         return interval
 
     def metal_command_buffer(self: Any) -> Any:
-        """`ticket.mtl`: the MTLCommandBuffer, or None once it is done with."""
+        """`ticket.mtl`: the MTLCommandBuffer, or None after completion."""
         return self.ticket.mtl
 
 
 class SessionSpellings:
-    """Of `EncoderSession`."""
+    """Additional names for `EncoderSession`."""
 
     @staticmethod
     def env_enabled() -> bool:
-        """Whether `HF2Q_ENCODER_SESSION` asks `GraphExecutor` for sessions; made by hand they work without it."""
+        """Whether `HF2Q_ENCODER_SESSION` makes `GraphExecutor` use sessions."""
         return settings.current().encoder_session
 
     def metal_command_buffer(self: Any) -> Any:
-        """`ticket.mtl`: the stage's MTLCommandBuffer, or None once it is known to be done."""
+        """`ticket.mtl`: the stage's MTLCommandBuffer, or None after completion."""
         return self.ticket.mtl
 
     def add_to_residency_set(self: Any, buffer: Any) -> bool:
-        """Stages a buffer into the device's set; False where there is none."""
+        """Stages a buffer into the device's residency set; False if there is none."""
         return bool(self._device.residency.add(buffer.allocation))
 
     def remove_from_residency_set(self: Any, buffer: Any) -> bool:
-        """Stages a removal from the device's set; False where there is none."""
+        """Stages a removal from the residency set; False if there is none."""
         return bool(self._device.residency.remove(buffer.allocation))
 
 
 class TrackerSpellings:
-    """Of `MemRanges`."""
+    """Additional names for `MemRanges`."""
 
     __slots__ = ()
 
     def len(self: Any) -> int:
-        """`len(ranges)`: how many are live; one that is recorded twice counts twice, an empty one not at all."""
+        """`len(ranges)`: the number of live ranges; duplicates count, empty ones do not."""
         return builtins.len(self)
 
     def is_empty(self: Any) -> bool:
-        """`not ranges`: whether nothing is live."""
+        """`not ranges`: whether no range is live."""
         return not self

@@ -1,8 +1,8 @@
-"""Counters: dispatches, barriers, command buffers and waits, process-wide, per thread and in scopes.
+"""Counters of dispatches, barriers, command buffers and waits: process-wide, per thread and in scopes.
 
-Each encoder counts in a `Tally` of its own, which no other thread writes, so that counting takes no lock and loses
-nothing. A thread's figures are the sum of its encoders', the process's that of its threads. Nothing is ever set back
-to zero: `reset_counters()` remembers a base.
+Each encoder has its own `Tally`, written by one thread only, so that counting needs no lock. A thread's counters are
+the sum of its encoders', the process's the sum of its threads'. Nothing is set back to zero: `reset_counters()` stores
+a base.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ __all__ = [
 
 @dataclass(slots=True)
 class Tally:
-    """The seven figures; an encoder owns one, and so does each thread."""
+    """The seven counters; each encoder and each thread has one."""
 
     dispatches: int = 0
-    """Kernel launches, encoded or captured; not counted again at replay."""
+    """Kernel launches, encoded or captured; replays are not counted again."""
     syncs: int = 0
     """Calls that commit and wait."""
     cmd_bufs: int = 0
-    """Command buffers made."""
+    """Command buffers created."""
     barriers: int = 0
     """Memory barriers that reached a compute pass."""
     barrier_ns: int = 0
@@ -54,7 +54,7 @@ class Tally:
     """Dispatches before which none was found."""
 
     def settle(self) -> None:
-        """Brings the figures up to date, where their owner counts some of them only when they are read."""
+        """Brings counters up to date that are computed on demand."""
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(*(getattr(self, name) + getattr(other, name) for name in _NAMES))
@@ -68,7 +68,7 @@ _NAMES = ("dispatches", "syncs", "cmd_bufs", "barriers", "barrier_ns", "auto_bar
 
 
 class _Thread:
-    """The figures of one thread: its own, and those of its encoders."""
+    """The counters of one thread and its encoders."""
 
     def __init__(self) -> None:
         self.own = Tally()
@@ -84,7 +84,7 @@ class _Thread:
             return figures
 
     def fold(self) -> None:
-        """Adds up the figures of encoders that are gone; nothing counts in them any more."""
+        """Adds up the counters of encoders that have been dropped."""
         with _lock:
             living = []
             for encoder, tally in self.encoders:
@@ -97,7 +97,7 @@ class _Thread:
 
 
 class _Own(threading.local):
-    """This thread's figures; the thread goes, and its figures stay."""
+    """The current thread's counters, which outlive the thread."""
 
     def __init__(self) -> None:
         self.thread = _Thread()
@@ -107,7 +107,7 @@ class _Own(threading.local):
 
 
 class _Ending:
-    """Reports the end of a thread; may run at any moment, so it takes no lock."""
+    """Reports the end of a thread; takes no lock, because it may run at any moment."""
 
     def __init__(self, thread: _Thread) -> None:
         self._thread = thread
@@ -126,12 +126,12 @@ _own = _Own()
 
 
 def mine() -> Tally:
-    """The calling thread's own tally, for what no encoder counts; to be added to by that thread only."""
+    """The calling thread's own tally, for events outside encoders."""
     return _own.thread.own
 
 
 def open_tally(encoder: Any, tally: Tally) -> None:
-    """From now on an encoder's tally counts in the calling thread's figures."""
+    """Adds an encoder's tally to the calling thread's counters."""
     thread = _own.thread
     if len(thread.encoders) >= _MANY:
         thread.fold()
@@ -139,7 +139,7 @@ def open_tally(encoder: Any, tally: Tally) -> None:
 
 
 def add(**amounts: int) -> None:
-    """Counts for the calling thread."""
+    """Adds to the calling thread's counters."""
     tally = mine()
     for name, amount in amounts.items():
         setattr(tally, name, getattr(tally, name) + amount)
@@ -162,20 +162,20 @@ def _sum() -> Tally:
 
 
 def total() -> Tally:
-    """All threads' figures since the last reset."""
+    """The counters of all threads since the last reset."""
     with _lock:
         return _sum() - _base
 
 
 def reset_counters() -> None:
-    """Sets all seven process-wide figures to zero; scopes and encoders keep theirs."""
+    """Resets the process-wide counters to zero; scopes and encoders are not affected."""
     global _base
     with _lock:
         _base = _sum()
 
 
 class Scope:
-    """What was counted since the scope began, up to now or to its end."""
+    """The counts since a scope began, up to now or to its end."""
 
     def __init__(self, read: Callable[[], Tally]) -> None:
         self._read = read
@@ -184,7 +184,7 @@ class Scope:
 
     @property
     def tally(self) -> Tally:
-        """All figures, as a value of their own."""
+        """All counters, as a value."""
         return (self._end or self._read()) - self._start
 
     def __getattr__(self, name: str) -> int:
@@ -202,9 +202,9 @@ class Scope:
 
 @contextmanager
 def scope(*, all_threads: bool = False) -> Iterator[Scope]:
-    """Counts a block: exactly what the calling thread counts inside it, or what all threads do.
+    """Counts a block: what the calling thread counts inside it, or what all threads do.
 
-    The figures can be read during the block and after it, and `reset_counters()` does not touch them.
+    The counters can be read during and after the block, and `reset_counters()` does not affect them.
 
     >>> with scope() as c:
     ...     add(dispatches=1)

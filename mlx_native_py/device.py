@@ -1,4 +1,4 @@
-"""MlxDevice: a device, and everything that is made from it."""
+"""MlxDevice: the device, and the factory of everything that belongs to it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["MlxDevice", "ScheduledRuns"]
 
 
 class ScheduledRuns:
-    """What a block of `device.schedules` has run so far."""
+    """Statistics of a `device.schedules` block."""
 
     def __init__(self, orders: int, count: Callable[[], int]) -> None:
         self.orders = orders
@@ -38,7 +38,7 @@ class ScheduledRuns:
 
     @property
     def passes(self) -> int:
-        """How many compute passes have run in all of them."""
+        """How many compute passes have run in all orders."""
         return self._count()
 
     def __repr__(self) -> str:
@@ -46,10 +46,10 @@ class ScheduledRuns:
 
 
 class MlxDevice(DeviceContext):
-    """Metal's default device: Apple's, or the software one; `backend` says which, else `MLX_NATIVE_DEVICE`.
+    """The default Metal device: Apple's or the software one, chosen by `backend` or `MLX_NATIVE_DEVICE`.
 
-    `isolated=True` (or `MLX_SOFT_ISOLATED=1`) has the software device run kernels in processes without any rights, as
-    a GPU keeps them apart from the program; see docs/security.md.
+    `isolated=True` (or `MLX_SOFT_ISOLATED=1`) makes the software device run kernels in sandboxed processes; see
+    docs/security.md.
 
     >>> with MlxDevice("soft") as device:
     ...     x = device.buffer([1.0, 2.0])
@@ -74,7 +74,7 @@ class MlxDevice(DeviceContext):
         return self.full(shape, 1, dtype, label=label)
 
     def full(self, shape: int | Sequence[int], value: Any, dtype: Any = DType.F32, *, label: str = "") -> MlxBuffer:
-        """A buffer of one value.
+        """A buffer filled with one value.
 
         >>> device.full((2, 2), 0.5)
         MlxBuffer(f32[2, 2], 16 bytes: 0.5, 0.5, 0.5, 0.5)
@@ -82,7 +82,7 @@ class MlxDevice(DeviceContext):
         return self.empty(shape, dtype, label=label).fill(value)
 
     def arange(self, start: float, stop: float | None = None, step: float = 1, dtype: Any = None) -> MlxBuffer:
-        """Numbers from `start` (0, where one number is given) up to `stop`: i32, or f32 where one of them is a float.
+        """Numbers from `start` (default 0) up to `stop`: i32, or f32 if an argument is a float.
 
         >>> device.arange(4), device.arange(0, 1, 0.25)
         (MlxBuffer(i32[4], 16 bytes: 0, 1, 2, 3), MlxBuffer(f32[4], 16 bytes: 0, 0.25, 0.5, 0.75))
@@ -91,10 +91,10 @@ class MlxDevice(DeviceContext):
         return self.buffer(numbers.tolist(), dtype)
 
     def texture(self, source: Any, *, format: str | None = None) -> MlxTexture:
-        """A texture of an image of (height, width) or (height, width, channels).
+        """A texture from an image of (height, width) or (height, width, channels).
 
-        An array is copied; a buffer stays where it is, and is the texture's memory. Bytes and 16-bit integers are
-        numbers from 0 or -1 to 1 for kernels, unless `format` is a name like "RGBA8Uint" or "BGRA8Unorm_sRGB".
+        An array is copied; a buffer becomes the texture's memory. 8 and 16-bit integers are normalised for kernels,
+        unless `format` names another format such as "RGBA8Uint" or "BGRA8Unorm_sRGB".
 
         >>> image = device.texture(np.eye(4, dtype=np.float32))
         >>> lib = device.compile('''
@@ -116,7 +116,7 @@ class MlxDevice(DeviceContext):
         return self.empty_texture(array.shape, array.dtype, format=format).copy_from(array)
 
     def empty_texture(self, shape: Sequence[int], dtype: Any = DType.F32, *, format: str | None = None) -> MlxTexture:
-        """A texture for `shape`, not cleared; see `texture`."""
+        """A texture with undefined contents; see `texture`."""
         height, width, channels = _image_shape(shape)
         form = pixel_format(self.backend, format, DType.of(dtype), channels)
         step = int(self.mtl.minimumLinearTextureAlignmentForPixelFormat_(form.number))
@@ -140,7 +140,7 @@ class MlxDevice(DeviceContext):
         mip_filter: str = "none",
         border: str = "transparent_black",
     ) -> MlxSampler:
-        """A sampler for kernels that take one; the words are those of MSL's `sampler`.
+        """A sampler for kernels that take one; the options are named as in MSL's `sampler`.
 
         >>> device.sampler(filter="linear", address="repeat")
         MlxSampler(linear, repeat, normalized)
@@ -157,21 +157,21 @@ class MlxDevice(DeviceContext):
         )
 
     def buffer_pool(self, **options: Any) -> MlxBufferPool:
-        """A pool of buffers of this device; see `MlxBufferPool`."""
+        """A buffer pool on this device; see `MlxBufferPool`."""
         return MlxBufferPool(self, **options)
 
     def command_encoder(self, **options: Any) -> CommandEncoder:
-        """A fresh command buffer to encode into; see `CommandEncoder`."""
+        """A new command buffer to encode into; see `CommandEncoder`."""
         self.require_open()
         return CommandEncoder(self, **options)
 
     def encoder_session(self, **options: Any) -> EncoderSession:
-        """Several command buffers in stages; see `EncoderSession`."""
+        """A chain of command buffers; see `EncoderSession`."""
         self.require_open()
         return EncoderSession(self, **options)
 
     def capture(self, **names: MlxBuffer) -> AbstractContextManager[ComputeGraph]:
-        """Records what is encoded on the graph's `encoder` inside the block; `names` are inputs and results.
+        """Records dispatches on the graph's `encoder` inside the block; `names` are inputs and outputs.
 
         >>> with device.capture(y=y) as g:
         ...     g.encoder.dispatch(axpy, x, y, 2.0, threads=4)
@@ -182,12 +182,11 @@ class MlxDevice(DeviceContext):
 
     @contextmanager
     def schedules(self, count: int = 16) -> Iterator[ScheduledRuns]:
-        """Runs what the block submits in `count` orders, and compares the bytes that each of them leaves.
+        """Runs the block's work in `count` orders and compares the resulting bytes.
 
-        Every compute pass runs again from the same memory, with its dispatches between two barriers and the
-        threadgroups of each dispatch in another order. Where bytes differ, OrderDependenceError is raised by whoever
-        waits, at the latest at the end of the block. The CPU sees one run, the first. Only the software device can
-        choose an order.
+        Every compute pass runs again from the same memory with its dispatches between barriers, and the threadgroups of
+        each dispatch, in another order. If bytes differ, OrderDependenceError is raised by the next wait, at the latest
+        at the end of the block. Results are those of the first order. Only the software device supports this.
 
         >>> with device.schedules(16) as runs:
         ...     with device.command_encoder() as enc:
@@ -206,7 +205,7 @@ class MlxDevice(DeviceContext):
             self.submissions.wait_all()
 
     def compile(self, source: str | Path, **options: Any) -> Library:
-        """The kernels of an MSL source as callables; see `mlx_native_py.kernel`."""
+        """Compiles MSL source into callables; see `mlx_native_py.kernel`."""
         return compiled(self, source, **options)
 
     def __enter__(self) -> MlxDevice:

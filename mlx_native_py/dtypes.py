@@ -1,4 +1,4 @@
-"""The table of element types: names here, in numpy, in MSL, in Metal's enumeration, and how they are packed."""
+"""Element types: their names here, in numpy, MSL, Metal and `struct`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DType", "DTypeLike", "FLOATS", "INTEGERS", "narrowed"]
 
 
 class DType(Enum):
-    """The type of a buffer's elements.
+    """The element type of a buffer.
 
     >>> str(DType.BF16), DType.BF16.size, DType.BF16.mtl, DType.BF16.numpy
     ('bf16', 2, 'bfloat', dtype(bfloat16))
@@ -36,16 +36,16 @@ class DType(Enum):
     BOOL = "bool", np.bool_, "bool", 53, "?"
 
     name_: str
-    """The short name, as `str()` gives it."""
+    """The short name, which `str()` returns."""
     size: int
-    """Bytes of one element."""
+    """Bytes per element."""
     numpy: np.dtype[Any]
     mtl: str
-    """The type's name in MSL."""
+    """The name in MSL."""
     code: int
-    """Its MTLDataType; vectors of 2, 3 and 4 have the next three numbers."""
+    """The MTLDataType; vectors of 2, 3 and 4 have the next three numbers."""
     format: str
-    """Its character in the module `struct`; empty where it has none."""
+    """The format character in the module `struct`; empty if there is none."""
 
     def __new__(cls, name: str, scalar: type, mtl: str, code: int, form: str) -> DType:
         member = object.__new__(cls)
@@ -89,11 +89,11 @@ class DType(Enum):
 
 
 def narrowed(array: np.ndarray[Any, np.dtype[Any]], python: bool = False) -> np.ndarray[Any, np.dtype[Any]]:
-    """An array that Metal has a type for: float64, which it lacks, becomes float32, as in MLX; all else stays.
+    """Converts float64, which Metal lacks, to float32, as MLX does; other types are unchanged.
 
-    This is the one rule for float64. It holds wherever an array is read: `device.buffer`, `fn`, a kernel's inputs,
-    `fast.metal_kernel`. An array that a kernel writes to is never converted; it has to have the kernel's own type.
-    `python` says that the numbers are Python's own, which have no size: whole ones become int32 where that holds them.
+    This is the only rule for float64, used wherever an array is read: `device.buffer`, `fn`, kernel inputs,
+    `fast.metal_kernel`. An array that a kernel writes is never converted; it must have the kernel's type. With
+    `python`, the numbers are Python's own, and integers become int32 if they fit.
 
     >>> narrowed(np.asarray([1, 2]), python=True).dtype, narrowed(np.asarray([1, 2**40]), python=True).dtype
     (dtype('int32'), dtype('int64'))

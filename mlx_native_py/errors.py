@@ -1,29 +1,29 @@
 """The exceptions of this package.
 
 MlxError
-├── SettingsError           also ValueError       a flag or setting has a value that it cannot have
-├── InvalidArgument         also ValueError       an argument that the call cannot take
-├── ModelFileError          also ValueError       a file is not what it should be: which field, where, and why
+├── SettingsError           also ValueError       a setting has an invalid value
+├── InvalidArgument         also ValueError       an invalid argument
+├── ModelFileError          also ValueError       a damaged or unsupported file: field, offset, problem
 ├── KernelNotFound          also LookupError      no kernel of that name is registered
-├── ShaderCompilationError  also RuntimeError     a kernel does not compile, or its pipeline cannot be made
-├── DeviceNotFound          also RuntimeError     the device asked for is not on this machine
-├── BackendError            also RuntimeError     the device is there, but its bridge cannot be trusted
+├── ShaderCompilationError  also RuntimeError     a kernel or its pipeline does not compile
+├── DeviceNotFound          also RuntimeError     the requested device does not exist on this machine
+├── BackendError            also RuntimeError     the device exists, but the bridge to it is unreliable
 ├── ForkedProcessError      also RuntimeError     a device was opened before a fork and used after it
-├── EncoderStateError       also RuntimeError     the right call at the wrong time: after a commit, after close, ...
+├── EncoderStateError       also RuntimeError     a call at the wrong time: after a commit, after close, ...
 ├── CaptureError            also RuntimeError     the device cannot write a GPU trace
-├── CommandBufferError      also RuntimeError     the GPU gave up on a command buffer
-│   ├── OutOfBoundsError    also IndexError       checked mode: an access outside of what is bound, or of an array
-│   ├── DataRaceError                             checked mode: two threads, one writing, without order
-│   ├── MissingBarrierError                       checked mode: two dispatches, one writing, no barrier between
+├── CommandBufferError      also RuntimeError     a command buffer failed on the GPU
+│   ├── OutOfBoundsError    also IndexError       checked mode: an access outside a bound buffer or an array
+│   ├── DataRaceError                             checked mode: two threads without order, one writing
+│   ├── MissingBarrierError                       checked mode: two dispatches without a barrier, one writing
 │   ├── DivergentBarrierError                     checked mode: threads of a threadgroup at different barriers
-│   ├── MisalignedAccessError                     checked mode: an address that is no multiple of what its type asks for
-│   ├── UndeclaredAccessError                     checked mode: a dispatch touches what it does not declare
-│   ├── UninitialisedReadError                    checked mode: a read of memory that nobody has written
-│   └── OrderDependenceError                      `device.schedules`: other bytes in another order
-├── DistributedError        also RuntimeError     ranks disagree, one is gone, or MPI reports an error
-│   └── CollectiveTimeout   also TimeoutError     a rank did not come to a collective in time
+│   ├── MisalignedAccessError                     checked mode: an access misaligned for its type
+│   ├── UndeclaredAccessError                     checked mode: an access that the dispatch does not declare
+│   ├── UninitialisedReadError                    checked mode: a read of uninitialised memory
+│   └── OrderDependenceError                      `device.schedules`: different results in another order
+├── DistributedError        also RuntimeError     ranks disagree, one has ended, or MPI reports an error
+│   └── CollectiveTimeout   also TimeoutError     a rank did not reach a collective in time
 ├── BufferAllocationError   also MemoryError      no memory for a buffer
-└── WaitTimeout             also TimeoutError     the GPU was not done in the time allowed
+└── WaitTimeout             also TimeoutError     the GPU did not finish in time
 """
 
 from __future__ import annotations
@@ -60,24 +60,22 @@ __all__ = [
 
 
 class MlxError(Exception):
-    """Base of everything that this package raises on purpose."""
+    """Base class of all exceptions of this package."""
 
     is_transient = False
     """Whether trying the same again may work."""
 
 
 class SettingsError(MlxError, ValueError):
-    """A flag or setting has a value that it cannot have."""
+    """A setting has an invalid value."""
 
 
 class InvalidArgument(MlxError, ValueError):
-    """An argument that the call cannot take: what was given, and what is allowed."""
+    """An invalid argument: what was given, and what is allowed."""
 
 
 class ModelFileError(MlxError, ValueError):
-    """A file is damaged, or of a kind that is not known: the field, its offset in the file if it has one, and what
-    is wrong.
-    """
+    """A damaged or unsupported file: the field, its offset if known, and the problem."""
 
     def __init__(self, path: Path | str, field: str, offset: int | None, message: str) -> None:
         field = field or "''"  # of an entry without a name
@@ -110,7 +108,7 @@ class KernelNotFound(MlxError, LookupError):
 
 
 class ShaderCompilationError(MlxError, RuntimeError):
-    """A kernel does not compile, or its pipeline cannot be made: whose it is and what the compiler says."""
+    """A kernel or pipeline does not compile: its name, and the compiler's message."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(name, message)
@@ -122,26 +120,26 @@ class ShaderCompilationError(MlxError, RuntimeError):
 
 
 class DeviceNotFound(MlxError, RuntimeError):
-    """The device asked for is not on this machine."""
+    """The requested device does not exist on this machine."""
 
 
 class BackendError(MlxError, RuntimeError):
-    """The device is there, but the bridge to it cannot be trusted."""
+    """The device exists, but the bridge to it does not work reliably."""
 
 
 AFTER_FORK = "a forked child cannot use Metal; start it by the spawn method (multiprocessing.get_context('spawn'))"
 
 
 class ForkedProcessError(MlxError, RuntimeError):
-    """Metal was in use before a fork and is used after it; start processes by the spawn method instead."""
+    """A device opened before a fork was used after it; start processes with the spawn method instead."""
 
 
 class EncoderStateError(MlxError, RuntimeError):
-    """The right call at the wrong time: encoding after a commit, a second commit, a device after its close."""
+    """A call at the wrong time: encoding after a commit, a second commit, using a closed device."""
 
 
 class CaptureError(MlxError, RuntimeError):
-    """The device cannot write a GPU trace: the way it was started, or the place to write to, does not allow it."""
+    """The device cannot write a GPU trace, because of how it was started or where it should be written."""
 
 
 # MTLCommandBufferError; what no retry can help is marked by _LOST.
@@ -161,7 +159,7 @@ _LOST = (4, 7, 11)
 
 
 class CommandBufferError(MlxError, RuntimeError):
-    """The GPU gave up on a command buffer: its error code, the buffer's label and the dispatches inside.
+    """A command buffer failed on the GPU: its error code, label and dispatches.
 
     >>> error = CommandBufferError("the kernel ran too long", code=2, label="layer 3", dispatches=["softmax", "matmul"])
     >>> print(error)
@@ -177,13 +175,12 @@ class CommandBufferError(MlxError, RuntimeError):
         code: int | None = None,
         label: str = "",
         dispatches: Sequence[str] = (),
-        is_transient: bool | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.label = label
         self.dispatches = tuple(dispatches)
-        self.is_transient = code not in _LOST if is_transient is None else is_transient
+        self.is_transient = code not in _LOST
 
     @property
     def code_name(self) -> str:
@@ -198,35 +195,35 @@ class CommandBufferError(MlxError, RuntimeError):
 
 
 class OutOfBoundsError(CommandBufferError, IndexError):
-    """Checked mode saw an access outside of what is bound, or of an array; `__cause__` has the facts as fields."""
+    """Checked mode: an access outside a bound buffer or an array; `__cause__` has the details."""
 
 
 class DataRaceError(CommandBufferError):
-    """Checked mode saw two threads touch the same bytes, one writing, without order; `__cause__` has both."""
+    """Checked mode: two threads access the same bytes without order, one writing; `__cause__` has both."""
 
 
 class MissingBarrierError(CommandBufferError):
-    """Checked mode saw two dispatches touch the same bytes, one writing, with no barrier; `__cause__` has both."""
+    """Checked mode: two dispatches access the same bytes without a barrier, one writing; `__cause__` has both."""
 
 
 class DivergentBarrierError(CommandBufferError):
-    """Checked mode saw threads of one threadgroup wait at different barriers; `__cause__` has both."""
+    """Checked mode: threads of one threadgroup wait at different barriers; `__cause__` has both."""
 
 
 class MisalignedAccessError(CommandBufferError):
-    """Checked mode saw an access at an address that its type cannot have; `__cause__` has the facts as fields."""
+    """Checked mode: an access that is misaligned for its type; `__cause__` has the details."""
 
 
 class UndeclaredAccessError(CommandBufferError):
-    """Checked mode saw a dispatch touch bytes that its `reads=` or `writes=` leave out; `__cause__` says which."""
+    """Checked mode: a dispatch accesses bytes missing from its `reads=` or `writes=`; `__cause__` says which."""
 
 
 class UninitialisedReadError(CommandBufferError):
-    """Checked mode saw a read of memory that nobody has written; `__cause__` has the facts as fields."""
+    """Checked mode: a read of uninitialised memory; `__cause__` has the details."""
 
 
 class OrderDependenceError(CommandBufferError):
-    """Inside `device.schedules`, a pass left other bytes where its dispatches or threadgroups came in another order."""
+    """Inside `device.schedules`: a pass gave different bytes in another order of dispatches or threadgroups."""
 
 
 class BufferAllocationError(MlxError, MemoryError):
@@ -242,15 +239,15 @@ class BufferAllocationError(MlxError, MemoryError):
 
 
 class WaitTimeout(MlxError, TimeoutError):
-    """The GPU was not done in the time allowed; the work goes on and can be waited for again."""
+    """The GPU did not finish in time; the work continues and can be waited for again."""
 
 
 class DistributedError(MlxError, RuntimeError):
-    """The ranks of a group disagree, one of them has ended, or MPI reports an error."""
+    """The ranks of a group disagree, one has ended, or MPI reports an error."""
 
 
 class CollectiveTimeout(DistributedError, TimeoutError):
-    """Not all ranks came to a collective in time: which ones are missing, and which ones wait.
+    """Not all ranks reached a collective in time: which are missing, and which wait.
 
     >>> error = CollectiveTimeout("all_sum(float32[4])", 60.0, missing=(2,), waiting=(0, 1))
     >>> print(error)

@@ -1,4 +1,4 @@
-"""How often this process came out of a fork: a look at a number, where asking the system for its own is a call."""
+"""How many times this process has been forked; cheaper to check than the process id."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 __all__ = ["count"]
 
 count = 0
-"""0 in a process that was started, one more in each child than in its parent."""
+"""0 in a process that was not forked, one more in each child than in its parent."""
 
 
 def _note() -> None:

@@ -1,4 +1,4 @@
-"""Values of an untrusted JSON text, each checked when it is asked for, and named in the error if it is wrong."""
+"""Checked access to untrusted JSON: each value is checked when it is read, and errors name its path."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MOST = (1 << 31) - 1
 
 
 def read_table(path: Path) -> dict[str, Any]:
-    """The table that a JSON file is."""
+    """The object in a JSON file."""
     return parse_table(path, path.read_bytes())
 
 
 def parse_table(path: Path, text: bytes, offset: int | None = None) -> dict[str, Any]:
-    """The table that a JSON text of a file is, at an offset where it is not the whole file."""
+    """The object in a JSON text; `offset` is its position in the file, if it is not the whole file."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as reason:
@@ -34,7 +34,7 @@ def parse_table(path: Path, text: bytes, offset: int | None = None) -> dict[str,
 
 
 class Fields:
-    """A value with the path that leads to it; in a table, null counts as missing."""
+    """A JSON value with its path; in an object, null counts as missing."""
 
     __slots__ = ("path", "_offset", "_value", "_where")
 
@@ -45,11 +45,11 @@ class Fields:
         self._offset = offset
 
     def fault(self, key: str, message: str) -> ModelFileError:
-        """An error about this value, or about one in it."""
+        """An error about this value or one inside it."""
         return ModelFileError(self.path, self._path_to(key) or "file", self._offset, message)
 
     def wrong(self, key: str, expected: str) -> ModelFileError:
-        """An error about a value in this table: what was given, and what was expected."""
+        """An error about a value of this object: what was given and what was expected."""
         given = f"{self._value[key]!r:.60}" if key in self else "missing"
         return self.fault(key, f"{given}, expected {expected}")
 
@@ -68,17 +68,17 @@ class Fields:
         return bool(self._value)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """A value of this table as it is."""
+        """A value of this object, unchecked."""
         return self._value[key] if key in self else default
 
     def items(self, key: str = "") -> Iterator[tuple[str, Fields]]:
-        """The values of a table in this one, or of this one."""
+        """The items of a nested object, or of this one."""
         field = self._field(key)
         for name, value in field.plain((dict,)).items():
             yield name, Fields(self.path, value, field._path_to(name), self._offset)
 
     def table(self, key: str) -> Fields:
-        """A table inside of this one; empty where there is none."""
+        """A nested object; empty if missing."""
         if not isinstance(self.get(key, {}), Mapping):
             raise self.wrong(key, "a table")
         return Fields(self.path, self.get(key, {}), self._path_to(key), self._offset)
@@ -86,7 +86,7 @@ class Fields:
     # Values that have to be there
 
     def plain(self, kinds: tuple[type, ...]) -> Any:
-        """The value itself, of one of these types; True is no int."""
+        """The value, if it has one of these types; True is not an int."""
         if type(self._value) not in kinds:
             raise self.fault("", f"{self._value!r:.60}, expected {' or '.join(kind.__name__ for kind in kinds)}")
         return self._value
@@ -128,7 +128,7 @@ class Fields:
     # Values with a default
 
     def count(self, key: str, default: int | None = None, *, most: int = _MOST) -> int:
-        """A whole number from 1."""
+        """An integer of at least 1."""
         value = self.get(key, default)
         if type(value) is not int or not 0 < value <= most:
             raise self.wrong(key, f"a whole number from 1 to {most}")
@@ -148,7 +148,7 @@ class Fields:
         return value
 
     def ids(self, key: str) -> tuple[int, ...]:
-        """One token, or several."""
+        """One token id, or a list of them."""
         value = self.get(key, ())
         tokens = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
         if not all(type(each) is int and 0 <= each <= _MOST for each in tokens):
@@ -156,7 +156,7 @@ class Fields:
         return tokens
 
     def checked(self, read: Callable[[], T]) -> T:
-        """What `read` gives; its complaint becomes one about this value."""
+        """The result of `read`; its exceptions become errors about this value."""
         try:
             return read()
         except ModelFileError:

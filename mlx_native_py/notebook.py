@@ -1,4 +1,4 @@
-"""For notebooks: after `%load_ext mlx_native_py.notebook`, a cell that begins with `%%msl` is a library of kernels."""
+"""IPython extension: after `%load_ext mlx_native_py.notebook`, a cell that starts with `%%msl` compiles MSL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["load_ipython_extension"]
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Adds `%%msl [NAME]`, which compiles a cell of MSL and keeps its kernels as NAME, or else as `lib`."""
+    """Adds `%%msl [NAME]`, which compiles a cell of MSL and stores its kernels as NAME (default: `lib`)."""
 
     def msl(line: str, cell: str) -> Library:
         name = line.strip() or "lib"

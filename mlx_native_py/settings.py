@@ -1,8 +1,8 @@
-"""The only reader of the environment: every flag, its default and its allowed values in one place.
+"""Settings: every environment variable of the package, its default and its allowed values.
 
-`current()` reads the environment anew, so a flag set by `os.environ` counts from the next look.
-`override()` changes fields for a block, in the calling thread (or asyncio task) only: other threads,
-also those started inside the block, keep the environment's values.
+`current()` reads the environment each time, so changes to `os.environ` take effect. `override()` changes settings for a
+block, in the calling thread (or asyncio task) only; other threads, including those started inside the block, are not
+affected.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _flag(name: str, default: Any, parse: Callable[[str], Any] = _switch) -> Any
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Every setting with its default; `metadata["flag"]` of a field names its environment variable."""
+    """All settings with their defaults; `metadata["flag"]` of a field is its environment variable."""
 
     device: BackendName = _flag("MLX_NATIVE_DEVICE", "auto", _choice("auto", "metal", "soft"))
 
@@ -128,7 +128,7 @@ class Settings:
 
     @property
     def kernel_cache(self) -> Path | None:
-        """Where compiled kernels are kept; None leaves it to the software device."""
+        """The folder of compiled kernels; None for the software device's default."""
         if self.soft_cache_dir is None and self.cache_home is not None:
             return self.cache_home / "mlx_native_py" / "soft"
         return self.soft_cache_dir
@@ -143,14 +143,14 @@ _overrides: ContextVar[dict[str, Any] | None] = ContextVar("mlx_native_py_settin
 
 
 def current() -> Settings:
-    """The settings in force here and now."""
+    """The settings in force now."""
     parsed = _parse(_texts())
     changes = _overrides.get()
     return replace(parsed, **changes) if changes else parsed
 
 
 def one(name: str) -> Any:
-    """One field of `current()`, for those who ask often: while its flag is not set, the others are not looked at."""
+    """One field of `current()`, without parsing the others while its variable is not set."""
     flag, default = _DEFAULTS[name]
     if _overrides.get() is None and flag not in getattr(os.environ, "_data", (flag,)):
         return default
@@ -158,12 +158,12 @@ def one(name: str) -> Any:
 
 
 def strange() -> list[str]:
-    """Variables in the environment that begin as our flags do and are none; MLX itself has some of its own."""
+    """Environment variables with our prefixes that are not settings; some belong to MLX."""
     return sorted(name for name in os.environ if name.startswith(("MLX_", "HF2Q_")) and name not in _FLAGS)
 
 
 def misspelt() -> dict[str, str]:
-    """Those of them that look like a flag of ours, each with the flag that it is nearest to.
+    """Such variables that resemble a setting, each with the closest setting.
 
     >>> os.environ["MLX_SOFT_CHEKED"] = "1"
     >>> misspelt()
@@ -181,7 +181,7 @@ def misspelt() -> dict[str, str]:
 
 
 def environment() -> Settings:
-    """What the environment alone says, whatever is overridden here."""
+    """The settings of the environment alone, without overrides."""
     return _parse(_texts())
 
 
@@ -190,7 +190,7 @@ _RANK_NUMBERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
 
 
 def launched_ranks() -> int | None:
-    """How many ranks the MPI launcher of this process says that it started; None where there was no launcher."""
+    """How many ranks the MPI launcher started; None without a launcher."""
     if not any(name in os.environ for name in _RANK_NUMBERS):
         return None
     counts = [os.environ[name] for name in _RANK_COUNTS if name in os.environ]
@@ -198,13 +198,13 @@ def launched_ranks() -> int | None:
 
 
 def flags_in_force() -> list[str]:
-    """The flags that the environment sets, and where Python looks for modules: ranks elsewhere must know them."""
+    """The settings that the environment sets, and PYTHONPATH, to be passed on to remote ranks."""
     return [name for name in (*_FLAGS, "PYTHONPATH") if name in os.environ]
 
 
 def _texts() -> tuple[bytes | str | None, ...]:
-    """What the environment says of each flag. A missing name costs an exception by the usual way, so where the
-    mapping keeps its texts in a dict, as CPython's does, they are looked up there."""
+    """The raw values of all settings. Looks into CPython's own dict, because missing names raise an exception
+    otherwise."""
     store = getattr(os.environ, "_data", None)
     if not isinstance(store, dict):
         return tuple(map(os.environ.get, _FLAGS))
@@ -212,7 +212,7 @@ def _texts() -> tuple[bytes | str | None, ...]:
 
 
 def export(**changes: Any) -> None:
-    """Changes fields for the whole process and those that it starts, by setting their flags in the environment."""
+    """Changes settings for this process and its children, by setting environment variables."""
     for name, value in changes.items():
         text = str(int(value)) if isinstance(value, bool) else str(value)
         _checked(name, value)
@@ -221,7 +221,7 @@ def export(**changes: Any) -> None:
 
 @contextmanager
 def override(**changes: Any) -> Iterator[Settings]:
-    """Changes fields for a block.
+    """Changes settings for a block.
 
     >>> with override(profile_cb=True):
     ...     current().profile_cb
@@ -250,7 +250,7 @@ def _parse(texts: tuple[bytes | str | None, ...]) -> Settings:
 
 
 def _checked(name: str, value: Any) -> Any:
-    """A value given in Python obeys the rule of its flag."""
+    """Validates a value given in Python like its environment variable."""
     if name not in _FIELDS:
         raise SettingsError(f"there is no setting {name!r}; there are: {', '.join(sorted(_FIELDS))}")
     setting = _FIELDS[name]

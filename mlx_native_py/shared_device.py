@@ -1,4 +1,4 @@
-"""The device that is used where none is given: one for each way to open it."""
+"""The default device, shared by calls that do not name one."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _PER_ENCODER: dict[str, Any] = {
 
 
 def default_device() -> MlxDevice:
-    """The device of `kernel(source)` and `fast.metal_kernel(...)`; the same one each time, opened at first use.
+    """The device of `kernel(source)`, `fn` and `fast.metal_kernel`; opened at first use and then reused.
 
-    Other settings of the device (`MLX_NATIVE_DEVICE`, `MLX_SOFT_CHECKED`, ...) make it another one.
+    There is one per device setting (`MLX_NATIVE_DEVICE`, `MLX_SOFT_CHECKED`, ...).
     """
     key = replace(settings.current(), **_PER_ENCODER)
     with _lock:

@@ -1,4 +1,4 @@
-"""Tables that are plain in a pipe, coloured in a terminal and HTML in a notebook."""
+"""Tables: plain text in a pipe, colours in a terminal, HTML in a notebook."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CSS = "text-align:{};padding:2px 10px;font-variant-numeric:tabular-nums;white-s
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text, with a title and notes below; `records` has the figures behind them.
+    """Rows of text cells with a title and footnotes; `records` has the underlying values.
 
     >>> print(Table("", ("name", "calls"), [("x", "4"), ("weights", "64")]).text())
     name     calls
@@ -30,10 +30,10 @@ class Table:
     notes: Sequence[str] = ()
     records: Sequence[dict[str, Any]] = ()
     words: Sequence[str] = ("name",)
-    """The columns of words, which stand to the left."""
+    """Names of the left-aligned columns."""
 
     def text(self) -> str:
-        """In plain columns."""
+        """The table in plain columns."""
         lines = [self.head, *self.rows]
         widths = [max(len(line[at]) for line in lines) for at in range(len(self.head))]
         told = [self.title] if self.title else []
@@ -46,7 +46,7 @@ class Table:
         return "\n".join([*told, *self.notes])
 
     def __rich__(self) -> Any:
-        """For rich: the first column and what is large stand out."""
+        """The table for rich."""
         from rich.console import Group
         from rich.table import Table as RichTable
         from rich.text import Text
@@ -60,7 +60,7 @@ class Table:
         return Group(table, *(Text(note, style="dim") for note in self.notes))
 
     def shown(self, out: TextIO | None) -> str:
-        """Coloured where `out` is a terminal and rich is installed, else plain."""
+        """Coloured if `out` is a terminal and rich is installed, otherwise plain."""
         if out is None or not out.isatty():
             return self.text()
         try:
@@ -77,7 +77,7 @@ class Table:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
+        """The table for notebooks."""
         sides = ["left" if head in self.words else "right" for head in self.head]
 
         def line(tag: str, cells: Sequence[str]) -> str:

@@ -1,1 +1,1 @@
-"""Benchmarks on this machine, each beside other libraries in the same run."""
+"""Benchmarks on this machine, each next to other libraries in the same run."""

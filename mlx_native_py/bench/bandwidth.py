@@ -1,4 +1,4 @@
-"""How fast the device reads memory that is in no cache: what a decode step can at best do with its weights."""
+"""Read bandwidth of a device from uncached memory, an upper bound for decoding."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ kernel void add_up(device const float *x, device float *sums, constant uint &cou
 
 
 def read_bandwidth(device: MlxDevice) -> float:
-    """Bytes per second of a kernel that adds up 128 MiB; the best of a few rounds."""
+    """Bytes per second of a kernel that sums 128 MiB; the best of a few rounds."""
     add_up = device.compile(_SOURCE).add_up
     numbers, sums = device.full((_GROUPS, _VALUES), 1.0), device.zeros(_GROUPS * _WIDTH)
     best = float("inf")

@@ -1,4 +1,4 @@
-"""`mlx-native bench calls`: a tiny kernel run and waited for, in each way to call it, beside PyOpenCL on PoCL."""
+"""`mlx-native bench calls`: latency of synchronous calls of a tiny kernel, compared with PyOpenCL on PoCL."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ Call = Callable[[], object]
 
 @dataclass(frozen=True, kw_only=True)
 class CallRow(Measured):
-    """One way to call: its time, and what it is held against."""
+    """One way to call a kernel: its time and ratio."""
 
     name: str
     us: float
     ratio: float | None = None
-    """To PyOpenCL's time, or for the copies to that of memcpy."""
+    """To PyOpenCL's time; for the copies, to memcpy's."""
 
 
 def _ways(device: MlxDevice) -> dict[str, Call]:
-    """An addition in each way, with arrays that no page begins with."""
+    """An addition in each way, with unaligned arrays."""
     a, b, out = (_unaligned(SIZE) for _ in range(3))
     lib = device.compile(resources.files(__package__).joinpath("soft.metal").read_text())
     buffers = [device.buffer(each) for each in (a, b, out)]
@@ -68,7 +68,7 @@ def _unaligned(size: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
 
 
 def _times(ways: dict[str, Call], rounds: int) -> dict[str, float]:
-    """Microseconds, medians over all calls; the ways take turns, so that other work falls on each of them alike."""
+    """Medians over all calls, in microseconds; the ways alternate, so that other load affects them equally."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     gc.collect()
     gc.freeze()
@@ -88,7 +88,7 @@ def _seconds(call: Call) -> float:
 
 
 def _copies(device: MlxDevice, rounds: int) -> CallRow:
-    """What a call with large arrays takes longer than one with buffers: the three go in, and one comes back."""
+    """The extra time of a call with large arrays over one with buffers: three copies in, one out."""
     arrays = [_unaligned(LARGE) for _ in range(3)]
     buffers, targets = [device.buffer(each) for each in arrays], [_unaligned(LARGE) for _ in range(3)]
     lib = device.compile(resources.files(__package__).joinpath("soft.metal").read_text())
@@ -126,7 +126,7 @@ def _row(name: str, us: dict[str, float]) -> CallRow:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the table, or JSON."""
+    """Prints the table or JSON."""
     chosen = options("calls", __doc__).parse_args(argv)
     title = (
         f"one addition of {SIZE} numbers, called and waited for; measured on this CPU ({platform.machine()}), medians "

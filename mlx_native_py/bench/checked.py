@@ -1,4 +1,4 @@
-"""`mlx-native bench checked`: what checked mode costs, op by op, beside the same engine without it."""
+"""`mlx-native bench checked`: the cost of checked mode per op, on the same engine."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from .. import settings
 from ..device import MlxDevice
 from .harness import Measured, measuring, options, report
-from .ops import run_work
+from .ops import inputs_on, run_work
 from .ops_works import WORKS, OpWork
 
 __all__ = ["CheckedRow", "main", "measure"]
 
 LIMIT = 20
-"""How many times as long a checked kernel may take."""
+"""How many times slower a checked kernel may be."""
 _ENOUGH = 2.0  # seconds of CPU time after which a work is not run again
 
 
 @dataclass(frozen=True)
 class CheckedRow(Measured):
-    """One work, in milliseconds of CPU time on one core."""
+    """One workload, in milliseconds of CPU time on one core."""
 
     work: str
     plain_ms: float
@@ -33,16 +33,13 @@ class CheckedRow(Measured):
 
 
 def _opened(checked: bool) -> MlxDevice:
-    """Both on fibers, which is what checked mode runs on."""
+    """Both on fibers, the engine of checked mode."""
     with settings.override(soft_engine="fibers", soft_threads=1, soft_checked=checked, soft_timeout=600.0):
         return MlxDevice("soft")
 
 
 def _milliseconds(work: OpWork, device: MlxDevice, rounds: int) -> float:
-    inputs = [
-        [device.buffer(each) for each in given] if isinstance(given, list) else device.buffer(given)
-        for given in work.arrays()
-    ]
+    inputs = inputs_on(device, work.arrays())
     run_work(work, device, inputs, {}, [])
     taken: list[float] = []
     while len(taken) < rounds and sum(taken) < _ENOUGH:
@@ -53,7 +50,7 @@ def _milliseconds(work: OpWork, device: MlxDevice, rounds: int) -> float:
 
 
 def measure(rounds: int, only: str = "") -> list[CheckedRow]:
-    """The works whose name or op contains `only`."""
+    """The workloads whose name or op contains `only`."""
     rows = []
     with _opened(False) as plain, _opened(True) as checked:
         for work in (work for work in WORKS if only in work.name or only == work.op):
@@ -65,7 +62,7 @@ def measure(rounds: int, only: str = "") -> list[CheckedRow]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the table (or JSON); returns 1 where a bar is not met and `--strict` was given."""
+    """Prints the table (or JSON); returns 1 if a bar is missed and `--strict` was given."""
     parser = options("checked", __doc__)
     parser.add_argument("--only", default="", help="works of this op, or with this in their name")
     chosen = parser.parse_args(argv)

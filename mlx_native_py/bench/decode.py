@@ -1,4 +1,4 @@
-"""`mlx-native bench decode`: prompts, first tokens and decoding of a real model, beside numpy and llama.cpp."""
+"""`mlx-native bench decode`: prompt, first-token and decode speed of a real model, with numpy and llama.cpp."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ _ROUNDS = 3
 
 @dataclass(frozen=True)
 class EngineSpeed(Measured):
-    """One engine over the same prompts; what does not apply to it, or is not installed, is None."""
+    """One engine on the same prompts; None for what does not apply or is not installed."""
 
     engine: str
     tokens_per_s: float | None
-    """From the median time of a token."""
+    """From the median time per token."""
     same_tokens: int | None
-    """How many of the first tokens are those of the device."""
+    """How many of the first tokens equal those of the device."""
     tokens: int
     prompt_tokens_per_s: float | None = None
     first_token_ms: float | None = None
-    """Of a prompt of ten tokens, when the process has run one before."""
+    """For a prompt of ten tokens, in a process that has run one before."""
     cold_first_token_ms: float | None = None
-    """The same in a new process on a machine that has compiled nothing; loading the model is part of it."""
+    """The same in a new process with an empty kernel cache, including loading the model."""
     dispatches_per_token: int | None = None
     command_buffers_per_token: float | None = None
     messages_per_token: float | None = None
     gb_per_s: float | None = None
-    """Weights that a token reads, by the time it takes."""
+    """Weights read per token, divided by its time."""
     bandwidth_share: float | None = None
-    """That of what the device reads at best."""
+    """Relative to the device's read bandwidth."""
 
 
 class _OwnEngine:
@@ -103,7 +103,7 @@ def _measured(
 
 
 def _least(work: Callable[[], object]) -> float:
-    """Seconds, the least of a few rounds after one that is not counted."""
+    """The shortest of a few rounds in seconds, after a warm-up round."""
     times = []
     for _ in range(_ROUNDS + 1):
         begin = time.perf_counter()
@@ -122,7 +122,7 @@ def _timed(step: Step, count: int) -> tuple[list[int], list[float]]:
 
 
 def _with_counts(row: EngineSpeed, model: Any, device: _OwnEngine, tokens: int, cold_ms: float | None) -> EngineSpeed:
-    """The row with dispatches, messages and command buffers a token, and whether it meets its bar."""
+    """Adds dispatches, messages and command buffers per token, and the verdict."""
     decoder = device.decoder
     with counters.scope() as tally:
         _timed(lambda: decoder.step()[0][0], tokens)
@@ -143,7 +143,7 @@ def _with_counts(row: EngineSpeed, model: Any, device: _OwnEngine, tokens: int, 
 
 
 def _weight_bytes(decoder: Decoder) -> int:
-    """What a step reads and nothing of it writes, each byte once."""
+    """Bytes that a step reads but never writes, counted once."""
     nodes = decoder.plan.graph.nodes
     written = {each.allocation for node in nodes for each in node.writes}
     read = {(each.start, each.end) for node in nodes for each in node.reads if each.allocation not in written}
@@ -151,7 +151,7 @@ def _weight_bytes(decoder: Decoder) -> int:
 
 
 def first_token_of_a_cold_start(name: str) -> float:
-    """Milliseconds from importing the package to the first token, in a process whose cache of kernels is empty."""
+    """Milliseconds from import to the first token, in a process with an empty kernel cache."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", __name__, name, folder]
         completed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
@@ -187,7 +187,7 @@ _COLUMNS: dict[str, Callable[[EngineSpeed], str | float | None]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the table (or JSON); returns 1 where a bar is not met and `--strict` was given."""
+    """Prints the table (or JSON); returns 1 if a bar is missed and `--strict` was given."""
     parser = options("decode", __doc__, rounds=False)
     parser.add_argument("--model", default="smollm2", help="a path, an alias or a name on the hub (default: smollm2)")
     parser.add_argument("--tokens", type=int, default=32, help="tokens to time (default: 32)")

@@ -1,4 +1,4 @@
-"""A Llama in numpy: float32, one token at a time with a cache, with the weights of a loaded model, dequantised."""
+"""A Llama in numpy, float32 with a KV cache, using the dequantised weights of a loaded model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["NumpyLlama"]
 
 
 class NumpyLlama:
-    """What the decode step is compared with; `step` takes a token and gives the likeliest one behind it."""
+    """The numpy baseline; `step` takes a token and returns the most likely next one."""
 
     def __init__(self, model: Llama) -> None:
         self.config = model.config
@@ -25,13 +25,13 @@ class NumpyLlama:
         self.restart()
 
     def restart(self) -> None:
-        """Forgets all tokens."""
+        """Clears the KV cache."""
         self.keys: list[list[Array]] = [[] for _ in self.layers]
         self.values: list[list[Array]] = [[] for _ in self.layers]
 
     @staticmethod
     def fits(model: Llama) -> bool:
-        """Whether the model is a plain Llama: whole heads turn by one rope, and there are no windows and no biases."""
+        """Whether the model is a plain Llama: one rope over whole heads, no windows, no biases."""
         config, attention = model.config, model.layers[0].self_attn
         plain = config.model_type in ("llama", "mistral") and not any(config.sliding)
         whole = config.rope.dims == config.head_dim and attention.rope.options["factors"] is None
@@ -46,14 +46,14 @@ class NumpyLlama:
         return matrices | {name: _vector(weight) for name, weight in norms.items()}
 
     def _matrix(self, linear: Linear) -> Array:
-        """Row by row through the model's own table lookup, which knows every format."""
+        """Dequantises by looking up every row, which works for all formats."""
         rows = self._device.buffer(np.arange(linear.weight.shape[0], dtype=np.uint32))
         with self._device.command_encoder() as enc:
             values = linear.rows(enc, rows, DType.F32)
         return values.numpy().astype(np.float32)
 
     def step(self, token: int) -> int:
-        """The likeliest token behind those so far and this one."""
+        """The most likely next token."""
         x = self.table[token]
         for index, layer in enumerate(self.layers):
             x = x + self._attention(layer, index, self._normed(x, layer["attention_norm"]))
@@ -66,17 +66,17 @@ class NumpyLlama:
         config = self.config
         q, k, v = ((layer[name] @ h).reshape(-1, config.head_dim) for name in "qkv")
         position = len(self.keys[index])
-        self.keys[index].append(self._turned(k, position))
+        self.keys[index].append(self._rotated(k, position))
         self.values[index].append(v)
         keys, values = np.stack(self.keys[index], 1), np.stack(self.values[index], 1)
-        groups = self._turned(q, position).reshape(config.n_kv_heads, -1, config.head_dim)
+        groups = self._rotated(q, position).reshape(config.n_kv_heads, -1, config.head_dim)
         scores = groups @ keys.swapaxes(1, 2) * np.float32(config.query_scale)
         shares = np.exp(scores - scores.max(-1, keepdims=True))
         mixed = shares / shares.sum(-1, keepdims=True) @ values
         product: Array = layer["o"] @ mixed.reshape(-1)
         return product
 
-    def _turned(self, x: Array, position: int) -> Array:
+    def _rotated(self, x: Array, position: int) -> Array:
         rope = self.config.rope
         angles = position * rope.scale * rope.base ** (-np.arange(0, rope.dims, 2) / rope.dims)
         cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Other engines on the model and the prompts of `bench decode`."""
+"""Other engines for `bench decode`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ Step = Callable[[], int]
 
 
 class Peer(Protocol):
-    """An engine that takes a prompt and gives token after token."""
+    """An engine that takes a prompt and generates tokens."""
 
     name: str
     takes_prompts: bool
-    """Whether it takes in more than one token at a time."""
+    """Whether it processes several tokens at a time."""
 
     def begin(self, prompt: Sequence[int]) -> Step:
-        """Takes in all of a prompt but its last token, behind nothing; each step gives the next token."""
+        """Processes all but the last token of a new prompt; each step returns the next token."""
 
 
 class NumpyEngine:
-    """A float32 forward, token by token."""
+    """The numpy baseline."""
 
     name = "numpy float32"
     takes_prompts = False
@@ -49,7 +49,7 @@ class NumpyEngine:
 
 
 class LlamaCpp:
-    """llama.cpp on all cores, from the same file."""
+    """llama.cpp on all cores, with the same file."""
 
     name = "llama-cpp-python"
     takes_prompts = True

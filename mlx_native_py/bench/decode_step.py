@@ -1,4 +1,4 @@
-"""One token through a model of Llama's shape with random weights, by our ops: what a real decode step encodes."""
+"""A decode step of a Llama-shaped model with random weights, through ops."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class _Shape:
 
 
 class DecodeStep:
-    """Weights, caches, and the buffers that a step reads its token and position from; the next token goes back there.
+    """Weights, KV caches, and buffers for token and position; the next token is written back.
 
-    Nothing that changes from token to token is part of a dispatch, so a captured step can be replayed for the next one.
+    Nothing that changes from token to token is part of a dispatch, so a captured step can be replayed.
     """
 
     def __init__(self, device: MlxDevice, **sizes: int) -> None:
@@ -65,18 +65,12 @@ class DecodeStep:
         return self._device.buffer(self._rng.normal(size=shape).astype(np.float32) / np.float32(shape[-1] ** 0.5))
 
     def restart(self, token: int = 1) -> None:
-        """To the first position."""
+        """Resets to the first position."""
         for buffer, value in ((self.token, token), (self.position, 0), (self.length, 1)):
             buffer.fill(value)
 
-    def advance(self) -> int:
-        """To the next position; the token that the last step chose."""
-        for buffer in (self.position, self.length):
-            buffer.fill(int(buffer.numpy()[0]) + 1)
-        return int(self.token.numpy()[0])
-
     def encode(self, enc: Encoder) -> MlxBuffer:
-        """A step; answers the logits."""
+        """Encodes a step; returns the logits."""
         x = ops.embedding(enc, self.token, self.table)
         for layer in self.layers:
             x = ops.add(enc, x, self._attention(enc, layer, ops.rms_norm(enc, x, layer["attention_norm"])))

@@ -1,4 +1,4 @@
-"""`mlx-native launch -n 2 bench distributed`: an all_sum in place beside mpi4py's own call, in one run."""
+"""`mlx-native launch -n 2 bench distributed`: an in-place all_sum compared with mpi4py's own call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CALLS = 20  # in one measurement; the three ways take turns, so that each has i
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the median microseconds of each way, and what ours take more."""
+    """Prints the median microseconds of each way, and the ratios."""
     parser = argparse.ArgumentParser(prog="mlx-native bench distributed", description=__doc__)
     parser.add_argument("--rounds", type=int, default=300, help="measurements of each way (%(default)s)")
     parser.add_argument("--nbytes", type=int, nargs="+", default=[4096, 1 << 20], help="sizes (%(default)s)")

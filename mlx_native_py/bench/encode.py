@@ -1,4 +1,4 @@
-"""`mlx-native bench encode`: messages and microseconds of each way to encode a decode token, beside other libraries."""
+"""`mlx-native bench encode`: Python time and messages per dispatch, compared with other libraries."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ RANGES = (10, 100, 1_000, 10_000)
 _WARM_UP = 3  # rounds that are not counted: the first ones work out launches, ops and kernels' own functions
 
 Round = Callable[[], float]
-"""Encodes once; the seconds that a dispatch took."""
+"""Encodes once; returns seconds per dispatch."""
 Encode = Callable[[CommandEncoder], object]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncodeRow(Measured):
-    """One way to encode: Python's time for a dispatch, and its messages."""
+    """One way to encode: Python time per dispatch, and messages."""
 
     name: str
     us: float
-    """With messages that cost next to nothing, unless the name says otherwise."""
+    """With almost free messages, unless the name says otherwise."""
     ratio: float | None = None
-    """To PyOpenCL's time for a dispatch of the same trace."""
+    """To PyOpenCL's time per dispatch of the same trace."""
     messages: int | None = None
     """To the compute encoder, for all dispatches."""
     dispatches: int = 1
 
 
 def _round(device: MlxDevice, encode: Encode, dispatches: int, *, runs: bool = True) -> Round:
-    """Encoding without opening and closing the command buffer.
+    """Times encoding alone, without opening and committing the command buffer.
 
-    What is committed retires, so that its results are used again by the next round, as in a program; `runs=False` is
-    for a device on which that would run the work.
+    Committed work completes at once, so that its results are recycled as in a program; `runs=False` is for a device
+    that would run the work.
     """
 
     def once() -> float:
@@ -69,7 +69,7 @@ def _round(device: MlxDevice, encode: Encode, dispatches: int, *, runs: bool = T
 
 
 def _profiled(level: Level, once: Round) -> Round:
-    """The same inside of a profile."""
+    """The same inside a profile."""
 
     def inside() -> float:
         with profile(level):
@@ -79,7 +79,7 @@ def _profiled(level: Level, once: Round) -> Round:
 
 
 def _messages_alone(device: MlxDevice, plan: Plan, dispatches: int) -> Round:
-    """The messages of a replay, one after the other, and nothing else."""
+    """The messages of a replay, and nothing else."""
     enc = device.command_encoder()
     plan.encode(enc)
     mtl = enc.metal_command_buffer().computeCommandEncoderWithDispatchType_(0)
@@ -94,7 +94,7 @@ def _messages_alone(device: MlxDevice, plan: Plan, dispatches: int) -> Round:
 
 
 def _no_ops(dispatches: int = trace.DISPATCHES) -> Round:
-    """Three calls of C that do nothing: what a dispatch takes at the very least."""
+    """Three C calls that do nothing: a lower bound for a dispatch."""
     empty: dict[int, int] = {}
     call = empty.get
 
@@ -110,7 +110,7 @@ def _no_ops(dispatches: int = trace.DISPATCHES) -> Round:
 
 
 def _tracker(size: int) -> Round:
-    """Checking and recording a dispatch among many live ranges of one buffer."""
+    """Checks and records a dispatch among many live ranges of one buffer."""
     memory, first = Memory(1 << 20, 1 << 30, known=False), 1 << 20
 
     def once() -> float:
@@ -128,7 +128,7 @@ def _tracker(size: int) -> Round:
 
 @dataclass(frozen=True)
 class _Work:
-    """Something to encode, eagerly or as a plan."""
+    """Work to encode, eagerly or as a plan."""
 
     encode: Encode
     graph: ComputeGraph
@@ -140,7 +140,7 @@ class _Work:
 
     @classmethod
     def step(cls, device: MlxDevice) -> _Work:
-        """A decode step of Llama's shape through our ops, with 30 layers."""
+        """A decode step through ops, with 30 layers."""
         step = DecodeStep(device)
         with device.capture(token=step.token) as graph:
             graph.keep(logits=step.encode(graph.encoder))
@@ -192,10 +192,10 @@ def _counts(device: MlxDevice, counts: Counter[str]) -> dict[str, tuple[int, int
 
 
 def _times(timed: Mapping[str, Round], rounds: int) -> dict[str, list[float]]:
-    """Microseconds of every round. All take turns, so that whatever else the machine does falls on each of them alike.
+    """Microseconds of every round. All ways alternate, so that other load affects them equally.
 
-    A turn begins with a run that is not counted, which brings back into the caches what the others have driven out.
-    The traces, plans and libraries of all of them are no garbage, and are kept out of its collection.
+    Each turn starts with an untimed run, which restores the caches. Long-lived objects are excluded from garbage
+    collection.
     """
     times: dict[str, list[float]] = {name: [] for name in timed}
     gc.collect()
@@ -238,7 +238,7 @@ def _bar(
     messages: int | None,
     dispatches: int,
 ) -> tuple[str, bool | None]:
-    """The limit that a row is held to, and whether it keeps it; two per cent show in the least of all rounds only."""
+    """The limit for a row, and whether it is met; small ratios are compared by the least of all rounds."""
     if name == "dispatch" and ratio is not None and messages is not None:
         return "at most 1.0 x PyOpenCL, 6 messages", ratio <= 1.0 and messages <= 6 * dispatches
     if name == PROFILED:
@@ -255,7 +255,7 @@ def _bar(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the table, or JSON."""
+    """Prints the table or JSON."""
     parser = options("encode", __doc__)
     chosen = parser.parse_args(argv)
     title = (

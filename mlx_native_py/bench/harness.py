@@ -1,4 +1,4 @@
-"""What the benchmarks share: medians, peers that may be missing, the command line, and one form of table."""
+"""Shared parts of the benchmarks: medians, optional peers, the command line and tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Measured", "library", "measuring", "median_seconds", "options", "rep
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A row of a benchmark's table; its bar, if it has one, and whether that is met."""
+    """A row of a benchmark table; its bar, if any, and whether it is met."""
 
     bar: str = ""
     passed: bool | None = None
@@ -29,7 +29,7 @@ _LOOKS, _LOOK_SECONDS, _IDLE = 100, 0.01, 0.1
 
 
 def settle() -> None:
-    """Returns when this process rests, or after a second: threads of a BLAS keep processors busy long after a call."""
+    """Waits until this process is idle, at most a second: BLAS threads spin long after a call."""
     for _ in range(_LOOKS):
         before = time.process_time()
         time.sleep(_LOOK_SECONDS)
@@ -38,7 +38,7 @@ def settle() -> None:
 
 
 def median_seconds(work: Callable[[], object], rounds: int) -> float:
-    """The median wall time of `work` once the process rests, after one round that is not counted."""
+    """The median wall time of `work` once the process is idle, after a warm-up round."""
     settle()
     work()
     times = []
@@ -50,14 +50,14 @@ def median_seconds(work: Callable[[], object], rounds: int) -> float:
 
 
 def measuring(what: str) -> None:
-    """Says on a terminal what is being measured, in place of what it said before; nothing clears the line."""
+    """Shows what is being measured, on one line of a terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{what}")
         sys.stderr.flush()
 
 
 def library(name: str) -> Any:
-    """A library to compare with, MLX on its CPU; None where it is not installed."""
+    """An optional library, with MLX set to its CPU; None if it is not installed."""
     try:
         module = importlib.import_module(name)
     except ImportError:
@@ -84,7 +84,7 @@ def report(
     rows: Sequence[Any],
     columns: Mapping[str, Callable[[Any], str | float | None]],
 ) -> int:
-    """Prints the rows as a table or as JSON; gives the exit code, 1 where a bar is not met and `--strict` was given."""
+    """Prints the rows as a table or JSON; returns the exit code: 1 if a bar is missed and `--strict` was given."""
     measuring("")
     if chosen.json:
         json.dump({"title": title, "how": "measured", "rows": [asdict(row) for row in rows]}, sys.stdout, indent=1)

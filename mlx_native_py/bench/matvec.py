@@ -1,4 +1,4 @@
-"""`mlx-native bench matvec`: one row by a matrix in every weight format, against what the device reads at best."""
+"""`mlx-native bench matvec`: matrix-vector products in every weight format, relative to memory bandwidth."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ Product = Callable[[Encoder], MlxBuffer]
 
 @dataclass(frozen=True)
 class MatvecSpeed(Measured):
-    """One format: the least time of a product, and what that makes of bytes and flops."""
+    """One format: the least time of a product, and its rates."""
 
     format: str
     us: float
     gb_per_s: float
     gflop_per_s: float
     share: float
-    """Of the bytes per second that the device reads at best."""
+    """Relative to the device's read bandwidth."""
 
 
 def formats() -> list[str]:
-    """All that weights may be stored in."""
+    """All weight formats."""
     return [*GGML_TYPES, *(f"affine {bits}" for bits in _AFFINE), "mxfp4", "f32", "f16", "bf16"]
 
 
 def measure(device: MlxDevice, names: Sequence[str], width: int, rounds: int) -> list[MatvecSpeed]:
-    """A row for each format, of a matrix [width, width]."""
+    """A row per format, for a matrix [width, width]."""
     limit, rows = read_bandwidth(device), []
     for name in names:
         measuring(name)
@@ -60,7 +60,7 @@ def measure(device: MlxDevice, names: Sequence[str], width: int, rounds: int) ->
 
 
 def _least_seconds(device: MlxDevice, product: Product, rounds: int) -> float:
-    """Of one command buffer with eight products, after a first one that is not counted."""
+    """The least time per product, in command buffers of eight, after a warm-up."""
     count, times = 8, []
     for _ in range(rounds + 1):
         with device.command_encoder() as enc:
@@ -94,7 +94,7 @@ def _product(device: MlxDevice, name: str, width: int) -> tuple[Product, int]:
 
 
 def _blocks(rng: np.random.Generator, kind: GgmlType, width: int) -> np.ndarray:
-    """Random blocks; without the upper bits of an exponent, so that every half is a number."""
+    """Random blocks, with exponents limited so that every half is finite."""
     return rng.integers(0, 256, (width, width // kind.values * kind.bytes), np.uint8) & np.uint8(0xBB)
 
 
@@ -108,7 +108,7 @@ _COLUMNS: dict[str, Callable[[MatvecSpeed], str | float | None]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the table (or JSON); returns 1 where a bar is not met and `--strict` was given."""
+    """Prints the table (or JSON); returns 1 if a bar is missed and `--strict` was given."""
     parser = options("matvec", __doc__)
     parser.add_argument("--only", default="", help="formats with this in their name")
     parser.add_argument("--width", type=int, default=4096, help="rows and columns of the matrix (default: 4096)")

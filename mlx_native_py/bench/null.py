@@ -1,4 +1,4 @@
-"""A queue whose messages cost next to nothing, and one that counts them: what is left is Python's own work."""
+"""Fake queues whose messages cost almost nothing or are counted, to measure Python's own work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ENCODER: dict[str, Callable[..., Any]] = {
 
 
 class _Encoder:
-    """Stands for an MTLComputeCommandEncoder."""
+    """Stands in for an MTLComputeCommandEncoder."""
 
     def __init__(self, method: Callable[[str], Callable[..., Any]]) -> None:
         for name in _ENCODER:
@@ -39,7 +39,7 @@ class _Encoder:
 
 
 class _Commands:
-    """Stands for an MTLCommandBuffer that is done as soon as it is committed."""
+    """Stands in for an MTLCommandBuffer that completes when committed."""
 
     def __init__(self, encoder: Callable[[], _Encoder]) -> None:
         self._encoder = encoder
@@ -79,7 +79,7 @@ class _Queue:
 
 
 def free_device(device: MlxDevice) -> MlxDevice:
-    """Another device on the same Metal, whose encoders answer at once and do nothing."""
+    """Another device on the same Metal whose encoders do nothing."""
     other = MlxDevice(device.backend)
     shared = _Encoder(_ENCODER.__getitem__)
     other.queue = _Queue(lambda: shared)
@@ -87,7 +87,7 @@ def free_device(device: MlxDevice) -> MlxDevice:
 
 
 def counting_device(device: MlxDevice) -> tuple[MlxDevice, Counter[str]]:
-    """Another device on the same Metal, whose encoders count their messages by name."""
+    """Another device on the same Metal whose encoders count messages by name."""
     other, counts = MlxDevice(device.backend), Counter[str]()
 
     def counted(name: str) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""`mlx-native bench ops`: what ops cost on the present device, beside MLX's CPU, numpy and torch in the same run."""
+"""`mlx-native bench ops`: speed of ops on the current device, compared with MLX's CPU, numpy and torch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..shared_device import default_device
 from .harness import Measured, library, measuring, median_seconds, options, report
 from .ops_works import WORKS, OpWork
 
-__all__ = ["OpRow", "main", "measure", "run_work"]
+__all__ = ["OpRow", "inputs_on", "main", "measure", "run_work"]
 
 
 @dataclass(frozen=True)
 class OpRow(Measured):
-    """One measured work, times in milliseconds; a peer that is missing, or has no such function, is None."""
+    """One workload, times in milliseconds; None for a peer that is missing or lacks the function."""
 
     work: str
     op: str
@@ -35,9 +35,7 @@ class OpRow(Measured):
 
 def _measure(work: OpWork, device: MlxDevice, peers: dict[str, Any], rounds: int) -> OpRow:
     arrays = work.arrays()
-    inputs = [
-        [device.buffer(each) for each in given] if isinstance(given, list) else device.buffer(given) for given in arrays
-    ]
+    inputs = inputs_on(device, arrays)
     gpu: list[float] = []
     results = run_work(work, device, inputs, {}, gpu)
     _check(work, results, work.numpy(*arrays))
@@ -63,8 +61,13 @@ def _measure(work: OpWork, device: MlxDevice, peers: dict[str, Any], rounds: int
     )
 
 
+def inputs_on(device: MlxDevice, arrays: list[Any]) -> list[Any]:
+    """Arrays as buffers; a list of arrays becomes a list of buffers."""
+    return [list(map(device.buffer, each)) if isinstance(each, list) else device.buffer(each) for each in arrays]
+
+
 def run_work(work: OpWork, device: MlxDevice, inputs: list[Any], again: dict[str, Any], gpu: list[float]) -> Any:
-    """Runs a work once and notes the GPU's time."""
+    """Runs a workload once and records the GPU time."""
     enc = device.command_encoder()
     results = getattr(ops, work.op)(enc, *inputs, **work.options, **again)
     begin, end = enc.commit_wait_with_gpu_time()
@@ -73,7 +76,7 @@ def run_work(work: OpWork, device: MlxDevice, inputs: list[Any], again: dict[str
 
 
 def _check(work: OpWork, results: Any, expected: Any) -> None:
-    """A wrong kernel has no speed."""
+    """Raises on a wrong result."""
     for result, wanted in zip(_flat(results), _flat(expected), strict=False):
         ours, theirs = result.numpy().astype(np.float64), np.asarray(wanted).astype(np.float64)
         wrong = ours.shape != theirs.shape
@@ -89,7 +92,7 @@ def _flat(values: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class _Peer:
-    """Another library: itself, its arrays, and how to wait for one of its results."""
+    """Another library: its arrays, and how to wait for its results."""
 
     library: Any
     array: Callable[[Any], Any]
@@ -113,7 +116,7 @@ def _peer(peer: _Peer | None, work: Callable[..., Any] | None, arrays: list[Any]
 
 
 def measure(device: MlxDevice, rounds: int, only: str = "") -> list[OpRow]:
-    """The rows of all works whose name or op contains `only`, in one run."""
+    """The rows of all workloads whose name or op contains `only`, in one run."""
     peers, rows = _peers(), []
     works = [work for work in WORKS if only in work.name or only == work.op]
     for number, work in enumerate(works, start=1):
@@ -139,7 +142,7 @@ def _columns() -> dict[str, Callable[[OpRow], str | float | None]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the table (or JSON); returns 1 where a bar is not met and `--strict` was given."""
+    """Prints the table (or JSON); returns 1 if a bar is missed and `--strict` was given."""
     parser = options("ops", __doc__)
     parser.add_argument("--only", default="", help="works of this op, or with this in their name")
     chosen = parser.parse_args(argv)

@@ -1,4 +1,4 @@
-"""The works of `mlx-native bench ops`: one line each, with what it is compared to."""
+"""The workloads of `mlx-native bench ops`, with their equivalents in other libraries."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _F32 = np.float32
 
 @dataclass(frozen=True)
 class OpWork:
-    """An op on arrays of a certain size, and how numpy, MLX and torch do the same.
+    """An op on arrays of a certain size, and its equivalents in numpy, MLX and torch.
 
-    `numpy(*arrays)` is also what the result is checked against; `timed=False` says that it is too roundabout to be
-    timed. `mlx(mx, *arrays)` and `torch(torch, *arrays)` get arrays of their own. A list of arrays is one argument.
+    `numpy(*arrays)` is also the reference result; `timed=False` excludes it from timing. `mlx(mx, *arrays)` and
+    `torch(torch, *arrays)` get arrays of their own. A list of arrays is one argument.
     """
 
     name: str
@@ -33,7 +33,7 @@ class OpWork:
     options: dict[str, Any] = field(default_factory=dict)
     flops: float = 0.0
     touched: int = 0
-    """Bytes; 0 stands for those of all arrays and results."""
+    """Bytes; 0 means those of all arrays and results."""
     timed: bool = True
     tolerance: float = 1e-3
     bar: bool = False

@@ -1,4 +1,4 @@
-"""`mlx-native launch -n 2 bench parallel`: a model over the ranks, beside one process and predictions."""
+"""`mlx-native launch -n 2 bench parallel`: a model on several ranks, compared with one process and predictions."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ Step = Callable[[], object]
 
 @dataclass(frozen=True)
 class Configuration(Measured):
-    """A way to run the model: seconds from one token to the next, and what the time model says."""
+    """A way to run the model: seconds per token, measured and predicted."""
 
     way: str
     token: float
     """The median."""
     least: float
-    """The quickest, which other programs on the machine disturbed least."""
+    """The minimum, least disturbed by other load."""
     predicted: float | None = None
-    """From what one process, and exchanges by themselves, took at the quickest."""
+    """From the minimum times of one process and of exchanges alone."""
 
 
 def measure(name: str, rounds: int, group: Group) -> list[Configuration]:
-    """All configurations take turns; times are those of the first rank."""
+    """All configurations alternate; times are those of rank 0."""
     own = _own_cores()
     cores = set().union(*group.gather_objects(own))
     threads = max(1, len(cores) // group.size)
@@ -68,8 +68,8 @@ def measure(name: str, rounds: int, group: Group) -> list[Configuration]:
         f"{group.size} processes, each a whole model": _steps(whole),
         f"{group.size} ranks, tensor": _steps(load_tensor_parallel(path, device, group=group)),
         f"{group.size} ranks, pipeline": _steps(pipeline),
-        "a few tokens in flight": _flights(pipeline, group.size, _SHORT),
-        "many tokens in flight": _flights(pipeline, group.size, _LONG),
+        "a few tokens in flight": _micro_batches(pipeline, group.size, _SHORT),
+        "many tokens in flight": _micro_batches(pipeline, group.size, _LONG),
         "an exchange": _exchanges(device, group),
         "a large sum": partial(all_sum, np.zeros(_LINK_VALUES, np.float32), group=group),
     }
@@ -89,9 +89,9 @@ def measure(name: str, rounds: int, group: Group) -> list[Configuration]:
 def _rows(
     opened: OpenedModel, group: Group, seconds: dict[str, tuple[float, float]], speeds: tuple[float, float]
 ) -> list[Configuration]:
-    """Three configurations with their predictions, behind those that the predictions come from.
+    """Three configurations with predictions, after those that the predictions come from.
 
-    `speeds` are bandwidths: of ranks that all read at once, and of one alone.
+    `speeds` are bandwidths with all ranks reading at once, and with one alone.
     """
     best, n = {way: least for way, (_, least) in seconds.items()}, group.size
     all_cores, one, together, tensor_way, pipeline_way, exchange, sums, flight_way = seconds
@@ -115,12 +115,12 @@ def _rows(
 
 
 def _own_cores() -> set[int]:
-    """Those that the launcher gave this rank; all of them where it gave none."""
+    """The cores bound to this rank by the launcher, or all."""
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
 def _place(cores: set[int]) -> None:
-    """Lets all threads of this process run on these cores; the kernels' workers among them."""
+    """Sets the CPU affinity of all threads of this process, including kernel workers."""
     if hasattr(os, "sched_setaffinity"):
         for task in Path("/proc/self/task").iterdir():
             with suppress(ProcessLookupError):
@@ -145,12 +145,12 @@ def _in_turns(
 
 
 def _only_first(group: Group, step: Step) -> Step:
-    """While the first rank works, the others sleep at the next barrier."""
+    """Runs a step on rank 0 only; the others wait at the next barrier."""
     return step if group.rank == 0 else lambda: None
 
 
 def _steps(model: Any) -> Step:
-    """A step of decoding; it begins anew before the sequence gets long."""
+    """A decode step, restarted before the sequence gets long."""
     state: list[Any] = []
 
     def step() -> object:
@@ -164,12 +164,12 @@ def _steps(model: Any) -> Step:
     return step
 
 
-def _flights(model: Any, batch: int, tokens: int) -> Step:
-    """So many tokens of as many sequences."""
+def _micro_batches(model: Any, batch: int, tokens: int) -> Step:
+    """Generates so many tokens of as many sequences."""
     decoders: list[Any] = []
 
     def step() -> object:
-        if not decoders or decoders[0].cache.flights[0].lengths[0] > 200:
+        if not decoders or decoders[0].cache.micro_batches[0].lengths[0] > 200:
             decoders[:] = [model.make_decoder(model.make_cache(batch=batch))]
         return decoders[0].sequences([_PROMPT] * batch, [tokens] * batch, ())
 
@@ -177,7 +177,7 @@ def _flights(model: Any, batch: int, tokens: int) -> Step:
 
 
 def _exchanges(device: MlxDevice, group: Group) -> Step:
-    """Sums of 4 bytes in a row, with next to nothing computed between them."""
+    """Sums of 4 bytes in a row, with almost no computation between them."""
     steps = HostSteps()
     x = device.buffer(np.zeros(1, np.float32))
     with device.capture(x=x) as graph:
@@ -199,7 +199,7 @@ _COLUMNS: dict[str, Callable[[Configuration], str | float | None]] = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the table on the first rank."""
+    """Prints the table on rank 0."""
     parser = options("parallel", __doc__)
     parser.add_argument("--model", default="smollm2", help="a path, an alias or a name on the hub (default: smollm2)")
     chosen = parser.parse_args(arguments)

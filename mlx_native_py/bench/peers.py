@@ -1,4 +1,4 @@
-"""What other libraries take to encode a tiny dispatch from Python, where they are installed."""
+"""Encoding times of other libraries for a tiny dispatch, if they are installed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Round = Callable[[], float]
 
 
 def rounds() -> dict[str, Round]:
-    """By library, what encodes once and tells the seconds of a dispatch; stderr says which one is missing, and why."""
+    """Encode functions by library, returning seconds per dispatch; prints to stderr which are missing and why."""
     ready: dict[str, Round] = {}
     for name, prepare in (
         ("PyOpenCL, the same trace", _pyopencl),
@@ -45,7 +45,7 @@ def _timed(work: Callable[[], Any], count: int) -> Round:
 
 
 def _pyopencl() -> Round:
-    """The kernels, buffers and numbers of the trace, through kernels that know the types of their arguments."""
+    """The kernels, buffers and numbers of the trace, through kernels with declared argument types."""
     import pyopencl as cl
 
     context = cl.create_some_context(interactive=False)
@@ -67,7 +67,7 @@ def _pyopencl() -> Round:
 
 
 def _opencl_calls(cl: Any, context: Any) -> list[Any]:
-    """The trace with kernels and buffers of OpenCL in it."""
+    """The trace with OpenCL kernels and buffers."""
     with MlxDevice("soft") as device:
         ours = trace.calls(free_device(device))
     program = cl.Program(context, _OPENCL).build()

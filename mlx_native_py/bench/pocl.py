@@ -1,4 +1,4 @@
-"""The same works on PoCL, another device of the CPU, where pyopencl and pocl-binary-distribution are installed."""
+"""The same workloads on PoCL, if pyopencl and pocl-binary-distribution are installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Pocl", "open_pocl"]
 
 
 class Pocl:
-    """A PoCL device with the works' kernels in OpenCL C."""
+    """A PoCL device with the workloads' kernels in OpenCL C."""
 
     def __init__(self, cl: Any, device: Any) -> None:
         self._cl = cl
@@ -28,7 +28,7 @@ class Pocl:
         self._kernels = {kernel.function_name for kernel in self._program.all_kernels()}
 
     def run(self, work: KernelWork, rounds: int) -> tuple[float, NDArray[np.float32]] | None:
-        """Milliseconds, the median after one round that is not counted, and the result; None without such a kernel."""
+        """The median milliseconds after a warm-up round, and the result; None without such a kernel."""
         if work.kernel not in self._kernels:
             return None
         flags = self._cl.mem_flags.READ_WRITE | self._cl.mem_flags.COPY_HOST_PTR
@@ -44,7 +44,7 @@ class Pocl:
         return statistics.median(times[1:]) * 1e3, result
 
     def adding(self, size: int) -> Callable[[], object]:
-        """An addition of so many numbers, enqueued with its arguments and waited for."""
+        """A function that enqueues an addition of `size` numbers and waits for it."""
         flags, zeros = self._cl.mem_flags.READ_WRITE | self._cl.mem_flags.COPY_HOST_PTR, np.zeros(size, np.float32)
         buffers = [self._cl.Buffer(self._context, flags, hostbuf=zeros) for _ in range(3)]
         kernel = self._cl.Kernel(self._program, "add")
@@ -62,7 +62,7 @@ class Pocl:
 
 
 def open_pocl() -> Pocl | None:
-    """The device, or None where there is none."""
+    """The PoCL device, or None."""
     try:
         cl: Any = importlib.import_module("pyopencl")
         platforms = cl.get_platforms()

@@ -1,4 +1,4 @@
-"""`mlx-native bench soft`: what the software device costs on each engine, beside numpy, MLX's CPU and PoCL."""
+"""`mlx-native bench soft`: the software device's engines, compared with numpy, MLX's CPU and PoCL."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = ["EngineRow", "main", "measure"]
 
 _F32 = NDArray[np.float32]
 Launched = partial[Ticket]
-"""A kernel with all that it takes to run it."""
+"""A kernel with its arguments and launch size."""
 _WARM_SECONDS = 5.0  # for the device to settle on an engine
 _COLUMNS = {"soft": "soft", "lanes": "lanes", "fibers": "fibers", "numpy": "numpy", "mlx": "MLX CPU", "pocl": "PoCL"}
 
 
 @dataclass(frozen=True)
 class EngineRow(Measured):
-    """One measured work: the device as it chooses, each engine by itself, peers in the same unit, and the bar."""
+    """One workload: the default engine, each engine by itself, peers in the same unit, and the bar."""
 
     work: str
     unit: str
@@ -70,7 +70,7 @@ class _Bench:
         return partial(device.compile(self.source)[name], *given, **sizes)
 
     def soft(self, work: KernelWork, engine: str) -> float:
-        """Milliseconds on an engine, after a look at the result."""
+        """Milliseconds on an engine, after checking the result."""
         launch = self.launch(self.devices[engine], work.kernel, *work.arguments, threads=work.threads, group=work.group)
         launch()
         expected = work.numpy()
@@ -80,7 +80,7 @@ class _Bench:
         return _median(launch, self.rounds) * 1e3
 
     def peer(self, work: KernelWork) -> float | None:
-        """Milliseconds on PoCL, after a look at the result."""
+        """Milliseconds on PoCL, after checking the result."""
         ran = self.pocl.run(work, self.rounds) if self.pocl is not None else None
         if ran is None:
             return None
@@ -110,19 +110,19 @@ class _Bench:
 
 
 def _device(**changes: Any) -> MlxDevice:
-    """The software device with other settings."""
+    """A software device with other settings."""
     with settings.override(**changes):
         return MlxDevice("soft")
 
 
 def _median(launch: Launched, rounds: int) -> float:
-    """The median GPU time, after one run that is not counted."""
+    """The median GPU time, after a warm-up."""
     launch()
     return statistics.median(launch().gpu_time for _ in range(rounds))
 
 
 def _warm(launch: Launched) -> None:
-    """Until nothing is compiled in the background any more."""
+    """Runs until background compilation has finished."""
     end = time.monotonic() + _WARM_SECONDS
     kernel: Any = launch.func
     while time.monotonic() < end and not kernel.pipeline.mtl.soft_settled():
@@ -130,7 +130,7 @@ def _warm(launch: Launched) -> None:
 
 
 def _beats(*peers: str, times: float = 1.0) -> Callable[[EngineRow], bool | None]:
-    """Whether the device is so many times as fast as each of these; None where one is missing."""
+    """Whether the device is this many times as fast as each peer; None if one is missing."""
 
     def passed(row: EngineRow) -> bool | None:
         times_of_peers = [getattr(row, peer) for peer in peers]
@@ -141,8 +141,8 @@ def _beats(*peers: str, times: float = 1.0) -> Callable[[EngineRow], bool | None
     return passed
 
 
-def _rate(least: float, *, only: bool = True) -> Callable[[EngineRow], bool | None]:
-    return lambda row: row.gflops >= least if only and row.gflops is not None else None
+def _rate(least: float) -> Callable[[EngineRow], bool | None]:
+    return lambda row: row.gflops >= least if row.gflops is not None else None
 
 
 def _all(*rules: Callable[[EngineRow], bool | None]) -> Callable[[EngineRow], bool | None]:
@@ -175,7 +175,7 @@ def _bench_works(bench: _Bench) -> list[EngineRow]:
 
 
 def _bench_waits(bench: _Bench) -> list[EngineRow]:
-    """The price of one wait for each thread, all threads of a core's threadgroups counted."""
+    """The cost of one barrier per thread, over all threads of a core's threadgroups."""
     rows = []
     devices = {engine: _device(soft_threads=1, soft_engine=engine) for engine in ("fibers", "lanes")}
     for name, work, limit in (("rendezvous", "simd rendezvous", 12.0), ("barrier", "threadgroup barrier", 20.0)):
@@ -188,7 +188,7 @@ def _bench_waits(bench: _Bench) -> list[EngineRow]:
 
 
 def _wait_ns(bench: _Bench, device: MlxDevice, name: str, threads: int = 4096) -> float:
-    """What one of many waits costs a thread, on one core: the slope between two counts of them."""
+    """The cost of one barrier per thread on one core, from the slope between two counts."""
     out, few, many = np.zeros(threads, np.uint32 if name == "barrier" else np.float32), 50, 450
     times = [
         _median(bench.launch(device, name, out, waits, threads=threads, group=256), bench.rounds)
@@ -198,7 +198,7 @@ def _wait_ns(bench: _Bench, device: MlxDevice, name: str, threads: int = 4096) -
 
 
 def _bench_scaling(bench: _Bench) -> list[EngineRow]:
-    """Time on one core over time on two, for arithmetic that memory does not limit."""
+    """Speed-up from one core to two, for compute-bound work."""
     rows = []
     x = np.random.default_rng(0).standard_normal(1 << 18, dtype=np.float32)
     for engine, bar in (("flat", 1.6), ("lanes", 1.7)):
@@ -233,7 +233,7 @@ def _columns() -> dict[str, Callable[[EngineRow], str | float | None]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the table (or JSON); returns 1 where a bar is not met and `--strict` was given."""
+    """Prints the table (or JSON); returns 1 if a bar is missed and `--strict` was given."""
     chosen = options("soft", __doc__).parse_args(argv)
     title = f"measured on this CPU ({platform.machine()}), medians of one run; says nothing about Apple hardware"
     return report(chosen, title, measure(chosen.rounds), _columns())

@@ -1,4 +1,4 @@
-"""The decode trace: as many dispatches, pipeline changes, buffers and barriers as one token of a language model has."""
+"""The decode trace: dispatches, pipeline changes, buffers and barriers in the proportions of one LLM token."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KERNELS = 6
 
 @dataclass(frozen=True)
 class TracedCall:
-    """One dispatch: a kernel, what it reads, what it writes, and its inline number."""
+    """One dispatch: a kernel, its inputs and output, and its inline number."""
 
     pipeline: Pipeline
     reads: tuple[MlxBuffer, ...]
@@ -48,7 +48,7 @@ def _source() -> str:
 
 
 def calls(device: MlxDevice, dispatches: int = DISPATCHES) -> list[TracedCall]:
-    """The trace, or one of another length with the same proportions; the same one each time."""
+    """The trace, or one of another length in the same proportions; deterministic."""
     rng = np.random.default_rng(1070)
     library = device.kernels.library(_source())
     pipelines = [device.kernels.get_pipeline(f"step_{index}", library=library) for index in range(KERNELS)]
@@ -71,7 +71,7 @@ def calls(device: MlxDevice, dispatches: int = DISPATCHES) -> list[TracedCall]:
 
 
 def _kinds(rng: np.random.Generator, dispatches: int) -> list[int]:
-    """A kernel for each dispatch: the right share of four-buffer ones, and of changes from one to the next."""
+    """A kernel for each dispatch, with the right shares of four-buffer kernels and of pipeline changes."""
     four = set(rng.choice(dispatches, dispatches * FOUR_BUFFERS // DISPATCHES, replace=False).tolist())
     changes = dispatches * PIPELINE_CHANGES // DISPATCHES
     kinds = [int(index in four) for index in range(dispatches)]
@@ -87,7 +87,7 @@ def _kinds(rng: np.random.Generator, dispatches: int) -> list[int]:
 
 
 def _group_starts(rng: np.random.Generator, dispatches: int) -> set[int]:
-    """Where a dispatch reads what the one before it wrote."""
+    """Where a dispatch reads the result of the previous one."""
     barriers = dispatches * BARRIERS // DISPATCHES
     starts, limit = {0}, ACTIVATIONS - 2
     starts |= set(range(limit, dispatches, limit))
@@ -96,7 +96,7 @@ def _group_starts(rng: np.random.Generator, dispatches: int) -> set[int]:
 
 
 def encode(enc: Encoder, trace: list[TracedCall]) -> None:
-    """The trace by `dispatch`."""
+    """Encodes the trace by `dispatch`."""
     for call in trace:
         enc.dispatch(call.pipeline, *call.reads, call.out, call.number, threads=SIZE)
 

@@ -1,4 +1,4 @@
-"""The kernels of `mlx-native bench soft`: arguments, grids, and the same in numpy and in MLX."""
+"""The workloads of `mlx-native bench soft`: arguments, launch sizes, and equivalents in numpy and MLX."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Size = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class KernelWork:
-    """One kernel with everything to run it. Arguments are arrays, which become buffers, and numbers."""
+    """One kernel with its arguments (arrays become buffers) and launch size."""
 
     title: str
     kernel: str

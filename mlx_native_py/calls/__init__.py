@@ -1,1 +1,1 @@
-"""Kernels as functions on arrays."""
+"""Kernels as functions on arrays: `kernel(source)` and `fast.metal_kernel`."""

@@ -1,4 +1,4 @@
-"""MLX's `fast.metal_kernel` on this package's devices: the body of a kernel in, a function on arrays out."""
+"""`fast.metal_kernel`: MLX's function of that name, which makes a kernel from its body."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def metal_kernel(
     atomic_outputs: bool = False,
     compile_options: Mapping[str, str] | None = None,
 ) -> MetalKernel:
-    """A kernel from its body alone; the signature follows from the arrays that it is called with.
+    """A kernel from its body alone; the signature is generated from the arrays it is called with.
 
-    It takes the arguments of MLX's function of the same name, and generates the same signature. `compile_options`
-    knows `"math_mode"`: `"safe"` (the default), `"relaxed"` or `"fast"`.
+    Arguments and generated signature are those of MLX's function. `compile_options` accepts `"math_mode"`: `"safe"`
+    (the default), `"relaxed"` or `"fast"`.
 
     >>> exp = metal_kernel(name="myexp", input_names=["inp"], output_names=["out"], source='''
     ...     uint elem = thread_position_in_grid.x;
@@ -82,13 +82,13 @@ def _compile_options(kernel: str, given: Mapping[str, str]) -> CompileOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """An input as it is bound, with the shape and the strides (in elements) that the body sees."""
+    """A bound input, with the shape and strides (in elements) that the body sees."""
 
     type: InputType
     value: MlxBuffer | bytes
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None = None
-    """None for row-major ones."""
+    """None if row-major."""
 
     def extra(self, what: str) -> bytes:
         if what == "ndim":
@@ -99,14 +99,14 @@ class _Input:
 
 
 class MetalKernel:
-    """What `metal_kernel` gives; calling it runs the kernel."""
+    """A kernel created by `metal_kernel`; call it to run it."""
 
     def __init__(self, body: Body, ensure_row_contiguous: bool, options: CompileOptions) -> None:
         self._body = body
         self._ensure_row_contiguous = ensure_row_contiguous
         self._options = options
         self._known: WeakKeyDictionary[DeviceContext, dict[Any, tuple[Generated, KernelLibrary]]] = WeakKeyDictionary()
-        """What was compiled for a device, by the types and template arguments that the source follows from."""
+        """Compiled libraries per device, by the types and template arguments of the call."""
 
     def __call__(
         self,
@@ -121,11 +121,11 @@ class MetalKernel:
         verbose: bool = False,
         stream: Any = None,
     ) -> list[Any]:
-        """Runs the kernel over `grid` threads in groups of `threadgroup`, and gives the outputs as arrays.
+        """Runs the kernel over `grid` threads in threadgroups of `threadgroup`, and returns the outputs as arrays.
 
         Inputs are arrays of any library, buffers or numbers; types are numpy's, this package's or MLX's. `stream` is a
-        device (else that of the buffers among the inputs), or a `CommandEncoder`, into which the kernel is only
-        encoded; the outputs are buffers then. A grid without threads runs nothing, and leaves zeros or `init_value`.
+        device (default: that of the first buffer), or a `CommandEncoder` to encode into, which then returns buffers. A
+        grid with zero threads runs nothing and returns zeros, or `init_value`.
         """
         self._check_counts(inputs, output_shapes, output_dtypes)
         threads = self._three("grid", grid)
@@ -244,7 +244,7 @@ def _first(given: Any) -> Any:
 
 
 def _target(stream: Any, inputs: Sequence[Any]) -> tuple[DeviceContext, CommandEncoder | None]:
-    """The device to run on, and the encoder where one is given; MLX's own gpu stands for the default device."""
+    """The device to run on, and the encoder if one is given; MLX's gpu stands for the default device."""
     if isinstance(stream, CommandEncoder):
         return stream.device, stream
     if isinstance(stream, DeviceContext):
@@ -267,17 +267,17 @@ def _is_mlx(value: Any) -> bool:
 
 
 def _dtype(given: Any) -> DType:
-    """An element type, also one of MLX's, which numpy knows only by name."""
+    """An element type, including MLX's, which numpy knows only by name."""
     return DType.of(str(given).rpartition(".")[2] if _is_mlx(given) else given)
 
 
 def _array(given: Any) -> Array:
-    """An input as an array, with MLX's types for what Python does not say: 32 bits."""
+    """An input as an array; Python numbers become 32-bit, as in MLX."""
     return narrowed(as_array(given), python=isinstance(given, (int, list, tuple)))
 
 
 def _can_be_strided(array: Array) -> bool:
-    """Whether the first element comes first in memory, and all others whole elements after it."""
+    """Whether all strides are non-negative multiples of the element size."""
     return array.ndim > 0 and all(stride >= 0 and stride % array.dtype.itemsize == 0 for stride in array.strides)
 
 
@@ -291,5 +291,5 @@ def _input_type(dtype: DType, shape: tuple[int, ...]) -> InputType:
 
 
 def _bound(device: DeviceContext, array: Array, copies: list[MlxBuffer]) -> MlxBuffer | bytes:
-    """Small arrays travel with the command."""
+    """Small arrays are sent inline."""
     return array.tobytes() if array.nbytes <= 64 else device.staged(array, copies)

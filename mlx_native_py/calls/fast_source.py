@@ -1,4 +1,4 @@
-"""The MSL around the body of a kernel: the signature that MLX's `fast.metal_kernel` generates, to the letter."""
+"""Generates the MSL source around a kernel body, with the same signature as MLX's `fast.metal_kernel`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Body", "Generated", "InputType", "TemplateValue", "generate", "kerne
 TemplateValue = bool | int | DType
 
 CONSTANT_BELOW = 8
-"""Inputs with fewer elements are in the constant address space."""
+"""Inputs with fewer elements go in the constant address space."""
 
 _ATTRIBUTES = {
     "dispatch_quadgroups_per_threadgroup": "uint",
@@ -45,7 +45,7 @@ _PLACE = re.compile(r"\bprogram_source:(\d+)(?=:\d+)")
 
 @dataclass(frozen=True)
 class InputType:
-    """What of an input decides how it is passed."""
+    """The properties of an input that determine how it is passed."""
 
     dtype: DType
     ndim: int
@@ -58,7 +58,7 @@ class InputType:
 
 @dataclass(frozen=True)
 class Body:
-    """What a kernel was made with."""
+    """The arguments of `metal_kernel`."""
 
     name: str
     input_names: tuple[str, ...]
@@ -68,7 +68,7 @@ class Body:
     atomic_outputs: bool
 
     def extras(self, name: str, ndim: int) -> list[str]:
-        """Which of shape, strides and ndim of an input the body asks for; a scalar has none."""
+        """Which of shape, strides and ndim of an input the body uses; none for a scalar."""
         return self._asked[name] if ndim else []
 
     @cached_property
@@ -79,7 +79,7 @@ class Body:
 
 @dataclass(frozen=True)
 class Generated:
-    """A whole source: `text` is what MLX would show, `full` what is compiled."""
+    """A generated source: `text` is what MLX would show, `full` is what is compiled."""
 
     name: str
     text: str
@@ -90,7 +90,7 @@ class Generated:
         return _prelude() + self.text
 
     def with_own_lines(self, error: ShaderCompilationError) -> ShaderCompilationError:
-        """The error with the lines of what the user wrote, in place of those of the whole text."""
+        """The error with line numbers of the user's body or header instead of the generated text."""
         before = _prelude().count("\n")
         first = before + self.text[: self.text.rindex(") {\n" + self.body.source)].count("\n") + 2
 
@@ -107,7 +107,7 @@ class Generated:
 
 @lru_cache(maxsize=1)
 def _prelude() -> str:
-    """What precedes every body."""
+    """The text before every generated kernel."""
     return Path(__file__).with_name("fast_prelude.metal").read_text()
 
 
@@ -117,7 +117,7 @@ def generate(
     outputs: Sequence[DType],
     template: Sequence[tuple[str, TemplateValue]],
 ) -> Generated:
-    """The source for inputs, outputs and template arguments of these types."""
+    """Generates the source for inputs, outputs and template arguments of these types."""
     name, values = kernel_name(body, inputs, outputs, template), _values(template)
     text = body.header
     if template:
@@ -136,7 +136,7 @@ def kernel_name(
     outputs: Sequence[DType],
     template: Sequence[tuple[str, TemplateValue]],
 ) -> str:
-    """The name of the generated kernel; with the template arguments it says everything that the text depends on."""
+    """The name of the generated kernel, which encodes everything that the source depends on."""
     return f"custom_kernel_{body.name}" + _suffix(_values(template), inputs, outputs)
 
 
@@ -145,7 +145,7 @@ def _values(template: Sequence[tuple[str, TemplateValue]]) -> str:
 
 
 def _suffix(values: str, inputs: Sequence[InputType], outputs: Sequence[DType]) -> str:
-    """Makes the name say everything that the text depends on."""
+    """The part of the name that encodes types."""
     parts = [_spelled(each.dtype) + ("s" if each.ndim == 0 else "c" if each.is_constant else "") for each in inputs]
     parts += [_spelled(each) for each in outputs]
     start = "__" + re.sub(r"\W", "_", values.replace(", ", "_")) if values else ""
@@ -178,5 +178,5 @@ def _attributes(source: str) -> list[str]:
 
 
 def _spelled(dtype: DType) -> str:
-    """Its name in the signatures that MLX generates."""
+    """The type's name in MLX's signatures."""
     return dtype.mtl if dtype in (DType.F32, DType.BOOL) else f"{dtype.numpy.name}_t"

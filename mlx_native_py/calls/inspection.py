@@ -1,4 +1,4 @@
-"""What can be said of a kernel: arguments, engine, how its lines use memory, and what was counted in a launch."""
+"""Kernel inspection: arguments, engine, memory access per line, and counts from a launch."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ _GROUP = 256
 
 @dataclass(frozen=True, repr=False)
 class Inspection:
-    """A kernel as it was understood; `print` shows it as text, `to_dict` is for programs."""
+    """The result of inspecting a kernel; `print` shows it as text, `to_dict` returns plain values."""
 
     kernel: str
     group: tuple[int, int, int]
     arguments: tuple[Binding, ...]
     threadgroup_bytes: int
-    """Of threadgroup variables; threadgroup arguments come on top."""
+    """Of threadgroup variables; threadgroup arguments are added at launch."""
     engine: str
     declined: Mapping[str, str]
-    """Why other engines of the software device were not taken."""
+    """Why other engines of the software device were not used."""
     found: Inspected | None
     problem: str = ""
-    """Why the lines could not be looked at, where they could not."""
+    """Why the lines could not be analysed."""
     measured: CountedLaunch | None = None
-    """What was counted in a launch, where one was given."""
+    """Counts from a launch, if one was given."""
     unmeasured: str = ""
-    """Why nothing could be counted in the launch that was given."""
+    """Why the launch could not be counted."""
 
     @property
     def accesses(self) -> tuple[MemoryAccess, ...]:
         return self.found.accesses if self.found else ()
 
     def nbytes(self, kind: str) -> int:
-        """Bytes of device memory that one thread loads or stores, with loops counted once."""
+        """Bytes of device memory that one thread loads or stores, counting each loop once."""
         mine = [each for each in self.accesses if each.kind == kind and each.argument != "threadgroup"]
         return sum(each.nbytes for each in mine)
 
@@ -84,13 +84,13 @@ class Inspection:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """Facts and lines as a table, for notebooks."""
+        """An HTML table for notebooks."""
         head, *rows = self.listing() if self.measured else _listed(self.accesses)
         title, *facts = self.facts()
         return Table(title, head, rows, [*facts, NOTE, *[COUNTED] * bool(self.measured)], words=head)._repr_html_()
 
     def listing(self) -> list[tuple[str, ...]]:
-        """The lines that a launch ran, under a head: what was counted, how they use memory, and the source."""
+        """The lines that a launch ran, with a header row: counts, memory access and source."""
         rows: list[tuple[str, ...]] = [("line", "threads", "instructions", "at once", "divided", "memory", "source")]
         for each in self.measured.lines if self.measured else ():
             uses = [_use(access) for access in self.accesses if (access.file, access.line) == (each.file, each.line)]
@@ -100,7 +100,7 @@ class Inspection:
         return rows
 
     def facts(self) -> list[str]:
-        """All but the lines, one fact each."""
+        """Everything but the lines, one sentence each."""
         arguments = ", ".join(f"{each.access} {_type(each)} {each.name}" for each in self.arguments)
         lines = [f"{self.kernel}({arguments})"]
         lines.append(f"threadgroup memory: {self.threadgroup_bytes} bytes of variables")
@@ -128,7 +128,7 @@ class Inspection:
 def inspect_kernel(
     source: str, name: str, group: Any = None, constants: Mapping[Any, Any] | None = None, options: Any = None
 ) -> Inspection:
-    """Looks at a kernel of a source in threadgroups of `group` threads (a number, or up to three)."""
+    """Analyses a kernel of a source for threadgroups of `group` threads (a number, or up to three)."""
     options = CompileOptions() if options is None else options
     with settings.override(soft_checked=True, soft_isolated=False, soft_engine="lanes"):
         checked = _pipeline(source, name, constants, options)
@@ -146,7 +146,7 @@ def inspect_kernel(
 
 
 def locator(source: str, name: str, constants: Mapping[Any, Any] | None, options: Any) -> Locate:
-    """Finds lines of the source from places in the text that was compiled."""
+    """A function from positions in the compiled text to lines of the source."""
     with settings.override(soft_checked=True, soft_isolated=False, soft_engine="lanes"):
         locate: Locate = _pipeline(source, name, constants, options or CompileOptions()).mtl.state.code.locate
     return quoting(locate, source)

@@ -1,4 +1,4 @@
-"""`kernel(source)`: an MSL source as Python functions, on the default device or another."""
+"""`kernel(source)`: compiles MSL source into Python callables."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def kernel(
     options: CompileOptions | None = None,
     include: Sequence[Path] = (),
 ) -> Library:
-    """Compiles MSL, as text or as a file's path; each kernel in it is an attribute that can be called.
+    """Compiles MSL, given as text or a path; each kernel is a callable attribute of the result.
 
-    `constants` are values for function constants, by name or index. Without `device` it is `default_device()`. A file
-    may include headers of its own folder, and of the folders of `include`.
+    `constants` are values for function constants, by name or index. `device` defaults to `default_device()`. A file may
+    include headers from its own folder and from the folders in `include`.
 
     >>> lib = kernel('''
     ... kernel void axpy(device float *y, device const float *x, constant float &a,

@@ -1,4 +1,4 @@
-"""Kernels from source as Python callables: `lib = kernel(source)`, then `lib.axpy(y, x, 2.0)`."""
+"""Kernel libraries: `lib = kernel(source)`, then call `lib.axpy(y, x, 2.0)`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..encoder.arguments import refuse_count
 from ..encoder.launch import is_nothing
 from ..encoder.named import by_slot
 from ..encoder.synchronous import run_and_wait
-from ..encoder.textures import held_arguments, texture_threads
+from ..encoder.textures import split_textures, texture_threads
 from ..errors import InvalidArgument, KernelNotFound, MlxError, ShaderCompilationError
 from ..memory.buffer import MlxBuffer
 from ..memory.texture import MlxTexture
@@ -69,7 +69,7 @@ class _NoSuchKernel(KernelNotFound, AttributeError):
 
 
 class Library:
-    """The kernels of one source: `lib.name`, or `lib["name"]` for names that are no Python names.
+    """The kernels of one source: `lib.name`, or `lib["name"]` for names that are not Python identifiers.
 
     >>> lib = device.compile("kernel void twice(device float *x, uint i [[thread_position_in_grid]]) { x[i] *= 2; }")
     >>> list(lib), lib["twice"] is lib.twice
@@ -115,7 +115,7 @@ class Library:
         return "\n".join([f"<Library of {len(self)} kernel{plural} on {self._device.name}>", *lines])
 
     def _repr_html_(self) -> str:
-        """A table of its kernels, for notebooks."""
+        """An HTML table of its kernels."""
         few = len(self) <= _SHOWN
         rows = [(each.name, each.signature().removeprefix(each.name) if few else "") for each in self._kernels.values()]
         head = ("kernel", "arguments")
@@ -123,7 +123,7 @@ class Library:
 
 
 class Kernel:
-    """A kernel that is launched by calling it, on numpy arrays and on buffers.
+    """A kernel that is launched by calling it with numpy arrays and buffers.
 
     >>> import numpy as np
     >>> counts = np.zeros(4, np.uint32)
@@ -149,16 +149,16 @@ class Kernel:
 
     @property
     def source(self) -> str:
-        """The MSL that it is from."""
+        """The MSL source that contains it."""
         return self._library.source
 
     @property
     def pipeline(self) -> Pipeline:
-        """The kernel as the registry has it; `CommandEncoder.dispatch` takes it, or the kernel itself."""
+        """The pipeline; `CommandEncoder.dispatch` takes it, or the kernel itself."""
         return self.pipeline_on(self._device)
 
     def pipeline_on(self, device: DeviceContext, constants: Constants | None = None) -> Pipeline:
-        """The pipeline on a device: the one that the source was compiled for, or another, where it is compiled anew."""
+        """The pipeline on another device, compiled there if needed."""
         chosen = {**self._constants, **constants} if constants else self._constants
         library = self._library
         if device is not self._device:
@@ -190,7 +190,7 @@ class Kernel:
         """
         device = self._place((*args, *named.values())) if encoder is None else encoder.device
         pipeline = self.pipeline_on(device, constants)
-        others, held = held_arguments(pipeline, by_slot(pipeline, args, named) if named else args)
+        others, held = split_textures(pipeline, by_slot(pipeline, args, named) if named else args)
         if len(others) != len(pipeline.buffers):
             raise refuse_count(pipeline, others)
         if held and threads is None and threadgroups is None:
@@ -241,10 +241,10 @@ class Kernel:
         constants: Constants | None = None,
         **named: Any,
     ) -> Inspection:
-        """How the kernel uses memory, line by line, in threadgroups of `group` threads; see docs/inspecting-kernels.md.
+        """Analyses memory access per line, for threadgroups of `group` threads; see docs/inspecting-kernels.md.
 
-        The software device looks at the source, whatever device the kernel is on. With the arguments of a launch, as a
-        call takes them, it also runs it on copies of them and counts: instructions, lines, and branches that divided.
+        The software device analyses the source, whatever device the kernel is on. Given the arguments of a call, it
+        also runs the kernel on copies of them and counts instructions, lines and divergent branches.
         """
         chosen = {**self._constants, **(constants or {})}
         source, options = self._library.source, self._library.options
@@ -263,7 +263,7 @@ class Kernel:
         return replace(inspection, measured=measured, unmeasured=problem)
 
     def signature(self) -> str:
-        """Its name and its arguments, with `inout` before those that it may write."""
+        """The name and arguments, with `inout` before those that the kernel may write."""
         try:
             bindings = self.pipeline.bindings
         except MlxError as problem:
@@ -274,7 +274,7 @@ class Kernel:
         return f"<Kernel {self.signature()}>"
 
     def _repr_html_(self) -> str:
-        """A table of its arguments, for notebooks."""
+        """An HTML table of its arguments."""
         try:
             return self.pipeline._repr_html_()
         except MlxError:  # it needs function constants, as its repr says
@@ -304,7 +304,7 @@ def _run(
 
 
 def declared(binding: Binding) -> str:
-    """An argument as a signature shows it."""
+    """An argument as it appears in a signature."""
     if binding.kind != "buffer":
         return f"{_ROLES[binding.access] if binding.kind == 'texture' else ''}{binding.kind} {binding.name}"
     kind = binding.scalar.name if binding.scalar else "struct"

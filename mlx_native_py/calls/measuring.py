@@ -1,4 +1,4 @@
-"""What a launch does, counted on the software device: how often lines run, and where threads of a simdgroup part."""
+"""Launch counts on the software device: executions per line, instructions, and divergent branches."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ _WORDS: dict[InstructionKind, str] = {
 
 @dataclass(frozen=True)
 class LineCount:
-    """What a launch did on one line of the source; instructions are those of the software device's compiler."""
+    """Counts for one source line; instructions are those of the software device's compiler."""
 
     line: int
     source: str
     threads: int
-    """How often a thread was there."""
+    """How many times a thread executed the line."""
     instructions: int
     loads: int
     stores: int
     active_share: float
-    """Of the threads of its simdgroups: how many ran it at the same time, on average."""
+    """The average share of a simdgroup's threads that executed it together."""
     branches: int
-    """How often a simdgroup came to a branch there."""
+    """How many times a simdgroup reached a branch there."""
     divided: int
-    """How often its threads then went different ways."""
+    """How many of those diverged."""
     file: str = ""
-    """The header that the line is in; empty for the source itself."""
+    """The header that contains the line; empty for the source itself."""
 
     @property
     def place(self) -> str:
@@ -59,24 +59,24 @@ class LineCount:
 
 @dataclass(frozen=True)
 class CountedLaunch:
-    """A launch as it was counted, thread by thread; loops count as often as they ran."""
+    """Counts for a launch, summed over threads and loop iterations."""
 
     grid: tuple[int, int, int]
     group: tuple[int, int, int]
     launched: int
     """Threads of the launch."""
     counted: int
-    """Those in whole threadgroups; the ones that the grid's edge cuts are run without counters."""
+    """Threads in full threadgroups; those cut off by the grid's edge run without counters."""
     simdgroups: int
     instructions: dict[InstructionKind, int]
     branches: int
     divided: int
     divergence_share: float
-    """Of the threads' turns at instructions: the share that was idle because other threads of the simdgroup parted."""
+    """The share of thread time that was idle because of divergence."""
     lines: tuple[LineCount, ...]
 
     def facts(self) -> list[str]:
-        """All but the lines, one fact each."""
+        """Everything but the lines, one sentence each."""
         if not self.counted:
             return [f"counted: none of {self.launched} threads is in a threadgroup of {self.group} that is whole"]
         total = sum(self.instructions.values())
@@ -92,7 +92,7 @@ class CountedLaunch:
 
 @contextmanager
 def counting_device() -> Iterator[DeviceContext]:
-    """A software device whose launches can be counted: lanes first, one threadgroup after the other."""
+    """A software device that can count launches: lanes engine, one threadgroup at a time."""
     with settings.override(soft_checked=False, soft_isolated=False, soft_engine="lanes", soft_threads=1):
         device = DeviceContext(open_metal("soft"))
         try:
@@ -102,7 +102,7 @@ def counting_device() -> Iterator[DeviceContext]:
 
 
 def copied(values: list[Any]) -> list[Any]:
-    """Arguments whose memory may be written; what is given twice stays one."""
+    """Copies of arguments that the kernel may write; the same argument is copied once."""
     known: dict[int, Any] = {}
     return [known.setdefault(id(each), _copy(each)) for each in values]
 
@@ -116,7 +116,7 @@ def _copy(value: Any) -> Any:
 
 
 def measure(pipeline: Pipeline, run: Callable[[], object], locate: Locate) -> tuple[CountedLaunch | None, str]:
-    """Counts one launch of a pipeline on a `counting_device`; or None, and why that was not possible."""
+    """Counts one launch of a pipeline on a `counting_device`; returns None and the reason if that is not possible."""
     counter = LaunchCounter(pipeline.mtl.state)
     run()
     if not pipeline.launches:
@@ -151,7 +151,7 @@ def _summed(launch: Launch, blocks: list[CountedBlock], locate: Locate) -> Count
 
 
 class _Line:
-    """The sums of one line."""
+    """The sums for one line."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -175,7 +175,7 @@ class _Line:
 
 
 def _lines(blocks: list[CountedBlock], locate: Locate, width: float) -> dict[tuple[str, int], _Line]:
-    """By line of the source; what has none sets the kernel up, and is not counted."""
+    """Counts by source line; instructions without a line are setup code and are skipped."""
     known: dict[Place, Diagnostic | None] = {}
     lines: dict[tuple[str, int], _Line] = {}
     for block in blocks:

@@ -1,4 +1,4 @@
-"""Arrays as arguments of a kernel: copied to the device where they have to be, and results copied back."""
+"""Staging: copies arrays to the device for a kernel call, and results back."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Staged:
 
 
 class Staging:
-    """The arrays of one launch; one that lies in device memory, or can be used in place, is not copied."""
+    """The array arguments of one launch; arrays in device memory, or usable in place, are not copied."""
 
     def __init__(self, device: DeviceContext, pipeline: Pipeline) -> None:
         self._device = device
@@ -49,7 +49,7 @@ class Staging:
         self._copies: list[MlxBuffer] = []
 
     def argument(self, binding: Binding | None, given: Any) -> Any:
-        """What `dispatch` takes for an argument: arrays become buffers, everything else stays."""
+        """Converts an argument for `dispatch`: arrays become buffers, everything else is passed on."""
         if binding is None:
             return given
         inner = given.buffer if isinstance(given, Out) else given
@@ -96,7 +96,7 @@ class Staging:
         return buffer
 
     def require_no_copies(self, how: str) -> None:
-        """Refuses arguments that are written in a copy, for a launch that nobody waits for."""
+        """Raises if an argument would be written in a copy, for a launch that is not waited for."""
         if names := [repr(each.name) for each in self._staged if each.copied and each.written]:
             raise InvalidArgument(
                 f"{self._kernel}: with {how}, what it writes must be a device buffer or an array over one; "
@@ -104,7 +104,7 @@ class Staging:
             )
 
     def bring_back(self, ticket: Ticket, values: list[Any]) -> None:
-        """Copies what the kernel wrote into the arrays; when the launch is done, the next has the copies' memory."""
+        """Copies results back into the arrays, and recycles the memory of the copies."""
         if not self._staged:
             return
         for each in self._staged:

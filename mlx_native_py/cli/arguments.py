@@ -1,4 +1,4 @@
-"""The argument language of the command line: `x=ones:1024:f32` and its kind, as what a kernel is called with."""
+"""Kernel arguments on the command line, such as `x=ones:1024:f32`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Types: f32 f16 bf16 u8 u16 u32 u64 i8 i16 i32 i64 bool."""
 
 @dataclass(frozen=True)
 class Argument:
-    """One `--arg`: the argument's name, and the words of its value."""
+    """One `--arg`: its name, and its value split at colons."""
 
     name: str
     words: tuple[str, ...]
@@ -39,7 +39,7 @@ class Argument:
         return f"{self.name}={':'.join(self.words)}"
 
     def value(self, binding: Binding, empty: Callable[..., MlxBuffer]) -> Any:
-        """What the kernel is called with; `empty` makes buffers for what it only writes."""
+        """The value for the kernel; `empty` creates buffers that it only writes."""
         kind, *rest = self.words
         if kind.endswith(".npy"):
             return _loaded(Path(":".join(self.words)))
@@ -55,7 +55,7 @@ class Argument:
         raise InvalidArgument(f"--arg {self}: {kind!r} is no kind of value.\n{LANGUAGE}")
 
     def _array(self, words: list[str], binding: Binding, most: int) -> tuple[tuple[int, ...], DType, int]:
-        """Shape, type and seed; the type is the kernel's own where none is given."""
+        """Shape, type and seed; the default type is the kernel's own."""
         if not 1 <= len(words) <= most:
             raise InvalidArgument(
                 f"--arg {self}: expected a shape such as 1024 or 4x8, then perhaps a type.\n{LANGUAGE}"
@@ -71,7 +71,7 @@ class Argument:
 
 
 def parse_argument(text: str) -> Argument:
-    """`NAME=VALUE` in its parts.
+    """Parses `NAME=VALUE`.
 
     >>> parse_argument("x=ones:4x8:f16")
     Argument(name='x', words=('ones', '4x8', 'f16'))
@@ -83,7 +83,7 @@ def parse_argument(text: str) -> Argument:
 
 
 def parse_sizes(text: str, where: str) -> tuple[int, ...]:
-    """Sizes such as 1024 or 4x8.
+    """Parses sizes such as 1024 or 4x8.
 
     >>> parse_sizes("4x8", "--threads")
     (4, 8)
@@ -95,7 +95,7 @@ def parse_sizes(text: str, where: str) -> tuple[int, ...]:
 
 
 def arguments_for(pipeline: Pipeline, given: list[Argument], empty: Callable[..., MlxBuffer], source: str) -> list[Any]:
-    """The kernel's arguments by slot; refuses what it does not have, and says how what is missing could look."""
+    """The kernel's arguments by slot; raises on unknown ones, and suggests values for missing ones."""
     by_name = {argument.name: argument for argument in given}
     wanted = {binding.name for binding in pipeline.buffers if binding is not None}
     unknown = [name for name in by_name if name not in wanted]
@@ -141,7 +141,7 @@ def _number(text: str, dtype: DType) -> float | int:
 
 
 def _value(text: str, argument: Argument) -> Any:
-    """A number, a bool, or several numbers for a vector."""
+    """A number, a bool, or a vector of numbers."""
     words = {"true": True, "false": False}
     if text in words:
         return words[text]

@@ -1,4 +1,4 @@
-"""`mlx-native bench SUBJECT`: what the device does in a second, beside other libraries where they are installed."""
+"""`mlx-native bench SUBJECT`: runs a benchmark."""
 
 from __future__ import annotations
 

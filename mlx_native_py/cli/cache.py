@@ -1,4 +1,4 @@
-"""`mlx-native cache`: compiled kernels on disk: how much room they take, how much they may take, and away with them."""
+"""`mlx-native cache`: shows or clears the cache of compiled kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mlx-native check`: kernels and programs on the software device, with every load and store looked at."""
+"""`mlx-native check`: runs kernels and programs on the software device with every access checked."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _LOOKED_AT = "with every load and store checked"
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was looked at, whether it is in order, and what was found."""
+    """The result of one check."""
 
     subject: str
     good: bool | None
-    """None where it could not be looked at."""
+    """None if it could not be checked."""
     detail: str
     kind: str = ""
-    """The class of what was found, such as OutOfBounds or DataRace."""
+    """The class of the finding, such as OutOfBounds or DataRace."""
 
 
 def options(command: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def options(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """0 where nothing was found, 1 where something was; else the program's own status."""
+    """Returns 0 if nothing was found, 1 if something was, otherwise the program's own status."""
     are_sources = [name.endswith(".metal") for name in chosen.file]
     if not are_sources[0]:
         return _check_program(chosen)
@@ -94,7 +94,7 @@ def _checked(chosen: argparse.Namespace, kernel: Kernel, device: MlxDevice) -> s
 
 
 def _found(subject: str, problem: BaseException, file: str = "program_source") -> Verdict:
-    """What checked mode found, with its own name and the line of `file`, or what else went wrong."""
+    """The finding of checked mode with its class and source line, or another error."""
     cause = problem.__cause__ or problem
     others = [f"and {type(other).__name__}: {other}" for other in getattr(cause, "others", ())]
     detail = "\n".join([str(cause), *others]).replace("\nprogram_source:", f"\n{file}:")
@@ -118,7 +118,7 @@ def _check_program(chosen: argparse.Namespace) -> int:
 
 @contextmanager
 def _heard(errors: list[CheckedError]) -> Iterator[None]:
-    """Collects what is found inside the block, also where the program catches it."""
+    """Collects findings inside the block, including those that the program catches."""
     observers.append(errors.append)
     try:
         yield

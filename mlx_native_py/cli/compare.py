@@ -1,4 +1,4 @@
-"""`mlx-native compare`: what changed from one saved profile to another."""
+"""`mlx-native compare`: compares two saved profiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mlx-native doctor`: checks of an installation, each with what was found and what to do about it."""
+"""`mlx-native doctor`: checks the installation, and says what to do about problems."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _COUNT = 256
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at; `advice` is empty where nothing is to be done."""
+    """The result of one check; `advice` is empty if nothing needs to be done."""
 
     subject: str
     good: bool | None
-    """None where it could not be looked at."""
+    """None if it could not be checked."""
     detail: str
     advice: str = ""
     facts: Any = None
-    """The same in full, for a report."""
+    """Details for a report."""
 
     @property
     def verdict(self) -> str:
@@ -83,7 +83,7 @@ def _rehearse(chosen: argparse.Namespace) -> int:
 
 
 def examine(device: BackendName | None = None) -> list[Finding]:
-    """Looks at everything that a kernel needs, and then runs one."""
+    """Checks everything that a kernel needs, and then runs one."""
     findings = [Finding("python", True, f"{platform.python_version()} on {platform.system()} {platform.machine()}")]
     findings += _try("settings", changed_settings, "correct the variable or unset it")
     if not findings[-1].good:
@@ -108,14 +108,14 @@ def _try(subject: str, look: Callable[[], str], advice: str) -> Iterator[Finding
 
 
 def changed_settings() -> str:
-    """Which settings are not at their defaults."""
+    """The settings that differ from their defaults."""
     now = current()
     changed = [f"{f.name}={getattr(now, f.name)}" for f in fields(now) if getattr(now, f.name) != f.default]
     return ", ".join(changed) or "all at their defaults"
 
 
 def _variables() -> Finding:
-    """Variables of the environment that look like settings and are none."""
+    """Environment variables that look like settings but are not."""
     wrong = [f"{name} (did you mean {flag}?)" for name, flag in misspelt().items()]
     if wrong:
         return Finding("variables", False, f"no such setting: {', '.join(wrong)}", "correct the name or unset it")
@@ -177,7 +177,7 @@ def _run_self_check(backend: Backend) -> str:
 
 
 def _compile_bfloat(backend: Backend) -> str:
-    """Nearly every family has kernels for bfloat, which no compiler knows that takes its version from an old Python."""
+    """Compiles bfloat, which needs the right language version and is used by nearly every family."""
     device = backend.default_device()
     with backend.autorelease_pool():
         _library(backend, device, "kernel void f(device bfloat *x [[buffer(0)]]) { x[0] = bfloat(1.0f); }")

@@ -1,4 +1,4 @@
-"""`mlx-native embed`: texts as vectors."""
+"""`mlx-native embed`: computes text embeddings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def options(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Prints a vector for each text; ranks share the texts, and rank 0 prints them in their order."""
+    """Prints a vector per text; ranks share the texts, and rank 0 prints them in order."""
     group = init()
     texts = _texts(chosen.text, lambda: text_of_first_rank(group, sys.stdin.read))
     group.agree("what there is to embed", hashlib.sha256("\n".join(texts).encode()).hexdigest())
@@ -45,7 +45,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _texts(given: list[str], standard_input: Callable[[], str]) -> list[str]:
-    """What was typed, with the standard input for a -, or the lines of the one file that was named."""
+    """The texts given, with standard input for a -, or the lines of a single file."""
     if "-" in given:
         return [standard_input() if text == "-" else text for text in given]
     if len(given) > 1 or not Path(given[0]).is_file():

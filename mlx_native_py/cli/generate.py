@@ -6,16 +6,12 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import chain
-from typing import Any, TextIO
+from typing import Any
 
-from .. import settings
 from ..distributed import Group, init
 from ..errors import InvalidArgument
-from ..profiling import kernel_profile
 from .ranks import ranks_profiled, text_of_first_rank
-from .table import print_table
 
 __all__ = ["MODEL", "options", "run"]
 
@@ -58,14 +54,14 @@ def options(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Writes text as it comes, or all of it as JSON; of several ranks, the first one writes."""
+    """Prints text as it is generated, or all of it as JSON; only rank 0 prints."""
     from ..models import prompt_ids
 
     group, text, model, tokenizer = _opened(chosen)
     tokens = prompt_ids(tokenizer, _messages(chosen, tokenizer, text), most=model.config.max_positions)
     speaks = group.rank == 0
     out = sys.stderr if chosen.json else sys.stdout
-    with ranks_profiled(chosen, group, out), _profiled(chosen.profile, out if speaks else None):
+    with ranks_profiled(chosen, group, out):
         responses = []
         for each in _streamed(chosen, model, tokenizer, tokens):
             responses.append(each)
@@ -79,7 +75,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _messages(chosen: argparse.Namespace, tokenizer: Any, text: str) -> Any:
-    """The prompt as messages where the model has a chat template, or else, or with `--raw`, as it is."""
+    """The prompt as chat messages if the model has a chat template; otherwise, or with `--raw`, unchanged."""
     if chosen.raw and chosen.system_prompt is not None:
         raise InvalidArgument("--system-prompt is a message, and --raw takes none; leave one of them out")
     if chosen.raw or (tokenizer.chat_template is None and not chosen.chat and chosen.system_prompt is None):
@@ -96,7 +92,7 @@ def _prompt(chosen: argparse.Namespace, group: Group) -> str:
 
 
 def _opened(chosen: argparse.Namespace) -> tuple[Group, str, Any, Any]:
-    """The ranks that write together, the prompt, the model and its tokenizer."""
+    """The ranks, the prompt, the model and its tokenizer."""
     from ..models import Tokenizer, load, model_path
 
     if not (chosen.tensor_parallel or chosen.pipeline_parallel):
@@ -127,7 +123,7 @@ def _print_end(as_json: bool, tokens: list[int], responses: list[Any]) -> None:
 
 
 def _streamed(chosen: argparse.Namespace, model: Any, tokenizer: Any, tokens: list[int]) -> Iterator[Any]:
-    """Shows how far the prompt is until the first token comes."""
+    """Shows the progress of the prompt until the first token arrives."""
     from ..models import stream_generate
     from ..models.progress import progress
 
@@ -145,51 +141,3 @@ def _print_speeds(last: Any) -> None:
         count, speed = getattr(last, f"{name}_tokens"), getattr(last, f"{name}_tps")
         print(f"{name}: {count} tokens, {speed:.1f} tokens/s", file=sys.stderr)
     print(f"memory: {last.peak_memory:.3f} GB, ended by: {last.finish_reason}", file=sys.stderr)
-
-
-@contextmanager
-def _profiled(wanted: bool, out: TextIO | None) -> Iterator[None]:
-    """Times all that the block does, and prints the tables behind it, on the rank that prints."""
-    if not wanted:
-        yield
-        return
-    kernel_profile.reset()
-    with settings.override(profile_cb=True, profile_dispatch=True):
-        yield
-        if out is not None:
-            _print_command_buffers(out)
-            _print_dispatches(out)
-
-
-def _print_command_buffers(out: TextIO) -> None:
-    rows = [
-        (
-            label or "(no label)",
-            f"{entry.count:,}",
-            f"{entry.total_ns / 1e6:.3f}",
-            f"{entry.percentile(50) / 1e6:.3f}",
-            f"{entry.max_ns / 1e6:.3f}",
-            str(entry.provenance),
-        )
-        for label, entry in kernel_profile.dump()
-    ]
-    print(file=out)
-    print_table(("command buffers", "count", "total ms", "median ms", "max ms", "times are"), rows, file=out)
-
-
-def _print_dispatches(out: TextIO) -> None:
-    """By kernel, as a token alone has hundreds of dispatches; the most expensive first."""
-    groups: dict[tuple[str, str], list[kernel_profile.DispatchEntry]] = {}
-    for label, entries in kernel_profile.dump_dispatches():
-        for entry in entries:
-            groups.setdefault((label or "(no label)", entry.kernel or entry.op_kind), []).append(entry)
-    rows = []
-    for (label, kernel), entries in sorted(groups.items(), key=lambda pair: -sum(each.gpu_ns for each in pair[1])):
-        total = sum(each.gpu_ns for each in entries)
-        mean, how = f"{total / len(entries) / 1e3:.1f}", str(entries[0].provenance)
-        rows.append((kernel, label, f"{len(entries):,}", f"{total / 1e6:.3f}", mean, how))
-    print(file=out)
-    print_table(("dispatches", "in", "count", "total ms", "mean us", "times are"), rows, file=out)
-    untimed = {str(cb.dispatch_timing) for cb in kernel_profile.dump_command_buffers() if cb.dispatch_timing}
-    if not rows:
-        print(f"no dispatch was timed: {', '.join(sorted(untimed)) or 'none was encoded'}", file=out)

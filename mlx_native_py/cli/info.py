@@ -1,4 +1,4 @@
-"""`mlx-native info`: the device and what it can do, or what is in a model file."""
+"""`mlx-native info`: shows the device and its capabilities, or the contents of a model file."""
 
 from __future__ import annotations
 

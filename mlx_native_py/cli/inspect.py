@@ -1,4 +1,4 @@
-"""`mlx-native inspect FILE.metal`: how kernels use memory, line by line, and what a launch does there."""
+"""`mlx-native inspect FILE.metal`: shows memory access per line, and counts what a launch does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A launch that the command line describes: which kernel of a file, with which arguments, over how many threads."""
+"""A kernel launch described on the command line: kernel, arguments and launch size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["KernelLaunch", "add_launch_options", "add_source_options", "chosen_k
 
 
 def add_launch_options(command: argparse.ArgumentParser) -> None:
-    """The options that describe a launch; `run`, `check` and `inspect` have them."""
+    """Adds the options of `run`, `check` and `inspect` that describe a launch."""
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.epilog = LANGUAGE
     command.add_argument("--kernel", metavar="K", help="which kernel of the file; not needed where there is one")
@@ -34,7 +34,7 @@ def add_launch_options(command: argparse.ArgumentParser) -> None:
 
 
 def add_source_options(command: argparse.ArgumentParser) -> None:
-    """The options that say how to compile a file."""
+    """Adds the options for compiling a file."""
     command.add_argument(
         "--constant", action="append", default=[], metavar="NAME=VALUE", help="value of a function constant"
     )
@@ -50,7 +50,7 @@ def add_source_options(command: argparse.ArgumentParser) -> None:
 
 @dataclass
 class KernelLaunch:
-    """A kernel with everything that it takes to run it."""
+    """A kernel with its arguments and launch size."""
 
     kernel: Kernel
     pipeline: Pipeline
@@ -61,13 +61,13 @@ class KernelLaunch:
         return self.kernel(*self.values, **self.sizes)
 
     def results(self) -> dict[str, Any]:
-        """What the kernel may have written, by the names of its arguments."""
+        """The arguments that the kernel may have written, by name."""
         pairs = zip(self.pipeline.buffers, self.values, strict=True)
         return {binding.name: _array(value) for binding, value in pairs if binding is not None and binding.writes}
 
 
 def library_of(device: MlxDevice, file: str, chosen: argparse.Namespace) -> Library:
-    """The kernels of a file, with the function constants and folders of headers of the command line."""
+    """The kernels of a file, compiled with the command line's function constants and include folders."""
     values = {given.name: given.value(_NO_BINDING, device.empty) for given in map(parse_argument, chosen.constant)}
     return device.compile(Path(file), constants=values, include=[Path(folder) for folder in chosen.include])
 
@@ -82,7 +82,7 @@ def chosen_kernel(library: Library, name: str | None, file: str) -> Kernel:
 
 
 def launch_from(chosen: argparse.Namespace, kernel: Kernel, device: MlxDevice) -> KernelLaunch:
-    """The launch that was asked for; nothing has run yet."""
+    """The launch described by the options; it has not run yet."""
     pipeline = kernel.pipeline
     values = arguments_for(pipeline, [parse_argument(text) for text in chosen.arg], device.empty, kernel.source)
     sizes = {

@@ -1,4 +1,4 @@
-"""`mlx-native launch -n 2 COMMAND ...`: a command of mlx-native, or a Python script, as several ranks."""
+"""`mlx-native launch -n 2 COMMAND ...`: runs a command or a Python script on several ranks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def options(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Starts the ranks and stays until all have ended; the exit status is 0 where each one's is."""
+    """Starts the ranks and waits for them; returns 0 if all ranks do."""
     if not chosen.program:
         raise InvalidArgument("launch takes a command: mlx-native launch -n 2 generate 'Once upon a time'")
     ranks = chosen.n if chosen.n is not None else len(chosen.hosts) or 2
@@ -54,7 +54,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _with_standard_input(program: Sequence[str]) -> list[str]:
-    """A `-` of a command becomes the text itself: not every mpiexec passes the end of its standard input on."""
+    """Replaces a `-` by the text itself, since not every mpiexec forwards the end of standard input."""
     if program[0] not in _READS or "-" not in program:
         return list(program)
     text = sys.stdin.read()
@@ -76,7 +76,7 @@ def _require_hosts(hosts: Sequence[str]) -> None:
 
 
 def _require_script(program: Sequence[str]) -> None:
-    """Said once, and not by every rank."""
+    """Checks the script once, instead of on every rank."""
     if program[0] == "python" and (len(program) < 2 or not (program[1] in ("-m", "-c") or Path(program[1]).is_file())):
         given = "which one?" if len(program) < 2 else f"there is no file {program[1]}"
         if program[1:] and program[1].startswith("-"):
@@ -85,7 +85,7 @@ def _require_script(program: Sequence[str]) -> None:
 
 
 def _watch(command: list[str]) -> int:
-    """Passes on what the ranks say; a signal that ends this process ends them first."""
+    """Forwards the output of the ranks; a signal that ends this process ends them first."""
     report = LaunchReport(sys.stderr)
     written, out = os.pipe()
     with subprocess.Popen(
@@ -114,7 +114,7 @@ def _watch(command: list[str]) -> int:
 
 
 def _pass_on(source: int, report: LaunchReport) -> None:
-    """Standard output, as it comes; the end of it may be mpiexec's own report."""
+    """Forwards standard output; its end may be mpiexec's own report."""
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     with open(source, "rb", buffering=0) as pipe:
         for piece in iter(partial(pipe.read, 1 << 16), b""):
@@ -129,7 +129,7 @@ def _as_interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _end(mpiexec: subprocess.Popen[Any]) -> None:
-    """A terminal has told mpiexec of Ctrl-C too; two signals at once would make it leave without its ranks."""
+    """Ends mpiexec gracefully: after Ctrl-C in a terminal, a second signal would make it leave its ranks behind."""
     for ask in (None, mpiexec.terminate, mpiexec.kill):
         if ask is not None:
             ask()

@@ -1,4 +1,4 @@
-"""What the ranks and mpiexec write, passed on; the reports of either MPI's mpiexec become one plain sentence."""
+"""Output of the ranks and of mpiexec, with mpiexec's failure reports reduced to one sentence."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _FAILED = re.compile(r"rank (\d+) of \d+ failed, and ends the others$|Abort\(\d+
 
 
 class LaunchReport:
-    """Passes mpiexec's output on, with one line in place of its framed texts about the rank that ended the others."""
+    """Forwards mpiexec's output, and replaces its framed failure reports by one line."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._block: list[str] | None = None
         self._told = ""
         self._ranks: dict[tuple[str, str], str] = {}
-        """By machine and process."""
+        """Ranks by host and process id."""
         self._failed = self._held = ""
 
     def take(self, line: str) -> None:
-        """One line of standard error."""
+        """Processes one line of standard error."""
         if _RULE.match(line):
             if self._block is None:
                 self._block = [line]
@@ -49,7 +49,7 @@ class LaunchReport:
             self._out.flush()
 
     def without_end(self, text: str) -> str:
-        """Some standard output, up to what mpiexec says of the end; none at all is the end of it."""
+        """Standard output without mpiexec's final report; an empty text is the end."""
         is_last, text, self._held = not text, self._held + text, ""
         at = 0 if _BAD_END in self._told else text.find(_BAD_END)
         if at < 0:
@@ -66,7 +66,7 @@ class LaunchReport:
             self._failed = self._failed or match[1] or match[2]
 
     def close(self) -> None:
-        """No more lines come."""
+        """Ends the input."""
         if self._block is not None:
             self._end_block(self._block)
 
@@ -80,7 +80,7 @@ class LaunchReport:
             self._out.flush()
 
     def blame(self, status: int) -> str:
-        """Which rank failed, as far as mpiexec says it."""
+        """Which rank failed, according to mpiexec."""
         if match := _KILLED.search(self._told):
             rank, host, number = match.groups()
             return f"rank {rank} on {host} was killed by signal {number} ({_name(int(number))})"

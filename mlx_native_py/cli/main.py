@@ -1,4 +1,4 @@
-"""The command `mlx-native`: Metal kernels and models from the command line, on a GPU or the software device."""
+"""The command `mlx-native`: Metal kernels and models from the command line."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ COMMANDS = {
     "ops": "list the ops",
     "plan-parallel": "estimate the time of a token of a model over several ranks",
 }
-"""Every command and what it is for; the module of its name has its `options` and its `run`."""
+"""All commands with a summary; each has a module of the same name with `options` and `run`."""
 
 _INTERRUPTED = 130
-"""As shells say it: 128 and the number of the signal."""
+"""128 plus the signal number, as in shells."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit status: 0, 1 where it failed, 2 where it was called wrongly."""
+    """Runs one command and returns its exit status: 0, 1 for a failure, 2 for wrong usage."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     status = _run(_parser(arguments).parse_args(arguments))
     world = sys.modules.get("mlx_native_py.distributed.world")
@@ -67,7 +67,7 @@ def _module(command: str) -> ModuleType:
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
-    """Only the module of the command that is asked for is imported, so that `--help` answers at once."""
+    """Imports only the requested command's module, so that `--help` is fast."""
     parser = argparse.ArgumentParser(prog="mlx-native", description=__doc__)
     parser.add_argument("--version", action="version", version=f"mlx-native {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -1,4 +1,4 @@
-"""`mlx-native info FILE`: what is in a model file."""
+"""`mlx-native info FILE`: the contents of a model file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["describe_model_file", "show_model_file"]
 
 
 def show_model_file(name: str, *, every_tensor: bool = False) -> None:
-    """Prints the architecture, the tensors by format, and the metadata of a GGUF file, safetensors or a folder."""
+    """Prints architecture, tensors by format, and metadata of a GGUF file, safetensors or a folder."""
     path = model_path(name)
     kind, file, metadata = _opened(path)
     values = sum(tensor.size for tensor in file.values())
@@ -98,7 +98,7 @@ def _row(tensor: Tensor) -> tuple[str, str, str, str]:
 
 
 def _flat(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Tables inside of the table with their keys behind a dot, one level deep."""
+    """Nested tables with dotted keys, one level deep."""
     pairs: list[tuple[str, Any]] = []
     for key, value in table.items():
         pairs += (

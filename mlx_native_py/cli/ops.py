@@ -1,4 +1,4 @@
-"""`mlx-native ops`: the table of ops."""
+"""`mlx-native ops`: lists the ops."""
 
 from __future__ import annotations
 

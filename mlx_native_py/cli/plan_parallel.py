@@ -1,4 +1,4 @@
-"""`mlx-native plan-parallel`: what a model over several ranks would take, by a simple model of time."""
+"""`mlx-native plan-parallel`: estimates the time per token of a model on several ranks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def options(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Prints a row for one process and for each way and number of ranks."""
+    """Prints a row for one process and for each strategy and number of ranks."""
     opened = open_model(model_path(chosen.model))
     machine = Machine(chosen.bandwidth * 1e9, chosen.link * 1e9, chosen.latency * 1e-6, chosen.rate * 1e9)
     one = estimate(opened, 1, "tensor", machine)

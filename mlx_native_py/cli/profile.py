@@ -1,4 +1,4 @@
-"""`mlx-native profile`: a script run under a profile."""
+"""`mlx-native profile`: profiles a Python script."""
 
 from __future__ import annotations
 

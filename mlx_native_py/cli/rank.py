@@ -1,4 +1,4 @@
-"""One rank of `mlx-native launch`: says what it runs on, runs the command, and ends all ranks where it fails."""
+"""One rank of `mlx-native launch`: reports its device, runs the command, and ends all ranks if it fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs a command, or `python script.py`, as this rank."""
+    """Runs a command, or `python script.py`, on this rank."""
     try:
         group = init(strict=True)
     except DistributedError as error:

@@ -1,4 +1,4 @@
-"""What commands over several ranks share: the standard input, and profiles of all ranks."""
+"""Shared parts of commands on several ranks: standard input and profiles."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TextIO
 from ..distributed import Group
 from ..distributed.mpi import mpi
 from ..errors import InvalidArgument
+from ..profiling.at_exit import print_tables
 from ..profiling.profile import Profile, profile
 from ..profiling.trace import merged
 from .table import print_table
@@ -20,7 +21,7 @@ __all__ = ["ranks_profiled", "text_of_first_rank"]
 
 
 def text_of_first_rank(group: Group, read: Callable[[], str]) -> str:
-    """What the first rank reads, on all of them: launchers give it alone the standard input."""
+    """What rank 0 reads, on all ranks, since only rank 0 has standard input."""
     if group.size > 1 and mpi().get_vendor()[0] == "Open MPI":
         raise InvalidArgument(
             "- cannot be read here: Open MPI's mpiexec does not pass the end of its standard input on; "
@@ -32,20 +33,22 @@ def text_of_first_rank(group: Group, read: Callable[[], str]) -> str:
 
 @contextmanager
 def ranks_profiled(chosen: argparse.Namespace, group: Group, out: TextIO) -> Iterator[None]:
-    """Profiles the block on every rank, where `--profile` or `--trace` ask for it; the first rank tells of all."""
-    if not (chosen.profile and group.size > 1) and not chosen.trace:
+    """Profiles the block on every rank, if `--profile` or `--trace` asks for it; rank 0 prints the tables."""
+    if not (chosen.profile or chosen.trace):
         yield
         return
-    with profile("cb") as own:
+    with profile("dispatch" if chosen.profile else "cb") as own:
         yield
-    if chosen.profile:
+    if chosen.profile and group.rank == 0:
+        print_tables(own, out)
+    if chosen.profile and group.size > 1:
         _print_times(own, group, out)
     if chosen.trace:
         _write_trace(own, group, chosen.trace)
 
 
 def _print_times(own: Profile, group: Group, out: TextIO) -> None:
-    """Communication includes the wait for ranks that are not there yet."""
+    """Communication includes waiting for late ranks."""
     gpu = sum(record.gpu_ns for record in own.records)
     spans = [span for span in own.spans if span.track == "MPI"]
     took, nbytes = sum(span.end_ns - span.start_ns for span in spans), sum(span.args["bytes"] for span in spans)

@@ -1,4 +1,4 @@
-"""`mlx-native doctor --mac`: checks of every library, pipeline, op and capability of a device, with a report."""
+"""`mlx-native doctor --mac`: checks every library, pipeline, op and capability of a device, and writes a report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .doctor import Finding, changed_settings
 __all__ = ["TABLE", "rehearse", "write_report"]
 
 TABLE = Path(__file__).parents[2] / "tests"
-"""Where a checkout has its conformance table, `ops/`; it is not in the wheel."""
+"""The folder of the conformance table in a checkout; it is not in the wheel."""
 
 _PACKAGES = ("mlx_native_py", "numpy", "pyobjc-core", "pyobjc-framework-Cocoa", "pyobjc-framework-Metal")
 _DISPATCHES = 1000
@@ -44,13 +44,13 @@ kernel void count(device uint *x [[buffer(0)]], constant uint &by [[buffer(1)]],
 """
 
 Look = Callable[[MlxDevice], tuple[str, Any]]
-"""A check: what it found in a few words, and in full for the report."""
+"""A check: a short result, and details for the report."""
 
 
 def rehearse(
     device: BackendName | None = None, *, table: Path = TABLE, families: Sequence[str] = ()
 ) -> Iterator[Finding]:
-    """Looks at one thing after another; what fails is a finding and stops nothing. `families` narrows the kernels."""
+    """Runs all checks; failures are findings and do not stop it. `families` limits the kernels."""
     yield Finding("versions", True, _versions(), facts={name: _version(name) for name in _PACKAGES})
     yield Finding("settings", True, changed_settings(), facts=asdict(settings.current()))
     with MlxDevice(device) as opened:
@@ -68,7 +68,7 @@ def rehearse(
 
 
 def write_report(findings: Iterable[Finding], path: Path) -> None:
-    """All findings as JSON, to attach to a bug report."""
+    """Writes all findings as JSON, to attach to a bug report."""
     told = [asdict(finding) for finding in findings]
     good = all(finding["good"] is not False for finding in told)
     path.write_text(json.dumps({"findings": told, "good": good}, indent=1, default=str))
@@ -101,7 +101,7 @@ def _versions() -> str:
 
 
 def _memory(device: MlxDevice) -> tuple[str, Any]:
-    """The retain self-check: the count of a new object, and whether what is dropped comes back."""
+    """The retain self-check: the retain count of a new object, and whether dropped memory is freed."""
     before = device.mtl.currentAllocatedSize()
     with device.backend.autorelease_pool():
         buffer = device.mtl.newBufferWithLength_options_(_DROPPED, device.backend.Metal.MTLResourceStorageModeShared)
@@ -141,7 +141,7 @@ def _residency(device: MlxDevice) -> tuple[str, Any]:
 
 
 def _sampling(device: MlxDevice) -> tuple[str, Any]:
-    """Times of single dispatches: how they were obtained, and whether they are there."""
+    """Times of single dispatches, and how they were obtained."""
     kernel_profile.reset()
     x = device.alloc_buffer(4096, "u32", 1024)
     with settings.override(profile_cb=True, profile_dispatch=True):
@@ -158,7 +158,7 @@ def _sampling(device: MlxDevice) -> tuple[str, Any]:
 
 
 def _replay(device: MlxDevice) -> tuple[str, Any]:
-    """A plan of ten dependent dispatches, as an indirect command buffer where there is one."""
+    """A plan of ten dependent dispatches, as an indirect command buffer if possible."""
     x = device.alloc_buffer(4096, "u32", 1024)
     with device.capture(x=x) as graph:
         for _ in range(10):
@@ -173,7 +173,7 @@ def _replay(device: MlxDevice) -> tuple[str, Any]:
 
 
 def _encoding(device: MlxDevice) -> tuple[str, Any]:
-    """What a dispatch costs in Python."""
+    """The Python time of a dispatch."""
     x, kernel = device.alloc_buffer(4096, "u32", 1024), _counter(device)
     rounds = []
     for _ in range(3):
@@ -201,7 +201,7 @@ _ABILITIES: dict[str, Look] = {
 
 
 def _family(device: MlxDevice, family: str, special: dict[str, list[str]]) -> Iterator[Finding]:
-    """A library and its pipelines; the names of those that need function constants go into `special`."""
+    """A library and its pipelines; kernels that need function constants are added to `special`."""
     compiled = _finding(f"library {family}", lambda: ("compiles", device.kernels.shipped(family).names))
     yield compiled
     if not compiled.good:
@@ -219,13 +219,13 @@ def _family(device: MlxDevice, family: str, special: dict[str, list[str]]) -> It
 
 
 def _constants(library: KernelLibrary, name: str) -> dict[str, bool]:
-    """A kernel's function constants: whether each is required."""
+    """A kernel's function constants, and whether each is required."""
     declared = library.mtl.newFunctionWithName_(name).functionConstantsDictionary() or {}
     return {str(constant.name()): bool(constant.required()) for constant in declared.values()}
 
 
 def _specialised(device: MlxDevice, family: str, names: Sequence[str]) -> Iterator[Finding]:
-    """The pipelines of a family that need function constants, with values that ops gave, to them or to others."""
+    """The pipelines of a family that need function constants, with values that ops have used."""
     library = device.kernels.shipped(family)
     origins = [pipeline.origin for pipeline in device.kernels.pipelines]
     used = [constants for home, constants in sorted(origins, key=lambda origin: origin[0] is not library)]
@@ -242,7 +242,7 @@ def _specialised(device: MlxDevice, family: str, names: Sequence[str]) -> Iterat
 
 
 def _values(declared: Mapping[str, bool], used: Iterable[Constants]) -> Constants | None:
-    """The first values that have all that is required."""
+    """The first constants that include all required ones."""
     required = {name for name, needed in declared.items() if needed}
     for constants in used:
         if required <= constants.keys():
@@ -251,7 +251,7 @@ def _values(declared: Mapping[str, bool], used: Iterable[Constants]) -> Constant
 
 
 def _told(pipelines: Iterable[Pipeline]) -> tuple[str, Any]:
-    """Every pipeline with its limits."""
+    """The pipelines with their limits."""
     limits = {
         each.label: {
             "max_threads": each.max_threads,
@@ -271,7 +271,7 @@ def _told(pipelines: Iterable[Pipeline]) -> tuple[str, Any]:
 
 
 def _ops(device: MlxDevice, table: Path) -> Iterator[Finding]:
-    """One case of the conformance table for each op, against numpy."""
+    """One case of the conformance table per op, compared with numpy."""
     folder = table / "ops"
     if not (folder / "table.py").is_file():
         yield Finding("ops", None, f"{folder} is not here", "run this in a checkout of the source")
@@ -289,7 +289,7 @@ def _ops(device: MlxDevice, table: Path) -> Iterator[Finding]:
 
 
 def _cases(folder: Path) -> tuple[dict[str, Any], Any]:
-    """The last usual case of each op's first row, an ordinary one and none of the smallest; what cases run on."""
+    """An ordinary case per op (the last of its first row), and the class that runs cases."""
     for path in sorted(folder.glob("rows_*.py")):
         importlib.import_module(f"ops.{path.stem}")
     chosen: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""`mlx-native run FILE.metal`: one launch of a kernel, and what it wrote."""
+"""`mlx-native run FILE.metal`: launches a kernel and prints its results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _places(save: list[str], launch: KernelLaunch) -> dict[str, Path]:
-    """Where results go, looked at before anything runs."""
+    """The output files, checked before anything runs."""
     places = {}
     written = [binding.name for binding in launch.pipeline.buffers if binding is not None and binding.writes]
     for text in save:
@@ -73,5 +73,5 @@ def _print_json(launch: KernelLaunch, results: dict[str, Any], device: MlxDevice
 
 
 def _plain(array: Any) -> list[Any]:
-    """Numbers that JSON can carry; what is not finite becomes its name."""
+    """Values for JSON; non-finite ones as text."""
     return [value if np.isfinite(value) else str(value) for value in array.ravel().tolist()]

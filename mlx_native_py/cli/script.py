@@ -1,4 +1,4 @@
-"""Running a Python program inside of this process, as `python PROGRAM` would."""
+"""Runs a Python program in this process, like `python PROGRAM`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["run_script"]
 
 
 def run_script(path: str, arguments: Sequence[str]) -> int:
-    """Its exit status; an exception that it does not catch is printed from the program's first line on."""
+    """Returns its exit status; prints uncaught exceptions with the traceback of the program only."""
     if not Path(path).is_file():
         raise InvalidArgument(f"there is no file {path}; expected a Python program")
     before = sys.argv, sys.path[:]
@@ -33,7 +33,7 @@ def run_script(path: str, arguments: Sequence[str]) -> int:
 
 
 def _status(code: object) -> int:
-    """What Python makes of an argument of `sys.exit`: a message is printed, and means 1."""
+    """The exit status for an argument of `sys.exit`: a message is printed and gives 1."""
     if code is None or isinstance(code, int):
         return code or 0
     print(code, file=sys.stderr)

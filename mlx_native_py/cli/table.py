@@ -1,4 +1,4 @@
-"""What commands print: tables on a terminal and in pipes, and JSON for programs."""
+"""Output of commands: tables and JSON."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["plain", "print_json", "print_table"]
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, file: TextIO | None = None) -> None:
-    """With rich where it is installed and somebody looks, else in plain columns."""
+    """Prints a table, with rich on a terminal if it is installed."""
     out = sys.stdout if file is None else file
     print(Table("", head, list(rows), words=head).shown(out), file=out)
 
 
 def print_json(value: object) -> None:
-    """One JSON value; what JSON does not know, such as a path, is written as its text."""
+    """Prints JSON; other types, such as paths, as text."""
     print(json.dumps(value, indent=1, default=str))
 
 
 def plain(value: object, most: int = 60) -> str:
-    """A value out of a stranger's file on one line: no control characters, and not too much of it.
+    """An untrusted value on one line, without control characters, and shortened.
 
     >>> plain("a\\x1b[2J"), plain(list(range(1000)))
     ('a\\\\x1b[2J', '[0, 1, 2, 3, ...] (1,000)')

@@ -1,7 +1,7 @@
-"""Several processes as one program, on MPI through mpi4py: groups of ranks, and collectives on buffers and arrays.
+"""Multi-process programs on MPI through mpi4py: groups of ranks, and collectives on buffers and arrays.
 
-The names and meanings are those of `mlx.core.distributed`. Without an MPI launcher there is one rank, and everything
-works the same.
+Names and semantics are those of `mlx.core.distributed`. Without an MPI launcher there is one rank, and everything works
+the same.
 
 >>> from mlx_native_py import distributed
 >>> group = distributed.init()

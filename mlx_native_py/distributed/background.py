@@ -1,6 +1,6 @@
-"""Collectives behind the program, in a thread of their own: MPI makes no progress while nobody is in one of its calls.
+"""Background collectives, on a separate thread: MPI makes no progress between its calls.
 
-The thread first waits for the command buffers that were using the memory, by their tickets, then for the other ranks.
+The thread first waits for the command buffers that use the memory, then for the other ranks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _thread: threading.Thread | None = None
 
 
 class Transfer:
-    """A collective under way. Buffers in it need no wait: what uses them next waits for it, and raises its error."""
+    """A collective in progress. Code that uses its buffers next waits for it automatically and raises its error."""
 
     def __init__(self, collective: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         self._collective = collective
@@ -49,15 +49,15 @@ class Transfer:
             each.allocation.hold(self)
 
     def done(self) -> bool:
-        """Whether it has ended, well or not."""
+        """Whether it has ended, successfully or not."""
         return self._finished.is_set()
 
     def in_flight(self) -> tuple[Transfer, ...]:
-        """Itself, while it is not done."""
+        """This transfer, while it is pending."""
         return () if self.done() else (self,)
 
     def wait(self) -> Any:
-        """Its result, when it is there; raises what went wrong."""
+        """Waits and returns the result; raises its error."""
         if threading.get_ident() == transfers.thread:
             return None
         while not self._finished.wait(_LOOK_AT_PROCESSES):
@@ -68,11 +68,11 @@ class Transfer:
         return self._result
 
     def run(self) -> None:
-        """For the thread: all of it."""
+        """Runs it, on the background thread."""
         try:
             for each in self._before:
                 each.wait()
-            options = {**self._options, "group": self._group.behind or self._group}
+            options = {**self._options, "group": self._group.background or self._group}
             self._result = self._collective(*self._arguments, **options)
             transfers.end(self)
         except BaseException as error:
@@ -85,10 +85,10 @@ class Transfer:
 
 
 def begin(collective: Callable[..., Any], *arguments: Any, **options: Any) -> Transfer:
-    """Runs a collective behind the program, which goes on; all ranks begin the same ones in the same order.
+    """Starts a collective in the background; all ranks must start the same ones in the same order.
 
-    A command buffer that uses a buffer of it can be encoded at once, and is submitted when the collective is done.
-    Arrays of numpy, and results that are new, are there after `wait()`.
+    A command buffer that uses its buffers can be encoded immediately, and is submitted after the collective. numpy
+    arrays and new results are valid after `wait()`.
 
     >>> from mlx_native_py.distributed import all_sum
     >>> transfer = begin(all_sum, x, out=x)
@@ -113,7 +113,7 @@ def _work() -> None:
 
 
 def _finish() -> None:
-    """At exit: MPI must not end under a transfer, and an error that nobody has seen is told."""
+    """At exit, waits for pending transfers and prints unreported errors."""
     for each in transfers.under_way:
         try:
             each.wait()

@@ -1,6 +1,6 @@
-"""Collectives: every rank of the group calls the same one, with the same type and shape.
+"""Collectives: every rank of the group makes the same call with the same type and shape.
 
-Each returns its result; `out` says where it goes, and may be `x` itself. Buffers are read and written where they are.
+Each returns its result; `out` is where it goes, and may be `x` itself. Buffers are used in place.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy as np
 
 from ..errors import InvalidArgument
 from ..memory.buffer import Array
-from .arrivals import Call
-from .elements import ArrayLike, call_on, made_like, raw, readable, reduced_as, writable
+from .elements import ArrayLike, call_on, empty_like, raw, readable, reduced_as, writable
 from .group import Group
-from .in_place import reduce_in_place, reduced_again
+from .in_place import reduce_in_place, repeat_reduction
 from .mpi import call, mpi
+from .rendezvous import Call
 from .spans import as_span
 from .world import init
 
@@ -26,31 +26,31 @@ _BARRIER = Call("barrier")
 
 
 def all_sum(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
-    """The sum of the ranks' `x`, on every rank; f16 and bf16 are added in f32.
+    """The sum of all ranks' `x`, on every rank; f16 and bf16 are added in f32.
 
     >>> all_sum(np.array([1, 2]))
     array([1, 2])
     """
-    if out is x and reduced_again("all_sum", x, group):
+    if out is x and repeat_reduction("all_sum", x, group):
         return x
     return _other_sum(x, out, group)
 
 
 @as_span
 def all_max(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
-    """The largest of the ranks' elements at each place, on every rank; what a NaN gives is not defined."""
+    """The elementwise maximum over the ranks, on every rank; NaN gives an undefined result."""
     return _reduce("all_max", "MAX", x, out, group)
 
 
 @as_span
 def all_min(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
-    """The smallest of the ranks' elements at each place, on every rank; what a NaN gives is not defined."""
+    """The elementwise minimum over the ranks, on every rank; NaN gives an undefined result."""
     return _reduce("all_min", "MIN", x, out, group)
 
 
 @as_span
 def all_gather(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
-    """The ranks' `x` one after the other along the first axis, on every rank.
+    """All ranks' `x` concatenated along the first axis, on every rank.
 
     >>> all_gather(np.zeros((2, 3))).shape
     (2, 3)
@@ -58,7 +58,7 @@ def all_gather(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | Non
     group = group or init()
     given: Array = readable(x)
     shape = (group.size * (given.shape[0] if given.shape else 1), *given.shape[1:])
-    result = made_like(x, shape) if out is None else out
+    result = empty_like(x, shape) if out is None else out
     target = writable(result, given.dtype, shape)
     gathered = _apart(target, given)
     if group.comm is None:
@@ -71,7 +71,7 @@ def all_gather(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | Non
 
 @as_span
 def sum_scatter(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
-    """This rank's part, along the first axis, of the sum of the ranks' `x`; f16 and bf16 are added in f32.
+    """This rank's part, along the first axis, of the sum of all ranks' `x`; f16 and bf16 are added in f32.
 
     >>> sum_scatter(np.arange(4)).tolist()
     [0, 1, 2, 3]
@@ -84,7 +84,7 @@ def sum_scatter(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | No
         )
     _require_numbers("sum_scatter", given.dtype)
     shape = (given.shape[0] // group.size, *given.shape[1:])
-    result = made_like(x, shape) if out is None else out
+    result = empty_like(x, shape) if out is None else out
     target = writable(result, given.dtype, shape)
     if group.comm is None:
         target[...] = given
@@ -98,7 +98,7 @@ def sum_scatter(x: ArrayLike, *, out: ArrayLike | None = None, group: Group | No
 
 @as_span
 def broadcast(x: ArrayLike, *, root: int = 0, out: ArrayLike | None = None, group: Group | None = None) -> ArrayLike:
-    """The `x` of rank `root`, on every rank; elsewhere `x` says the type and shape.
+    """The `x` of rank `root`, on every rank; on others `x` gives the type and shape.
 
     >>> broadcast(np.arange(2))
     array([0, 1])
@@ -107,7 +107,7 @@ def broadcast(x: ArrayLike, *, root: int = 0, out: ArrayLike | None = None, grou
     if not 0 <= root < group.size:
         raise InvalidArgument(f"root is {root}, expected a rank from 0 to {group.size - 1}")
     given: Array = readable(x)
-    result = made_like(x, given.shape) if out is None else out
+    result = empty_like(x, given.shape) if out is None else out
     target = writable(result, given.dtype, given.shape)
     sent = target if target.flags.c_contiguous else np.empty(given.shape, given.dtype)
     if sent is not given and group.rank == root:
@@ -133,7 +133,7 @@ def _reduce(name: str, op: str, x: ArrayLike, out: ArrayLike | None, group: Grou
         return x
     given: Array = readable(x)
     _require_numbers(name, given.dtype)
-    result = made_like(x, given.shape) if out is None else out
+    result = empty_like(x, given.shape) if out is None else out
     target = writable(result, given.dtype, given.shape)
     if out is x and target.flags.c_contiguous:
         given = target
@@ -158,7 +158,7 @@ def _other_sum(x: ArrayLike, out: ArrayLike | None, group: Group | None) -> Arra
 
 
 def _apart(target: Array, given: Array) -> Array:
-    """Memory for MPI to write to that is in one piece and shares nothing with what it reads."""
+    """Contiguous memory for MPI to write to that does not overlap what it reads."""
     if target.flags.c_contiguous and not np.may_share_memory(target, given):
         return target
     return np.empty(target.shape, target.dtype)

@@ -1,4 +1,4 @@
-"""What MPI is given: the memory of a buffer or array itself, and how its elements are reduced."""
+"""Arrays as MPI takes them: memory of a buffer or array, and the type it is reduced in."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from ..dtypes import DType
 from ..errors import InvalidArgument
 from ..memory.buffer import Array, MlxBuffer
-from .arrivals import Call
 from .mpi import mpi
+from .rendezvous import Call
 
-__all__ = ["ArrayLike", "call_on", "made_like", "raw", "readable", "reduced_as", "writable"]
+__all__ = ["ArrayLike", "call_on", "empty_like", "raw", "readable", "reduced_as", "writable"]
 
 ArrayLike = TypeVar("ArrayLike", Array, MlxBuffer)
 _WIDENED: dict[np.dtype[Any], np.dtype[Any]] = {
@@ -30,12 +30,12 @@ _WIDENED: dict[np.dtype[Any], np.dtype[Any]] = {
 
 @lru_cache(maxsize=4096)
 def call_on(name: str, dtype: np.dtype[Any], shape: tuple[int, ...], detail: str = "") -> Call:
-    """A collective on elements of this type and shape, as all ranks must call it."""
+    """A collective on this type and shape, as all ranks must call it."""
     return Call(name, f"{dtype}{list(shape)}{detail}")
 
 
 def readable(x: ArrayLike) -> Array:
-    """The elements in row-major order, once no command buffer in flight writes them; a copy only of strided arrays."""
+    """The elements in row-major order, after pending writes; copies only strided arrays."""
     if isinstance(x, MlxBuffer):
         x.allocation.wait()
         return x.numpy()
@@ -61,8 +61,8 @@ def writable(out: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Ar
     return array
 
 
-def made_like(x: ArrayLike, shape: tuple[int, ...]) -> ArrayLike:
-    """Room for a result: a buffer of the same device for a buffer, an array for an array."""
+def empty_like(x: ArrayLike, shape: tuple[int, ...]) -> ArrayLike:
+    """Memory for a result: a buffer of the same device, or an array."""
     if isinstance(x, MlxBuffer):
         buffer: MlxBuffer = x.allocation.residency.device().empty(shape, x.dtype)
         return buffer
@@ -70,13 +70,13 @@ def made_like(x: ArrayLike, shape: tuple[int, ...]) -> ArrayLike:
 
 
 def reduced_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type in which MPI reduces: floats of 16 bits are added as f32, and rounded once. Small whole numbers are
-    added in 32 bits, because Open MPI's own sums of them stop at the largest value instead of wrapping around."""
+    """The type in which MPI reduces: 16-bit floats are added in f32 and rounded once. Small integers are added in 32
+    bits, because Open MPI saturates them instead of wrapping."""
     return _WIDENED.get(dtype, dtype)
 
 
 def raw(array: Array) -> list[Any]:
-    """As bytes: what is moved and not computed with needs no type, and MPI knows no bf16."""
+    """An array as bytes, for collectives that only move data, since MPI has no bf16."""
     return [array.reshape(-1).view(np.uint8), mpi().BYTE]
 
 

@@ -1,4 +1,4 @@
-"""A group of ranks: who is in it, its parts, and what its ranks must have in common."""
+"""Groups of ranks: size, subgroups, and agreement between ranks."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections import deque
 from typing import Any
 
 from ..errors import DistributedError
-from .arrivals import Board, Call
-from .roll import Roll
+from .message_rendezvous import MessageRendezvous
+from .rendezvous import Call, SharedMemoryRendezvous
 
 __all__ = ["Group"]
 
 
 class Group:
-    """Processes that communicate; `rank` is this one's number among `size`.
+    """Communicating processes; `rank` is this one's index among `size`.
 
     >>> group = Group(None, 60.0)
     >>> group
@@ -22,21 +22,23 @@ class Group:
     1
     """
 
-    def __init__(self, comm: Any, timeout: float, *, is_behind: bool = False) -> None:
+    def __init__(self, comm: Any, timeout: float, *, is_background: bool = False) -> None:
         self.comm = comm
-        """mpi4py's communicator, which is this group's alone; None without MPI."""
+        """mpi4py's communicator, private to this group; None without MPI."""
         self.rank: int = 0 if comm is None else comm.rank
         self.size: int = 1 if comm is None else comm.size
         self.prepared: dict[Any, tuple[Any, ...]] = {}
-        """What MPI is told for reductions that were done before."""
-        self.posted: deque[tuple[Any, int, Any]] = deque()
-        """Messages that are on their way: MPI's request, the rank that it goes to, and the memory that it reads."""
-        self.board: Board | Roll | None = None
-        """How ranks find out whether all have come; None where there is one."""
+        """MPI arguments of in-place reductions done before."""
+        self.unfinished_sends: deque[tuple[Any, int, Any]] = deque()
+        """Pending sends: MPI's request, the destination rank, and the memory it reads."""
+        self.rendezvous: SharedMemoryRendezvous | MessageRendezvous | None = None
+        """How ranks check that all have arrived; None for a single rank."""
         if self.size > 1:
-            self.board = Board.shared_by(comm, patient=is_behind) or Roll(comm)
-        self.behind = Group(comm.Dup(), timeout, is_behind=True) if self.size > 1 and not is_behind else None
-        """The same ranks, for collectives in the background, which must not mix with those of the program."""
+            self.rendezvous = SharedMemoryRendezvous.shared_by(comm, patient=is_background) or MessageRendezvous(comm)
+        self.background: Group | None = None
+        """The same ranks on a communicator of its own, for collectives that run in the background."""
+        if self.size > 1 and not is_background:
+            self.background = Group(comm.Dup(), timeout, is_background=True)
         self.timeout = timeout
 
     @property
@@ -47,37 +49,37 @@ class Group:
     @timeout.setter
     def timeout(self, seconds: float) -> None:
         self._timeout = seconds
-        if self.board is not None:
-            self.board.timeout = seconds
-        if self.behind is not None:
-            self.behind.timeout = seconds
+        if self.rendezvous is not None:
+            self.rendezvous.timeout = seconds
+        if self.background is not None:
+            self.background.timeout = seconds
 
     def split(self, color: int, key: int = -1) -> Group:
-        """The ranks that give the same `color`, in the order of `key`; a negative key keeps the order of now."""
+        """The ranks with the same `color`, ordered by `key`; a negative key keeps the order."""
         if self.comm is None:
             return Group(None, self.timeout)
         self.meet(Call("split"))
         return Group(self.comm.Split(color, self.rank if key < 0 else key), self.timeout)
 
     def meet(self, call: Call) -> None:
-        """Returns when every rank is here with the same call; raises where one is missing, or comes with another."""
-        if self.board is not None:
-            self.board.meet(call)
+        """Waits until every rank has made the same call; raises if one is missing or made another."""
+        if self.rendezvous is not None:
+            self.rendezvous.meet(call)
 
     def require_alive(self, what: str) -> None:
-        """Raises where a rank has ended, as far as that can be seen from here."""
-        if self.board is not None:
-            self.board.require_alive(what)
+        """Raises if a rank is known to have ended."""
+        if self.rendezvous is not None:
+            self.rendezvous.require_alive(what)
 
     def gather_objects(self, value: Any) -> list[Any]:
-        """What each rank gives, in the order of ranks: anything that can be pickled."""
+        """The picklable values of all ranks, in rank order."""
         if self.size == 1:
             return [value]
         self.meet(Call("gather_objects"))
         return list(self.comm.allgather(value))
 
     def agree(self, name: str, value: Any) -> None:
-        """Raises unless all ranks give an equal `value`; `name` says in the message what it is.
+        """Raises unless all ranks give an equal `value`; `name` describes it in the message.
 
         >>> Group(None, 60.0).agree("the digest of model.gguf", "5a1c")
         """

@@ -1,4 +1,4 @@
-"""The short way of a reduction in place, which a decode step takes twice for each layer: what MPI is told is kept."""
+"""The fast path of in-place reductions, which a decode step uses twice per layer: MPI arguments are cached."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .elements import call_on, reduced_as
 from .group import Group
 from .mpi import mpi, reported
 
-__all__ = ["prepare", "reduce_in_place", "reduced_again"]
+__all__ = ["prepare", "reduce_in_place", "repeat_reduction"]
 
 _MOST = 4096  # reductions that a group remembers
 
 
-def reduced_again(name: str, x: Any, group: Group | None) -> bool:
-    """Does in as few steps as there can be what was done before and nobody profiles; else False, and nothing done."""
+def repeat_reduction(name: str, x: Any, group: Group | None) -> bool:
+    """Repeats a reduction done before, if no profile is running; otherwise returns False and does nothing."""
     if group is None or observer.watchers:
         return False
     if type(x) is MlxBuffer:
@@ -44,7 +44,7 @@ def reduced_again(name: str, x: Any, group: Group | None) -> bool:
 
 
 def reduce_in_place(name: str, op: str, x: Any, group: Group) -> bool:
-    """Reduces `x` where it is; False, and nothing done, where it takes more than that."""
+    """Reduces `x` in place; returns False, with nothing done, if that is not possible."""
     if type(x) is MlxBuffer:
         if x.allocation.released or x.allocation.in_flight():
             return False
@@ -66,8 +66,8 @@ def _run(known: tuple[Any, ...], x: Any) -> None:
 
 
 def prepare(name: str, op: str, x: Any, group: Group) -> tuple[Any, ...] | None:
-    """What MPI is told; None where it takes more than a reduction in place. Kept by the address of a buffer, and by
-    the array itself, whose address takes long to ask for."""
+    """Caches the MPI arguments of a reduction, by buffer address or array identity; None if it cannot be done in
+    place."""
     is_buffer = isinstance(x, MlxBuffer)
     dtype = x.dtype.numpy if is_buffer else x.dtype
     if reduced_as(dtype) != dtype or (is_buffer and x.readonly) or not x.size:
@@ -77,7 +77,7 @@ def prepare(name: str, op: str, x: Any, group: Group) -> tuple[Any, ...] | None:
         memory = [mpi().memory.fromaddress(x.start, x.nbytes), x.size, mpi().Datatype.fromcode(dtype.char)]
     if len(group.prepared) >= _MOST:
         group.prepared.clear()
-    meet = group.meet if group.board is None else group.board.meet
+    meet = group.meet if group.rendezvous is None else group.rendezvous.meet
     call = call_on(name, dtype, x.shape)
     function, mpi_op = group.comm.Allreduce, getattr(mpi(), op)
     owner = None if is_buffer else ref(x)

@@ -1,4 +1,4 @@
-"""From one rank to another: messages arrive in the order in which they were sent, each with its type and shape."""
+"""Point-to-point messages between ranks, delivered in order and checked for type and shape."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ..dtypes import DType, DTypeLike
 from ..errors import CollectiveTimeout, DistributedError, InvalidArgument
 from ..memory.buffer import Array
 from ..memory.shapes import as_shape
-from .elements import ArrayLike, call_on, made_like, raw, readable, writable
+from .elements import ArrayLike, call_on, empty_like, raw, readable, writable
 from .group import Group
 from .mpi import call, mpi
 from .spans import as_span
 from .world import init
 
-__all__ = ["post", "recv", "recv_like", "send"]
+__all__ = ["isend", "recv", "recv_like", "send"]
 
 _SPINS, _NAP = 2000, 0.0005
 _SOON = 0.02  # seconds in which a message is looked for without sleeping
-_MOST_POSTED = 64
+_MOST_UNFINISHED = 64
 _TAGS = 0x7FFF  # every MPI has as many tags as that
 
 
@@ -39,34 +39,34 @@ def send(x: ArrayLike, dst: int, *, group: Group | None = None) -> ArrayLike:
 
 
 @partial(as_span, name="send")
-def post(x: ArrayLike, dst: int, *, group: Group) -> ArrayLike:
-    """Sends a copy of `x` to rank `dst`, and returns at once: that rank may be busy for long.
+def isend(x: ArrayLike, dst: int, *, group: Group) -> ArrayLike:
+    """Sends a copy of `x` to rank `dst` without waiting for it.
 
-    The group keeps the copy until it has arrived. Where too many have not, it waits for the oldest of them.
+    The group keeps the copy until it has arrived. With too many pending sends, it waits for the oldest.
     """
-    group, copy, posted = _other_rank(group, "dst", dst), np.array(readable(x)), group.posted
-    while posted and call(posted[0][0].Test):
-        posted.popleft()
-    if len(posted) >= _MOST_POSTED:
-        request, slow, _ = posted[0]
+    group, copy, unfinished = _other_rank(group, "dst", dst), np.array(readable(x)), group.unfinished_sends
+    while unfinished and call(unfinished[0][0].Test):
+        unfinished.popleft()
+    if len(unfinished) >= _MOST_UNFINISHED:
+        request, slow, _ = unfinished[0]
         _wait(request, group, f"send to rank {slow}", slow)
-        posted.popleft()
-    posted.append((call(group.comm.Isend, raw(copy), dst, _tag(copy.dtype, copy.shape)), dst, copy))
+        unfinished.popleft()
+    unfinished.append((call(group.comm.Isend, raw(copy), dst, _tag(copy.dtype, copy.shape)), dst, copy))
     return x
 
 
 @as_span
 def recv(shape: int | Sequence[int], dtype: DTypeLike, src: int, *, out: Any = None, group: Group | None = None) -> Any:
-    """An array that rank `src` sends; `out` is a buffer or array to receive it into."""
+    """Receives an array from rank `src`; `out` is a buffer or array to receive it into."""
     axes, kind = as_shape(shape)[0], DType.of(dtype).numpy
     return _receive(np.empty(axes, kind) if out is None else out, kind, axes, src, group)
 
 
 @as_span
 def recv_like(x: ArrayLike, src: int, *, group: Group | None = None) -> ArrayLike:
-    """A new buffer or array that rank `src` sends, of the type and shape of `x`."""
+    """Receives a new buffer or array of the type and shape of `x` from rank `src`."""
     kind = DType.of(x.dtype).numpy
-    return _receive(made_like(x, x.shape), kind, x.shape, src, group)
+    return _receive(empty_like(x, x.shape), kind, x.shape, src, group)
 
 
 def _receive(out: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...], src: int, group: Group | None) -> ArrayLike:

@@ -1,4 +1,4 @@
-"""mpi4py, imported when the first group needs it: importing it starts MPI."""
+"""mpi4py, imported on demand, because importing it initialises MPI."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def mpi() -> Any:
 
 
 def call(function: Any, *arguments: Any, **options: Any) -> Any:
-    """Calls MPI; its errors are ours."""
+    """Calls MPI, and converts its errors to ours."""
     try:
         return function(*arguments, **options)
     except mpi().Exception as error:
@@ -26,5 +26,5 @@ def call(function: Any, *arguments: Any, **options: Any) -> Any:
 
 
 def reported(error: Exception) -> DistributedError:
-    """What MPI reports, as an error of ours."""
+    """An MPI error as one of ours."""
     return DistributedError(f"MPI says: {error}")

@@ -1,4 +1,4 @@
-"""The MPI launcher that belongs to this Python's mpi4py: where it is, and how it is told what to start."""
+"""The MPI launcher of this Python's mpi4py: its location and command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["command_for", "find_mpiexec"]
 
 
 def find_mpiexec() -> Path:
-    """`mpiexec` beside this Python, in the wheel of an MPI, or on the search path, in this order."""
+    """`mpiexec` next to this Python, in an MPI wheel, or on the search path, in this order."""
     beside = Path(sys.executable).with_name("mpiexec")
     candidates = [beside, *_in_wheels(), *map(Path, filter(None, [shutil.which("mpiexec")]))]
     for each in candidates:
@@ -28,10 +28,10 @@ def find_mpiexec() -> Path:
 
 
 def command_for(ranks: int, hosts: Sequence[str], flags: Sequence[str], program: Sequence[str]) -> list[str]:
-    """The command line that starts `program` so many times; other hosts are told the environment variables `flags`.
+    """The command line that starts `program` on `ranks` ranks; other hosts receive the environment variables `flags`.
 
-    Ranks of this machine get as many cores each as there are for them: two that wait for each other on one core would
-    wait for whole slices of its time. Elsewhere a rank may use all cores of its machine.
+    Ranks on this machine are bound to separate cores, since two ranks that wait for each other on one core would wait
+    for whole time slices. On other hosts a rank may use all cores.
     """
     mpiexec = find_mpiexec()
     told = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, timeout=60).stdout
@@ -49,7 +49,7 @@ def command_for(ranks: int, hosts: Sequence[str], flags: Sequence[str], program:
 
 
 def _cores() -> int:
-    """Cores, each with all its hardware threads, that this process may use; 0 where processes are not bound to any."""
+    """Physical cores that this process may use; 0 if unknown."""
     if not hasattr(os, "sched_getaffinity"):
         return 0
     topology = "/sys/devices/system/cpu/cpu{}/topology/core_cpus_list"

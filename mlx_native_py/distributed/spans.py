@@ -1,4 +1,4 @@
-"""Collectives as spans on the track "MPI" of running profiles, beside the GPU's command buffers."""
+"""Records collectives as spans on the track "MPI" of running profiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 def as_span(collective: Callable[P, R], name: str = "") -> Callable[P, R]:
-    """The collective, which while a profile runs records the time and bytes of each call under its name."""
+    """Wraps a collective so that running profiles record the time and bytes of each call."""
     called = name or collective.__name__
 
     @wraps(collective)

@@ -1,4 +1,4 @@
-"""The group of all ranks: found once, when something first asks for it."""
+"""The group of all ranks, created on first use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _world: Group | None = None
 
 
 def is_available() -> bool:
-    """Whether mpi4py is installed; whether there is more than one rank is another question."""
+    """Whether mpi4py is installed, regardless of the number of ranks."""
     try:
         return importlib.util.find_spec("mpi4py") is not None
     except ValueError:  # somebody has said that it must not be imported
@@ -27,9 +27,10 @@ def is_available() -> bool:
 
 
 def init(*, strict: bool = False, timeout: float | None = None) -> Group:
-    """The group of all ranks that an MPI launcher (mpiexec, srun, `mlx-native launch`) started; the same one each time.
+    """The group of all ranks started by an MPI launcher (mpiexec, srun, `mlx-native launch`); the same object each
+    time.
 
-    Without a launcher it is a group of this process alone, or an error where `strict`. `timeout` is how many seconds a
+    Without a launcher it is a group of this process alone, or an error if `strict`. `timeout` is how many seconds a
     collective waits for other ranks (`MLX_DISTRIBUTED_TIMEOUT`). Ranks with different versions of this package or of
     mpi4py are refused.
     """
@@ -75,7 +76,7 @@ def _version(package: str) -> str:
 
 
 def end_all(status: int) -> None:
-    """Ends every rank, this one included, where there are others; they would wait for this one."""
+    """Ends all ranks, including this one, because the others would wait for it."""
     if _world is not None and _world.size > 1:
         print(f"rank {_world.rank} of {_world.size} failed, and ends the others", file=sys.stderr)
         sys.stdout.flush()
@@ -84,7 +85,7 @@ def end_all(status: int) -> None:
 
 
 def _end_all_on_error() -> None:
-    """An exception that nobody caught ends all ranks: the others would wait for this one, and it for them at exit."""
+    """Makes an uncaught exception end all ranks, because they would wait for each other."""
     earlier = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:

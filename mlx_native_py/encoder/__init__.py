@@ -1,4 +1,4 @@
-"""Encoding work for the GPU: dispatches, barriers, recording, submission and its outcome."""
+"""Encoding GPU work: dispatches, barriers, recording, submission and completion."""
 
 from __future__ import annotations
 

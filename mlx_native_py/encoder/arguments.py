@@ -1,4 +1,4 @@
-"""The arguments of a dispatch: checked against what the kernel declares, and converted to what Metal takes."""
+"""Kernel arguments: checked against the kernel's declaration and converted to what Metal binds."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..pipelines.structs import struct_of_argument
 __all__ = ["INLINE_LIMIT", "Out", "argument", "check_buffer", "is_modest", "refuse_count", "requirement"]
 
 INLINE_LIMIT = 4096
-"""Bytes that Metal takes inline; longer ones travel in a buffer."""
+"""The most bytes that Metal accepts inline (`setBytes`); longer values go in a buffer."""
 
 Spill = Callable[[bytes], MlxBuffer]
 _RAW = (bytes, bytearray, memoryview, ctypes.Structure, ctypes.Array, ctypes._SimpleCData)
 
 
 class Out:
-    """Marks an argument that the kernel only writes, so that earlier writes need no barrier for being read.
+    """Marks an argument that the kernel only writes, so that no barrier is needed for reading its old contents.
 
     >>> enc.dispatch(axpy, x, Out(y), 2.0, threads=4)
     >>> enc.discard()
@@ -40,7 +40,7 @@ class Out:
 
 
 def refuse_count(pipeline: Pipeline, given: Sequence[Any]) -> InvalidArgument:
-    """The error for a wrong number of arguments."""
+    """Builds the error for a wrong number of arguments."""
     slots = pipeline.buffers
     wanted = ", ".join(f"{slot}: " + ("-" if b is None else b.name) for slot, b in enumerate(slots)) or "none"
     return InvalidArgument(
@@ -53,21 +53,22 @@ _requirements: dict[tuple[int, int, bool], int] = {}
 
 
 def requirement(binding: Binding) -> int:
-    """A bit for what an argument asks of a buffer; arguments that ask for the same share it."""
+    """The bit for what an argument requires of a buffer; arguments with the same requirements share one."""
     return _requirements.setdefault((binding.size, binding.alignment, binding.writes), 1 << len(_requirements))
 
 
 def is_modest(binding: Binding) -> bool:
-    """Whether every buffer that `suits_most` arguments suits this one."""
+    """Whether a buffer that `suits_most` arguments is good enough for this one."""
     return binding.size <= _MODEST and _MODEST % binding.alignment == 0
 
 
 def argument(
     pipeline: Pipeline, slot: int, given: Any, bound: Callable[[int], Any], spill: Spill
 ) -> MlxBuffer | bytes | None:
-    """What to bind at `slot` for `given`; `bound` tells what is there already, which None asks to keep.
+    """Converts `given` to what is bound at `slot`: a buffer, inline bytes, or None if the kernel has no argument there.
 
-    The result is a buffer, inline bytes, or None where the kernel has no argument. `spill` puts long bytes in a buffer.
+    `bound` returns what is already bound at a slot, which is kept if `given` is None. `spill` puts long bytes in a
+    buffer.
     """
     binding = pipeline.buffers[slot]
     if binding is None:
@@ -95,7 +96,7 @@ def argument(
 
 
 def check_buffer(pipeline: Pipeline, slot: int, given: MlxBuffer) -> None:
-    """Refuses a buffer that is too short, misaligned, read-only where the kernel writes, or released."""
+    """Raises if a buffer is too short, misaligned, released, or read-only where the kernel writes."""
     given.allocation.require_live()
     binding = pipeline.buffers[slot]
     if binding is None:
@@ -137,7 +138,7 @@ def _inline(pipeline: Pipeline, binding: Binding, given: Any, spill: Spill) -> M
 
 
 def _record(pipeline: Pipeline, binding: Binding, given: Any) -> bytes:
-    """A dict or a numpy record by the struct's own layout; a record of an unknown layout as its bytes."""
+    """Packs a dict or numpy record by the struct's layout; a record of unknown layout is passed as its bytes."""
     library = pipeline.origin[0]
     struct = struct_of_argument(library.source, pipeline.name, binding.name, binding.size)
     try:

@@ -1,4 +1,4 @@
-"""Memory barriers of a command buffer, each with the hazard that it is there for."""
+"""Memory barriers of a command buffer, each with the hazard that caused it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Barrier"]
 
 
 class Barrier:
-    """A memory barrier before dispatch number `before`; asked for by hand, or because of a hazard.
+    """A memory barrier before dispatch number `before`, caused by a hazard or requested by the caller.
 
     >>> with device.command_encoder() as enc:
     ...     enc.dispatch(axpy, x, y, 2.0, threads=4)
@@ -26,9 +26,9 @@ class Barrier:
     def __init__(self, ticket: Ticket, at: int, since: int | None) -> None:
         self.ticket = ticket
         self._at = at
-        """The entry of the log that it stands before."""
+        """The log entry that it precedes."""
         self._since = since
-        """Where the entries begin that it could be about; None where it was placed by hand."""
+        """The first log entry that can have caused it; None if the caller placed it."""
 
     @property
     def before(self) -> int:
@@ -40,7 +40,7 @@ class Barrier:
 
     @property
     def hazard(self) -> Hazard | None:
-        """Both dispatches and the bytes; None where the barrier was placed by hand."""
+        """The two dispatches and the bytes they share; None if the caller placed the barrier."""
         log = self.ticket.log
         if self._since is None or self._at >= len(log):
             return None

@@ -1,4 +1,4 @@
-"""Binding: from the arguments of a call to one checked `Dispatch`. Whatever is refused is refused here."""
+"""Binding: turns the arguments of a call into one checked, immutable `Dispatch`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .arguments import Out, argument, check_buffer, refuse_count
 from .context import DeviceContext
 from .dispatch import CapturedOpKind, Dispatch, Value
 from .launch import Launch
-from .textures import check_held, held_arguments
+from .textures import check_textures, split_textures
 
 __all__ = ["bind", "require_device", "revalidate"]
 
@@ -29,13 +29,13 @@ def bind(
     kind: CapturedOpKind = CapturedOpKind.Other,
     bound: Callable[[int], Value] = lambda slot: None,
 ) -> Dispatch:
-    """The dispatch that `enc.dispatch` describes; `bound` tells what a slot holds that is given None."""
+    """Checks a call of `enc.dispatch` and returns it as a value; `bound` says what a slot holds if it is given None."""
     _require_own(device, pipeline)
-    args, held = held_arguments(pipeline, args)
+    args, textures = split_textures(pipeline, args)
     if len(args) != len(pipeline.buffers):
         raise refuse_count(pipeline, args)
     values = [argument(pipeline, slot, given, bound, device.buffer) for slot, given in enumerate(args)]
-    of_textures = check_held(pipeline, held)
+    of_textures = check_textures(pipeline, textures)
     for each in (*values, *of_textures[0], *of_textures[1]):
         if isinstance(each, MlxBuffer):
             require_device(device, pipeline, each)
@@ -48,13 +48,13 @@ def bind(
     declared = dict.fromkeys(each for buffers in (*said, *of_textures) for each in buffers or ())
     src = tuple(BufferRange.from_buffer(each, MemRangeRole.Src) for each in read)
     dst = tuple(BufferRange.from_buffer(each, MemRangeRole.Dst) for each in written)
-    return Dispatch(pipeline, tuple(values), launch, kind, src, dst, tuple(declared), held)
+    return Dispatch(pipeline, tuple(values), launch, kind, src, dst, tuple(declared), textures)
 
 
 def _touched(
     pipeline: Pipeline, args: Sequence[Any], values: Sequence[Value]
 ) -> tuple[list[MlxBuffer], list[MlxBuffer]]:
-    """What the kernel reads and writes by its signature; what is marked `Out` is not read."""
+    """What the kernel reads and writes according to its signature; arguments marked `Out` are not read."""
     read, written = [], []
     for given, value, binding in zip(args, values, pipeline.buffers, strict=True):
         if isinstance(value, MlxBuffer) and binding is not None:
@@ -66,20 +66,20 @@ def _touched(
 
 
 def revalidate(device: DeviceContext, dispatch: Dispatch) -> None:
-    """Refuses a dispatch that was bound for another device, or whose memory has been released since."""
+    """Raises if a recorded dispatch belongs to another device or uses memory that has been released."""
     pipeline = dispatch.pipeline
     _require_own(device, pipeline)
     for slot, value in enumerate(dispatch.values):
         if isinstance(value, MlxBuffer):
             check_buffer(pipeline, slot, value)
             require_device(device, pipeline, value)
-    check_held(pipeline, dispatch.held)
+    check_textures(pipeline, dispatch.textures)
     for buffer in dispatch.declared:
         buffer.allocation.require_live()
 
 
 def require_device(device: DeviceContext, pipeline: Pipeline, buffer: MlxBuffer) -> None:
-    """Refuses a buffer of another device."""
+    """Raises if a buffer belongs to another device."""
     if buffer.allocation.residency is not device.residency:
         raise InvalidArgument(f"kernel {pipeline.label!r}: {buffer!r} belongs to another device")
 
@@ -90,7 +90,7 @@ def _require_own(device: DeviceContext, pipeline: Pipeline) -> None:
 
 
 def _named(buffers: Iterable[MlxBuffer]) -> list[MlxBuffer]:
-    """What the caller says is read or written; it need not be bound."""
+    """The buffers of `reads=` or `writes=`, checked; they need not be bound."""
     if not isinstance(buffers, Iterable):
         raise InvalidArgument(f"reads= and writes= take buffers and views, not {buffers!r}")
     named: list[MlxBuffer] = list((buffers,) if isinstance(buffers, MlxBuffer) else buffers)

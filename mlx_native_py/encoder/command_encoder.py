@@ -1,4 +1,4 @@
-"""The command encoder: one command buffer, one persistent compute pass, one verb to launch kernels."""
+"""The command encoder: one command buffer with one persistent compute pass."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["CommandEncoder"]
 
 
 class CommandEncoder(DispatchEncoder, EncoderSpellings):
-    """Encodes dispatches into one command buffer; `device.command_encoder()` makes one.
+    """Encodes dispatches into one command buffer; `device.command_encoder()` creates one.
 
-    It belongs to the thread that made it. Used as a context manager it commits and waits at the end of the block; an
-    exception in the block discards the work. Dropping an encoder discards it too, with a `ResourceWarning`.
+    An encoder belongs to the thread that created it. As a context manager it commits and waits at the end of the block,
+    or discards the work if the block raises. Dropping an encoder with uncommitted work emits a `ResourceWarning`.
 
     >>> with device.command_encoder() as enc:
     ...     enc.dispatch(axpy, x, y, 2.0, threads=4)
@@ -43,7 +43,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
         self._begin()
 
     def _begin(self) -> None:
-        """A fresh command buffer, and everything that belongs to it."""
+        """Opens a new command buffer and resets all state that belongs to one."""
         self.device.require_open()
         ticket = self._queue.begin(unretained=self._unretained)
         try:
@@ -66,31 +66,31 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
     # Committing
 
     def commit(self, label: str | None = None) -> Ticket:
-        """Submits the work and returns at once; the ticket tells when it is done."""
+        """Submits the work and returns immediately; the ticket tracks its completion."""
         self._require("commit")
         self._apply_label(label)
         self._submit()
         return self.ticket
 
     def commit_and_wait(self, label: str | None = None) -> None:
-        """Submits the work and returns when it is done; raises what went wrong."""
+        """Submits the work and waits for it; raises its error if it failed."""
         self._require("commit_and_wait")
         self._tally.syncs += 1
         self.commit(label).wait()
 
     def wait_until_completed(self, timeout: float | None = None) -> None:
-        """Waits for committed work; `timeout` in seconds."""
+        """Waits for committed work, at most `timeout` seconds."""
         if not self.ticket.is_submitted:
             raise self._refusal("wait_until_completed")
         self.ticket.wait(timeout)
 
     @property
     def is_recording(self) -> bool:
-        """Whether it takes dispatches: neither committed nor discarded."""
+        """Whether it still accepts dispatches: neither committed nor discarded."""
         return self._recording
 
     def discard(self) -> None:
-        """Ends the pass and drops the work; a second time, or after a commit, there is nothing left to drop."""
+        """Ends the pass and drops the work; does nothing after a commit or an earlier discard."""
         if self._recording:
             self._require("discard")
             self._close()
@@ -98,7 +98,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
             self._end.detach()
 
     def fence_and_commit(self, event: Any, value: int, label: str | None = None) -> Ticket:
-        """For sessions: submits the work, which signals `value` of an MTLEvent when it is done."""
+        """For sessions: submits the work, which signals `value` on an MTLEvent when it completes."""
         self._require("fence_and_commit")
         self._apply_label(label)
         self.device.require_open()
@@ -109,7 +109,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
         return self.ticket
 
     def next_command_buffer(self, event: Any = None, value: int = 0) -> None:
-        """For sessions: after a commit, goes on in a fresh command buffer, which may begin when `event` has `value`."""
+        """For sessions: continues in a new command buffer, which waits until `event` has reached `value`."""
         if self._recording or get_ident() != self._thread:
             raise EncoderStateError("the next command buffer comes after a commit, in the encoder's own thread")
         self._begin()
@@ -118,7 +118,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
             self.ticket.mtl.encodeWaitForEvent_value_(event, value)
 
     def stop_for_host(self, event: Any, value: int) -> None:
-        """Signals `value` of a shared event behind all so far; the rest begins when the CPU has set `value + 1`."""
+        """Makes the GPU signal `value` on a shared event and pause until the CPU sets `value + 1`."""
         self._require("stop_for_host")
         self._pass.end()
         self.owner, self.sender, self._unexpanded = 0, None, None
@@ -152,7 +152,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
             notes.commit(self.ticket.sequence)
 
     def _close(self) -> None:
-        """Takes no more dispatches."""
+        """Stops accepting dispatches."""
         self._recording, self.owner, self.sender, self._unexpanded = False, 0, None, None
         self._tally.restart()
         self.mem_ranges.close()
@@ -172,7 +172,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
 
 
 def _dropped(queue: Submissions, ticket: Ticket, opened: ComputePass) -> None:
-    """The end of an encoder that was neither committed nor discarded."""
+    """Finalizer of an encoder that was neither committed nor discarded."""
     try:
         if ticket.log:
             warnings.warn(
@@ -186,7 +186,7 @@ def _dropped(queue: Submissions, ticket: Ticket, opened: ComputePass) -> None:
 
 
 def _give_up(queue: Submissions, ticket: Ticket, opened: ComputePass) -> None:
-    """Ends a pass that nobody will, since Metal aborts the process where one is dropped open."""
+    """Ends the pass of an abandoned encoder, because Metal aborts the process if an open pass is deallocated."""
     try:
         opened.end()
     except BaseException:  # Ctrl-C in a finaliser is lost, and the pass must not be

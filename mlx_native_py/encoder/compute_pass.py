@@ -1,4 +1,4 @@
-"""The compute pass of a command buffer: opened when first needed, sampled where dispatches are to be timed."""
+"""The compute pass of a command buffer: opened lazily, and sampled when dispatches are timed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Bound = Callable[[int], Value]
 
 
 class Replayable(Protocol):
-    """What an encoder needs of a plan."""
+    """The interface of a plan that an encoder needs to replay it."""
 
     device: DeviceContext
     pipelines: list[Pipeline]
@@ -43,7 +43,7 @@ class Replayable(Protocol):
 
 
 class ComputePass:
-    """Opens and ends the passes of one command buffer, and sends dispatches to them."""
+    """Opens and ends the compute passes of one command buffer, and sends dispatches to them."""
 
     __slots__ = (
         "_backend",
@@ -64,17 +64,17 @@ class ComputePass:
         self._ticket = ticket
         self._device = device
         self._scope = 0
-        """What the barriers of the open pass order."""
+        """The barrier scope of the open pass: buffers, or buffers and textures."""
         self._samples = ticket.samples
         self._own_passes = ticket.samples is not None and ticket.samples.own_passes
         self._mtl: Any = None
         self._open_pass: list[Any] = []
-        """The pass that has to be ended; empty where none is open."""
+        """Holds the open pass; empty if there is none."""
         self._earlier: _Bound = lambda slot: None
-        """What was bound before the sender began to remember."""
+        """Bindings from before the current sender was created."""
         self.sender: Sender | None = None
         self.barrier: Callable[[], object] = _no_pass
-        """Orders the dispatches before it before those after it, for all memory."""
+        """Sends a memory barrier for all resources in scope."""
 
     @property
     def is_open(self) -> bool:
@@ -82,17 +82,17 @@ class ComputePass:
 
     @property
     def is_plain(self) -> bool:
-        """Whether dispatches need nothing around them."""
+        """Whether dispatches need no sampling and no declarations."""
         return self._samples is None and self._backend.declare is None
 
     def bound(self, slot: int) -> Value:
-        """What the last dispatch with something at `slot` left there."""
+        """The value that was bound last at `slot`."""
         value = None if self.sender is None else self.sender.bound(slot)
         return self._earlier(slot) if value is None else value
 
     def send(self, dispatch: Dispatch, parameters: Parameters | None) -> None:
-        """One dispatch, with its samples."""
-        if dispatch.held and self._scope != self._device.barrier_scope:
+        """Sends one dispatch, with counter samples around it if dispatches are timed."""
+        if dispatch.textures and self._scope != self._device.barrier_scope:
             # A texture of this dispatch is younger than the pass, whose barriers speak of buffers alone.
             self.end()
         if not self._open_pass or self._own_passes:
@@ -109,18 +109,18 @@ class ComputePass:
             self._samples.end_dispatch(self._mtl)
 
     def begin(self, parameters: Parameters | None) -> Sender:
-        """Opens a pass where none is open, for generated code to send to."""
+        """Opens a pass if none is open, and returns the sender that generated code uses."""
         if not self._open_pass:
             self._open()
         return self._remembering(parameters)
 
     def _remembering(self, parameters: Parameters | None) -> Sender:
         if self.sender is None:
-            self.sender = Sender(self._mtl, self.barrier, parameters, self.keep)
+            self.sender = Sender(self._mtl, self.barrier, parameters, self._ticket.hold)
         return self.sender
 
     def replay(self, plan: Replayable, parameters: Parameters | None) -> None:
-        """All messages of a plan; with a sample around each dispatch, they are sent one dispatch at a time."""
+        """Sends all messages of a plan, dispatch by dispatch if each one is timed."""
         if self._samples is not None:
             for barrier, dispatch in plan.dispatches():
                 if barrier:
@@ -135,7 +135,7 @@ class ComputePass:
         plan.send(self._mtl)
 
     def end(self) -> None:
-        """Ends the pass if one is open."""
+        """Ends the pass, if one is open."""
         if self._open_pass:
             # Bound selectors hold the pass, and the pass holds its command buffer.
             self._mtl = self.sender = None
@@ -145,10 +145,6 @@ class ComputePass:
     def set_label(self, label: str) -> None:
         if self._mtl is not None:
             self._mtl.setLabel_(label)
-
-    def keep(self, allocation: Any) -> None:
-        """Holds on to memory until the GPU is done."""
-        self._ticket.hold(allocation)
 
     def _open(self) -> None:
         metal, commands = self._backend.Metal, self._ticket.mtl
@@ -181,5 +177,5 @@ def _no_pass() -> None:
 
 
 def _in_one_go(*calls: Callable[[], object]) -> None:
-    """Calls one after the other without giving Ctrl-C a chance in between."""
+    """Makes the calls without a bytecode boundary between them, where Ctrl-C could interrupt."""
     deque(map(call, calls), maxlen=0)

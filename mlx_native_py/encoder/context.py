@@ -1,4 +1,4 @@
-"""The device context: backend objects, memory, kernels and the queue, as encoders and graphs need them."""
+"""The device context: backend objects, memory, kernels and the queue, as lower layers need them."""
 
 from __future__ import annotations
 
@@ -35,22 +35,25 @@ from ..memory.allocation import (
 from ..memory.buffer import Array, MlxBuffer, as_array
 from ..memory.recycler import Recycler
 from ..memory.residency import open_residency
-from ..memory.shapes import as_shape, whole
+from ..memory.shapes import as_shape, exact_layout
 from ..memory.signature import Signature, signature_of
 from ..metal import Backend
+from ..pipelines.pipeline import BUFFER_SLOTS
 from ..pipelines.registry import KernelRegistry
+from .arguments import INLINE_LIMIT
 from .parameters import Parameters
-from .submissions import Submissions
+from .submissions import SLOTS, Submissions
+from .timing import SAMPLE_LIMIT
 
 __all__ = ["DeviceContext"]
 
 # Metal's fixed limits, which no device answers for itself.
 _FIXED_LIMITS = {
-    "max_buffer_bindings": 31,
-    "max_threadgroup_bindings": 31,
-    "max_inline_bytes": 4096,
-    "max_counter_samples": 4096,
-    "max_unfinished_command_buffers": 64,
+    "max_buffer_bindings": BUFFER_SLOTS,
+    "max_threadgroup_bindings": BUFFER_SLOTS,
+    "max_inline_bytes": INLINE_LIMIT,
+    "max_counter_samples": SAMPLE_LIMIT,
+    "max_unfinished_command_buffers": SLOTS,
 }
 # Apple's own GPUs take constants at any multiple of 4; others want them far apart.
 _CLOSE, _FAR = 16, 256
@@ -58,7 +61,7 @@ _RAW = (bytes, bytearray, memoryview, mmap.mmap)
 
 
 class DeviceContext:
-    """An open Metal device with its queue, its residency set, its kernels and its memory."""
+    """An open Metal device with its queue, residency set, kernel registry and memory."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -78,13 +81,13 @@ class DeviceContext:
         self._submissions: Submissions | None = None
         self._parameters: Parameters | None = None
         self.concurrent = (backend.Metal.MTLDispatchTypeConcurrent,)
-        """What a pass is opened with, as the arguments of a call."""
+        """The arguments for opening a concurrent pass."""
         self.barrier_scope = int(backend.Metal.MTLBarrierScopeBuffers)
-        """What a barrier in a pass orders: textures too, once there is one."""
+        """What a memory barrier covers: buffers, and textures once one has been created."""
         self.recycler = Recycler(self.empty, backend.forget)
-        """Results of earlier command buffers, for those to come."""
+        """Reuses the memory of results from completed command buffers."""
         self.recorded_ops: dict[Any, Any] = {}
-        """What ops have learned on this device; theirs alone."""
+        """Functions generated for ops on this device, by call signature; owned by `ops.recorded`."""
 
     @property
     def name(self) -> str:
@@ -93,16 +96,16 @@ class DeviceContext:
 
     @property
     def residency_sets_enabled(self) -> bool:
-        """Whether allocations are kept resident by a set."""
+        """Whether a residency set keeps the allocations resident."""
         return self.residency.enabled
 
     @property
     def allocated_bytes(self) -> int:
-        """What the device has allocated now."""
+        """Bytes that the device has allocated now."""
         return int(self.mtl.currentAllocatedSize())
 
     def info(self) -> dict[str, Any]:
-        """Every fact and limit by name."""
+        """All properties and limits of the device by name."""
         return {
             "backend": self.backend.kind,
             **asdict(self.capabilities),
@@ -118,18 +121,15 @@ class DeviceContext:
     # Memory
 
     def alloc_buffer(self, byte_len: int, dtype: Any, shape: int | Sequence[int], *, label: str = "") -> MlxBuffer:
-        """Zero-filled memory of exactly `byte_len` bytes, which must be what `dtype` and `shape` take."""
-        nbytes, kind = whole(byte_len, "byte_len", 1), DType.of(dtype)
-        axes, count = as_shape(shape)
-        if nbytes != count * kind.size:
-            raise InvalidArgument(f"byte_len is {nbytes}, but {kind}{list(axes)} takes {count * kind.size} bytes")
+        """A zero-filled buffer of `byte_len` bytes, which must match `dtype` and `shape`."""
+        nbytes, kind, axes = exact_layout(byte_len, dtype, shape)
         buffer = self.empty(axes, kind, label=label)
         # Metal recycles pages, so a fresh buffer may hold old bytes.
         ctypes.memset(buffer.allocation.address, 0, nbytes)
         return buffer
 
     def empty(self, shape: int | Sequence[int], dtype: Any = DType.F32, *, label: str = "") -> MlxBuffer:
-        """Memory for `shape`, not cleared."""
+        """A buffer with undefined contents."""
         (axes, count), kind = as_shape(shape), DType.of(dtype)
         nbytes = count * kind.size
         buffer = MlxBuffer(self.allocate(nbytes), kind, axes, 0, nbytes)
@@ -138,10 +138,10 @@ class DeviceContext:
         return buffer
 
     def buffer(self, source: Any, dtype: Any = None, *, copy: bool | None = True, label: str = "") -> MlxBuffer:
-        """A buffer with the elements of an array: numpy's, another library's by DLPack, a list, or raw memory.
+        """A buffer with the elements of an array: from numpy, a list, DLPack, or raw memory.
 
-        `copy=True` copies, `copy=False` lies over the same memory or says why it cannot, `copy=None` does what it can.
-        `dtype` converts an array, and says what raw memory (bytes, an mmap) is made of.
+        `copy=True` copies; `copy=False` shares the memory, and raises if it cannot; `copy=None` shares it if possible.
+        `dtype` converts an array, and gives the element type of raw memory (bytes, an mmap).
 
         >>> import mmap
         >>> pages = mmap.mmap(-1, 8192)
@@ -162,9 +162,9 @@ class DeviceContext:
         return buffer
 
     def staged(self, source: Any, copies: list[MlxBuffer]) -> MlxBuffer:
-        """`buffer(source, copy=None)` for one call: a copy is in recycled memory, and `copies` lists it.
+        """`buffer(source, copy=None)` for a single call, with copies in recycled memory that are appended to `copies`.
 
-        `recycler.give_back(copies)` after the call makes that memory available to the next one.
+        `recycler.give_back(copies)` after the call makes that memory available to the next call.
         """
         signature = _usual.get((source.dtype, source.shape)) if type(source) is np.ndarray else None
         array: Array = source if signature is not None else _elements(source, None)
@@ -183,7 +183,7 @@ class DeviceContext:
         return buffer
 
     def wrap(self, mtl: Any, dtype: Any, shape: int | Sequence[int]) -> MlxBuffer:
-        """A buffer over an MTLBuffer that someone else made."""
+        """A buffer over an existing MTLBuffer, which the caller keeps resident."""
         self.require_open()
         (axes, count), kind = as_shape(shape), DType.of(dtype)
         nbytes = count * kind.size
@@ -192,7 +192,7 @@ class DeviceContext:
         return MlxBuffer(adopt(self.backend, mtl, self.residency), kind, axes, 0, nbytes)
 
     def allocate(self, nbytes: int) -> Allocation:
-        """Memory as such, for whoever makes buffers over it; not cleared."""
+        """Uninitialised device memory, for code that creates its own buffers over it."""
         self.require_open()
         limit = self.capabilities.max_buffer_length
         try:
@@ -205,7 +205,7 @@ class DeviceContext:
             return allocate(self.backend, self.mtl, nbytes, limit, self.residency)
 
     def _in_place(self, array: Array) -> MlxBuffer | None:
-        """A buffer over the array's own memory, where there can be one."""
+        """A buffer over the array's own memory, or None if that is not possible."""
         try:
             return self._over(array)
         except InvalidArgument:
@@ -227,7 +227,7 @@ class DeviceContext:
 
     @property
     def kernels(self) -> KernelRegistry:
-        """The kernels that this device knows by name."""
+        """The kernel registry of this device."""
         self.require_open()
         kernels = self._kernels
         if kernels is None:
@@ -239,7 +239,7 @@ class DeviceContext:
 
     @property
     def submissions(self) -> Submissions:
-        """The command buffers of this device's queue, from birth to completion."""
+        """The command buffers of this device's queue, from creation to completion."""
         submissions = self._submissions
         if submissions is None:
             with self._lock:
@@ -253,12 +253,12 @@ class DeviceContext:
 
     @property
     def constant_alignment(self) -> int:
-        """What the offset of a buffer in the constant address space must be a multiple of."""
+        """The required offset alignment of buffers in the constant address space."""
         return _CLOSE if self.capabilities.apple_family else _FAR
 
     @property
     def parameters(self) -> Parameters | None:
-        """Where inline arguments go; None where they are sent as bytes."""
+        """The arena for inline arguments; None if they are sent as bytes."""
         if self._parameters is None and self.backend.parameter_arena:
             with self._lock:
                 if self._parameters is None:
@@ -273,14 +273,14 @@ class DeviceContext:
         return self._closed
 
     def require_open(self) -> None:
-        """Raises where the device is closed, or belongs to the process that this one was forked from."""
+        """Raises if the device is closed or was opened before a fork."""
         if self._closed:
             raise EncoderStateError(f"{self!r} is closed")
         if forks.count != self._forks:
             raise ForkedProcessError(f"{self!r} was opened in process {self._pid} before a fork; {AFTER_FORK}")
 
     def close(self) -> None:
-        """Waits for what is committed and lets go of the queue; buffers stay readable. Twice is once."""
+        """Waits for committed work and releases the queue; buffers stay readable. Closing twice is allowed."""
         with self._lock:
             if self._closed or forks.count != self._forks:
                 return
@@ -300,7 +300,7 @@ class DeviceContext:
 
 _MOST_USUAL = 1024
 _usual: dict[tuple[Any, tuple[int, ...]], Signature] = {}
-"""Types and shapes that arrays of earlier calls had, and buffers may have."""
+"""Signatures of array types and shapes seen in earlier calls."""
 
 
 def _remember(array: Array) -> Signature:
@@ -311,7 +311,7 @@ def _remember(array: Array) -> Signature:
 
 
 def _elements(source: Any, dtype: Any) -> Array:
-    """What is to be in the buffer, of a type that buffers have."""
+    """The source as an array of a supported element type."""
     if isinstance(source, _RAW):
         kind = DType.of(DType.U8 if dtype is None else dtype)
         nbytes = memoryview(source).nbytes

@@ -1,4 +1,4 @@
-"""A dispatch as a value: checked once, then sent by a command encoder, kept by a recorder, replayed by a plan."""
+"""A dispatch as a value: checked once, then sent by an encoder, kept by a recorder, or replayed by a plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..metal import Backend
 from ..pipelines.pipeline import Pipeline
 from .launch import DispatchKind, Launch, Size
 from .parameters import Cell
-from .textures import Held
+from .textures import TextureArgument
 
 __all__ = [
     "CapturedBarrier",
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class CapturedOpKind(Enum):
-    """What a dispatch computes, as far as reordering and fusing care."""
+    """The kind of computation, used by the reorder and fusion passes."""
 
     RmsNorm = "RmsNorm"
     ElemMul = "ElemMul"
@@ -44,22 +44,22 @@ class CapturedOpKind(Enum):
 
 
 def checked_kind(kind: CapturedOpKind) -> CapturedOpKind:
-    """`kind` itself, where it is one."""
+    """Returns `kind`, or raises if it is not a CapturedOpKind."""
     if not isinstance(kind, CapturedOpKind):
         raise InvalidArgument(f"kind is {kind!r}, expected a CapturedOpKind")
     return kind
 
 
 class DispatchOptions(TypedDict, total=False):
-    """What a dispatch may be told besides its arguments and its size."""
+    """Options of a dispatch besides its arguments and launch size."""
 
     shared: Any
-    """The bytes of each threadgroup argument."""
+    """Bytes of each threadgroup argument."""
     reads: Iterable[MlxBuffer] | None
-    """What it reads, where that is not what the kernel's signature says."""
+    """Buffers that it reads, overriding the kernel's signature."""
     writes: Iterable[MlxBuffer] | None
     kind: CapturedOpKind
-    """What it computes, for graphs."""
+    """What it computes, for graph passes."""
 
 
 OPTIONS = ("threads", "threadgroups", "group", *DispatchOptions.__annotations__)
@@ -67,7 +67,7 @@ OPTIONS = ("threads", "threadgroups", "group", *DispatchOptions.__annotations__)
 
 @dataclass(frozen=True, slots=True)
 class RecordedBinding:
-    """One bound argument: a buffer (or view), which is kept alive, or a copy of inline bytes."""
+    """One bound argument: a buffer or view, which is kept alive, or a copy of inline bytes."""
 
     slot: int
     value: MlxBuffer | Cell | bytes
@@ -95,48 +95,48 @@ class CapturedNode:
 
 @dataclass(frozen=True, slots=True)
 class CapturedBarrier(CapturedNode):
-    """A memory barrier that was placed by hand."""
+    """A recorded memory barrier that the caller placed."""
 
 
 Value = MlxBuffer | Cell | bytes | None
-"""What is bound at a slot: a buffer, bytes that lie in one, or inline ones; None where there is no argument."""
+"""A bound value: a buffer, parameter bytes stored in a buffer, inline bytes, or None for an empty slot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatch(CapturedNode):
-    """A kernel launch with everything that it needs, checked against what the kernel and the device allow."""
+    """A kernel launch with everything it needs, checked against the limits of the kernel and the device."""
 
     pipeline: Pipeline
     values: tuple[Value, ...]
-    """What is bound, by slot."""
+    """Bound values by slot."""
     launch: Launch
     op_kind: CapturedOpKind
     reads: tuple[BufferRange, ...]
     writes: tuple[BufferRange, ...]
     declared: tuple[MlxBuffer, ...] = ()
-    """Buffers that were named as read or written, bound or not."""
-    held: tuple[Held, ...] = ()
-    """Its textures and samplers; the memory of textures is among `declared`."""
+    """Buffers named in `reads=` or `writes=`, bound or not."""
+    textures: tuple[TextureArgument, ...] = ()
+    """Textures and samplers; the memory of the textures is in `declared`."""
     region: tuple[str, ...] = field(default=(), compare=False)
-    """The regions that were open when it was captured."""
+    """The profiling regions that were open when it was captured."""
 
     @property
     def bindings(self) -> tuple[RecordedBinding, ...]:
-        """The slots that have something bound."""
+        """The slots that have a value."""
         return tuple(RecordedBinding(slot, value) for slot, value in enumerate(self.values) if value is not None)
 
     @property
     def buffers(self) -> list[MlxBuffer]:
-        """All buffers that it needs."""
+        """All buffers that it uses."""
         return [*(value for value in self.values if isinstance(value, MlxBuffer)), *self.declared]
 
     @property
     def spans(self) -> tuple[list[Span], list[Span]]:
-        """What it reads and what it writes."""
+        """The byte spans that it reads, and those that it writes."""
         return [each.span for each in self.reads], [each.span for each in self.writes]
 
     def declare(self, backend: Backend, mtl: Any) -> None:
-        """Has a checked device hold the next launch to its views and ranges."""
+        """On a checked device, restricts the next launch to the declared views and ranges."""
         if backend.declare is not None:
             views = {slot: value.nbytes for slot, value in enumerate(self.values) if isinstance(value, MlxBuffer)}
             reads, writes = ([span[1:] for span in spans] for spans in self.spans)
@@ -148,7 +148,7 @@ class Dispatch(CapturedNode):
 
     @property
     def threads_per_grid(self) -> Size:
-        """In threads or in threadgroups, as `dispatch_kind` says."""
+        """In threads or threadgroups, depending on `dispatch_kind`."""
         return self.launch.grid
 
     @property
@@ -163,7 +163,7 @@ class Dispatch(CapturedNode):
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
-    """A dispatch that was encoded: its place in the command buffer, its kernel and its kind."""
+    """An encoded dispatch: its index in the command buffer, its kernel and its kind."""
 
     index: int
     pipeline: Pipeline

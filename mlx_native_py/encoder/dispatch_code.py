@@ -1,7 +1,7 @@
-"""The lines of generated code that track and send one dispatch.
+"""Source lines that track the hazards of one dispatch and send it, for generated functions.
 
-They stand in functions that have `enc` (a `CommandEncoder`), `tracker` (its `mem_ranges`) and `sending` (its
-`Sender`) with its `CALLS`, and a variable for the value of each slot.
+The functions that contain them define `enc` (a `CommandEncoder`), `tracker` (its `mem_ranges`), `sending` (its
+`Sender`) unpacked by `CALLS`, and one variable per slot.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ CALLS = (
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A slot of a kernel, and what stands for its value in the code."""
+    """A kernel argument slot and the variable that holds its value in generated code."""
 
     index: int
     kind: str
-    """ "buffer", "out" for one that is only written, "number", "bytes", or "none" without an argument."""
+    """"buffer", "out" for a buffer that is only written, "number", "bytes", or "none" for an unused slot."""
     binding: Binding | None
     value: str
     length: str = ""
-    """Of bytes and numbers, where it is known beforehand."""
+    """Length of bytes and numbers, if known in advance."""
     fresh: bool = False
-    """Whether no earlier dispatch of the command buffer can have touched its memory."""
+    """Whether no earlier dispatch of the command buffer can have used its memory."""
 
     @property
     def is_buffer(self) -> bool:
@@ -39,13 +39,13 @@ class Slot:
 
     @property
     def use(self) -> str:
-        """The variable with what the tracker knows of its memory."""
+        """The variable that holds the tracker's `MemoryUse` of its memory."""
         return f"u{self.index}"
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchCode:
-    """Writes the lines; `arena` says that bytes and numbers are sent as buffers that hold them."""
+    """Generates the lines; with `arena`, bytes and numbers are bound as parts of a parameter buffer."""
 
     slots: Sequence[Slot]
     arena: bool
@@ -54,20 +54,20 @@ class DispatchCode:
 
     @property
     def _tracked(self) -> list[tuple[Slot, bool]]:
-        """The slots with a buffer, and whether the kernel writes it."""
+        """The buffer slots, and whether the kernel writes each."""
         return [(slot, slot.binding.writes) for slot in self.slots if slot.is_buffer and slot.binding is not None]
 
     def find_uses(self) -> Iterator[str]:
-        """Each buffer's use in this encoder's tracker; may raise `Aliased`."""
+        """Looks up each buffer's `MemoryUse` in the encoder's tracker; may raise `Aliased`."""
         for slot, _ in self._tracked:
             yield f"{slot.use} = {slot.value}.allocation.use"
             if not slot.fresh:
                 yield f"if {slot.use}.tracker is not tracker: {slot.use} = enc.touch({self.pipeline}, {slot.value})"
 
     def track(self) -> Iterator[str]:
-        """The tracker's check and record; what a kernel writes need not be recorded as read as well.
+        """Checks for hazards and records the accesses. A written buffer need not be recorded as read too.
 
-        The encoder's tally is counted from the log.
+        Dispatches are counted from the log, see `EncoderTally`.
         """
         yield "epoch = tracker.epoch"
         tests = [_meets(slot, "written", "write_epoch") for slot, _ in self._tracked if not slot.fresh]
@@ -83,20 +83,20 @@ class DispatchCode:
 
     @property
     def _entry(self) -> str:
-        """What the log has of the dispatch; see `Pipeline.touched`."""
+        """The log entry of the dispatch; see `Pipeline.touched`."""
         outs = sum(1 << slot.index for slot in self.slots if slot.kind == "out")
         spans = "".join(f", {slot.value}.span" if slot.is_buffer else ", None" for slot in self.slots)
         return f"({self.pipeline}, {outs}{spans})"
 
     def require_own(self, slow: str) -> Iterator[str]:
-        """Each buffer's allocation, which has to be of `device` and in use."""
+        """Checks that each buffer's allocation is live and belongs to `device`."""
         for slot, _ in self._tracked:
             memory = f"a{slot.index}"
             yield f"{memory} = {slot.value}.allocation"
             yield f"if {memory}.released or {memory}.residency is not device.residency: {slow}"
 
     def send_alone(self) -> Iterator[str]:
-        """The messages to `mtl`, in which nothing is set yet, and what `ticket` has to know."""
+        """Sends the dispatch to an encoder `mtl` with no state set, and records it in `ticket`."""
         for slot, _ in self._tracked:
             yield f"ticket.hold(a{slot.index})"
         yield f"mtl.setComputePipelineState_({self.state})"
@@ -112,7 +112,7 @@ class DispatchCode:
         yield f"ticket.log.append({self._entry})"
 
     def send(self, launch: Launch | None = None) -> Iterator[str]:
-        """The messages; state that is already set is not sent. Without `launch`, a variable of that name has it."""
+        """Sends state that has changed, then the launch; without `launch`, the variable of that name is used."""
         yield (
             f"if sending.pipeline is not {self.pipeline}: "
             f"set_pipeline({self.state}); sending.pipeline = {self.pipeline}"
@@ -129,7 +129,7 @@ class DispatchCode:
 
 
 def _meets(slot: Slot, part: str, mark: str) -> str:
-    """Whether a buffer overlaps what was read or written since the last barrier; most often that is the buffer."""
+    """An expression: does the buffer overlap what was read or written since the last barrier?"""
     use, value = slot.use, slot.value
     return (
         f"({use}.{mark} is epoch and ((earlier := {use}.{part}) is {value}"
@@ -164,5 +164,5 @@ def _launch(launch: Launch | None) -> Iterator[str]:
 
 
 def indented(lines: Iterator[str] | list[str]) -> list[str]:
-    """One level deeper."""
+    """The lines, indented one level."""
     return [f"    {line}" for line in lines]

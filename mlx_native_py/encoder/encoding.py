@@ -1,4 +1,4 @@
-"""Encoding into one command buffer: dispatches, the barriers they need, recording and replay."""
+"""Encoding into a command buffer: dispatches, automatic barriers, capture and replay."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ _NO_OPTIONS: DispatchOptions = {}
 
 
 class DispatchEncoder:
-    """What encodes dispatches; `CommandEncoder` opens its command buffers and sends them off."""
+    """Encodes dispatches; its subclass `CommandEncoder` opens and submits the command buffers."""
 
     ticket: Ticket
-    """That of the current command buffer, committed or not."""
+    """The ticket of the current command buffer, committed or not."""
     _pass: ComputePass
 
     def __init__(self, device: DeviceContext, auto_barrier: bool | None) -> None:
         self._settings = now = settings.current()
         self.device = device
         self.mem_ranges = MemRanges()
-        """What the dispatches since the last barrier touch."""
+        """The hazard tracker of the current command buffer."""
         self._tally = EncoderTally(tracker=self.mem_ranges)
         counters.open_tally(self, self._tally)
         self.owner = 0
-        """The thread whose plain dispatches take generated code; 0 where none do: closed, capturing, being timed."""
+        """The thread that may use generated code; 0 while the encoder is closed, capturing or timed."""
         self.sender: Sender | None = None
-        """For generated code: what is bound in the open pass."""
+        """The state of the open pass, for generated code."""
         self._auto_barrier = now.auto_barrier if auto_barrier is None else auto_barrier
         self._profile_barriers = now.profile_barriers
         self._thread = get_ident()
@@ -62,11 +62,11 @@ class DispatchEncoder:
         self._recorder: Recorder | None = None
         self._unexpanded: Replayable | None = None
         self._tickets: list[Ticket] = []
-        """Those of the command buffers so far that have barriers, and the current one."""
+        """Tickets of all command buffers so far that have barriers, and the current one."""
 
     @property
     def tally(self) -> counters.Tally:
-        """What this encoder has done."""
+        """A copy of this encoder's counters."""
         self._tally.settle()
         return self._tally + counters.Tally()
 
@@ -79,12 +79,12 @@ class DispatchEncoder:
         group: Any = None,
         **options: Any,
     ) -> None:
-        """Launches a kernel over a grid of `threads`, or of `threadgroups` of `group` threads each; none is a no-op.
+        """Launches a kernel over `threads` threads, or over `threadgroups` groups of `group` threads each.
 
-        The position of an argument is its slot: a buffer or view, a number (or numbers, for a vector) of the type that
-        the kernel declares, bytes, or None, which leaves the slot as it is. The later ones may come by the kernel's
-        names for them: `x=x, n=64`. `shared` has the bytes of each threadgroup argument.
-        What the kernel reads and writes follows from its signature; `Out` and `reads`, `writes` narrow it.
+        Arguments are positional by slot, or keywords by the kernel's parameter names: a buffer or view, a number (or a
+        sequence of numbers for a vector), bytes, or None to keep what is bound. `shared` gives the bytes of each
+        threadgroup argument. Reads and writes follow from the kernel's signature; `Out`, `reads` and `writes` narrow
+        them. A grid of zero threads does nothing.
         """
         pipeline: Any = kernel  # most often it is one; what is not fails at the first look-up
         encode: Any = None
@@ -109,7 +109,7 @@ class DispatchEncoder:
         group: Any,
         options: dict[str, Any],
     ) -> None:
-        """`dispatch` with options, of a kernel, or in a shape that was not seen before."""
+        """The slow path of `dispatch`: options, new launch shapes, or a `Kernel` instead of a pipeline."""
         self._require("dispatch")
         pipeline = pipeline_of(kernel, self.device)
         args = take_named(pipeline, args, options)
@@ -128,10 +128,10 @@ class DispatchEncoder:
     def dispatch_slowly(
         self, pipeline: Pipeline, launch: Launch, args: Sequence[Any], options: DispatchOptions = _NO_OPTIONS
     ) -> None:
-        """`dispatch` by way of a bound value; the next call with the same pattern of arguments takes generated code."""
+        """Dispatches through a bound value; the next call with the same argument pattern uses generated code."""
         pattern = pattern_of_arguments(pipeline, args)
         known = pipeline.encoders.get((pattern, self._parameters is not None))
-        if known is not None and not options and (self.opens() or self.owner and known is not pipeline.encode):
+        if known is not None and not options and (self.open_fast_path() or self.owner and known is not pipeline.encode):
             pipeline.encode = known
             known(self, launch, args)
             return
@@ -150,8 +150,8 @@ class DispatchEncoder:
         if pattern is not None:
             pipeline.encode = encoder(pipeline, pattern, arena=self._parameters is not None)
 
-    def opens(self) -> bool:
-        """Opens the pass for the first dispatch of a command buffer, if generated code may send it; says if it did."""
+    def open_fast_path(self) -> bool:
+        """Opens the pass so that generated code may send to it; returns whether it did."""
         ready = self._recording and get_ident() == self._thread and self._recorder is None and not self._unexpanded
         if self.owner or not ready or self._pending_kind is not _OTHER or not self._is_plain():
             return False
@@ -160,7 +160,7 @@ class DispatchEncoder:
         return True
 
     def _is_plain(self) -> bool:
-        """Whether dispatches need nothing around them but barriers that are found."""
+        """Whether dispatches need nothing but automatic barriers."""
         return self._auto_barrier and not self._profile_barriers and self._pass.is_plain
 
     def _encode(self, dispatch: Dispatch, *, counts: bool) -> None:
@@ -184,7 +184,7 @@ class DispatchEncoder:
             self.owner = self._thread
 
     def touch(self, pipeline: Pipeline, buffer: MlxBuffer) -> MemoryUse:
-        """For generated code: the first use of a buffer's memory in this command buffer."""
+        """For generated code: registers the first use of a buffer's memory in this command buffer."""
         allocation, memory, uses = buffer.allocation, buffer.span[0], self.mem_ranges.uses
         if allocation.residency is not self.device.residency:
             require_device(self.device, pipeline, buffer)
@@ -203,11 +203,11 @@ class DispatchEncoder:
         return use
 
     def tag(self, kind: CapturedOpKind) -> None:
-        """For generated code: what the last dispatch computes."""
+        """For generated code: sets the kind of the last dispatch."""
         self.ticket.kinds[len(self.mem_ranges.log) - 1] = kind
 
     def _barrier(self) -> None:
-        """To the pass, timed where that is asked for."""
+        """Sends a barrier to the pass, and times it if that is enabled."""
         if not self._profile_barriers:
             self._pass.barrier()
             return
@@ -216,13 +216,14 @@ class DispatchEncoder:
         self._tally.barrier_ns += time.perf_counter_ns() - begin
 
     def empty(self, shape: int | Sequence[int], dtype: Any) -> MlxBuffer:
-        """A buffer for what is computed here; not cleared, and perhaps the memory of an earlier result."""
+        """A result buffer with undefined contents, from recycled memory if there is some."""
         if self._recorder is not None:
             return self._recorder.empty(shape, dtype)
         return self.result(signature_of(DType.of(dtype), as_shape(shape)[0]))
 
     def result(self, signature: Signature) -> MlxBuffer:
-        """For recorded ops: `empty` with a signature. Nobody else knows the memory, so its first use checks nothing."""
+        """For recorded ops: `empty` by signature. No other dispatch knows the memory, so its first use is not
+        checked."""
         buffer = self.device.recycler.take(signature)
         if self._recording:
             ticket, allocation, tracker = self.ticket, buffer.allocation, self.mem_ranges
@@ -233,7 +234,7 @@ class DispatchEncoder:
         return buffer
 
     def memory_barrier(self) -> None:
-        """Orders the dispatches before it before those after it; without an open pass there is nothing to order."""
+        """Inserts a memory barrier; does nothing if no pass is open."""
         self._require("memory_barrier")
         if self._recorder is not None:
             self._recorder.memory_barrier()
@@ -244,11 +245,11 @@ class DispatchEncoder:
 
     @property
     def barriers(self) -> list[Barrier]:
-        """The barriers that were placed here, and why; those inside of a plan are the plan's."""
+        """The barriers of this encoder and their reasons; barriers inside plans belong to the plans."""
         return [Barrier(ticket, *each) for ticket in self._tickets for each in ticket.barriers]
 
     def set_op_kind(self, kind: CapturedOpKind) -> None:
-        """Tags the next dispatch; the `kind` argument of `dispatch` says it in one go, and goes first."""
+        """Tags the next dispatch, unless that call passes `kind` itself."""
         self._require("set_op_kind")
         self._pending_kind = checked_kind(kind)
         self.owner = 0
@@ -256,7 +257,7 @@ class DispatchEncoder:
     # Replaying
 
     def replay_dispatch(self, dispatch: Dispatch) -> None:
-        """Encodes a recorded dispatch, also while capturing; it was counted when it was recorded."""
+        """Encodes a recorded dispatch, even while capturing; it is not counted again."""
         self._require("replay_dispatch")
         if not isinstance(dispatch, Dispatch):
             raise InvalidArgument(f"replay_dispatch takes a Dispatch, not {dispatch!r}")
@@ -266,7 +267,7 @@ class DispatchEncoder:
         self._encode(dispatch, counts=False)
 
     def replay_plan(self, plan: Replayable) -> None:
-        """Encodes a plan; its dispatches were counted when they were recorded, its barriers count now."""
+        """Encodes a plan; its dispatches were counted when they were recorded, its barriers are counted now."""
         self._require("replay_plan")
         if self._recorder is not None:
             raise EncoderStateError("a plan cannot be captured; replay it on an encoder that is not capturing")
@@ -292,7 +293,7 @@ class DispatchEncoder:
         self._tally.barriers += plan.barrier_count
 
     def _expand_plan(self) -> None:
-        """What the last plan touches, told to the tracker when something follows that may depend on it."""
+        """Records the accesses of the last plan in the tracker, once something follows it."""
         if self._unexpanded is not None:
             self.mem_ranges.note(self._unexpanded.reads, self._unexpanded.writes)
             self._unexpanded = None
@@ -300,7 +301,7 @@ class DispatchEncoder:
     # Capture
 
     def start_capture(self) -> None:
-        """From now on dispatches and barriers are recorded instead of sent; `device.capture()` needs no encoder."""
+        """Records dispatches and barriers from now on instead of sending them; see also `device.capture()`."""
         self._require("start_capture")
         if self._recorder is not None and self._recorder.nodes:
             raise EncoderStateError(
@@ -313,7 +314,7 @@ class DispatchEncoder:
         return self._recorder is not None
 
     def take_capture(self) -> list[CapturedNode] | None:
-        """The nodes, and the end of capture mode; None outside of it."""
+        """Ends the capture and returns its nodes; None if there was no capture."""
         if get_ident() != self._thread:
             raise self._refusal("take_capture")
         recorder, self._recorder = self._recorder, None

@@ -1,10 +1,9 @@
-"""Functions written for one kernel: one that sends a bound dispatch, and one that checks, tracks and sends a call.
+"""Functions generated per kernel: one sends a bound dispatch, one checks, tracks and sends a call.
 
-What a dispatch costs in Python is loops over arguments and look-ups of facts that never change for a kernel. So both
-functions are generated with the loops unrolled and the facts filled in, once for each kernel and each pattern of
-buffers and numbers among its arguments. The lines of `DispatchCode.send` are the only ones that talk to a compute
-encoder. Whatever `encode` does not know (numpy's numbers, None, a closed encoder, memory with aliases) it hands to the
-encoder's slow way before anything is changed.
+Without them, a dispatch would spend its Python time on loops over arguments and on looking up facts that never change
+for a kernel. They are generated once per kernel and argument pattern, with loops unrolled and facts inlined. Only the
+lines of `DispatchCode` talk to a compute encoder. A call that the generated code does not handle (numpy scalars, None,
+a closed encoder, aliased memory) goes to the encoder's slow path before anything has changed.
 """
 
 from __future__ import annotations
@@ -33,30 +32,30 @@ __all__ = [
 ]
 
 Pattern = tuple[str, ...]
-"""The kind of each slot; see `Slot`."""
+"""The kind of each slot; see `Slot.kind`."""
 Function = Callable[..., Any]
 _UNKNOWN = "AttributeError, ValueError, StructError, OverflowError, Aliased"
 _MOST_PACKED = 256  # numbers that a kernel's argument remembers
 
 
 class Aliased(Exception):
-    """A buffer lies over the same bytes as another one, which only the slow way knows how to track."""
+    """The memory of a buffer overlaps that of another one, which only the slow path tracks."""
 
 
 NOTHING = MlxBuffer.__new__(MlxBuffer)
-"""Stands in a slot in which no buffer is bound: one like the others, but of no MTLBuffer."""
+"""The value of a slot with no buffer bound."""
 NOTHING.mtl, NOTHING.offset = None, 0
 NAMES: dict[str, Any] = {"Aliased": Aliased, "NOTHING": NOTHING, "Out": Out, "widened": widened}
-"""What the lines of a `DispatchCode` refer to."""
+"""The globals that the lines of a `DispatchCode` use."""
 
 
 def pattern_of_values(values: Sequence[Any]) -> Pattern:
-    """The pattern of what a bound dispatch has in its slots."""
+    """The pattern of a bound dispatch's values."""
     return tuple("none" if v is None else "bytes" if type(v) is bytes else "buffer" for v in values)
 
 
 def pattern_of_arguments(pipeline: Pipeline, args: Sequence[Any]) -> Pattern | None:
-    """The pattern of a call's arguments; None where there is no code for them."""
+    """The pattern of a call's arguments; None if they need the slow path."""
     if len(args) != len(pipeline.buffers):
         return None
     pattern = []
@@ -78,7 +77,7 @@ def pattern_of_arguments(pipeline: Pipeline, args: Sequence[Any]) -> Pattern | N
 
 
 def sender(pipeline: Pipeline, pattern: Pattern, arena: bool) -> Function:
-    """`send(sending, launch, values)`, where `sending` is a `Sender`."""
+    """Generates `send(sending, launch, values)`, where `sending` is a `Sender`."""
     key = (pattern, arena)
     if (send := pipeline.senders.get(key)) is None:
         slots = _slots(pipeline, pattern)
@@ -88,7 +87,7 @@ def sender(pipeline: Pipeline, pattern: Pattern, arena: bool) -> Function:
 
 
 def encoder(pipeline: Pipeline, pattern: Pattern, arena: bool) -> Function:
-    """`encode(enc, launch, args)`: checks the arguments, places a barrier where one is needed, and sends."""
+    """Generates `encode(enc, launch, args)`, which checks the arguments, places a barrier if needed, and sends."""
     key = (pattern, arena)
     if (encode := pipeline.encoders.get(key)) is None:
         slots = _slots(pipeline, pattern)
@@ -99,9 +98,9 @@ def encoder(pipeline: Pipeline, pattern: Pattern, arena: bool) -> Function:
 
 
 def lone_encoder(pipeline: Pipeline, pattern: Pattern) -> Callable[..., bool]:
-    """`encode(device, ticket, mtl, launch, args)` for a dispatch that is alone in its command buffer.
+    """Generates `encode(device, ticket, mtl, launch, args)` for the only dispatch of a command buffer.
 
-    It answers False where arguments are not as the pattern says, or are to be refused, before anything is changed.
+    It returns False, with nothing changed, if the arguments do not match the pattern or must be refused.
     """
     slots = _slots(pipeline, pattern)
     code = DispatchCode(slots, arena=False)
@@ -133,13 +132,13 @@ def _compiled(pipeline: Pipeline, head: str, body: list[str], names: dict[str, A
 
 
 def _pack(binding: Binding | None) -> Callable[..., bytes] | None:
-    """Packs plain ints and floats; None where a value needs more thought."""
+    """A function that packs plain ints and floats; None if the type needs the general conversion."""
     scalar = None if binding is None or binding.writes else binding.scalar
     return None if binding is None or scalar is None or scalar.lanes != 1 else scalar.quick(binding.size)
 
 
 def _check_lines(slots: Sequence[Slot], code: DispatchCode) -> Iterator[str]:
-    """Values and uses of buffers from `args`."""
+    """Lines that unpack `args` and look up buffer uses."""
     slow = "return enc.dispatch_slowly(PIPELINE, launch, args)"
     yield f"if get_ident() != enc.owner: {slow}"
     yield "tracker = enc.mem_ranges"
@@ -151,7 +150,7 @@ def _check_lines(slots: Sequence[Slot], code: DispatchCode) -> Iterator[str]:
 
 
 def _argument_lines(slots: Sequence[Slot], slow: str) -> Iterator[str]:
-    """A variable for each slot: its buffer or its bytes, in which nothing is checked but numbers."""
+    """Lines that assign a variable per slot: its buffer or packed bytes."""
     yield from _unpacked(slots, "args") or [f"if args: {slow}"]
     for slot in slots:
         if slot.kind == "none":
@@ -185,7 +184,7 @@ def _number_lines(slot: Slot, slow: str) -> Iterator[str]:
 
 
 def _packing_names(slot: Slot) -> dict[str, Any]:
-    """Whole numbers are kept packed, as most are sizes that come again; floats are not, since 0.0 equals -0.0."""
+    """Integers are cached in packed form, since most are sizes that recur; floats are not, since 0.0 equals -0.0."""
     pack = _pack(slot.binding)
     if pack is None or _is_float(slot.binding):
         return {f"pack{slot.index}": pack}
@@ -205,7 +204,7 @@ def _is_float(binding: Binding | None) -> bool:
 
 
 def _requirement_lines(slots: Sequence[Slot]) -> Iterator[str]:
-    """Checks of buffers that have not passed the like before."""
+    """Lines that check buffers which have not passed an equivalent check before."""
     for slot in slots:
         if slot.is_buffer and slot.binding is not None:
             passed = f"{slot.value}.passed & {requirement(slot.binding)}"

@@ -1,4 +1,4 @@
-"""Command buffers that stop for the CPU, and go on when it has had its turn."""
+"""Command buffers that pause for work on the CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["HostTurns"]
 
 
 class HostTurns:
-    """Work of the CPU between dispatches of a command buffer, which waits for it by the values of a shared event.
+    """Runs CPU work between dispatches of one command buffer, synchronised by a shared event.
 
     >>> turns = HostTurns(device)
     >>> with device.command_encoder() as enc:
@@ -31,18 +31,18 @@ class HostTurns:
         self._queue = device.submissions
         self._event: Any = device.mtl.newSharedEvent()
         self._taken = self._encoded = 0
-        """How many turns were taken, and how many there are in command buffers so far."""
+        """How many pauses were served, and how many were encoded."""
 
     def stop(self, enc: CommandEncoder) -> None:
-        """What is encoded behind this begins when the CPU has had its turn."""
+        """Pauses the command buffer here until the CPU has done its work."""
         enc.stop_for_host(self._event, 2 * self._encoded + 1)
         self._encoded += 1
 
     def take(self, ticket: Ticket, works: Sequence[Callable[[], object]]) -> None:
-        """The CPU's turns in a committed command buffer, a function for each stop; returns when the GPU is done too.
+        """Runs one function per pause of a committed command buffer, and waits for its completion.
 
-        In them, buffers can be read and written as if the command buffer was done. An error in one of them is raised
-        when the GPU has been let go on, since stopped work would keep the queue and its memory for ever.
+        The functions may read and write buffers as if the command buffer were complete. If one raises, the GPU is
+        released first, since paused work would block the queue and its memory forever.
         """
         try:
             for number, work in enumerate(works, self._taken):

@@ -1,4 +1,4 @@
-"""The shape of a launch: grid, threadgroup and threadgroup memory, checked against a pipeline's limits."""
+"""Launch sizes: grid, threadgroup and threadgroup memory, checked against a pipeline's limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STEP = 16  # threadgroup memory comes in steps
 
 
 class DispatchKind(Enum):
-    """What a launch counts: threads, or threadgroups."""
+    """Whether a launch counts threads or threadgroups."""
 
     Threads = "threads"
     ThreadGroups = "threadgroups"
@@ -32,14 +32,14 @@ class DispatchKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A shape that a pipeline can be launched in; `shared` has (index, bytes) of each threadgroup argument."""
+    """A checked launch size; `shared` has (index, bytes) of each threadgroup argument."""
 
     by_threads: bool
     grid: Size
     group: Size
     shared: tuple[tuple[int, int], ...] = ()
     is_plain: bool = field(init=False, repr=False, compare=False)
-    """Whether it counts threads and has no threadgroup arguments: one look for generated code."""
+    """Whether it counts threads and has no threadgroup arguments; the common case of generated code."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_plain", self.by_threads and not self.shared)
@@ -50,13 +50,13 @@ class Launch:
 
 
 class Launchable(Protocol):
-    """What a dispatch takes for a pipeline: a kernel that knows its pipeline on each device."""
+    """A kernel that can be dispatched on any device; it has one pipeline per device."""
 
     def pipeline_on(self, device: Any) -> Pipeline: ...
 
 
 def pipeline_of(given: Pipeline | Launchable, device: Any) -> Pipeline:
-    """The pipeline itself, or that of a kernel of `device.compile(source)`."""
+    """Returns the pipeline itself, or the one of a kernel from `device.compile(source)`."""
     if isinstance(given, Pipeline):
         return given
     if hasattr(given, "pipeline_on"):
@@ -68,7 +68,7 @@ def pipeline_of(given: Pipeline | Launchable, device: Any) -> Pipeline:
 
 
 def is_nothing(threads: Any, threadgroups: Any) -> bool:
-    """Whether a launch asks for no threads, so that there is nothing to do."""
+    """Whether a launch has zero threads."""
     if (threads is None) == (threadgroups is None):
         return False
     grid = threadgroups if threads is None else threads
@@ -76,7 +76,7 @@ def is_nothing(threads: Any, threadgroups: Any) -> bool:
 
 
 def plan_launch(pipeline: Pipeline, threads: Any, threadgroups: Any, group: Any, shared: Any) -> Launch:
-    """The checked shape; kept with the pipeline, so that the same request costs one look-up afterwards."""
+    """Checks a launch size, and caches it in the pipeline."""
     if (threads is None) == (threadgroups is None):
         problem = "neither was given" if threads is None else "and not both"
         raise InvalidArgument(f"{_name(pipeline)}: give either threads= or threadgroups=, {problem}")
@@ -107,7 +107,7 @@ def _name(pipeline: Pipeline) -> str:
 
 
 def _whole(pipeline: Pipeline, what: str, value: Any) -> int:
-    """A whole number; 4.0 is one, so that a shape is taken alike whether it has been seen before or not."""
+    """Converts to int; 4.0 is accepted, so that cached and new shapes behave alike."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     try:
@@ -144,7 +144,7 @@ def _floor_power(value: int) -> int:
 
 
 def _chosen(pipeline: Pipeline, grid: Size, kind: DispatchKind) -> Size:
-    """Whole simdgroups, no wider than the grid needs, about as many threads as kernels usually take."""
+    """A default threadgroup: whole simdgroups, no wider than the grid, of about the usual number of threads."""
     left = _floor_power(min(_USUAL, pipeline.max_threads))
     if kind is DispatchKind.ThreadGroups:
         return min(left, pipeline.limits.threads[0]), 1, 1

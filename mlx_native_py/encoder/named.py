@@ -1,4 +1,4 @@
-"""Arguments of a kernel by name: `lib.axpy(y=y, x=x, a=2.0)`, `enc.dispatch(lib.axpy, y=y, x=x, a=2.0, threads=8)`."""
+"""Kernel arguments by name: `lib.axpy(y=y, x=x, a=2.0)`, `enc.dispatch(lib.axpy, y=y, x=x, a=2.0, threads=8)`."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _LAUNCH_WORDS = {
 
 
 def take_named(pipeline: Pipeline, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
-    """All arguments by slot; those with names are taken out of the options of a dispatch, which come first.
+    """Moves kernel arguments out of `options`, and returns all arguments by slot.
 
-    Raises TypeError for what is neither.
+    Raises TypeError for a name that is neither an option nor an argument.
     """
     named = {name: options.pop(name) for name in [name for name in options if name not in OPTIONS]}
     if not named:
         return args
-    known = {binding.name for binding in (*pipeline.buffers, *pipeline.held) if binding is not None}
+    known = {binding.name for binding in (*pipeline.buffers, *pipeline.textures) if binding is not None}
     if strange := [name for name in named if name not in known]:
         raise TypeError(
             f"dispatch() has no option {strange[0]!r}; there are {', '.join(OPTIONS)}, and the arguments of "
@@ -43,8 +43,8 @@ def take_named(pipeline: Pipeline, args: tuple[Any, ...], options: dict[str, Any
 
 
 def by_slot(pipeline: Pipeline, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
-    """All arguments in the order of their slots: those without a name come first."""
-    if pipeline.held:
+    """All arguments in slot order; positional ones come first."""
+    if pipeline.textures:
         return arranged(pipeline, args, named)
     names = tuple(None if binding is None else binding.name for binding in pipeline.buffers)
     order = _order(pipeline.label, names, len(args), tuple(named))
@@ -55,7 +55,7 @@ def by_slot(pipeline: Pipeline, args: Sequence[Any], named: Mapping[str, Any]) -
 def _order(
     label: str, names: tuple[str | None, ...], positional: int, given: tuple[str, ...]
 ) -> tuple[str | None, ...]:
-    """The names of the slots behind the positional arguments; None for a slot without an argument."""
+    """The names of the slots after the positional arguments; None for unused slots."""
     kernel = f"kernel {label!r}"
     for name in given:
         if name not in names:

@@ -1,4 +1,4 @@
-"""Inline arguments of kernels in buffers, for backends on which sending bytes costs more than moving an offset."""
+"""The parameter arena: inline kernel arguments stored in buffers, where an offset is cheaper to send than bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHUNK = 1 << 16
 
 
 class Cell:
-    """Bytes of a kernel argument that lie in a buffer, bound like one."""
+    """Bytes of a kernel argument stored in a buffer, and bound like one."""
 
     __slots__ = ("data", "mtl", "offset")
 
@@ -26,10 +26,10 @@ class Cell:
 
 
 class Parameters:
-    """Chunks of memory with a cell for each value that was ever sent; equal bytes share one.
+    """An arena with one cell per distinct value; equal bytes share a cell.
 
-    A cell is written once, so command buffers in flight never see another one's numbers. A full chunk is left to
-    those who still use it, and a new one begins.
+    A cell is written once, so command buffers in flight never see it change. A full chunk stays alive for its users,
+    and a new one is started.
     """
 
     def __init__(self, empty: Callable[..., MlxBuffer], alignment: int) -> None:
@@ -44,7 +44,7 @@ class Parameters:
         self._next = 0
 
     def add(self, cells: dict[bytes, Cell], data: bytes) -> Cell | None:
-        """A cell with `data` among `cells`; None where those are no longer current, and others have to be taken."""
+        """Returns the cell of `data`; None if `cells` belong to a chunk that is no longer current."""
         with self._lock:
             if cells is not self.cells:
                 return None

@@ -1,4 +1,4 @@
-"""Recording: what takes dispatches in the place of a command encoder and keeps them; it owns no command buffer."""
+"""Recording: a recorder takes dispatches like a command encoder and keeps them, without a command buffer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from .. import counters
+from ..memory.allocation import Allocation
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import BUFFER_SLOTS, Pipeline
 from ..profiling.regions import current_region
@@ -27,7 +28,7 @@ __all__ = ["Encoder", "Recorder"]
 
 
 class Encoder(Protocol):
-    """What ops encode on: a `CommandEncoder`, which sends dispatches to the GPU, or a `Recorder`, which keeps them."""
+    """What ops encode on: a `CommandEncoder` sends dispatches to the GPU, a `Recorder` keeps them."""
 
     @property
     def device(self) -> DeviceContext: ...
@@ -48,14 +49,14 @@ class Encoder(Protocol):
 
 
 class Recorder:
-    """Keeps dispatches and barriers as `nodes`; `device.capture()` gives one as the graph's encoder."""
+    """Keeps dispatches and barriers as `nodes`; it is the encoder of a graph inside `device.capture()`."""
 
     def __init__(self, device: DeviceContext, tally: counters.Tally | None = None) -> None:
         self.device = device
         self._tally = counters.mine() if tally is None else tally
         self.nodes: list[CapturedNode] = []
         self.temporaries: list[MlxBuffer] = []
-        """What `empty` made: memory that nothing before the recording could know."""
+        """Buffers created by `empty`."""
         self._bound: list[Value] = [None] * BUFFER_SLOTS
 
     def dispatch(
@@ -67,7 +68,7 @@ class Recorder:
         group: Any = None,
         **options: Any,
     ) -> None:
-        """Records a launch; see `CommandEncoder.dispatch`. It is counted now, and not again when it is replayed."""
+        """Records a launch; see `CommandEncoder.dispatch`. It is counted now, and not when it is replayed."""
         pipeline = pipeline_of(kernel, self.device)
         args = take_named(pipeline, args, options)
         if is_nothing(threads, threadgroups):
@@ -85,7 +86,7 @@ class Recorder:
         writes: Iterable[MlxBuffer] | None,
         kind: CapturedOpKind,
     ) -> None:
-        """`dispatch` with a launch that is checked already."""
+        """`dispatch` with a launch size that has been checked."""
         bound = self._bound.__getitem__
         dispatch = bind(self.device, pipeline, args, launch, reads=reads, writes=writes, kind=kind, bound=bound)
         region = current_region()
@@ -93,20 +94,25 @@ class Recorder:
         self._tally.dispatches += 1
 
     def keep(self, dispatch: Dispatch) -> None:
-        """Records a dispatch that is bound already."""
+        """Records a dispatch that is already bound."""
         self.nodes.append(dispatch)
         for slot, value in enumerate(dispatch.values):
             if value is not None:
                 self._bound[slot] = value
 
     def empty(self, shape: int | Sequence[int], dtype: Any) -> MlxBuffer:
-        """A buffer for what is computed here."""
+        """A buffer for a result of the recorded work."""
         buffer = self.device.empty(shape, dtype)
         self.temporaries.append(buffer)
         return buffer
 
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """The memory of the temporaries."""
+        return tuple(dict.fromkeys(buffer.allocation for buffer in self.temporaries))
+
     def memory_barrier(self) -> None:
-        """Records a barrier that nothing moves across."""
+        """Records a barrier; passes move nothing across it."""
         self.nodes.append(CapturedBarrier())
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Samplers by words: `device.sampler(filter="linear", address="repeat")`."""
+"""Texture samplers: `device.sampler(filter="linear", address="repeat")`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _chosen(what: str, given: str, words: Mapping[str, Any]) -> Any:
 def new_sampler(
     backend: Backend, device: Any, *, filter: str, address: str, coord: str, mip_filter: str, border: str
 ) -> MlxSampler:
-    """A sampler with one rule for all axes."""
+    """A sampler with the same address mode for all axes."""
     metal = backend.Metal
     normalized = _chosen("coord", coord, _COORDS)
     if not normalized and (address not in ("clamp_to_edge", "clamp_to_zero") or mip_filter != "none"):

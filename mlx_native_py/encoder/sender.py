@@ -1,4 +1,4 @@
-"""Sends dispatches to a compute encoder, leaving out state that is bound already."""
+"""The sender: sends dispatches to a compute encoder and skips state that is already set."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Sender"]
 
 
 class Sender:
-    """What is bound in one MTLComputeCommandEncoder, and its selectors, each looked up once."""
+    """The state of one MTLComputeCommandEncoder, and its selectors, looked up once."""
 
     __slots__ = (
-        "_held",
+        "_textures",
         "_keep",
         "_mtl",
         "_parameters",
@@ -42,7 +42,7 @@ class Sender:
         self.pipeline: Pipeline | None = None
         self._shared: dict[int, int] = {}
         self._mtl = mtl
-        self._held: dict[tuple[str, int], Any] = {}
+        self._textures: dict[tuple[str, int], Any] = {}
         self._set_shared = mtl.setThreadgroupMemoryLength_atIndex_
         self.calls = (
             self.buffers,
@@ -61,23 +61,23 @@ class Sender:
         self._take_cells()
 
     def send(self, dispatch: Dispatch) -> None:
-        """One dispatch; everything has been checked, and all that it waits for has been said."""
-        for binding, given in dispatch.held:
-            self._hold(binding, given)
+        """Sends one checked dispatch; barriers have been sent before."""
+        for binding, given in dispatch.textures:
+            self._bind_texture(binding, given)
         pattern = pattern_of_values(dispatch.values)
         send = sender(dispatch.pipeline, pattern, self._parameters is not None)
         send(self, dispatch.launch, dispatch.values)
 
-    def _hold(self, binding: Binding, given: Any) -> None:
-        """Binds a texture or sampler, unless it is the one that is bound."""
+    def _bind_texture(self, binding: Binding, given: Any) -> None:
+        """Binds a texture or sampler, unless it is bound already."""
         place = (binding.kind, binding.index)
-        if self._held.get(place) is not given.mtl:
+        if self._textures.get(place) is not given.mtl:
             set_it = self._mtl.setTexture_atIndex_ if binding.kind == "texture" else self._mtl.setSamplerState_atIndex_
             set_it(given.mtl, binding.index)
-            self._held[place] = given.mtl
+            self._textures[place] = given.mtl
 
     def bound(self, slot: int) -> Value:
-        """What is bound at a slot; None where that is not known."""
+        """The value bound at a slot; None if unknown."""
         value: Any = self.buffers[slot]
         if value is NOTHING:
             return self.numbers[slot]
@@ -85,7 +85,7 @@ class Sender:
         return bound
 
     def set_shared(self, lengths: Iterable[tuple[int, int]]) -> None:
-        """The lengths of threadgroup arguments."""
+        """Sets the lengths of threadgroup arguments."""
         for index, length in lengths:
             if self._shared.get(index) != length:
                 self._set_shared(length, index)

@@ -1,4 +1,4 @@
-"""Encoder sessions: command buffers in stages, each begun by the GPU when the one before has signalled."""
+"""Encoder sessions: a chain of command buffers ordered by fences on the GPU."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["EncoderSession"]
 
 
 class EncoderSession(SessionSpellings):
-    """One encoder that goes through a chain of command buffers.
+    """One encoder that goes through a chain of command buffers, called stages.
 
-    A stage is encoded through `encoder()` and ended by `fence_stage()`, after which `reset_for_next_stage()` begins
-    the next one behind the fence; `commit_stage()` and `commit_and_wait()` end a stage without a fence. Ending a stage
-    that has been ended in the same way changes nothing. What would be lost silently is refused.
+    A stage is encoded through `encoder()` and ended by `fence_stage()`; `reset_for_next_stage()` then starts the next
+    one, which waits for the fence. `commit_stage()` and `commit_and_wait()` end a stage without a fence. Ending a stage
+    again in the same way does nothing; calls that would lose work raise.
 
     >>> session = device.encoder_session()
     >>> for stage in ("first", "second"):
@@ -42,13 +42,13 @@ class EncoderSession(SessionSpellings):
         self._fenced = False
 
     def encoder(self) -> CommandEncoder:
-        """The encoder of the stage; after the stage has ended there is none until `reset_for_next_stage()`."""
+        """The encoder of the current stage; raises if the stage has ended."""
         if self.is_drained():
             raise EncoderStateError("this stage has ended; call reset_for_next_stage() before encoding the next one")
         return self._encoder
 
     def begin_stage(self, label: str) -> None:
-        """Names the stage; the name goes to its command buffer when the stage ends."""
+        """Sets the label of the current stage's command buffer."""
         if not isinstance(label, str) or not label:
             raise InvalidArgument(f"a stage's label is a non-empty str, not {label!r}")
         if self.is_drained():
@@ -56,20 +56,20 @@ class EncoderSession(SessionSpellings):
         self._label = label
 
     def commit_stage(self) -> Ticket:
-        """Submits the stage without a fence; where the stage has ended already, only its ticket comes back."""
+        """Submits the stage without a fence; if it has ended already, returns its ticket."""
         if not self.is_drained():
             self._encoder.commit(self._label)
         return self._encoder.ticket
 
     def commit_and_wait(self) -> None:
-        """Submits the stage and waits; a stage that has ended is waited for. Raises the errors of all stages."""
+        """Submits the stage, if it has not ended, and waits; raises the errors of all stages."""
         if self.is_drained():
             self._encoder.wait_until_completed()
         else:
             self._encoder.commit_and_wait(self._label)
 
     def fence_stage(self, label: str | None = None) -> Ticket:
-        """Submits the stage, which signals the session's event when it is done; a second time changes nothing."""
+        """Submits the stage, which signals the session's event on completion; does nothing the second time."""
         if self._fenced:
             return self._encoder.ticket
         if self.is_drained():
@@ -84,7 +84,7 @@ class EncoderSession(SessionSpellings):
         return ticket
 
     def reset_for_next_stage(self) -> None:
-        """A fresh command buffer, which waits for the fence if there is one; nothing to do before the stage ends."""
+        """Starts the next command buffer, behind the fence if there is one; does nothing before the stage ends."""
         if not self.is_drained():
             return
         if self._fenced:
@@ -99,15 +99,15 @@ class EncoderSession(SessionSpellings):
     # Pure reads
 
     def is_drained(self) -> bool:
-        """Whether the stage has ended; so it has if its encoder was committed directly."""
+        """Whether the stage has ended, including by a direct commit of its encoder."""
         return not self._encoder.is_recording
 
     def is_fence_pending(self) -> bool:
-        """Whether the stage ended with a fence that nothing waits behind yet."""
+        """Whether the stage ended with a fence that no next stage waits for yet."""
         return self._fenced
 
     def has_event(self) -> bool:
-        """Whether there has been a fence."""
+        """Whether a fence has been used."""
         return self._event is not None
 
     def fence_value(self) -> int:
@@ -124,7 +124,7 @@ class EncoderSession(SessionSpellings):
 
     @property
     def ticket(self) -> Ticket:
-        """The stage's ticket."""
+        """The ticket of the stage."""
         return self._encoder.ticket
 
     def __enter__(self) -> Self:

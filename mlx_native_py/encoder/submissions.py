@@ -1,4 +1,4 @@
-"""Command buffers of one queue: begun, in flight, retired, so that no error and no finished work is overlooked."""
+"""The command buffers of one queue, from creation to completion, so that no error is lost."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from .timing import SampleBuffers
 __all__ = ["SLOTS", "Submissions"]
 
 SLOTS = 64
-"""Command buffers that a Metal queue has; asking for one more waits until one is done."""
+"""The maximum number of uncompleted command buffers of a Metal queue."""
 
 _FIRST_SLICE, _LONGEST_SLICE = 1, 50  # milliseconds between two looks for Ctrl-C and for errors
 _numbers = itertools.count(1)
 
 
 class Submissions:
-    """Hands out command buffers, submits them, and settles each one when it is done."""
+    """Creates command buffers, submits them, and retires each one when it has completed."""
 
     def __init__(
         self, backend: Backend, mtl: Any, queue: Any, able: Capabilities, residency: Residency, recycler: Recycler
@@ -63,7 +63,7 @@ class Submissions:
 
     @contextmanager
     def through(self, stand_in: Callable[[Any], Any]) -> Iterator[None]:
-        """Takes the block's command buffers from what `stand_in` makes of the queue, for those who count messages."""
+        """Replaces the queue inside the block with what `stand_in` returns for it; used to count messages."""
         queue = self._mtl_queue
         self._mtl_queue = stand_in(queue)
         try:
@@ -72,7 +72,7 @@ class Submissions:
             self._mtl_queue = queue
 
     def begin(self, *, unretained: bool) -> Ticket:
-        """A fresh command buffer."""
+        """Opens a new command buffer."""
         ticket = Ticket(self)
         with self._lock:
             if len(self._open) >= SLOTS:
@@ -96,14 +96,14 @@ class Submissions:
         return ticket
 
     def abandon(self, ticket: Ticket) -> None:
-        """The command buffer will not be submitted."""
+        """Drops a command buffer that will not be submitted."""
         with self._lock:
             if not ticket.is_submitted and not ticket.is_closed:
                 self._open.discard(ref(ticket))
                 ticket.discard()
 
     def submit(self, ticket: Ticket) -> None:
-        """Sends the command buffer off, behind all that were sent before."""
+        """Submits a command buffer; those of a queue run in order of submission."""
         with self._lock, self._backend.autorelease_pool():
             if self._in_flight:
                 self.collect()
@@ -125,13 +125,13 @@ class Submissions:
                 raise
 
     def poll(self, ticket: Ticket) -> None:
-        """Settles a submitted command buffer if it is done."""
+        """Retires a submitted command buffer if it has completed."""
         mtl = ticket.mtl
         if mtl is not None and mtl.status() >= self._completed:
             self._settle(ticket)
 
     def collect(self) -> None:
-        """Settles every command buffer that is done; they finish in order, so the first that is not ends the search."""
+        """Retires every completed command buffer; they complete in order, so the first pending one ends the search."""
         with self._lock:
             while self._in_flight:
                 first = self._in_flight[0]
@@ -141,7 +141,7 @@ class Submissions:
                 self._retire(first)
 
     def wait(self, ticket: Ticket, timeout: float | None = None) -> None:
-        """Returns when `ticket` and all before it are done; raises its error, or one that nobody has seen."""
+        """Waits until `ticket` and all before it have completed; raises its error, or another unreported one."""
         if not ticket.is_submitted:
             raise EncoderStateError(f"{ticket!r} was not committed, so waiting for it would never end")
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -155,7 +155,7 @@ class Submissions:
             self._raise(ticket)
 
     def wait_for_stop(self, ticket: Ticket, event: Any, value: int) -> None:
-        """Returns when the work has come to where it signals `value`; raises the error of work that will not."""
+        """Waits until the work has signalled `value`; raises if the work failed before."""
         while event.signaledValue() < value:
             if self._can_wait:
                 event.waitUntilSignaledValue_timeoutMS_(value, _LONGEST_SLICE)
@@ -165,7 +165,7 @@ class Submissions:
                 self.wait(ticket)
 
     def wait_for(self, allocation: Allocation) -> None:
-        """Returns when no command buffer of this queue uses the memory any more."""
+        """Waits until no command buffer of this queue uses the memory."""
         for each in _submitted(allocation.in_flight()):
             self._await(each, None, None)
 
@@ -178,7 +178,7 @@ class Submissions:
         return max(writing, key=attrgetter("value"), default=None)
 
     def wait_all(self) -> None:
-        """Returns when everything that was submitted is done; raises an error that nobody has seen."""
+        """Waits until everything that was submitted has completed; raises unreported errors."""
         with self._lock:
             in_flight = list(self._in_flight)
         for each in in_flight:
@@ -186,7 +186,7 @@ class Submissions:
         self._raise(None)
 
     def _make_room(self) -> None:
-        """Waits where Metal itself would, but open to Ctrl-C."""
+        """Waits for a free command buffer, as Metal itself would, but interruptibly."""
         while True:
             with self._lock:
                 oldest = (
@@ -231,7 +231,8 @@ class Submissions:
         raise raised.with_traceback(None)
 
     def _settle(self, ticket: Ticket) -> None:
-        """Takes down the outcome; the event comes a moment before the status, so this waits for that moment."""
+        """Records the outcome; the event is signalled slightly before the status changes, so this waits for the
+        status."""
         with self._lock, self._backend.autorelease_pool():
             if ticket.is_closed:
                 return
@@ -254,7 +255,7 @@ class Submissions:
             self._retire(ticket)
 
     def _retire(self, ticket: Ticket) -> None:
-        """It is in flight no more; said again where Ctrl-C came in between."""
+        """Removes a ticket from those in flight; may run twice after an interrupt."""
         if ticket in self._in_flight:
             self._in_flight.remove(ticket)
 
@@ -268,7 +269,7 @@ class Submissions:
         return error
 
     def _record(self, ticket: Ticket, times: tuple[float, float], failed: bool) -> None:
-        """Into the profile: also what nobody waited for. Times of work that failed mean nothing."""
+        """Adds the times to the profile; failed work has none."""
         label = ticket.label or "(no label)"
         how = None
         if ticket.samples is not None:
@@ -283,5 +284,5 @@ class Submissions:
 
 
 def _submitted(users: Iterable[object]) -> list[Ticket]:
-    """The command buffers that are on their way, among what uses some memory; plans tell theirs too."""
+    """The submitted command buffers among the users of an allocation, including those of plans."""
     return [each for each in users if isinstance(each, Ticket) and each.is_submitted]

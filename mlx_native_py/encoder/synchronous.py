@@ -1,4 +1,4 @@
-"""The short way of a synchronous call: one dispatch in a command buffer of its own, which is waited for."""
+"""The fast path of a synchronous call: one dispatch in its own command buffer, then a wait."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _in_one_go = deque[object](maxlen=0).extend  # asks for each item and forgets it
 
 
 class _OpenPass(list[Any]):
-    """Holds a pass until it is ended; one that is dropped open is ended here, since Metal aborts the process there."""
+    """Holds a pass until it is ended; ends it when dropped, because Metal aborts on an open pass."""
 
     def end(self) -> None:
         _in_one_go(map(call, (self[0].endEncoding, self.clear)))
@@ -44,7 +44,7 @@ def run_and_wait(
     shared: Any = (),
     label: str,
 ) -> Ticket:
-    """A kernel launched as `CommandEncoder.dispatch` does it, and waited for; the first launch takes the long way."""
+    """Launches a kernel like `CommandEncoder.dispatch` and waits; the first launch takes the slow path."""
     try:
         launch = pipeline.launches[threads, threadgroups, group, shared]
     except (KeyError, TypeError):
@@ -61,9 +61,9 @@ def run_and_wait(
 def _run_alone(
     device: DeviceContext, pipeline: Pipeline, launch: Launch, args: Sequence[Any], label: str
 ) -> Ticket | None:
-    """Runs it and waits; None where it was not begun, because it takes what only a `CommandEncoder` knows to do.
+    """Runs a single dispatch and waits; returns None, with nothing started, if it needs a `CommandEncoder`.
 
-    A single dispatch has nothing to be ordered with, so there is no tracker, and no state that may be bound already.
+    A single dispatch needs no hazard tracker, and no state is set before it.
     """
     encode = _encoder(device, pipeline, args) if _is_plain(device) else None
     if encode is None:
@@ -94,7 +94,7 @@ def _run_alone(
 def _encoded(
     device: DeviceContext, ticket: Ticket, encode: Callable[..., bool], launch: Launch, args: Sequence[Any]
 ) -> bool:
-    """The messages of the dispatch; whether there was code for these arguments."""
+    """Sends the messages of the dispatch; returns whether generated code could."""
     with device.backend.autorelease_pool():
         opened, commands = _OpenPass(), ticket.mtl
         opened.extend(map(commands.computeCommandEncoderWithDispatchType_, device.concurrent))
@@ -110,7 +110,7 @@ def _encoded(
 
 
 def _is_plain(device: DeviceContext) -> bool:
-    """Whether nobody wants to know more of a dispatch than its results."""
+    """Whether no setting or profile needs more than the results."""
     now = settings.current()
     asked = now.profile_cb or now.profile_dispatch or now.profile_barriers
     other = now.unretained_refs or now.force_serial_dispatch or not now.auto_barrier
@@ -118,9 +118,9 @@ def _is_plain(device: DeviceContext) -> bool:
 
 
 def _encoder(device: DeviceContext, pipeline: Pipeline, args: Sequence[Any]) -> Callable[..., bool] | None:
-    """The function generated for such arguments; None where there is none."""
+    """The function generated for such arguments; None if there is none."""
     known: Callable[..., bool] | None = pipeline.encoders.get(kinds := tuple(map(type, args)))
-    if known is None and pipeline.device is device.mtl and not pipeline.held:
+    if known is None and pipeline.device is device.mtl and not pipeline.textures:
         pattern = pattern_of_arguments(pipeline, args)
         inline = pattern is not None and ("number" in pattern or "bytes" in pattern)
         if pattern is not None and not (inline and device.backend.parameter_arena):

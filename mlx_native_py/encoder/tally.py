@@ -1,4 +1,4 @@
-"""Counters of one encoder, worked out from its log when somebody asks, so that a dispatch does not pay for it."""
+"""Counters of one encoder, computed from its log on demand, so that a dispatch does not pay for counting."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["EncoderTally"]
 
 @dataclass(slots=True)
 class EncoderTally(Tally):
-    """The seven figures of an encoder; each entry of the log is a dispatch that was tracked, unless it was skipped.
+    """The counters of an encoder; each log entry is a tracked dispatch, unless it is skipped.
 
-    A barrier takes the dispatch that it stands before out of those that ran beside others.
+    A hazard barrier removes the dispatch after it from the concurrent ones.
     """
 
     tracker: MemRanges = field(default_factory=MemRanges, repr=False, compare=False)
     counted: int = field(default=0, repr=False, compare=False)
-    """The entries of the log that are in the figures, or do not belong there."""
+    """How many log entries have been counted or skipped."""
     counted_barriers: int = field(default=0, repr=False, compare=False)
 
     def settle(self) -> None:
@@ -34,15 +34,15 @@ class EncoderTally(Tally):
         self.auto_concurrent += fresh - forced
 
     def skip(self) -> None:
-        """One entry of the log is not to be counted."""
+        """Excludes one log entry from the counters."""
         self.counted += 1
 
     def skip_hazard(self) -> None:
-        """The last barrier stands before a plan, and not before a dispatch of its own."""
+        """Excludes the last barrier from the hazard counters: it precedes a plan, not a dispatch."""
         self.auto_barriers -= 1
         self.auto_concurrent += 1
 
     def restart(self) -> None:
-        """The log begins anew."""
+        """Counts the log so far and starts over with an empty one."""
         self.settle()
         self.counted = self.counted_barriers = 0

@@ -1,4 +1,4 @@
-"""Textures and samplers among a dispatch's arguments: told from buffers by their type, and checked."""
+"""Texture and sampler arguments of a dispatch: separated from buffers by type, and checked."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from ..memory.buffer import MlxBuffer
 from ..memory.texture import MlxSampler, MlxTexture
 from ..pipelines.pipeline import Binding, Pipeline
 
-__all__ = ["Held", "arranged", "check_held", "held_arguments", "texture_threads"]
+__all__ = ["TextureArgument", "arranged", "check_textures", "split_textures", "texture_threads"]
 
-Held = tuple[Binding, MlxTexture | MlxSampler]
-"""A texture or sampler, and the argument that takes it."""
+TextureArgument = tuple[Binding, MlxTexture | MlxSampler]
+"""A texture or sampler and the kernel argument that takes it."""
 
 _ELEMENTS = {3: "float", 16: "float", 29: "int", 37: "int", 33: "uint", 41: "uint"}  # by MTLDataType
 _FLAT = 2  # MTLTextureType2D
 
 
-def held_arguments(pipeline: Pipeline, args: Sequence[Any]) -> tuple[Sequence[Any], tuple[Held, ...]]:
-    """The other arguments, in their order, and the textures and samplers, which fill indices in theirs."""
-    if not pipeline.held:
+def split_textures(pipeline: Pipeline, args: Sequence[Any]) -> tuple[Sequence[Any], tuple[TextureArgument, ...]]:
+    """Splits arguments into buffers and values in slot order, and textures and samplers with their bindings."""
+    if not pipeline.textures:
         return args, ()
     groups: dict[str, list[Any]] = {"buffer": [], "texture": [], "sampler": []}
     for given in args:
         groups[_kind(given)].append(given)
-    pairs: list[Held] = []
+    pairs: list[TextureArgument] = []
     for kind in ("texture", "sampler"):
-        wanted = [binding for binding in pipeline.held if binding.kind == kind]
+        wanted = [binding for binding in pipeline.textures if binding.kind == kind]
         if len(wanted) != len(groups[kind]):
             names = ", ".join(f"{each.name!r}" for each in wanted) or "none"
             raise InvalidArgument(
@@ -39,10 +39,10 @@ def held_arguments(pipeline: Pipeline, args: Sequence[Any]) -> tuple[Sequence[An
 
 
 def arranged(pipeline: Pipeline, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Arguments by place and by name in the order that a dispatch takes: buffers, textures, samplers."""
+    """Positional and named arguments in dispatch order: buffers, textures, samplers."""
     left = {kind: [given for given in args if _kind(given) == kind] for kind in ("buffer", "texture", "sampler")}
     arguments: list[Any] = []
-    for binding in (*pipeline.buffers, *pipeline.held):
+    for binding in (*pipeline.buffers, *pipeline.textures):
         if binding is None:
             arguments.append(None)
         elif binding.name in named:
@@ -51,7 +51,7 @@ def arranged(pipeline: Pipeline, args: Sequence[Any], named: Mapping[str, Any]) 
             arguments.append(left[binding.kind].pop(0))
         else:
             raise InvalidArgument(f"kernel {pipeline.label!r} lacks {binding.name!r}")
-    known = {binding.name for binding in (*pipeline.buffers, *pipeline.held) if binding is not None}
+    known = {binding.name for binding in (*pipeline.buffers, *pipeline.textures) if binding is not None}
     if strange := [name for name in named if name not in known]:
         raise InvalidArgument(f"kernel {pipeline.label!r} has no argument {strange[0]!r}; it has {sorted(known)}")
     if rest := [given for kind in left.values() for given in kind]:
@@ -59,10 +59,10 @@ def arranged(pipeline: Pipeline, args: Sequence[Any], named: Mapping[str, Any]) 
     return tuple(arguments)
 
 
-def check_held(pipeline: Pipeline, held: Sequence[Held]) -> tuple[list[MlxBuffer], list[MlxBuffer]]:
-    """What is read and what is written of textures; raises where one does not fit its argument."""
+def check_textures(pipeline: Pipeline, textures: Sequence[TextureArgument]) -> tuple[list[MlxBuffer], list[MlxBuffer]]:
+    """The buffers of the textures that are read and written; raises if a texture does not fit its argument."""
     reads, writes = [], []
-    for binding, given in held:
+    for binding, given in textures:
         if isinstance(given, MlxSampler):
             continue
         if problem := _mismatch(binding, given):
@@ -75,10 +75,10 @@ def check_held(pipeline: Pipeline, held: Sequence[Held]) -> tuple[list[MlxBuffer
     return reads, writes
 
 
-def texture_threads(held: Sequence[Held]) -> tuple[int, int] | None:
-    """A thread for each texel of the first texture that is written, or else of the first; None without textures."""
-    textures = [(binding, given) for binding, given in held if isinstance(given, MlxTexture)]
-    chosen = next((given for binding, given in textures if binding.writes), textures[0][1] if textures else None)
+def texture_threads(textures: Sequence[TextureArgument]) -> tuple[int, int] | None:
+    """One thread per texel of the first written texture, or of the first texture; None without textures."""
+    given = [(binding, each) for binding, each in textures if isinstance(each, MlxTexture)]
+    chosen = next((each for binding, each in given if binding.writes), given[0][1] if given else None)
     return None if chosen is None else (chosen.width, chosen.height)
 
 

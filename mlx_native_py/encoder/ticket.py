@@ -1,4 +1,4 @@
-"""A submitted command buffer: whether it is done, how to wait for it, what went wrong, how long the GPU took."""
+"""Tickets: the completion, error and GPU time of a submitted command buffer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_NAP = 0.002  # between two looks of an awaiting task
 
 
 class Ticket:
-    """What `commit()` hands back. It may be dropped: the work goes on, and an error is raised by the next wait.
+    """Tracks a committed command buffer. It may be dropped: the work continues, and the next wait raises its error.
 
     >>> enc.dispatch(axpy, x, y, 2.0, threads=4)
     >>> ticket = enc.commit(label="step")
@@ -66,61 +66,61 @@ class Ticket:
         self.mtl: Any = None
         self.label = ""
         self.log: list[Any] = []
-        """The encoder's log: an entry for each dispatch or plan, which begins with its pipeline, or a list of them."""
+        """The encoder's log: one entry per dispatch or plan, starting with its pipeline or list of pipelines."""
         self.barriers: list[tuple[int, int | None]] = []
-        """The encoder's barriers, as its tracker keeps them."""
+        """The encoder's barriers, as recorded by its tracker."""
         self.kinds: dict[int, CapturedOpKind] = {}
-        """What some of them compute, by index in the log."""
+        """The kinds of some dispatches, by log index."""
         self.keep: set[Any] = set()
-        """What the GPU may use until it is done."""
+        """Objects to keep alive until the GPU has finished."""
         self.results: list[MlxBuffer] = []
-        """Buffers that the encoder made for results; they are used again when the work is done."""
+        """Result buffers created by the encoder; they are recycled after completion."""
         self.samples: Any = None
         self.notes: CommandBufferNotes | None = None
-        """What running profiles are told of it."""
+        """Data for running profiles."""
         self.timed = False
         self.fence: tuple[Any, int] | None = None
-        """The event and the value that others may be waiting for."""
+        """The event and value that other command buffers may wait for."""
         self.turn = 0
-        """The thread whose turn it is, while the work has stopped for the CPU: that thread need not wait for it."""
+        """The thread that runs CPU work while this command buffer is paused; it need not wait for it."""
         self.sequence = 0
         self.value = 0
-        """Of the queue's event, once the GPU is through."""
+        """The value of the queue's event that signals completion."""
         self.times = (0.0, 0.0)
 
     def done(self) -> bool:
-        """Whether the GPU will not touch this work's memory any more: it is through with it, or never saw it."""
+        """Whether the GPU will no longer use this work's memory: completed or discarded."""
         if self._state == Ticket.SUBMITTED:
             self._queue.poll(self)
         return self._state >= Ticket.DONE
 
     def in_flight(self) -> tuple[Ticket, ...]:
-        """Itself, while it is not done; nothing for the thread that it has stopped for."""
+        """This ticket while it is pending; empty for the thread that serves its pause."""
         return () if self.turn == get_ident() or self.done() else (self,)
 
     def wait(self, timeout: float | None = None) -> None:
-        """Returns when the GPU is done; `timeout` is in seconds, and running out of it raises `WaitTimeout`.
+        """Waits for completion; raises `WaitTimeout` after `timeout` seconds.
 
-        Raises the error of this command buffer, each time, or else that of another one which nobody has seen yet.
+        Raises the error of this command buffer, every time, or an unreported error of an earlier one.
         """
         if self.turn != get_ident():
             self._queue.wait(self, timeout)
 
     @property
     def error(self) -> BaseException | None:
-        """What went wrong, if the work is done and something did."""
+        """The error, if the work has completed and failed."""
         return self._error if self.done() else None
 
     @property
     def gpu_interval(self) -> tuple[float, float]:
-        """When the GPU began and ended, in seconds of the host's clock."""
+        """Start and end on the GPU, in seconds of the host clock."""
         if not self.done() or self._state == Ticket.DISCARDED:
             raise EncoderStateError(f"{self!r} is not done, so its GPU times are not known; wait for it first")
         return self.times
 
     @property
     def gpu_time(self) -> float:
-        """Seconds that the GPU took."""
+        """Seconds on the GPU."""
         start, end = self.gpu_interval
         return max(0.0, end - start)
 
@@ -138,18 +138,18 @@ class Ticket:
         self.wait()
 
     def hold(self, allocation: Allocation) -> None:
-        """For the encoder: the GPU may use this memory until the work is done."""
+        """For the encoder: keeps memory in use until completion."""
         if allocation not in self.keep:
             allocation.hold(self)
             self.keep.add(allocation)
 
     def writes(self, span: Span) -> bool:
-        """Whether any of its dispatches writes any byte of a span."""
+        """Whether any of its dispatches writes a byte of the span."""
         written = (other for entry in self.log for other in touched(entry)[1])
         return any(shared_bytes(span, other) is not None for other in written)
 
     def close(self, error: BaseException | None, times: tuple[float, float]) -> None:
-        """For the queue: the work is done."""
+        """For the queue: marks the work as completed."""
         self._error = error
         self.times = times
         self._state = Ticket.DONE
@@ -157,18 +157,18 @@ class Ticket:
         self.mtl = None
 
     def discard(self) -> None:
-        """For the encoder: the work will never be submitted."""
+        """For the encoder: marks the work as never submitted."""
         self._state = Ticket.DISCARDED
         self.keep.clear()
         self.mtl = None
 
     def submitted(self) -> None:
-        """For the queue: the work is on its way."""
+        """For the queue: marks the work as submitted."""
         self._state = Ticket.SUBMITTED
 
     @property
     def failed(self) -> bool:
-        """For the queue: whether it is known to have gone wrong."""
+        """For the queue: whether it is known to have failed."""
         return self._error is not None
 
     @property
@@ -181,7 +181,7 @@ class Ticket:
 
     @property
     def dispatches(self) -> list[Dispatched]:
-        """The dispatches in the order in which they were encoded, those of plans among them."""
+        """The dispatches in encoding order, including those of plans."""
         dispatches: list[Dispatched] = []
         for at, entry in enumerate(self.log):
             kind = self.kinds.get(at, CapturedOpKind.Other)
@@ -189,22 +189,22 @@ class Ticket:
         return dispatches
 
     def dispatch_count(self) -> int:
-        """How many dispatches there are."""
+        """The number of dispatches."""
         return self.position(len(self.log))
 
     def position(self, at: int) -> int:
-        """The number of the first dispatch of an entry of the log."""
+        """The index of the first dispatch of a log entry."""
         return sum(len(_pipelines(entry)) for entry in self.log[:at])
 
     def describe(self) -> str:
-        """In words, for messages."""
+        """A short description for messages."""
         name, count = f" {self.label!r}" if self.label else "", self.dispatch_count()
         return f"command buffer{name} of {count} dispatch{'' if count == 1 else 'es'}"
 
     def failure(
         self, code: int | None, message: str, kind: type[CommandBufferError] = CommandBufferError
     ) -> CommandBufferError:
-        """The exception for an error that the GPU reports."""
+        """The exception for an error that the GPU reported."""
         names = [pipeline.label for entry in self.log for pipeline in _pipelines(entry)]
         return kind(message, code=code, label=self.label, dispatches=names)
 

@@ -1,4 +1,4 @@
-"""Times of single dispatches: counter samples around each one, in as many sample buffers as it takes."""
+"""GPU times of single dispatches, from counter samples."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ from .dispatch import Dispatched
 if TYPE_CHECKING:
     from .ticket import Ticket
 
-__all__ = ["SampleBuffers", "Samples"]
+__all__ = ["SAMPLE_LIMIT", "SampleBuffers", "Samples"]
 
-_SAMPLES = 4096  # of one sample buffer; Metal's limit
-_PAIRS = _SAMPLES // 2
+SAMPLE_LIMIT = 4096
+"""The most samples that one MTLCounterSampleBuffer holds."""
+_PAIRS = SAMPLE_LIMIT // 2
 _READINGS, _CLOSE_NS = 8, 5_000
 
 
 class SampleBuffers:
-    """The sample buffers of a device, used again and again because a process may have only a few."""
+    """The counter sample buffers of a device, which are reused because a process may have only a few."""
 
     def __init__(self, backend: Backend, mtl: Any, able: Capabilities) -> None:
         self._backend = backend
         self._mtl = mtl
         self.in_pass = able.timestamp_counters and able.dispatch_boundary_sampling
-        """Whether samples can be taken inside a pass; otherwise each dispatch gets a pass of its own."""
+        """Whether the device can sample inside a pass; otherwise each dispatch gets its own pass."""
         self.reason = ""
-        """Why dispatches cannot be timed one by one."""
+        """Why single dispatches cannot be timed."""
         if not able.timestamp_counters:
             self.reason = "the device has no timestamp counters"
         elif not self.in_pass and not able.stage_boundary_sampling:
@@ -47,7 +48,7 @@ class SampleBuffers:
         self._free: list[Any] = []
 
     def samples(self) -> Samples:
-        """A place for the samples of one command buffer."""
+        """The samples of one command buffer."""
         if not self.reason:
             self.note_clock()
         return Samples(self)
@@ -62,21 +63,22 @@ class SampleBuffers:
         counters = next(each for each in self._mtl.counterSets() if str(each.name()) == wanted)
         descriptor = metal.MTLCounterSampleBufferDescriptor.alloc().init()
         descriptor.setCounterSet_(counters)
-        descriptor.setSampleCount_(_SAMPLES)
+        descriptor.setSampleCount_(SAMPLE_LIMIT)
         descriptor.setStorageMode_(metal.MTLStorageModeShared)
         descriptor.setLabel_("mlx_native.dispatch_samples")
         samples, error = self._mtl.newCounterSampleBufferWithDescriptor_error_(descriptor, None)
         return samples, "" if samples is not None else str(error.localizedDescription())
 
     def give(self, buffers: Sequence[Any]) -> None:
-        """Back for the next command buffer."""
+        """Returns sample buffers for reuse."""
         with self._lock:
             self._free.extend(buffers)
 
     def note_clock(self) -> None:
-        """Notes where both clocks stand: the CPU's is read on both sides of the GPU's, until they are close together.
+        """Records a pair of CPU and GPU timestamps that are close together.
 
-        A thread that is interrupted in between would relate the clocks by as much as it was away.
+        The CPU clock is read before and after the GPU clock, and the closest of several readings is used, since the
+        thread may be interrupted in between.
         """
         readings = []
         for _ in range(_READINGS):
@@ -90,11 +92,11 @@ class SampleBuffers:
         record_clock_pair(cpu, gpu)
 
     def new_fence(self) -> Any:
-        """Keeps passes from overlapping, so that each one's time is its own."""
+        """A fence that keeps passes from overlapping, so that each one's time is its own."""
         return self._mtl.newFence()
 
     def pass_descriptor(self, dispatch_type: int, sample: tuple[Any, int] | None) -> Any:
-        """Of a pass that is sampled at its start and its end."""
+        """The descriptor of a compute pass, sampled at its start and end."""
         metal = self._backend.Metal
         descriptor = metal.MTLComputePassDescriptor.computePassDescriptor()
         descriptor.setDispatchType_(dispatch_type)
@@ -107,7 +109,7 @@ class SampleBuffers:
 
 
 class Samples:
-    """Two samples for each dispatch of one command buffer."""
+    """Two timestamp samples per dispatch of one command buffer."""
 
     def __init__(self, pool: SampleBuffers) -> None:
         self._pool = pool
@@ -119,7 +121,7 @@ class Samples:
         self.own_passes = not pool.in_pass and not pool.reason
 
     def next(self) -> tuple[Any, int] | None:
-        """Where the next dispatch's first sample goes, with room for the second; None where there is no room."""
+        """Where the next dispatch's two samples go; None if it cannot be sampled."""
         if self._reason:
             return None
         chunk, place = divmod(self._count, _PAIRS)
@@ -136,18 +138,18 @@ class Samples:
         return self._pool.pass_descriptor(dispatch_type, self.next())
 
     def begin_dispatch(self, opened: Any) -> None:
-        """Before the one dispatch of a pass, which comes behind the one before it."""
+        """Before the only dispatch of a pass: waits for the previous pass."""
         if self._fence is None:
             self._fence = self._pool.new_fence()
         else:
             opened.waitForFence_(self._fence)
 
     def end_dispatch(self, opened: Any) -> None:
-        """After the one dispatch of a pass."""
+        """After the only dispatch of a pass."""
         opened.updateFence_(self._fence)
 
     def finish(self, label: str, ticket: Ticket, source: Provenance, failed: bool) -> Provenance:
-        """Records the dispatches of a completed command buffer, and says how they were timed."""
+        """Records the times of a completed command buffer, and returns how they were obtained."""
         buffers, self._buffers = self._buffers, []
         try:
             if failed:

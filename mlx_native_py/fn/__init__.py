@@ -1,8 +1,8 @@
-"""Ops as plain functions: numpy arrays or buffers in, a buffer with the result out, under MLX's names.
+"""Functions on arrays under MLX's names: numpy arrays or buffers in, a buffer with the result out.
 
-`fn.<name>(...)` runs at once and waits; the buffer that it returns is an array to numpy, without a copy. It runs on
-the device of the buffers that it gets, else on the default device; `stream=` names another. Buffers have the operators
-`+ - * / @` from here. To encode many ops and wait once, use `mlx_native_py.ops`.
+`fn.<name>(...)` runs immediately and waits; numpy can use the returned buffer without a copy. It runs on the device of
+its buffers, or on the default device, or on `stream=`. The operators `+ - * / @` of buffers use these functions. To
+encode many ops and wait once, use `mlx_native_py.ops`.
 
 >>> fn.add(np.ones(3, np.float32), np.arange(3, dtype=np.float32)).numpy()
 array([1., 2., 3.], dtype=float32)

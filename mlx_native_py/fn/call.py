@@ -1,4 +1,4 @@
-"""One call of a function: its arrays on the device, an encoder for its ops, and the wait at the end."""
+"""One call of a function: moves arrays to the device, provides an encoder, and waits at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = MlxBuffer | npt.ArrayLike
 
 
 class FunctionCall:
-    """An encoder, and the way in for arrays."""
+    """An encoder, and conversion of arrays to buffers."""
 
     def __init__(self, enc: Encoder) -> None:
         self.enc = enc
@@ -38,15 +38,15 @@ class FunctionCall:
             raise InvalidArgument(f"{name}: {problem}") from None
 
     def put_if(self, given: Array | None, name: str) -> MlxBuffer | None:
-        """`given` as a buffer, where there is one."""
+        """`given` as a buffer; None stays None."""
         return None if given is None else self.put(given, name)
 
     def put_count(self, given: Array | int, name: str) -> MlxBuffer | int:
-        """A number as it is, or several as a buffer."""
+        """A number unchanged, or several numbers as a buffer."""
         return given if isinstance(given, int) else self.put_integers(given, name)
 
     def put_integers(self, given: Array, name: str) -> MlxBuffer:
-        """Indices, positions or counts as a buffer: u32, or i32 where there is a negative one."""
+        """Indices, positions or counts as a buffer: u32, or i32 if any is negative."""
         if isinstance(given, MlxBuffer):
             return given
         array = as_array(given)
@@ -59,7 +59,7 @@ class FunctionCall:
 
 
 def device_of(*given: object) -> MlxDevice:
-    """The device of the first buffer among some values, or else the default one."""
+    """The device of the first buffer among the values, or the default one."""
     buffers = (each for each in given if isinstance(each, MlxBuffer))
     first = next(buffers, None)
     return default_device() if first is None else first.device
@@ -67,7 +67,7 @@ def device_of(*given: object) -> MlxDevice:
 
 @contextmanager
 def call(stream: MlxDevice | None, *given: object) -> Iterator[FunctionCall]:
-    """Runs what the block encodes when the block ends: on `stream`, or else where the first buffer among `given` is."""
+    """Runs what the block encodes when it ends: on `stream`, or on the device of the first buffer in `given`."""
     device = device_of(*given) if stream is None else stream
     if not isinstance(device, MlxDevice):
         raise InvalidArgument(f"stream is {device!r}, expected an MlxDevice")

@@ -1,4 +1,4 @@
-"""A function on arrays from an op on buffers: the op's signature without the encoder and the places for results."""
+"""Derives a function on arrays from an op on buffers: its signature without encoder and output buffers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LEFT_OUT = ("Encoder", "Output", "Outputs")
 
 
 def derive(op: Op) -> Callable[..., Any]:
-    """The function of `fn` that passes its arguments on to an op."""
+    """The function of `fn` that calls an op with the same arguments."""
     taken = {name: take for name, _, take in map(_parameter, _parameters(op)) if take is not None}
     derived = derived_signature(op)
 
@@ -66,7 +66,7 @@ def _parameters(op: Op) -> list[Parameter]:
 
 
 def _parameter(given: Parameter) -> tuple[str, str, Take | None]:
-    """Its name, its annotation in the function, and its conversion, if it has one."""
+    """The parameter's name, its annotation in the function, and its conversion, if any."""
     kind, optional, rest = str(given.annotation).partition(" | None")
     if rest:
         raise TypeError(f"{given}: no function can be derived from an op that takes such an argument")

@@ -1,4 +1,4 @@
-"""The functions that pass their arguments on to an op of the same name; `derived.pyi` is what type checkers see."""
+"""Functions derived from ops of the same name; `derived.pyi` has their signatures for type checkers."""
 
 from __future__ import annotations
 

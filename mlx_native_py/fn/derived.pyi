@@ -78,9 +78,9 @@ def attention_mask(
     dtype: DTypeLike = DType.BOOL,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """The mask [queries, keys] of causal and windowed attention: booleans, or 0 and minus infinity to be added.
+    """The mask [queries, keys] of causal and sliding-window attention: booleans, or 0 and minus infinity to add.
 
-    Query i stands at position `offset + i`; left open, the last query stands at the last key.
+    Query i is at position `offset + i`; by default the last query is at the last key.
 
     Formula: k <= q and q - k < window, for query q and key k"""
 
@@ -90,7 +90,7 @@ def chunk_cumsum(
     chunk: int = 64,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """Running sums of x [sequences, tokens, heads] along the tokens, which begin anew with each chunk.
+    """Running sums of x [sequences, tokens, heads] along the tokens, restarting with each chunk.
 
     Formula: sums along the tokens of each chunk"""
 
@@ -102,7 +102,7 @@ def compute_g_beta(
     *,
     stream: MlxDevice | None = None,
 ) -> tuple[MlxBuffer, MlxBuffer]:
-    """The decay g and the strength beta of each head, f32, for rows of a and b; dt_bias and ssm_a are f32 [heads].
+    """The decay g and strength beta of each head, f32, for rows of a and b; dt_bias and ssm_a are f32 [heads].
 
     Formula: g = softplus(a + dt_bias) * -ssm_a, beta = sigmoid(b)"""
 
@@ -117,7 +117,7 @@ def dequantize(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """The values of packed weights, rounded as MLX does; in the type of the scales, or bf16 for mxfp4, if left open.
+    """Unpacks weights, rounded as in MLX; the default type is that of the scales, or bf16 for mxfp4.
 
     Formula: scales * w + biases"""
 
@@ -128,7 +128,7 @@ def embedding(
     scale: float = 1.0,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """Rows of a table [rows, dims], by u32 or i32 ids of any shape; Gemma scales them by the root of dims.
+    """Rows of a table [rows, dims], by u32 or i32 ids of any shape, times `scale`.
 
     Formula: out[i, :] = table[ids[i], :] * scale"""
 
@@ -177,7 +177,7 @@ def ggml_dequantize(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """The values of blocks: u8 [..., bytes of a row] gives [..., values of a row].
+    """Dequantizes blocks: u8 [..., bytes per row] gives [..., values per row].
 
     Formula: values(w)"""
 
@@ -189,7 +189,7 @@ def ggml_embedding(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """Rows of a table of blocks, u8 [rows, bytes of a row], by u32 ids of any shape; zeros where there is no such.
+    """Rows of a block table, u8 [rows, bytes per row], by u32 ids of any shape; zeros for ids out of range.
 
     Formula: values(table[ids])"""
 
@@ -200,7 +200,7 @@ def ggml_matmul(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """Rows x [..., k] by weights w: u8 [n, bytes of a row]; the result [..., n] has x's type, and sums are float.
+    """Rows x [..., k] times weights w, u8 [n, bytes per row]; the result [..., n] has x's type, summed in float.
 
     Formula: x @ values(w)^T"""
 
@@ -212,10 +212,10 @@ def ggml_matmul_id(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """Each row by the weights of its experts: w is u8 [experts, n, bytes of a row], ids is u32 [..., top_k].
+    """Each row times the weights of its experts: w is u8 [experts, n, bytes per row], ids is u32 [..., top_k].
 
-    x is [..., k], one row for all experts of a token, or [..., top_k, k], one for each. The result is [..., top_k, n];
-    where an id names no expert it is zero.
+    x is [..., k], one row for all experts of a token, or [..., top_k, k], one for each. The result is [..., top_k, n],
+    and zero for an id out of range.
 
     Formula: x @ values(w[id])^T for each id"""
 
@@ -229,8 +229,8 @@ def hadamard_transform(
 ) -> MlxBuffer:
     """The Walsh-Hadamard transform along the last axis of m * 2^k values, m one of 1, 12, 20, 28 and 2^k <= 8192.
 
-    With its own scale and m = 1 it is its own inverse. `signs` has a bit per value of a row, u32 words from the
-    lowest bit on; `inverse` undoes the transform that had the same signs.
+    With the default scale and m = 1 it is its own inverse. `signs` has one bit per value of a row, in u32 words from
+    the lowest bit; `inverse` undoes the transform with the same signs.
 
     Formula: H x * scale, scale 1/sqrt(n) unless given; signs flipped before H, or after it where inverse"""
 
@@ -246,7 +246,7 @@ def head_norm_rope(
     eps: float = 1e-06,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """The norm of each head of x[tokens, heads, width], then NeoX RoPE over its first `dims` values.
+    """The RMS norm of each head of x[tokens, heads, width], then NeoX RoPE over its first `dims` values.
 
     `positions` is a buffer with one per token, or the first one. `factors` divide the frequencies.
 
@@ -258,7 +258,7 @@ def l2_norm(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """Each row over its length.
+    """Divides each row by its Euclidean length.
 
     Formula: x / sqrt(sum(x^2) + eps)"""
 
@@ -270,7 +270,7 @@ def layer_norm(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """Each row less its mean, over its standard deviation; weight and bias may be missing.
+    """Subtracts the mean of each row and divides by its standard deviation; weight and bias are optional.
 
     Formula: (x - mean(x)) / sqrt(var(x) + eps) * weight + bias"""
 
@@ -290,10 +290,10 @@ def matmul_id(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """Each row by the weights of its experts: w is [experts, n, k], typed as b of matmul, ids is u32 [..., top_k].
+    """Each row times the weights of its experts: w is [experts, n, k], typed as b of matmul, ids is u32 [..., top_k].
 
-    x is [..., k], one row for all experts of a token, or [..., top_k, k], one for each. The result is [..., top_k, n];
-    where an id names no expert it is zero.
+    x is [..., k], one row for all experts of a token, or [..., top_k, k], one for each. The result is [..., top_k, n],
+    and zero for an id out of range.
 
     Formula: x @ w[id]^T for each id"""
 
@@ -307,7 +307,7 @@ def moe_gate(
     eps: float = 1e-06,
     stream: MlxDevice | None = None,
 ) -> tuple[MlxBuffer, MlxBuffer]:
-    """Norm, router matmul, choice and weights in one: u32 and f32 [tokens, top_k], largest logits first.
+    """Norm, router matmul, top-k and weights in one: u32 and f32 [tokens, top_k], largest logits first.
 
     `router` is f32 [experts, width] and `norm` f32 [width]; the weights of a token sum to one, scaled or not.
 
@@ -318,7 +318,7 @@ def moe_geglu(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """The first half of each row through the tanh form of GELU, times the second half.
+    """The tanh form of GELU of the first half of each row, times the second half.
 
     Formula: gelu_tanh(gate) * up of rows gate || up"""
 
@@ -343,7 +343,7 @@ def moe_softmax_topk(
 ) -> tuple[MlxBuffer, MlxBuffer]:
     """The experts of each row of logits, u32, and their weights, f32, both [tokens, top_k], largest first.
 
-    `renormalise` makes the weights sum to one before they are scaled per expert; the scaled ones stay as they are.
+    `renormalise` makes the weights sum to one before they are scaled per expert.
 
     Formula: ids, p of the top_k largest p = softmax(logits), ties to the lower id; p / sum(p) * per_expert_scale[ids]"""
 
@@ -353,7 +353,7 @@ def moe_sort(
     experts: int,
     stream: MlxDevice | None = None,
 ) -> ExpertOrder:
-    """The slots of ids [tokens, top_k] by their experts, so that each expert's rows can lie together.
+    """Sorts the slots of ids [tokens, top_k] by expert, so that each expert's rows are contiguous.
 
     Formula: counts, offsets, order, places of a stable sort of ids"""
 
@@ -362,7 +362,7 @@ def moe_swiglu(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """The first half of each row through SiLU, times the second half.
+    """SiLU of the first half of each row, times the second half.
 
     Formula: silu(gate) * up of rows gate || up"""
 
@@ -374,7 +374,7 @@ def moe_unpermute(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """The rows y [tokens * top_k, width] of sorted slots back at their tokens, weighted and summed.
+    """Returns the rows y [tokens * top_k, width] of sorted slots to their tokens, weighted and summed.
 
     Formula: out[t] = sum_k weights[t, k] * y[places[t, k]] (+ residual)"""
 
@@ -387,7 +387,7 @@ def moe_weighted_reduce(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """The weighted sum of y [tokens, top_k, width], and the shared expert's row [tokens, width] gated by its logit.
+    """The weighted sum of y [tokens, top_k, width], plus the shared expert's row [tokens, width] gated by its logit.
 
     `shared_logit` is the raw logit of each token, f32.
 
@@ -418,7 +418,7 @@ def qkv_split(
     *,
     stream: MlxDevice | None = None,
 ) -> tuple[MlxBuffer, MlxBuffer, MlxBuffer]:
-    """Rows of queries, keys and values that one product made, taken apart; `widths` are those of the three.
+    """Splits rows of fused queries, keys and values; `widths` are the three widths.
 
     Formula: q, k, v = x[..., :a], x[..., a:a + b], x[..., a + b:]"""
 
@@ -430,7 +430,7 @@ def quantize(
     *,
     stream: MlxDevice | None = None,
 ) -> tuple[MlxBuffer, ...]:
-    """Packs [..., k] into u32 words, scales and biases (mxfp4 has none): the bits that MLX makes.
+    """Packs [..., k] into u32 words, scales and biases (none for mxfp4), bit-identical to MLX.
 
     Formula: (w - biases) / scales, in 2 to 8 bits"""
 
@@ -446,7 +446,7 @@ def quantized_embedding(
     dtype: DTypeLike | None = None,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """Rows of a table that MLX's `quantize` packed; `dtype` is the result's type, that of the scales where left out.
+    """Rows of a table packed by MLX's `quantize`; `dtype` is the result's type (default: that of the scales).
 
     Formula: out[i, :] = (scales * w + biases)[ids[i], :] * scale"""
 
@@ -462,9 +462,9 @@ def quantized_matmul(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """Rows x [..., m, k] by packed weights [..., n, k], or [..., k, n] where not `transpose`, whose batches broadcast.
+    """Rows x [..., m, k] times packed weights [..., n, k], or [..., k, n] without `transpose`; batches broadcast.
 
-    The result has x's type; sums are float, and weights are never rounded. Scales may be of another type than x.
+    The result has x's type, summed in float with unrounded weights. Scales may have another type than x.
 
     Formula: x @ (scales * w + biases)^T"""
 
@@ -475,7 +475,7 @@ def rms_norm(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """Each row over its root mean square; without a weight that is all.
+    """Divides each row by its root mean square; `weight` is optional.
 
     Formula: x / sqrt(mean(x^2) + eps) * weight"""
 
@@ -488,7 +488,7 @@ def rms_norm_add(
     scale: float = 1.0,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """A residual and a norm, added: the order of Gemma's post-norms.
+    """A residual plus an RMS norm, as in Gemma's post-norms.
 
     Formula: (residual + rms_norm(x) * weight) * scale"""
 
@@ -500,7 +500,7 @@ def rms_norm_mul(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """A norm times a buffer of the same shape.
+    """An RMS norm times a buffer of the same shape.
 
     Formula: rms_norm(x) * weight * factor"""
 
@@ -511,7 +511,7 @@ def rope_2d(
     base: float = 10000.0,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """RoPE of image patches: x[tokens, heads, width] with positions[2, tokens]; each half is a head of its own.
+    """RoPE of image patches: x[tokens, heads, width] with positions[2, tokens]; each half is treated as a head.
 
     Formula: rope of a head's first half by positions[0] and of its second half by positions[1]"""
 
@@ -526,7 +526,7 @@ def rope_at(
     factors: Array | None = None,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """RoPE over x[tokens, heads, width], with a position per token; the options are those of `rope`.
+    """RoPE over x[tokens, heads, width] with a position per token; options as for `rope`.
 
     Formula: rope of each token at its own position"""
 
@@ -542,8 +542,8 @@ def rope_multi(
 ) -> MlxBuffer:
     """Multi-section RoPE over x[tokens, heads, width] with positions[axes, tokens]; pair i is (i, i + dims/2).
 
-    `sections` are pairs per axis: in a row for "mrope", taking turns for "imrope"; "vision" has two sections that fill
-    the head, and counts its frequencies anew in the second.
+    `sections` are pairs per axis: consecutive for "mrope", interleaved for "imrope"; "vision" has two sections that
+    fill the head, and restarts its frequencies in the second.
 
     Formula: rope whose pairs take their positions from different axes"""
 
@@ -554,9 +554,9 @@ def scale_mask_softmax(
     scale: float = 1.0,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """The softmax of scaled rows under a mask, which is added, or tells by booleans what to keep.
+    """The softmax of scaled rows with a mask, which is added, or boolean (true: keep).
 
-    The mask may have fewer rows than x, and is then used over and over: [queries, keys] for x[..., queries, keys].
+    The mask may have fewer rows than x, and then repeats: [queries, keys] for x[..., queries, keys].
 
     Formula: softmax(x * scale + mask[row % mask rows]); a boolean mask keeps where it is true"""
 
@@ -575,7 +575,7 @@ def sigmoid_mul(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """A buffer, element by element let through by a gate.
+    """A buffer multiplied by a sigmoid gate.
 
     Formula: x * sigmoid(gate)"""
 
@@ -604,7 +604,7 @@ def softcap(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """Keeps values between -cap and cap, smoothly.
+    """Limits values smoothly to -cap..cap.
 
     Formula: cap * tanh(x / cap)"""
 
@@ -622,16 +622,16 @@ def softmax_sample(
     step: Array | int = 0,
     stream: MlxDevice | None = None,
 ) -> tuple[MlxBuffer, MlxBuffer]:
-    """One token per row of logits, as u32, and the natural logarithm of its probability.
+    """Samples one token per row of logits, as u32, with the natural logarithm of its probability.
 
     In this order: logits of tokens in `history` are divided by the penalty (multiplied, if negative); the softmax of
-    logits / temperature; the `top_k` most probable (0: all); of those the fewest that have `top_p` of their
-    probability; of those the ones with at least `min_p` of the highest. Equals go by the lower index. The
-    log-probability is that of the softmax, before anything is left out. Temperature 0 takes the largest logit, and
-    the log-probability at temperature 1. NaN is like minus infinity.
+    logits / temperature; the `top_k` most probable (0: all); of those the fewest with a total of `top_p`; of those the
+    ones with at least `min_p` of the highest probability. Ties go to the lower index. The log-probability is that of
+    the full softmax. Temperature 0 picks the largest logit, with the log-probability at temperature 1. NaN counts as
+    minus infinity.
 
-    The draw follows from `seed`, `step` and the row alone. `step`, and `history_length` for the first tokens of each
-    row of `history`, can be buffers of u32 with one value, or one per row, so that a captured step can be replayed.
+    The draw depends only on `seed`, `step` and the row. `step`, and `history_length` (valid tokens per row of
+    `history`), can be u32 buffers with one value or one per row, so that a captured step can be replayed.
 
     Formula: a token of softmax(logits / temperature), after penalty, top_k, top_p and min_p, and the log of its probability"""
 
@@ -666,7 +666,7 @@ def tq_dequantize(
     dtype: DTypeLike = DType.F32,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """The rows that codes and norms stand for; `rotated` leaves out the way back through signs and transform.
+    """Reconstructs rows from codes and norms; `rotated` skips the inverse transform and signs.
 
     Formula: x = signs hadamard(level[codes] * norm / sqrt(n))"""
 
@@ -679,8 +679,8 @@ def tq_quantize(
 ) -> Codes:
     """Codes, u8 [..., n * bits / 8], and norms, f32 [..., n / 256 or 1], of rows of n values, n a power of two.
 
-    The codes of 1 to 8 bits follow each other from the lowest bit of the first byte on. `signs` has a bit per value,
-    u32 words from the lowest bit on. Of more than 256 values, each 256 have their own norm, and count as n.
+    Codes of 1 to 8 bits are packed from the lowest bit of the first byte. `signs` has one bit per value, in u32 words
+    from the lowest bit. In rows of more than 256 values, each 256 have their own norm and count as n.
 
     Formula: y = hadamard(signs x); norm = |y|; code of the level nearest to y sqrt(n) / norm, ties to the lower code"""
 
@@ -690,7 +690,7 @@ def transpose(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """The axes in another order, reversed where none is given; axis i of the result is axis `axes[i]` of x.
+    """Permutes the axes (default: reverses them); axis i of the result is axis `axes[i]` of x.
 
     Formula: out[..., i, ...] = x[..., j, ...] with axes in the order given"""
 
@@ -699,7 +699,7 @@ def transpose_2d(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """Rows become columns.
+    """Swaps rows and columns.
 
     Formula: out[j, i] = x[i, j]"""
 
@@ -708,7 +708,7 @@ def transpose_last2(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """Rows become columns, in each matrix of a batch.
+    """Swaps rows and columns of each matrix of a batch.
 
     Formula: out[i, k, j] = x[i, j, k]"""
 
@@ -718,6 +718,7 @@ def tri_solve_lower_unit(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """Solves for b [..., n, columns] with unit lower triangular a [..., n, n], of which only what is below counts.
+    """Solves a x = b for b [..., n, columns] with unit lower triangular a [..., n, n]; only entries below the diagonal
+    are used.
 
     Formula: x with (I + strict lower part of a) x = b"""

@@ -1,4 +1,4 @@
-"""Graphs of recorded dispatches: optimisation passes, and plans for replay."""
+"""Graphs of recorded dispatches: capture, optimisation passes, and plans for replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scalar arguments of a plan's dispatches in one buffer, which can be set between replays."""
+"""The arena of a plan: scalar arguments in one buffer, which can be changed between replays."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..pipelines.pipeline import Binding
 __all__ = ["ARENA", "Arena", "Scalars"]
 
 ARENA = "the arena's MTLBuffer"
-"""Stands for the buffer that a replay reads its numbers from, which may be another one each time."""
+"""Stands for the arena's MTLBuffer, which may differ between replays."""
 
 
 class Scalars:
-    """The values of one argument in all dispatches that have it; the next replay sees what is set.
+    """The values of one named argument in all dispatches that have it; changes apply to the next replay.
 
     >>> with device.capture(y=y) as g:
     ...     for a in (1.0, 2.0):
@@ -46,7 +46,7 @@ class Scalars:
         return len(self._at)
 
     def set(self, value: Any) -> None:
-        """One value for all, or one for each; what the kernel's type cannot hold is refused."""
+        """Sets one value for all, or one for each; raises if the kernel's type cannot hold it."""
         if not isinstance(value, np.ndarray) or value.dtype != self._values.dtype:
             value = exactly(value, self._dtype)
         if value.shape not in ((), self._at.shape):
@@ -60,7 +60,7 @@ class Scalars:
 
 
 class Arena:
-    """Cells of numbers; equal numbers share a cell, unless they are named to be set later."""
+    """Cells for scalar arguments; equal values share a cell, except for named ones, which can be set later."""
 
     def __init__(self, device: DeviceContext, own: Iterable[str] = ()) -> None:
         self._device = device
@@ -71,14 +71,14 @@ class Arena:
         self._places: dict[str, list[tuple[int, Binding]]] = {name: [] for name in self._own}
         self._buffers: list[MlxBuffer] = []
         self.changed = True
-        """Whether the values are other than those that were sent last."""
+        """Whether values have changed since the last replay."""
         self.values: Array = np.zeros(0, np.uint8)
-        """What the next replay sees; made by `close`."""
+        """The values for the next replay; created by `close`."""
 
     # Placing
 
     def number(self, node: Dispatch, slot: int, data: bytes) -> Cell:
-        """The cell of an inline number."""
+        """The cell of an inline value."""
         binding = node.pipeline.buffers[slot]
         if binding is None or binding.name not in self._own:
             if data not in self._cells:
@@ -89,7 +89,7 @@ class Arena:
         return cell
 
     def can_be_set(self, node: Dispatch, slot: int) -> bool:
-        """Whether the number at `slot` was named, so that it has a cell of its own."""
+        """Whether the argument at `slot` is a named one with its own cell."""
         binding = node.pipeline.buffers[slot]
         return binding is not None and binding.name in self._own
 
@@ -99,7 +99,7 @@ class Arena:
         return offset
 
     def close(self) -> None:
-        """Everything is placed."""
+        """Ends the placement of cells."""
         size = max(self._step, -(-len(self._data) // self._step) * self._step)
         self.values = np.frombuffer(self._data.ljust(size, b"\0"), np.uint8).copy()
         self._cells.clear()
@@ -119,24 +119,25 @@ class Arena:
         return Scalars(self, dtype, np.array([offset for offset, _ in places]))
 
     def number_at(self, cell: Cell) -> bytes:
-        """The present value of a number."""
+        """The current bytes of a cell."""
         return self.values[cell.offset : cell.offset + len(cell.data)].tobytes()
 
     def take_over(self, earlier: Arena) -> None:
-        """The numbers that were set in another arena of the same dispatches."""
+        """Copies the named values of another arena of the same dispatches."""
         for name in self._own:
             if self._places[name]:
                 self.scalars(name).set(earlier.scalars(name).get())
 
     def become(self, later: Arena) -> None:
-        """Takes on the contents of another arena of the same dispatches, so that `Scalars` of this one stay good."""
+        """Adopts the state of another arena of the same dispatches, so that existing `Scalars` stay valid."""
         self.values[:] = later.values
         self._buffers, self.changed = later._buffers, later.changed
 
     def current(self, wanted: MlxBuffer | None = None) -> MlxBuffer:
-        """A buffer with the present values; none that an earlier replay may still read in another state.
+        """A buffer with the current values that no earlier replay in flight still reads.
 
-        `wanted` is waited for, and another one is taken only while replays that read it are not yet committed.
+        Prefers `wanted`: waits for committed replays that read it, and takes another buffer only if uncommitted ones
+        do.
         """
         if not self.changed and (wanted is None or wanted is self._buffers[0] or wanted.allocation.is_busy()):
             return self._buffers[0]

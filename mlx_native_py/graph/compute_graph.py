@@ -1,4 +1,4 @@
-"""ComputeGraph: recorded dispatches, the passes that optimise them, execution, pictures and files."""
+"""Compute graphs: recorded dispatches, optimisation passes, execution, pictures and files."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ DUAL_LEAST = 64  # and at least this many
 
 
 class ComputeGraph(Recording):
-    """Dispatches and barriers in order, over buffers of one device; `device.capture()` records one.
+    """Recorded dispatches and barriers over buffers of one device; `device.capture()` records one.
 
-    Every pass (`fuse`, `reorder`, `drop_dead_stores`, `share_memory`) gives a new graph and leaves this one as it is;
-    `changes` counts what the passes did.
+    Each pass (`fuse`, `reorder`, `drop_dead_stores`, `share_memory`) returns a new graph; `changes` counts what they
+    did.
 
     >>> with device.capture(x=x, y=y) as g:
     ...     g.encoder.dispatch(axpy, x, y, 2.0, threads=4)
@@ -47,20 +47,20 @@ class ComputeGraph(Recording):
 
     @classmethod
     def from_nodes(cls, device: DeviceContext, nodes: Iterable[CapturedNode]) -> ComputeGraph:
-        """A graph of what `take_capture()` gave."""
+        """A graph of the nodes that `take_capture()` returned."""
         return cls(device, nodes)
 
     # Recording
 
     @property
     def encoder(self) -> Recorder:
-        """What records, inside `with device.capture() as g:`."""
+        """The recorder, inside `with device.capture() as g:`."""
         if self._recorder is None:
             raise EncoderStateError("the capture is over; a graph records inside `with device.capture() as g:`")
         return self._recorder
 
     def keep(self, **names: MlxBuffer) -> None:
-        """Names buffers: results, so that no pass takes them for temporaries, or inputs, to be bound anew later."""
+        """Names buffers: outputs that no pass may treat as temporaries, or inputs that can be rebound later."""
         for name, buffer in names.items():
             if not isinstance(buffer, MlxBuffer) or buffer.allocation.residency is not self.device.residency:
                 raise InvalidArgument(f"{name} is {buffer!r}, expected a buffer of this device")
@@ -69,24 +69,24 @@ class ComputeGraph(Recording):
     # Passes
 
     def fuse(self) -> ComputeGraph:
-        """With pairs of dispatches replaced by one that does the work of both."""
+        """Replaces pairs of dispatches by single fused ones."""
         nodes, count = fused(self._nodes, self.temporaries, self.device)
         return self._changed("fused", nodes, count)
 
     def reorder(self) -> ComputeGraph:
-        """In an order that needs fewer barriers."""
+        """Reorders dispatches so that fewer barriers are needed."""
         nodes = reordered(self._nodes)
         moved = sum(old is not new for old, new in zip(self._nodes, nodes, strict=True))
         return self._changed("moved", nodes, moved)
 
     def drop_dead_stores(self) -> ComputeGraph:
-        """Without dispatches whose results nobody reads; needs names for those that somebody will."""
+        """Removes dispatches whose results are never read; outputs must be named."""
         self._require_names("drop_dead_stores")
         nodes = without_dead_stores(self._nodes, self.temporaries)
         return self._changed("dropped", nodes, len(self._nodes) - len(nodes))
 
     def share_memory(self) -> ComputeGraph:
-        """With its temporaries over each other's memory where they are never alive at once."""
+        """Lets temporaries with disjoint lifetimes share memory."""
         self._require_names("share_memory")
         nodes, saved, home = shared_memory(self._nodes, self.temporaries, self.device)
         better = self._changed("bytes saved", nodes, saved)
@@ -94,14 +94,14 @@ class ComputeGraph(Recording):
         return better
 
     def optimise(self) -> ComputeGraph:
-        """All passes; those about temporaries only where the results have names."""
+        """Runs all passes; those on temporaries only if outputs are named."""
         better = self.fuse().reorder()
         return better.drop_dead_stores().share_memory() if self.names else better
 
     def bind(self, **names: MlxBuffer) -> ComputeGraph:
-        """Over other buffers, by the names of those that they stand in for; type and shape must agree.
+        """The graph over other buffers, by name; types and shapes must match.
 
-        An optimised graph refuses one buffer for two that it holds apart, since its order may depend on that.
+        An optimised graph refuses one buffer for two names, since its order may depend on them being distinct.
 
         >>> with device.capture(x=x, y=y) as g:
         ...     g.encoder.dispatch(axpy, x, y, 1.0, threads=4)
@@ -126,7 +126,7 @@ class ComputeGraph(Recording):
     # Running
 
     def encode_with_barriers(self, enc: CommandEncoder, *, first: int = 0, last: int | None = None) -> int:
-        """Encodes dispatches `first` up to `last` with the barriers that they need; answers how many that were."""
+        """Encodes dispatches `first` up to `last` with the barriers they need; returns the number of barriers."""
         before = enc.tally.barriers
         for step in self.steps[first:last]:
             if step.barrier:
@@ -139,7 +139,7 @@ class ComputeGraph(Recording):
     def commit_chunks(self, chunks: int | None = None) -> list[Ticket]:
         """Encodes into several command buffers, each committed while the next is encoded, so that the GPU starts early.
 
-        `None` is two: a small one first, then the rest. Each ticket has the status of its own command buffer.
+        None means two: a small one first, then the rest. Each ticket belongs to one command buffer.
         """
         parts = _chunks(self.dispatch_count(), chunks)
         if settings.current().encoder_session:
@@ -152,7 +152,7 @@ class ComputeGraph(Recording):
         return tickets
 
     def _commit_stages(self, parts: list[tuple[int, int]]) -> list[Ticket]:
-        """The same through an encoder session: each command buffer begins behind the fence of the one before."""
+        """The same through an encoder session: each command buffer waits for the fence of the previous one."""
         session, tickets = EncoderSession(self.device), []
         for first, last in parts:
             session.reset_for_next_stage()
@@ -161,7 +161,7 @@ class ComputeGraph(Recording):
         return tickets
 
     def plan(self, **options: Any) -> Plan:
-        """Made ready to be replayed many times; see `Plan`."""
+        """Prepares the graph for repeated replay; see `Plan`."""
         return Plan(self, **options)
 
     def run(self) -> None:
@@ -172,27 +172,27 @@ class ComputeGraph(Recording):
     # Showing and keeping
 
     def text(self) -> str:
-        """One line for each dispatch and barrier."""
+        """One line per dispatch and barrier."""
         return as_text(self)
 
     def dot(self) -> str:
-        """The graph for Graphviz: dispatches, the buffers between them, barriers as groups."""
+        """The graph in Graphviz's DOT format, with barriers as clusters."""
         return as_dot(self)
 
     def svg(self) -> str:
-        """A picture: dispatches in rows, a red line for each barrier, an arrow for each buffer."""
+        """An SVG picture: dispatches in rows, red lines for barriers, arrows for data dependencies."""
         return as_svg(self)
 
     def _repr_svg_(self) -> str:
         return self.svg()
 
     def save(self, path: Path | str) -> None:
-        """Writes the graph to a file; see `docs/graphs.md` for what is in it."""
+        """Writes the graph to a file; `docs/graphs.md` describes the format."""
         save(self, Path(path))
 
     @classmethod
     def load(cls, path: Path | str, device: DeviceContext) -> ComputeGraph:
-        """Reads a graph that `save` wrote; its kernels must be known to `device.kernels`."""
+        """Reads a graph written by `save`; its kernels must be known to `device.kernels`."""
         nodes, names, fresh = load(Path(path), device)
         return cls(device, nodes, names=names, temporaries=fresh)
 
@@ -209,13 +209,12 @@ def _chunks(count: int, chunks: int | None) -> list[tuple[int, int]]:
 
 @contextmanager
 def capture(device: DeviceContext, **names: MlxBuffer) -> Iterator[ComputeGraph]:
-    """What `device.capture()` does: dispatches on the graph's encoder are recorded, not run."""
+    """Implements `device.capture()`: dispatches on the graph's encoder are recorded instead of run."""
     graph = ComputeGraph(device)
     graph.keep(**names)
     recorder = graph._recorder = Recorder(device)
     try:
         yield graph
-        graph._nodes, graph._steps = tuple(recorder.nodes), None
-        graph._temporaries = tuple(dict.fromkeys(buffer.allocation for buffer in recorder.temporaries))
+        graph._nodes, graph._steps, graph._temporaries = tuple(recorder.nodes), None, recorder.allocations
     finally:
         graph._recorder = None

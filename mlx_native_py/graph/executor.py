@@ -1,4 +1,4 @@
-"""GraphExecutor and GraphSession: ops that run eagerly, or are recorded and optimised before they run."""
+"""GraphExecutor and GraphSession: run ops eagerly, or record and optimise them first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["GraphExecutor", "GraphSession", "Outcome"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a finished session did: passes, command buffers, barriers, and seconds."""
+    """Statistics of a finished session: passes, barriers, command buffers and seconds."""
 
     fused: int = 0
     moved: int = 0
@@ -34,7 +34,7 @@ class Outcome:
 
 
 class GraphExecutor:
-    """Begins sessions on a device.
+    """Starts sessions on a device.
 
     >>> with GraphExecutor(device).begin() as session:
     ...     session.encoder.dispatch(axpy, x, y, 2.0, threads=4)
@@ -46,19 +46,18 @@ class GraphExecutor:
         self.device = device
 
     def begin(self) -> GraphSession:
-        """A session whose dispatches are encoded as they come."""
+        """A session that encodes dispatches immediately."""
         return GraphSession(self.device, recording=False)
 
     def begin_recorded(self) -> GraphSession:
-        """A session whose dispatches are recorded, and encoded by `finish`."""
+        """A session that records dispatches; `finish` encodes them."""
         return GraphSession(self.device, recording=True)
 
 
 class GraphSession:
-    """One pass over a model: ops on its `encoder`, then `finish()`.
+    """One forward pass: ops on its `encoder`, then `finish()`.
 
-    Barriers follow from the kernels. Where they are switched off (`auto_barrier`), `barrier` and `barrier_between`
-    place them by hand.
+    Barriers are automatic. If they are disabled (`auto_barrier`), place them with `barrier` and `barrier_between`.
 
     >>> session = GraphExecutor(device).begin()
     >>> session.barrier_between([x], [y]), session.barrier_between([y], [])
@@ -71,7 +70,7 @@ class GraphSession:
         self.device = device
         self._trace = MetalCapture.from_env(device)
         self.encoder: CommandEncoder | Recorder = Recorder(device) if recording else CommandEncoder(device)
-        """What ops encode on."""
+        """The encoder for ops."""
         self.barrier_count = 0
         """Barriers placed by this session's own methods."""
         self._tracker = MemRanges()
@@ -80,20 +79,20 @@ class GraphSession:
 
     @property
     def recording(self) -> bool:
-        """Whether dispatches are recorded, and encoded by `finish`."""
+        """Whether dispatches are recorded and encoded by `finish`."""
         return isinstance(self.encoder, Recorder)
 
     # Barriers by hand
 
     def barrier(self) -> None:
-        """Orders what was encoded before what follows."""
+        """Inserts a memory barrier."""
         self._require_open("barrier")
         self.encoder.memory_barrier()
         self._tracker.reset()
         self.barrier_count += 1
 
     def barrier_between(self, reads: Iterable[HasSpan], writes: Iterable[HasSpan]) -> bool:
-        """Before a dispatch: a barrier if what it touches conflicts with those since the last one; answers whether."""
+        """Inserts a barrier if these accesses conflict with those since the last one; returns whether it did."""
         self._require_open("barrier_between")
         read, written = list(reads), list(writes)
         conflicts = not self._tracker.check_dispatch(read, written)
@@ -103,7 +102,7 @@ class GraphSession:
         return conflicts
 
     def track_dispatch(self, reads: Iterable[HasSpan], writes: Iterable[HasSpan]) -> None:
-        """After a dispatch that is known to run beside the others: later ones are checked against it."""
+        """Records the accesses of a dispatch that needs no barrier, so that later ones are checked against it."""
         self._require_open("track_dispatch")
         self._tracker.add_dispatch(reads, writes)
 
@@ -117,10 +116,10 @@ class GraphSession:
         chunks: int | None = 1,
         keep: dict[str, MlxBuffer] | None = None,
     ) -> Outcome:
-        """Encodes what was recorded, commits, waits, and says what was done; raises any command buffer's error.
+        """Encodes what was recorded, commits, waits, and returns statistics; raises any command buffer's error.
 
-        `chunks` is the number of command buffers; None is a small one, so that the GPU starts early, and the rest.
-        `keep` names results, which lets dead stores be dropped and temporaries share memory.
+        `chunks` is the number of command buffers; None means a small one, so that the GPU starts early, and the rest.
+        `keep` names outputs, which enables the passes on temporaries.
         """
         self._finish("finish", recorded_only=fuse or reorder or bool(keep))
         if isinstance(self.encoder, CommandEncoder):
@@ -155,8 +154,7 @@ class GraphSession:
         self._finished = True
 
     def _recorded(self, recorder: Recorder, keep: dict[str, MlxBuffer]) -> ComputeGraph:
-        memory = dict.fromkeys(buffer.allocation for buffer in recorder.temporaries)
-        return ComputeGraph(self.device, recorder.nodes, names=keep, temporaries=memory)
+        return ComputeGraph(self.device, recorder.nodes, names=keep, temporaries=recorder.allocations)
 
     def _waited(self, tickets: list[Ticket], barriers: int, changes: dict[str, int]) -> Outcome:
         encoded = time.perf_counter()

@@ -1,7 +1,7 @@
-"""Fusion: two dispatches become one that does the work of both and leaves the same bits.
+"""Fusion: replaces two dispatches by one that gives bit-identical results.
 
-The rules are functions of the ops that know a fused form. What is checked here holds for every rule: what passes
-between the two is nobody else's, and nothing in between is in the way.
+The rules belong to the ops that have fused kernels. The checks here apply to every rule: the intermediate result has no
+other reader, and nothing in between prevents the fusion.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOOK_AHEAD = 64
 
 
 class Arguments(dict[str, Any]):
-    """A dispatch's arguments by the names that its kernel gives them: buffers and numbers."""
+    """A dispatch's arguments by the kernel's parameter names: buffers and numbers."""
 
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class _Fusion:
 
 
 _RULES: dict[str, list[_Fusion]] = {}
-"""By the name of the first kernel."""
+"""Rules by the name of the first kernel."""
 
 
 def fusion(
@@ -66,13 +66,12 @@ def fusion(
     reads_parts: bool = False,
     shipped: bool = True,
 ) -> Callable[[Rule], Rule]:
-    """Marks a rule: how the kernel `first`, and the kernel `second` that reads its result, are one.
+    """Decorator for a fusion rule of kernel `first` and a kernel `second` that reads its result.
 
-    The rule gets both kernels' arguments, whose `dispatch` they are of, and the buffer between them. It encodes the op
-    that stands for both and answers True, or encodes nothing and answers False; an op that refuses its arguments says
-    the same. `writes_between` says that the op writes that buffer as well; `reads_parts` that the second kernel may
-    read parts of it. Several names are a rule for each of them. The kernels are those that come with this package,
-    since others may have the same names; a rule with `shipped=False` is for kernels of your own.
+    The rule receives the arguments of both kernels and the buffer between them. It encodes the fused op and returns
+    True, or returns False without encoding; an op that raises InvalidArgument counts as False. `writes_between` says
+    that the fused op still writes that buffer; `reads_parts` that the second kernel may read only parts of it. Rules
+    match the kernels shipped with this package; `shipped=False` is for kernels of your own.
     """
     firsts, seconds = ((names,) if isinstance(names, str) else names for names in (first, second))
 
@@ -88,7 +87,7 @@ def fusion(
 def fused(
     nodes: Sequence[CapturedNode], temporaries: Collection[Allocation], device: DeviceContext
 ) -> tuple[list[CapturedNode], int]:
-    """The nodes with every pair replaced that a rule knows, and how many pairs that were."""
+    """The nodes with every pair replaced that a rule matches, and the number of pairs."""
     result = list(nodes)
     count = at = 0
     hidden = {each.memory for each in temporaries if not each.memory.aliases}
@@ -108,14 +107,14 @@ def fused(
 
 
 class _Rules:
-    """Tries rules; nothing of that counts, since the dispatches that are replaced were counted when recorded."""
+    """Applies rules on a recorder whose dispatches are not counted."""
 
     def __init__(self, device: DeviceContext) -> None:
         self._device = device
         self._sources = {kernel_source(family) for family in kernel_families()}
 
     def apply(self, rule: Rule, first: Arguments, second: Arguments, between: MlxBuffer) -> Dispatch | None:
-        """The single dispatch that the rule makes of two, if it does."""
+        """The single dispatch that a rule produces, or None."""
         recorder = Recorder(self._device, Tally())
         try:
             done = rule(recorder, first, second, between)
@@ -125,7 +124,7 @@ class _Rules:
         return node if isinstance(node, Dispatch) else None
 
     def serves(self, rule: _Fusion, first: Pipeline, second: Pipeline) -> bool:
-        """Whether the rule is about these very kernels."""
+        """Whether the rule matches these kernels."""
         named = second.name in rule.second
         return named and (not rule.shipped or all(each.origin[0].source in self._sources for each in (first, second)))
 
@@ -158,7 +157,7 @@ def _match(nodes: list[CapturedNode], at: int, hidden: Collection[Any], tried: _
 
 
 def _next_reader(nodes: list[CapturedNode], at: int, span: Span) -> int | None:
-    """The next dispatch that touches the span, if it does not write it."""
+    """The index of the next dispatch that accesses the span, if it only reads it."""
     tracker = MemRanges()
     tracker.record([], [span])
     for index in range(at + 1, min(at + LOOK_AHEAD, len(nodes))):
@@ -172,7 +171,7 @@ def _next_reader(nodes: list[CapturedNode], at: int, span: Span) -> int | None:
 
 
 def _clear(nodes: list[CapturedNode], at: int, second: int) -> bool:
-    """Whether the first may as well run where the second does, and read while the second writes."""
+    """Whether the first dispatch could run in place of the second: nothing in between overwrites its inputs."""
     first = nodes[at]
     assert isinstance(first, Dispatch)
     needed = MemRanges()
@@ -182,7 +181,7 @@ def _clear(nodes: list[CapturedNode], at: int, second: int) -> bool:
 
 
 def _read_later(nodes: list[CapturedNode], second: int, written: BufferRange) -> bool:
-    """Whether a dispatch behind the second reads what passes between the two, before it is written anew."""
+    """Whether a dispatch after the second reads the intermediate result before it is overwritten."""
     tracker = MemRanges()
     tracker.record([], [written.span])
     for node in nodes[second + 1 :]:

@@ -1,4 +1,4 @@
-"""A plan as an indirect command buffer: the GPU reads its dispatches from memory, and Python sends a few messages."""
+"""Indirect command buffers: a plan whose dispatches are encoded once in GPU memory."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .planned import Planned
 __all__ = ["Indirect", "indirect"]
 
 _OFFSETS = 1 << 32
-"""Commands keep 32 bits of an offset."""
+"""Commands store 32 bits of a buffer offset."""
 
 
 class Indirect:
-    """An encoded MTLIndirectCommandBuffer and what has to be said each time before it runs."""
+    """An encoded MTLIndirectCommandBuffer, and the messages needed to run it."""
 
     def __init__(
         self, device: DeviceContext, mtl: Any, sequence: Sequence[Planned], arena: MlxBuffer, resources: Sequence[Any]
@@ -32,26 +32,28 @@ class Indirect:
         self._usage = metal.MTLResourceUsageRead | metal.MTLResourceUsageWrite
         self._range = (0, len(sequence))
         self.arena = arena
-        """The only one that the commands know."""
-        self._help = None if device.capabilities.indirect_pipelines_stay_resident else _Help(device, sequence)
+        """The scalar arena that the commands refer to."""
+        self._warmup = (
+            None if device.capabilities.indirect_pipelines_stay_resident else _PipelineWarmup(device, sequence)
+        )
 
     @property
     def message_count(self) -> int:
-        return 2 + (0 if self._help is None else self._help.message_count)
+        return 2 + (0 if self._warmup is None else self._warmup.message_count)
 
     def send(self, enc: Any) -> None:
         """Runs the commands on an MTLComputeCommandEncoder."""
         enc.useResources_count_usage_(self._resources, len(self._resources), self._usage)
-        if self._help is not None:
-            self._help.send(enc)
+        if self._warmup is not None:
+            self._warmup.send(enc)
         enc.executeCommandsInBuffer_withRange_(self._mtl, self._range)
 
 
-class _Help:
-    """Below Apple's ninth family, commands do not make their pipelines resident, so each is launched once outside.
+class _PipelineWarmup:
+    """Launches each pipeline once directly, because GPUs before Apple9 do not make those of commands resident.
 
-    It is launched with as many threadgroups as a buffer of zeros says: a direct launch of none is an error to Metal's
-    validation, as is one with nothing bound.
+    The launches use an indirect grid of zero threadgroups, since Metal's validation rejects a direct launch of none, or
+    one without bindings.
     """
 
     def __init__(self, device: DeviceContext, sequence: Sequence[Planned]) -> None:
@@ -82,15 +84,15 @@ class _Help:
 def indirect(
     device: DeviceContext, sequence: Sequence[Planned], arena: MlxBuffer, resources: Sequence[Any]
 ) -> Indirect | str:
-    """The commands of a prepared sequence, or why the device cannot have them."""
+    """The commands of a prepared sequence, or the reason why the device cannot run them."""
     if not sequence:
         return "there is nothing to run"
     if not device.capabilities.indirect_command_buffers:
         return f"{device.name} has no indirect command buffers that work"
     if far := next((each.step.node for each in sequence if _reaches_far(each.step.node)), None):
         return f"kernel {far.pipeline.label!r} has a buffer at an offset of 2**32 bytes or more"
-    if held := next((each.step.node for each in sequence if each.step.node.held), None):
-        return f"kernel {held.pipeline.label!r} takes textures, which no indirect command can bind"
+    if textured := next((each.step.node for each in sequence if each.step.node.textures), None):
+        return f"kernel {textured.pipeline.label!r} takes textures, which no indirect command can bind"
     try:
         used = dict.fromkeys(each.step.node.pipeline for each in sequence)
         pipelines = {pipeline: device.kernels.indirect(pipeline).mtl for pipeline in used}
@@ -125,7 +127,7 @@ def _new(device: DeviceContext, count: int) -> Any:
 
 
 def _encode(command: Any, each: Planned, pipeline: Any, arena: MlxBuffer) -> None:
-    """One command; it brings all of its bindings along."""
+    """Encodes one command with all of its bindings."""
     launch = each.step.node.launch
     command.setComputePipelineState_(pipeline)
     for slot, value in enumerate(each.values):

@@ -1,4 +1,4 @@
-"""A plan's claim on its memory, made once and not for each replay."""
+"""A plan's lease on its memory, taken once rather than for each replay."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ _MANY = 64  # replays that are remembered without a look at whether they are don
 
 
 class _Claim:
-    """What an allocation remembers: it is free when the lease is gone and its last replay is done."""
+    """The completion of a lease: done when the lease is dropped and its last replay has completed."""
 
     __slots__ = ("lease", "tickets")
 
     def __init__(self, lease: Lease) -> None:
         self.lease: ReferenceType[Lease] = ref(lease)
         self.tickets: list[ReferenceType[Ticket]] = []
-        """Of the replays; queue and encoder keep those that are not done."""
+        """The tickets of the replays."""
 
     def done(self) -> bool:
         return self.lease() is None and not self.in_flight()
 
     def in_flight(self) -> list[Ticket]:
-        """The replays so far that are not done; the lease itself may live on."""
+        """The pending replays."""
         return [ticket for each in self.tickets if (ticket := each()) is not None and not ticket.done()]
 
 
 class Lease:
-    """Keeps memory from being lent to others while it lives, and until the replays that it was told of are done.
+    """Keeps memory from being reused while the lease and its replays are alive.
 
-    `also` is something else that the GPU needs until then.
+    `also` is another object that the GPU needs until then.
     """
 
     __slots__ = ("_allocations", "_also", "_claim", "_releases", "__weakref__")
@@ -49,7 +49,7 @@ class Lease:
             each.hold(self._claim)
 
     def use(self, ticket: Ticket) -> None:
-        """A replay in this command buffer uses the memory; refuses where some of it went back to its pool."""
+        """Registers a replay in this command buffer; raises if some of the memory was released."""
         if self._releases != Allocation.releases:
             releases = Allocation.releases
             for each in self._allocations:

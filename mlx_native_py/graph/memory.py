@@ -1,4 +1,4 @@
-"""Memory of temporaries: dead-store elimination, and shared memory for buffers whose lifetimes do not overlap."""
+"""Memory of temporaries: dead-store elimination and memory sharing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..hazards.ranges import Memory, Span
 from ..memory.allocation import Allocation
 from ..memory.buffer import MlxBuffer
 from .order import is_annotated, placed
-from .remap import BufferRemap
+from .remap import BufferRemap, whole_allocation
 
 __all__ = ["shared_memory", "without_dead_stores"]
 
@@ -20,10 +20,10 @@ ALIGNMENT = 256
 
 
 def without_dead_stores(nodes: Sequence[CapturedNode], temporaries: Collection[Allocation]) -> list[CapturedNode]:
-    """Without the dispatches that write only to temporaries, and only what no later dispatch reads.
+    """Removes dispatches that write only temporaries which no later dispatch reads.
 
-    Reads of what was dropped are gone too, so one walk from the end to the start finds all. A dispatch that does not
-    say what it writes may read anything, so everything before it stays.
+    One pass from the end suffices, because reads by removed dispatches do not count. Everything before a dispatch with
+    unknown writes is kept, because that dispatch may read anything.
     """
     hidden = {each.memory for each in temporaries if not each.memory.aliases}
     wanted: dict[Memory, IntervalSet] = {}
@@ -47,7 +47,7 @@ def _unwanted(span: Span, hidden: Collection[Memory], wanted: dict[Memory, Inter
 
 @dataclass(slots=True)
 class _Life:
-    """A temporary from the first group of dispatches between two barriers that touches it to the last."""
+    """The lifetime of a temporary: from the first to the last group of dispatches between barriers that uses it."""
 
     allocation: Allocation
     first: int
@@ -63,11 +63,10 @@ class _Life:
 def shared_memory(
     nodes: Sequence[CapturedNode], temporaries: Collection[Allocation], device: DeviceContext
 ) -> tuple[list[CapturedNode], int, Allocation | None]:
-    """The nodes with their temporaries in new memory, the bytes that this saves, and that memory.
+    """The nodes with their temporaries in shared memory, the bytes saved, and that memory.
 
-    A temporary takes part if each byte that is read of it was written before in the same run; then it does not matter
-    what else lives there in the meantime. Tenants follow each other behind barriers that are there anyway. Nothing
-    moves where a dispatch does not say what it writes, for it may touch any of them.
+    A temporary qualifies if every byte that is read was written before in the same run. Temporaries reuse memory only
+    across existing barriers. Nothing moves if a dispatch has unknown writes, since it may use any of them.
     """
     if not all(is_annotated(node) for node in nodes if isinstance(node, Dispatch)):
         return list(nodes), 0, None
@@ -77,14 +76,10 @@ def shared_memory(
         return list(nodes), 0, None
     home = device.empty(size, DType.U8, label="t")
     remap = BufferRemap(
-        (_whole(life.allocation), home.slice_view(life.offset, life.allocation.nbytes)) for life in lives
+        (whole_allocation(life.allocation), home.slice_view(life.offset, life.allocation.nbytes)) for life in lives
     )
     saved = sum(life.allocation.nbytes for life in lives) - size
     return [remap.node(node) for node in nodes], saved, home.allocation
-
-
-def _whole(allocation: Allocation) -> MlxBuffer:
-    return MlxBuffer(allocation, DType.U8, (allocation.nbytes,), 0, allocation.nbytes)
 
 
 def _lives(nodes: Sequence[CapturedNode], temporaries: Collection[Allocation]) -> list[_Life]:
@@ -117,7 +112,7 @@ def _covers(written: IntervalSet, start: int, end: int) -> bool:
 
 
 def _place(lives: list[_Life]) -> int:
-    """Gives each an offset, the largest first, in the lowest gap among those that live at the same time."""
+    """Assigns offsets, largest first, in the lowest gap among overlapping lifetimes; returns the total size."""
     done: list[_Life] = []
     for life in sorted(lives, key=lambda each: (-each.nbytes, each.first)):
         taken = sorted((o.offset, o.offset + o.nbytes) for o in done if o.first <= life.last and life.first <= o.last)

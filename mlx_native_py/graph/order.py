@@ -1,7 +1,7 @@
-"""Order of dispatches: where barriers are needed, and reordering so that fewer are.
+"""Order of dispatches: barrier placement, and reordering to need fewer barriers.
 
-A barrier placed by hand may stand for an order that no buffer tells of, so nothing moves across one. The same holds for
-a dispatch that is not said to write anything: its ranges cannot be complete.
+Nothing moves across a barrier placed by the caller, which may stand for an order that no buffer shows, nor across a
+dispatch with no known writes, whose ranges must be incomplete.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..hazards.tracker import Conflict, MemRanges
 __all__ = ["Step", "ends_fenced", "is_annotated", "placed", "reordered"]
 
 LOOK_AHEAD = 64
-"""Dispatches that are looked at for one that can go first, the one that waits among them."""
+"""How many dispatches are examined for one that can run earlier."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A dispatch of a sequence with its barriers; `conflict` says why, and is None for one placed by hand."""
+    """A dispatch and whether a barrier precedes it; `conflict` gives the reason, None if the caller placed it."""
 
     node: Dispatch
     barrier: bool = False
@@ -29,20 +29,20 @@ class Step:
 
 
 def is_annotated(node: Dispatch) -> bool:
-    """Whether its ranges can be complete: a dispatch that writes nothing would be for nothing."""
+    """Whether the ranges can be complete: a dispatch without writes would have no effect."""
     return bool(node.writes)
 
 
 def ends_fenced(nodes: Sequence[CapturedNode]) -> bool:
-    """Whether what follows has to wait for all of this: it ends with a barrier by hand, or with unknown ranges."""
+    """Whether anything that follows must wait: the last node is a barrier or has unknown ranges."""
     last = nodes[-1] if nodes else None
     return last is not None and not (isinstance(last, Dispatch) and is_annotated(last))
 
 
 def placed(nodes: Iterable[CapturedNode]) -> Iterator[Step]:
-    """Dispatches in their order, with as few barriers as that order allows, and those placed by hand.
+    """The dispatches in order with the fewest barriers that this order allows, plus those placed by the caller.
 
-    Each barrier comes as late as it can, which no other choice beats. A dispatch without ranges has one on each side.
+    Each barrier is placed as late as possible, which is optimal. A dispatch without ranges has a barrier on both sides.
     """
     tracker = MemRanges()
     by_hand = unknown = False
@@ -59,9 +59,9 @@ def placed(nodes: Iterable[CapturedNode]) -> Iterator[Step]:
 
 
 def reordered(nodes: Sequence[CapturedNode]) -> list[CapturedNode]:
-    """An order in which dispatches that need no barrier stand together.
+    """Groups dispatches that need no barrier between them.
 
-    Whenever one has to wait, those behind it that neither wait nor depend on what they overtake go first.
+    When a dispatch must wait, later ones that neither wait nor depend on anything they overtake are moved before it.
     """
     order: list[CapturedNode] = []
     stretch: list[Dispatch] = []

@@ -87,7 +87,7 @@ def _flow(step: Step, names: dict[Memory, str]) -> str:
 
 
 def _arrows(place: dict[int, tuple[int, int]], edges: Sequence[tuple[int, int, str]]) -> list[str]:
-    """Those that end at one box come in side by side."""
+    """Arrows that end at the same box arrive side by side."""
     arrows = []
     for target in dict.fromkeys(end for _, end, _ in edges):
         arriving = sorted((place[start], name) for start, end, name in edges if end == target)
@@ -122,7 +122,7 @@ def _quoted(text: str) -> str:
 
 
 def _groups(steps: Sequence[Step]) -> list[list[int]]:
-    """Dispatches between two barriers, by their numbers."""
+    """The indices of the dispatches between two barriers."""
     groups: list[list[int]] = []
     for index, step in enumerate(steps):
         if step.barrier or not groups:
@@ -147,7 +147,7 @@ def _reason(step: Step, names: dict[Memory, str]) -> str:
 
 
 def _names(graph: Recording) -> dict[Memory, str]:
-    """Names given in the graph, then labels, then t0, t1, ... for temporaries and b0, b1, ... for the rest."""
+    """Names given in the graph, then labels, then t0, t1, ... for temporaries and b0, b1, ... for other buffers."""
     names = {buffer.allocation.memory: name for name, buffer in graph.names.items()}
     temporary = {each.memory for each in graph.temporaries}
     counts = {"t": 0, "b": 0}
@@ -172,13 +172,13 @@ def _labels(ranges: Sequence[BufferRange], names: dict[Memory, str]) -> list[str
 
 
 def _label(memory: Memory, start: int, names: dict[Memory, str]) -> str:
-    """The name of a memory, and where in it the bytes begin."""
+    """The name of a memory, and the offset of the bytes in it."""
     offset = start - memory.address
     return f"{names[memory]}+{offset}" if offset else names[memory]
 
 
 def _edges(steps: Sequence[Step], names: dict[Memory, str]) -> list[tuple[int, int, str]]:
-    """From the last writer of bytes to each dispatch that reads them."""
+    """Edges from the last writer of bytes to each dispatch that reads them."""
     edges: dict[tuple[int, int, str], None] = {}
     for index, step in enumerate(steps):
         for wanted in step.node.reads:

@@ -1,8 +1,9 @@
-"""Plans: graphs made ready for replay, with barriers placed, state deduplicated and scalars in an arena."""
+"""Plans: graphs prepared for replay, with barriers placed, redundant state removed and scalars in an arena."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from ..encoder import CommandEncoder, Dispatch, Encoder, Ticket
@@ -15,7 +16,7 @@ from .arena import Arena, Scalars
 from .indirect import Indirect, indirect
 from .lease import Lease
 from .order import Step, ends_fenced
-from .planned import FinalBindings, Planned, allocations, in_arena, messages
+from .planned import Planned, allocations, final_binding, in_arena, messages
 from .recording import Recording, check_binding, counted
 from .remap import rebound
 from .straight import Replay, straight_line
@@ -24,10 +25,10 @@ __all__ = ["Plan"]
 
 
 class Plan:
-    """A graph that is replayed many times: as an indirect command buffer where the device has them, else line by line.
+    """A graph prepared for repeated replay: as an indirect command buffer if possible, otherwise by plain messages.
 
-    `scalars` names kernel arguments whose numbers change between replays. `indirect=False` keeps to plain messages,
-    `indirect=True` insists on commands.
+    `scalars` names kernel arguments that change between replays. `indirect=False` forces plain messages,
+    `indirect=True` requires an indirect command buffer.
 
     >>> with device.capture(y=y) as g:
     ...     g.encoder.dispatch(axpy, x, y, 2.0, threads=4)
@@ -49,7 +50,7 @@ class Plan:
         self._build(graph)
 
     def _build(self, graph: Recording, earlier: Arena | None = None) -> None:
-        """Everything that can be refused comes first, so that a plan is rebuilt as a whole or not at all."""
+        """Everything that can fail comes first, so that a plan is rebuilt completely or not at all."""
         for step in graph.steps:
             revalidate(self.device, step.node)
         arena = Arena(self.device, self._own)
@@ -70,13 +71,13 @@ class Plan:
         self.reads, self.writes = _touched(self.steps)
         self._lease = Lease(memory if self._own else [*memory, numbers.allocation], commands)
         self._planned, self._arena = planned, arena
-        self.bound_after = FinalBindings(planned, arena).at
+        self.bound_after = partial(final_binding, planned, arena)
         """For the encoder: what a replay leaves bound at a slot."""
         self._indirect = commands if isinstance(commands, Indirect) else None
         self.declined = commands if isinstance(commands, str) else ""
-        """Why it is no indirect command buffer, where it is none."""
+        """Why it is not an indirect command buffer, if it is not."""
         self._numbers = numbers
-        """The arena's buffer that the replay which is being encoded reads; always the same where none can be set."""
+        """The arena buffer of the replay being encoded; always the same if no scalars are named."""
         self._launches: list[PlannedLaunch] | None = None
         self._replay: Replay | None = None
         self._messages = 0
@@ -94,7 +95,7 @@ class Plan:
         return commands
 
     def _straight(self) -> Replay:
-        """The replay line by line; one that is indirect needs it only where its arena is not free."""
+        """The replay by plain messages; an indirect plan needs it only while its arena is busy."""
         if self._replay is None:
             sent = messages(self._planned, self.device, closes=self._closes)
             self._messages = sum(selector != "declare" for selector, _ in sent)
@@ -108,23 +109,23 @@ class Plan:
 
     @property
     def message_count(self) -> int:
-        """Messages of one replay to the compute encoder."""
+        """Messages to the compute encoder per replay."""
         if self._indirect is None:
             return self._messages
         return self._indirect.message_count + self._closes + (bool(self.steps) and self.steps[0].barrier)
 
     def scalars(self, name: str) -> Scalars:
-        """The numbers of all arguments called `name`, to be set before a replay."""
+        """The values of all arguments called `name`, to be set before a replay."""
         return self._arena.scalars(name)
 
     def bind(self, **names: MlxBuffer) -> None:
-        """Replaces buffers by name for the replays to come; numbers that were set stay."""
+        """Replaces named buffers for later replays; scalars that were set stay."""
         for name, new in names.items():
             check_binding(self.graph.names, name, new)
         self._build(rebound(self.graph, names), self._arena)
 
     def encode(self, enc: Encoder) -> None:
-        """Encodes one replay; it goes with other dispatches of the encoder, and waits for them where it must."""
+        """Encodes one replay, with a barrier before it if it conflicts with earlier dispatches."""
         if not isinstance(enc, CommandEncoder):
             raise EncoderStateError("a plan cannot be captured; replay it on a CommandEncoder")
         enc.replay_plan(self)
@@ -137,7 +138,7 @@ class Plan:
     # For the encoder
 
     def acquire(self, ticket: Ticket) -> None:
-        """Its memory for a command buffer."""
+        """Reserves the plan's memory for a command buffer."""
         self._lease.use(ticket)
         if self._own:
             commands = self._indirect
@@ -145,7 +146,7 @@ class Plan:
             ticket.hold(self._numbers.allocation)
 
     def send(self, mtl: Any) -> None:
-        """All messages of a replay, behind `acquire`."""
+        """Sends all messages of a replay, after `acquire`."""
         commands, numbers = self._indirect, self._numbers
         if commands is None or numbers is not commands.arena:
             self._straight()(mtl, numbers.mtl)
@@ -157,12 +158,12 @@ class Plan:
             mtl.memoryBarrierWithScope_(self.device.barrier_scope)
 
     def dispatches(self) -> Iterator[tuple[bool, Dispatch]]:
-        """Barriers and dispatches one by one, for an encoder that measures each."""
+        """Barriers and dispatches one by one, for an encoder that times each."""
         for index, each in enumerate(self._planned):
             yield each.step.barrier and index > 0, each.current(self._arena)
 
     def launches(self) -> Sequence[PlannedLaunch]:
-        """What profiles are told of its dispatches; the same list at every replay."""
+        """The dispatches as profiles need them; the same list for every replay."""
         if self._launches is None:
             self._launches = [_launch(step) for step in self.steps]
         return self._launches
@@ -174,7 +175,7 @@ class Plan:
 
 
 def _touched(steps: Sequence[Step]) -> tuple[list[Span], list[Span]]:
-    """All that a plan reads, and all that it writes, each span once."""
+    """All spans that a plan reads, and all that it writes, without duplicates."""
     reads = dict.fromkeys(each.span for step in steps for each in step.node.reads)
     writes = dict.fromkeys(each.span for step in steps for each in step.node.writes)
     return list(reads), list(writes)

@@ -1,4 +1,4 @@
-"""The dispatches of a plan, with their scalars in an arena, and the messages that replay them."""
+"""The dispatches of a plan with their scalars in an arena, and the messages that replay them."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from ..memory.buffer import MlxBuffer
 from .arena import Arena
 from .order import Step
 
-__all__ = ["FinalBindings", "Message", "Planned", "PlannedValue", "allocations", "in_arena", "messages"]
+__all__ = ["Message", "Planned", "PlannedValue", "allocations", "final_binding", "in_arena", "messages"]
 
 Message = tuple[str, tuple[Any, ...]]
 """A selector of the compute encoder and its arguments; `ARENA` stands for the arena's MTLBuffer."""
 PlannedValue = MlxBuffer | Cell | None
-"""What a plan binds at a slot: every inline number lies in a buffer."""
+"""A bound value in a plan: every inline value is stored in a buffer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One dispatch, and its barrier; the numbers among its values are cells of the arena."""
+    """One dispatch and its barrier, with arena cells for its inline values."""
 
     step: Step
     values: tuple[PlannedValue, ...]
     settable: Mapping[int, Cell]
-    """Numbers that can be set between replays, by slot."""
+    """Values that can be set between replays, by slot."""
 
     @property
     def dispatch(self) -> Dispatch:
         return replace(self.step.node, values=self.values)
 
     def current(self, arena: Arena) -> Dispatch:
-        """With its numbers inline, as they are now: for an encoder that is told one dispatch at a time."""
+        """The dispatch with its current values inline, for an encoder that sends one dispatch at a time."""
         values: list[Value] = list(self.step.node.values)
         for slot, cell in self.settable.items():
             values[slot] = arena.number_at(cell)
@@ -46,7 +46,7 @@ class Planned:
 
 
 def in_arena(steps: Iterable[Step], arena: Arena) -> list[Planned]:
-    """Each dispatch with its numbers in the arena."""
+    """Moves the inline values of each dispatch to the arena."""
     planned = []
     for step in steps:
         node = step.node
@@ -61,29 +61,22 @@ def in_arena(steps: Iterable[Step], arena: Arena) -> list[Planned]:
     return planned
 
 
-class FinalBindings:
-    """What is bound at each slot after a sequence, with the numbers that were set last."""
-
-    def __init__(self, sequence: Sequence[Planned], arena: Arena) -> None:
-        self._sequence = sequence
-        self._arena = arena
-
-    def at(self, slot: int) -> Value:
-        """The value that the last dispatch with something at `slot` left there."""
-        for each in reversed(self._sequence):
-            values = each.step.node.values
-            if slot < len(values) and values[slot] is not None:
-                return each.current(self._arena).values[slot]
-        return None
+def final_binding(sequence: Sequence[Planned], arena: Arena, slot: int) -> Value:
+    """The value bound at `slot` after a sequence, with current scalars; None if nothing is bound."""
+    for each in reversed(sequence):
+        values = each.step.node.values
+        if slot < len(values) and values[slot] is not None:
+            return each.current(arena).values[slot]
+    return None
 
 
 def allocations(nodes: Iterable[Dispatch]) -> list[Allocation]:
-    """All memory that the dispatches bind, or say that they use."""
+    """All memory that the dispatches bind or declare."""
     return list(dict.fromkeys(buffer.allocation for node in nodes for buffer in node.buffers))
 
 
 class _Messages:
-    """Stands where a compute encoder would, and writes down what is sent to it."""
+    """Stands in for a compute encoder and records the messages sent to it."""
 
     def __init__(self) -> None:
         self.sent: list[Message] = []
@@ -93,7 +86,7 @@ class _Messages:
 
 
 def messages(sequence: Iterable[Planned], device: DeviceContext, *, closes: bool) -> list[Message]:
-    """All messages of a replay to an encoder in which nothing is set; `closes` ends it with a barrier."""
+    """All messages of a replay to an encoder with no state set; `closes` adds a barrier at the end."""
     target = _Messages()
     barrier = partial(target.memoryBarrierWithScope_, device.barrier_scope)
     sender = Sender(target, barrier)

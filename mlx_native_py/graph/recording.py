@@ -1,4 +1,4 @@
-"""What a recording holds: dispatches and barriers in order, names, temporaries, and the barriers that they need."""
+"""The contents of a recording: nodes, named buffers and temporaries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Recording:
         self.device = device
         self._nodes = tuple(nodes)
         self.names = dict(names or {})
-        """Buffers that can be bound anew, or are results, by name."""
+        """Named buffers: outputs, and inputs that can be rebound."""
         self._temporaries = tuple(temporaries)
         self.changes = dict(changes or {})
         """What passes did, by name."""
@@ -44,7 +44,7 @@ class Recording:
 
     @property
     def steps(self) -> list[Step]:
-        """The dispatches with the barriers that they need."""
+        """The dispatches with the barriers they need."""
         if self._steps is None:
             self._steps = list(placed(self._nodes))
         return self._steps
@@ -56,18 +56,18 @@ class Recording:
         return len(self.dispatches)
 
     def barrier_count(self) -> int:
-        """How many barriers its dispatches need in this order, those placed by hand among them."""
+        """How many barriers its dispatches need in this order, including those placed by the caller."""
         return sum(step.barrier for step in self.steps[1:])
 
     @property
     def temporaries(self) -> tuple[Allocation, ...]:
-        """Memory that the recording made and that has no name: what is in it after a run is nobody's business."""
+        """Unnamed memory created while recording; its contents do not matter after a run."""
         named = {buffer.allocation for buffer in self.names.values()}
         return tuple(each for each in self._temporaries if each not in named)
 
     @property
     def all_temporaries(self) -> tuple[Allocation, ...]:
-        """The same, with those that have been given a name since."""
+        """Memory created while recording, including what has been named since."""
         return self._temporaries
 
     def __repr__(self) -> str:
@@ -75,12 +75,12 @@ class Recording:
 
 
 def counted(dispatches: int, barriers: int) -> str:
-    """In words."""
+    """Numbers of dispatches and barriers as text."""
     return f"{dispatches} dispatch{'es' * (dispatches != 1)}, {barriers} barrier{'s' * (barriers != 1)}"
 
 
 def check_binding(names: Mapping[str, MlxBuffer], name: str, new: MlxBuffer) -> None:
-    """Raises unless `new` can stand in for the buffer called `name`."""
+    """Raises unless `new` can replace the buffer called `name`."""
     if name not in names:
         raise InvalidArgument(f"no buffer is called {name!r}; there are: {', '.join(sorted(names)) or 'none'}")
     old = names[name]

@@ -1,4 +1,4 @@
-"""Rebinding: dispatches over other buffers, with the ranges that they read and write."""
+"""Rebinding: moves dispatches to other buffers, together with the ranges they read and write."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from ..dtypes import DType
 from ..encoder import CapturedNode, Dispatch
 from ..errors import InvalidArgument
 from ..hazards.ranges import BufferRange, Memory
+from ..memory.allocation import Allocation
 from ..memory.buffer import MlxBuffer
 from .recording import Recording, check_binding
 
-__all__ = ["BufferRemap", "rebound"]
+__all__ = ["BufferRemap", "rebound", "whole_allocation"]
 
 R = TypeVar("R", bound=Recording)
 
 
 class BufferRemap:
-    """From parts of memory to buffers that stand in for them; whatever lies inside such a part moves along."""
+    """Maps ranges of memory to replacement buffers; views inside such a range move along."""
 
     def __init__(self, moves: Iterable[tuple[MlxBuffer, MlxBuffer]]) -> None:
         self._by_memory: dict[Memory, list[tuple[int, int, MlxBuffer]]] = {}
@@ -27,7 +29,7 @@ class BufferRemap:
             self._by_memory.setdefault(memory, []).append((start, end, new))
 
     def node(self, node: CapturedNode) -> CapturedNode:
-        """The same step over the new memory."""
+        """The same node over the new memory."""
         if not isinstance(node, Dispatch):
             return node
         values = tuple(self.buffer(each) if isinstance(each, MlxBuffer) else each for each in node.values)
@@ -70,8 +72,13 @@ class BufferRemap:
         return None
 
 
+def whole_allocation(allocation: Allocation) -> MlxBuffer:
+    """A buffer of bytes over an entire allocation."""
+    return MlxBuffer(allocation, DType.U8, (allocation.nbytes,), 0, allocation.nbytes)
+
+
 def rebound(recording: R, names: Mapping[str, MlxBuffer]) -> R:
-    """The recording over other buffers, by the names of those that they stand in for."""
+    """The recording with named buffers replaced."""
     for name, new in names.items():
         check_binding(recording.names, name, new)
     remap = BufferRemap((recording.names[name], new) for name, new in names.items())
@@ -85,7 +92,7 @@ def rebound(recording: R, names: Mapping[str, MlxBuffer]) -> R:
 
 
 def _check_apart(before: Sequence[CapturedNode], after: Sequence[CapturedNode]) -> None:
-    """Raises where ranges that were apart now share bytes and one is written: the order was made for the old."""
+    """Raises if ranges that were distinct now share bytes and one is written: the order was made for the old ones."""
     pairs = dict.fromkeys(
         pair for nodes in zip(before, after, strict=True) for pair in zip(*map(_ranges, nodes), strict=True)
     )

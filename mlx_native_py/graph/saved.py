@@ -44,7 +44,7 @@ MOST_HEADER = 1 << 30
 
 
 def save(graph: Recording, path: Path) -> None:
-    """Writes beside `path` first, so that a failure leaves no half of a file."""
+    """Writes to a temporary file first, so that a failure leaves no partial file."""
     memory = _Allocations(graph)
     nodes = [memory.node(node) for node in graph.nodes]
     names = {name: memory.view(buffer) for name, buffer in graph.names.items()}
@@ -64,7 +64,7 @@ def _inline(value: Cell | bytes) -> bytes:
 
 
 class _Allocations:
-    """The memory that a graph uses, numbered; what is neither named nor a temporary keeps its contents."""
+    """Numbers the memory of a graph; memory that is neither named nor temporary is saved with its contents."""
 
     def __init__(self, graph: Recording) -> None:
         self._named = {buffer.allocation for buffer in graph.names.values()}
@@ -77,7 +77,7 @@ class _Allocations:
     def node(self, node: CapturedNode) -> dict[str, Any]:
         if not isinstance(node, Dispatch):
             return {"barrier": True}
-        if node.held:
+        if node.textures:
             raise MlxError(f"kernel {node.pipeline.label!r} takes textures; such a graph cannot be saved")
         launch = node.launch
         bindings = [
@@ -143,7 +143,7 @@ Loaded = tuple[list[CapturedNode], dict[str, MlxBuffer], list[Allocation]]
 
 
 def load(path: Path, device: DeviceContext) -> Loaded:
-    """Reads and checks everything before anything is run; raises ModelFileError, naming the field."""
+    """Reads and checks everything before anything runs; raises ModelFileError with the field's name."""
     with path.open("rb") as file:
         size = path.stat().st_size
         head = file.read(HEADER_AT)
@@ -168,7 +168,7 @@ def _sizes(header: Fields) -> list[tuple[int, bool]]:
 
 
 def _read_memory(path: Path, file: Any, header: Fields, size: int, device: DeviceContext) -> list[Allocation]:
-    """All sizes are checked against the file, or against the device, before the first byte is allocated."""
+    """Checks all sizes against the file or the device before the first allocation."""
     sizes = _sizes(header)
     at, places = file.tell(), []
     for index, (nbytes, has_contents) in enumerate(sizes):
@@ -192,7 +192,7 @@ def _read_memory(path: Path, file: Any, header: Fields, size: int, device: Devic
 
 
 class _Loader:
-    """Nodes from their descriptions."""
+    """Builds nodes from their descriptions."""
 
     def __init__(self, header: Fields, memory: list[Allocation], device: DeviceContext) -> None:
         self._memory = memory

@@ -1,4 +1,4 @@
-"""Replay as straight-line Python: a function whose every line is one message, with nothing left to decide."""
+"""Straight-line replay: a generated function with one line per message."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHORT = {
 
 
 def straight_line(messages: Iterable[Message]) -> Replay:
-    """A function that sends the messages."""
+    """Generates a function that sends the messages."""
     sent = list(messages)
     objects: dict[Any, str] = {}
     lines = [_line(message, objects) for message in sent]

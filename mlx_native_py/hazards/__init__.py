@@ -1,1 +1,1 @@
-"""Byte ranges that dispatches touch, and the barriers they need."""
+"""Hazard tracking: byte ranges that dispatches access, and the barriers between them."""

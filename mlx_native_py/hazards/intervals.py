@@ -1,4 +1,4 @@
-"""Interval sets: sorted, disjoint byte ranges that are quick to search and to grow, however many there are."""
+"""Interval sets: sorted, disjoint ranges with fast search and insertion at any size."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["IntervalSet"]
 
 
 class IntervalSet:
-    """A union of half-open ranges, kept as sorted boundaries in short chunks.
+    """A union of half-open ranges, stored as sorted boundaries in short chunks.
 
-    In a chunk, even places hold starts and odd places hold ends; ranges that touch become one. Chunks stay short, so
-    that making room for a range costs the same with ten ranges as with a hundred thousand.
+    In a chunk, even positions hold starts and odd positions hold ends; adjacent ranges are merged. Short chunks keep
+    the cost of an insertion independent of the number of ranges.
 
     >>> spans = IntervalSet()
     >>> spans.add(0, 8), spans.add(16, 24), spans.add(8, 12)
@@ -29,7 +29,7 @@ class IntervalSet:
         self._tops: list[int] = []  # the last boundary of each chunk
 
     def meets(self, start: int, end: int) -> bool:
-        """Whether any byte of `[start, end)`, which is not empty, is in the set."""
+        """Whether the set contains any byte of `[start, end)`, which must not be empty."""
         at = bisect_right(self._tops, start)
         if at == len(self._tops):
             return False
@@ -38,7 +38,7 @@ class IntervalSet:
         return place & 1 == 1 or chunk[place] < end
 
     def add(self, start: int, end: int) -> None:
-        """Puts in `[start, end)`, which is not empty."""
+        """Adds `[start, end)`, which must not be empty."""
         at = bisect_left(self._tops, start)
         if at == len(self._tops):
             self._append(start, end)
@@ -56,7 +56,7 @@ class IntervalSet:
         self._merge(at, low, start, end)
 
     def _merge(self, at: int, low: int, start: int, end: int) -> None:
-        """Puts in a range that touches others, of which the first is in chunk `at`."""
+        """Adds a range that touches others, the first of them in chunk `at`."""
         chunks, tops = self._chunks, self._tops
         chunk = chunks[at]
         while at + 1 < len(chunks) and chunks[at + 1][0] <= end:

@@ -1,4 +1,4 @@
-"""Byte ranges of buffers, conflicts between two of them, and hazards in words."""
+"""Byte ranges of buffers, conflicts between them, and hazards."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ __all__ = ["BufferRange", "HasSpan", "Hazard", "HazardKind", "MemRangeRole", "Me
 
 
 class Memory:
-    """One stretch of this process's memory, under which ranges are kept; several views share it.
+    """A range of addresses that the hazard tracker uses as a key; views of one allocation share it.
 
-    `known=False` says that the address means nothing to the CPU; such a memory has no aliases. `fresh=True` says that
-    the memory was just allocated, so that no other one can have bytes of it yet.
+    `known=False` means that the CPU does not know the address; such memory has no aliases. `fresh=True` means that it
+    was just allocated, so that nothing can overlap it yet.
     """
 
     __slots__ = ("address", "nbytes", "label", "aliases", "__weakref__")
 
     any_aliases: ClassVar[bool] = False
-    """Whether there ever were two memories with bytes in common, which is rare."""
+    """Whether two overlapping memories have ever existed, which is rare."""
 
     def __init__(self, address: int, nbytes: int, label: str = "", *, known: bool = True, fresh: bool = False) -> None:
         self.address = address
         self.nbytes = nbytes
         self.label = label
         self.aliases: tuple[ReferenceType[Memory], ...] = ()
-        """Other live memories with some of the same bytes."""
+        """Other live memories that share bytes with this one."""
         if known:
             with _lock:
                 for other in () if fresh else list(_live):
@@ -49,11 +49,11 @@ _lock = threading.RLock()
 _live: WeakSet[Memory] = WeakSet()
 
 Span = tuple[Memory, int, int]
-"""A memory and the addresses of its first byte and of the byte after its last."""
+"""A memory, and the addresses of its first byte and of the byte after the last."""
 
 
 class MemRangeRole(Enum):
-    """What a dispatch does with a range."""
+    """Whether a dispatch reads or writes a range."""
 
     Src = "read"
     Dst = "write"
@@ -68,7 +68,7 @@ class HasSpan(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BufferRange:
-    """Bytes from `start` up to `end` (addresses) of a memory, read or written.
+    """The bytes from `start` up to `end` (addresses) of a memory, read or written.
 
     >>> memory = Memory(4096, 64)
     >>> low = BufferRange(memory, 4096, 4128, MemRangeRole.Dst)
@@ -92,13 +92,13 @@ class BufferRange:
         return self.allocation, self.start, self.end
 
     def conflicts_with(self, other: BufferRange) -> bool:
-        """Whether they share bytes and one of them writes; the same both ways round."""
+        """Whether both share bytes and at least one writes; symmetric."""
         writes = self.role is MemRangeRole.Dst or other.role is MemRangeRole.Dst
         return writes and shared_bytes(self.span, other.span) is not None
 
 
 def shared_bytes(one: Span, two: Span) -> tuple[int, int] | None:
-    """The bytes that two spans have in common."""
+    """The bytes that two spans share; None if there are none."""
     start, end = max(one[1], two[1]), min(one[2], two[2])
     if start >= end or not (one[0] is two[0] or any(alias() is two[0] for alias in one[0].aliases)):
         return None
@@ -106,7 +106,7 @@ def shared_bytes(one: Span, two: Span) -> tuple[int, int] | None:
 
 
 class HazardKind(Enum):
-    """What would go wrong without a barrier."""
+    """The kind of data hazard."""
 
     RAW = "read after write"
     WAR = "write after read"
@@ -115,7 +115,7 @@ class HazardKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """Two dispatches that must not overlap, and the first bytes found that say so.
+    """Two dispatches that must not overlap, and the first shared bytes that were found.
 
     >>> hazard = Hazard(HazardKind.WAR, "sum", "fill", 4100, 4160, Memory(4096, 64, "x", known=False))
     >>> hazard.offset, hazard.nbytes
@@ -133,7 +133,7 @@ class Hazard:
 
     @property
     def offset(self) -> int:
-        """Where the bytes begin in their allocation."""
+        """Byte offset in the allocation."""
         return self.start - self.allocation.address
 
     @property

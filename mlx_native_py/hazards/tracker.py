@@ -1,9 +1,8 @@
-"""The hazard tracker: which bytes the dispatches since the last barrier touch, and why the next one must wait.
+"""The hazard tracker: what the dispatches since the last barrier access, and whether the next one must wait.
 
-Ranges are half-open and exact. Of each memory a tracker knows what was read and what was written since the last
-barrier: as one extent where that is exact, else as an extent and a sorted set of intervals, so that a dispatch costs
-the same whether ten ranges are live or a hundred thousand. What was recorded before the last barrier is told apart by
-its epoch, an object that each barrier replaces.
+Ranges are half-open and exact. For each memory the tracker keeps what was read and written since the last barrier: one
+extent while that is exact, otherwise an extent and an interval set, so that a check costs the same for ten live ranges
+as for a hundred thousand. Each barrier starts a new epoch, an object that marks which records are current.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Spans = Sequence[Span]
 
 
 class Touched(Protocol):
-    """Bytes from `start` to `end`; `intervals` tells the gaps, once there are any. A buffer is one without gaps."""
+    """Bytes from `start` to `end`, with `intervals` if there are gaps. A buffer has none."""
 
     @property
     def start(self) -> int: ...
@@ -43,7 +42,7 @@ class Touched(Protocol):
 
 
 class Extent:
-    """The bytes of one memory from the first that was touched to the last."""
+    """The bytes of one memory from the first to the last that were accessed."""
 
     __slots__ = ("end", "intervals", "start")
 
@@ -54,7 +53,7 @@ class Extent:
 
 
 def widened(old: Touched, new: Touched) -> Touched:
-    """What `old` and `new` touch together; `old` itself where it is an extent with room for more."""
+    """The union of `old` and `new`; reuses `old` if it is an `Extent`."""
     start, end = new.start, new.end
     if old.start <= start and end <= old.end and old.intervals is None:
         return old
@@ -72,7 +71,7 @@ def widened(old: Touched, new: Touched) -> Touched:
 
 
 class MemoryUse:
-    """What a tracker knows of one memory; a part counts where its epoch is the tracker's own."""
+    """The accesses to one memory that a tracker knows; a part is current if its epoch is the tracker's."""
 
     __slots__ = ("free", "read", "read_epoch", "tracker", "write_epoch", "written")
 
@@ -84,10 +83,10 @@ class MemoryUse:
         self.write_epoch: object = None
         self.read_epoch: object = None
         self.free: list[None] = []
-        """Has an item while no tracker uses it; whoever takes that out owns it, also among several threads."""
+        """Has one item while no tracker uses it; popping the item acquires it, also between threads."""
 
     def forget(self) -> None:
-        """Lets go of everything; whoever kept this use has to ask its tracker anew."""
+        """Drops all state; its tracker must be asked again."""
         self.tracker = None
         self.written = self.read = _NOTHING
         self.free.append(None)
@@ -99,7 +98,7 @@ UNUSED = MemoryUse(None)
 
 
 class Conflict:
-    """That a dispatch must wait for earlier ones; `hazard` looks up why when it is asked."""
+    """A dispatch that must wait for earlier ones; `hazard` finds the reason on demand."""
 
     __slots__ = ("_by", "_first", "_last", "_log", "_step")
 
@@ -111,12 +110,12 @@ class Conflict:
 
     @property
     def hazard(self) -> Hazard:
-        """With both dispatches as they were named."""
+        """The hazard, with both dispatches as they were named."""
         index, hazard = self.look_up()
         return Hazard(hazard.kind, self._log[index][0], self._by, hazard.start, hazard.end, hazard.allocation)
 
     def look_up(self) -> tuple[int, Hazard]:
-        """The latest dispatch in the way of the first range that has one, and the hazard; reads are looked at first."""
+        """The log index of the latest conflicting dispatch, and the hazard; reads are checked before writes."""
         reads, writes = self._step
         for span, is_write in [*((span, False) for span in reads), *((span, True) for span in writes)]:
             for index in range(self._last - 1, self._first - 1, -1):
@@ -135,19 +134,19 @@ class Conflict:
 
 
 def touched(entry: Any) -> tuple[Spans, Spans]:
-    """What an entry of a log reads and writes: `(by, reads, writes)`, or what its first part makes of it."""
+    """The spans that a log entry reads and writes: `(by, reads, writes)`, or computed by its first item."""
     return entry[0].touched(entry) if type(entry[1]) is int else (entry[1], entry[2])
 
 
 def _spans(items: Iterable[HasSpan]) -> list[Span]:
-    """Without empty ranges, which touch nothing."""
+    """The spans of the items, without empty ones."""
     return [span for item in items if (span := item.span)[1] < span[2]]
 
 
 class MemRanges(TrackerSpellings):
-    """The tracker: every dispatch since the last barrier, checked against the next.
+    """The tracker: checks each dispatch against all dispatches since the last barrier.
 
-    `reads` and `writes` are buffers, views or `BufferRange`s; `by` is any object that names the dispatch.
+    `reads` and `writes` are buffers, views or `BufferRange`s; `by` is any object that identifies the dispatch.
 
     >>> memory = Memory(0x10000, 128, "x", known=False)
     >>> whole = BufferRange(memory, 0x10000, 0x10080, MemRangeRole.Dst)
@@ -164,14 +163,15 @@ class MemRanges(TrackerSpellings):
         self.epoch: object = object()
         self.uses: dict[Memory, MemoryUse] = {}
         self.log: list[Any] = []
-        """An entry for each dispatch, in order."""
+        """One entry per dispatch, in order."""
         self.since = 0
-        """Where in the log the dispatches since the last barrier begin."""
+        """The log index of the first dispatch after the last barrier."""
         self.barriers: list[tuple[int, int | None]] = []
-        """The entry of the log that each stands before, and the first that it could be about; None if by hand."""
+        """For each barrier, the log index that it precedes and the first that can have caused it; None if placed by the
+        caller."""
         self._checks = self._forced = 0
         self._conflict: tuple[int, int, tuple[Spans, Spans], Any] | None = None
-        """The last conflict that `find` or `track` saw: its entries of the log, and what has to wait."""
+        """The last conflict: its range of the log, the accesses and the dispatch."""
 
     def __repr__(self) -> str:
         return f"<MemRanges of {len(self)} ranges since the last barrier, {self._forced} barriers forced>"
@@ -180,15 +180,15 @@ class MemRanges(TrackerSpellings):
         return sum(len(reads) + len(writes) for reads, writes in map(touched, self.log[self.since :]))
 
     def checks(self) -> int:
-        """How often a dispatch was checked; never reset."""
+        """How many dispatches were checked; never reset."""
         return self._checks + len(self.log)
 
     def barriers_forced(self) -> int:
-        """How many of the checks found a conflict; never reset."""
+        """How many checks found a conflict; never reset."""
         return self._forced + sum(since is not None for _, since in self.barriers)
 
     def explain(self) -> Hazard | None:
-        """Why the last dispatch that failed its check did."""
+        """The hazard of the last dispatch that failed its check."""
         if self._conflict is not None:
             return Conflict(self.log, *self._conflict).hazard
         forced = next(((at, since) for at, since in reversed(self.barriers) if since is not None), None)
@@ -198,12 +198,12 @@ class MemRanges(TrackerSpellings):
         return Conflict(self.log, since, at, touched(self.log[at]), None).hazard
 
     def reset(self) -> None:
-        """Forgets all ranges, as a barrier allows."""
+        """Forgets all ranges, after a barrier."""
         self.epoch = object()
         self.since = len(self.log)
 
     def force(self) -> object:
-        """Forgets all ranges for a barrier before the dispatch that comes next; the epoch that begins with it."""
+        """Records a hazard barrier before the next dispatch; returns the new epoch."""
         at = len(self.log)
         self.epoch = epoch = (at, self.since)
         self.barriers.append(epoch)
@@ -211,12 +211,12 @@ class MemRanges(TrackerSpellings):
         return epoch
 
     def force_by_hand(self) -> None:
-        """The same for a barrier that somebody asked for."""
+        """Records a barrier that the caller placed."""
         self.barriers.append((len(self.log), None))
         self.reset()
 
     def close(self) -> None:
-        """Forgets all ranges and all memory, for a command buffer that is done with."""
+        """Forgets everything, at the end of a command buffer."""
         self._checks += len(self.log)
         self._forced = self.barriers_forced()
         self.log, self.barriers, self.since, self.epoch, self._conflict = [], [], 0, object(), None
@@ -235,11 +235,12 @@ class MemRanges(TrackerSpellings):
         self.record(_spans(reads), _spans(writes), by)
 
     def check_dispatch(self, reads: Iterable[HasSpan], writes: Iterable[HasSpan], by: Any = None) -> bool:
-        """Whether a dispatch may run beside all that are recorded; it is not held against itself."""
+        """Whether a dispatch may run concurrently with all recorded ones; it does not conflict with itself."""
         return self.find(_spans(reads), _spans(writes), by) is None
 
     def check_and_record(self, reads: Iterable[HasSpan], writes: Iterable[HasSpan], by: Any = None) -> bool:
-        """Checks, and records if that went well; otherwise place a barrier, `reset()` and `add_dispatch()`."""
+        """Checks a dispatch, and records it if it does not conflict; otherwise place a barrier, `reset()` and
+        `add_dispatch()`."""
         read, written = _spans(reads), _spans(writes)
         if self.find(read, written, by) is not None:
             return False
@@ -248,9 +249,10 @@ class MemRanges(TrackerSpellings):
         return True
 
     def track(self, reads: Spans, writes: Spans, by: Any = None) -> Conflict | None:
-        """Checks spans (none empty), forgets everything on a conflict, and records.
+        """Checks non-empty spans, starts over on a conflict, and records.
 
-        A conflict wants a barrier before the dispatch. The sequences are kept, so they must not change afterwards.
+        A returned conflict means that a barrier is needed before the dispatch. The sequences are kept and must not
+        change.
         """
         conflict = self._conflicting(reads, writes, by) if self.meets(reads, writes) else None
         if conflict is not None:
@@ -259,12 +261,12 @@ class MemRanges(TrackerSpellings):
         return conflict
 
     def find(self, reads: Spans, writes: Spans, by: Any = None) -> Conflict | None:
-        """The check alone, on spans of which none is empty."""
+        """Checks non-empty spans without recording them."""
         self._checks += 1
         return self._conflicting(reads, writes, by) if self.meets(reads, writes) else None
 
     def meets(self, reads: Spans, writes: Spans) -> bool:
-        """Whether a dispatch that touches these would have to wait."""
+        """Whether a dispatch with these accesses would have to wait."""
         get, epoch = self.uses.get, self.epoch
         for memory, start, end in reads:
             use = get(memory)
@@ -280,7 +282,7 @@ class MemRanges(TrackerSpellings):
         return Memory.any_aliases and self._meets_aliases(reads, writes)
 
     def _meets_aliases(self, reads: Spans, writes: Spans) -> bool:
-        """The same for other memories over the same bytes."""
+        """The same check for other memories that share bytes."""
         for span, is_write in [*((span, False) for span in reads), *((span, True) for span in writes)]:
             for alias in span[0].aliases:
                 use = self.uses.get(other) if (other := alias()) is not None else None
@@ -293,12 +295,12 @@ class MemRanges(TrackerSpellings):
         return False
 
     def record(self, reads: Spans, writes: Spans, by: Any = None) -> None:
-        """The recording alone, of spans of which none is empty."""
+        """Records non-empty spans without a check."""
         self.log.append((by, reads, writes))
         self.note(reads, writes)
 
     def note(self, reads: Spans, writes: Spans) -> None:
-        """Recording without an entry in the log."""
+        """Records accesses without a log entry."""
         epoch = self.epoch
         for memory, start, end in reads:
             use, extent = self.use_of(memory), Extent(start, end)
@@ -310,7 +312,7 @@ class MemRanges(TrackerSpellings):
             use.write_epoch = epoch
 
     def take_over(self, use: MemoryUse) -> MemoryUse:
-        """A use of a memory that is new here: the one that another tracker is done with, or a fresh one."""
+        """A `MemoryUse` for memory that is new here: one that another tracker has finished with, or a new one."""
         try:
             use.free.pop()
         except IndexError:
@@ -319,7 +321,7 @@ class MemRanges(TrackerSpellings):
         return use
 
     def use_of(self, memory: Memory) -> MemoryUse:
-        """What is known of a memory here."""
+        """The `MemoryUse` of a memory in this tracker."""
         use = self.uses.get(memory)
         if use is None:
             use = self.uses[memory] = MemoryUse(self)
@@ -332,7 +334,7 @@ class MemRanges(TrackerSpellings):
 
 
 def _meets(touched: Touched, start: int, end: int) -> bool:
-    """Whether any byte of a range, which is not empty, is touched."""
+    """Whether any byte of a non-empty range is covered."""
     if start >= touched.end or touched.start >= end:
         return False
     return touched.intervals is None or touched.intervals.meets(start, end)

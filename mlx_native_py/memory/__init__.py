@@ -1,1 +1,1 @@
-"""Device memory: allocations, typed views of them, a pool, residency."""
+"""Device memory: allocations, buffers and views, a buffer pool, residency, textures."""

@@ -1,4 +1,4 @@
-"""Device memory as buffers and views share it: its address, who keeps it, and what the GPU may still do with it."""
+"""Device memory allocations: address, lifetime, and pending use by the GPU."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ PAGE = mmap.PAGESIZE
 
 
 class InFlight(Protocol):
-    """A command buffer or a transfer that is not done."""
+    """A command buffer or transfer that has not completed."""
 
     def wait(self) -> object: ...
 
 
 class Completion(Protocol):
-    """What an encoder leaves at an allocation: something that knows whether the GPU is done."""
+    """Attached to an allocation by its users; tells whether they are done with the memory."""
 
     def done(self) -> bool: ...
 
@@ -50,7 +50,7 @@ class Completion(Protocol):
 
 
 class _All:
-    """Done when each of several is."""
+    """Done when all of several completions are."""
 
     __slots__ = ("parts",)
 
@@ -65,7 +65,7 @@ class _All:
 
 
 class _Export:
-    """What numpy arrays over an allocation hold on to; while it lives, the memory stays."""
+    """The base object of numpy arrays over an allocation; keeps the memory alive."""
 
     __slots__ = ("allocation", "__array_interface__", "__weakref__")
 
@@ -84,10 +84,10 @@ _changing = threading.RLock()
 
 
 class Allocation:
-    """One MTLBuffer's memory; buffers, their views and arrays over them keep it alive."""
+    """The memory of one MTLBuffer; buffers, views and arrays over it keep it alive."""
 
     releases: ClassVar[int] = 0
-    """How many have been released so far, so that plans look for released ones only where there are new ones."""
+    """How many allocations have been released, so that plans look for released ones only after a change."""
 
     __slots__ = (
         "mtl",
@@ -121,20 +121,20 @@ class Allocation:
         self.residency = residency
         self.mtl = mtl
         self.address = address
-        """Where the CPU sees the first byte; 0 where it cannot."""
+        """The CPU address of the first byte; 0 if the CPU cannot access it."""
         self.nbytes = nbytes
         self.memory = Memory(address, nbytes, known=address != 0) if memory is None else memory
         self.readonly = readonly
-        """Whether neither CPU nor kernels may write."""
+        """Whether neither the CPU nor kernels may write to it."""
         self.owner = owner
         self.pending: Completion | None = None
         """Not done while the GPU may still use the memory."""
         self.released = False
-        """Whether it went back to its pool, after which no buffer over it may be used."""
+        """Whether it was returned to its pool; no buffer over it may be used then."""
         self.textures: dict[Any, Any] = {}
         """MTLTextures over the memory, which live as long as it does."""
         self.use: MemoryUse = UNUSED
-        """What the encoder that used it last knows of its memory; that encoder has checked and kept it."""
+        """The `MemoryUse` of the encoder that used it last and has checked it."""
         self._export: weakref.ref[_Export] | None = None
 
     def __del__(self) -> None:
@@ -145,7 +145,7 @@ class Allocation:
         return f"<Allocation of {self.nbytes} bytes{', busy' * self.is_busy()}{', released' * self.released}>"
 
     def hold(self, completion: Completion) -> None:
-        """Says that the GPU may use the memory until `completion` is done; earlier ones stay in force."""
+        """Marks the memory as in use until `completion` is done, in addition to earlier completions."""
         # Completions are asked outside the lock: they take the lock of their queue.
         while True:
             earlier = self.pending
@@ -172,54 +172,54 @@ class Allocation:
             return self.pending is not None
 
     def writer(self, start: int, end: int) -> InFlight | None:
-        """What in flight writes any of these bytes (addresses), if something does."""
+        """The command buffer in flight that writes any of these bytes (addresses), if there is one."""
         if self.pending is None and not self.memory.aliases:
             return None
         queue = self.residency.writers()
         return None if queue is None else queue.writer(self, start, end)
 
     def wait(self) -> None:
-        """Returns when no command buffer that was submitted uses the memory; raises where one is still encoded."""
+        """Waits until no submitted command buffer uses the memory; raises if an uncommitted one does."""
         if get_ident() != transfers.thread:
             for each in self.in_flight():
                 each.wait()
 
     def in_flight(self) -> Sequence[InFlight]:
-        """What uses the memory and is not done, as of now."""
+        """The pending users of the memory."""
         pending = self.pending
         return () if pending is None else pending.in_flight()
 
     def is_exported(self) -> bool:
-        """Whether an array over the memory is alive."""
+        """Whether a numpy array over the memory is alive."""
         return self._export is not None and self._export() is not None
 
     @property
     def root(self) -> Allocation:
-        """The block that this was lent from, or itself."""
+        """The pool block that this was leased from, or itself."""
         # By its type, because the module's names may be gone when the last buffers go.
         return self.owner if isinstance(self.owner, type(self)) else self
 
     def set_label(self, label: str) -> None:
-        """Names the memory in GPU traces and in explained barriers."""
+        """Sets the label shown in GPU traces and barrier explanations."""
         self.memory.label = label
         # A Python string becomes an autoreleased object with each message.
         with self.residency.backend.autorelease_pool():
             self.mtl.setLabel_(label)
 
     def release(self) -> None:
-        """Ends the use of all buffers over it; arrays that are out stay."""
+        """Invalidates all buffers over it; existing numpy arrays stay valid."""
         with _changing:
             self.released = True
             self.use = UNUSED
             Allocation.releases += 1
 
     def require_live(self) -> None:
-        """Raises where it went back to its pool."""
+        """Raises if it was returned to its pool."""
         if self.released:
             raise EncoderStateError("this buffer went back to its pool by release() or reset(); allocate another")
 
     def bytes(self) -> Array:
-        """All bytes, without a copy; the array keeps the memory alive."""
+        """All bytes as an array, without a copy; the array keeps the memory alive."""
         if not self.address:
             raise InvalidArgument(
                 "the CPU cannot see a buffer of private storage; copy it into a shared one by a kernel"
@@ -254,7 +254,7 @@ def _address(mtl: Any, nbytes: int) -> int:
 
 
 def allocate(backend: Backend, device: Any, nbytes: int, limit: int, residency: Residency) -> Allocation:
-    """Fresh shared memory, staged for residency; what it holds is not defined."""
+    """New shared memory with undefined contents, staged for residency."""
     _within(nbytes, limit)
     mode = backend.Metal.MTLResourceStorageModeShared
     mtl = device.newBufferWithLength_options_(nbytes, mode)
@@ -271,14 +271,14 @@ def allocate(backend: Backend, device: Any, nbytes: int, limit: int, residency: 
 
 
 def adopt(backend: Backend, mtl: Any, residency: Residency) -> Allocation:
-    """An MTLBuffer that someone else made, and keeps resident."""
+    """An allocation over an existing MTLBuffer, which its owner keeps resident."""
     nbytes = int(mtl.length())
     private = mtl.storageMode() == backend.Metal.MTLStorageModePrivate
     return Allocation(mtl, 0 if private else _address(mtl, nbytes), nbytes, residency)
 
 
 def _origin(array: Array) -> Any:
-    """The object whose memory an array shows."""
+    """The object that owns an array's memory."""
     origin: Any = array
     while isinstance(origin, (np.ndarray, memoryview)):
         origin = origin.base if isinstance(origin, np.ndarray) else origin.obj
@@ -286,13 +286,13 @@ def _origin(array: Array) -> Any:
 
 
 def allocation_behind(array: Array) -> Allocation | None:
-    """The allocation that an array came from, if it came from one."""
+    """The allocation that an array is a view of, if any."""
     origin = _origin(array)
     return origin.allocation if isinstance(origin, _Export) else None
 
 
 def address_of(array: Array) -> int:
-    """Where an array's first element is; by the way of the buffer protocol where it has one, which is the quicker."""
+    """The address of an array's first element; uses the buffer protocol if possible, which is faster."""
     try:
         exporter: Any = array  # the stubs do not say that it is a buffer
         return ctypes.addressof(ctypes.c_char.from_buffer(exporter))
@@ -302,7 +302,7 @@ def address_of(array: Array) -> int:
 
 
 def needs_copy(array: Array, address: int) -> bool:
-    """Whether `over_pages` would refuse an array that is in no device memory: it does not fill whole pages."""
+    """Whether `over_pages` would refuse the array, because it does not fill whole pages."""
     if not array.flags.c_contiguous:
         return True
     if not (address % PAGE or array.nbytes % PAGE):
@@ -311,7 +311,7 @@ def needs_copy(array: Array, address: int) -> bool:
 
 
 def _pages(array: Array) -> tuple[int, int]:
-    """The whole pages around a contiguous array, where they are the array's or belong to its mmap."""
+    """The page range around a contiguous array, if all of it belongs to the array or its mmap."""
     start = address_of(array)
     end = start + array.nbytes
     low, high = start // PAGE * PAGE, -(-end // PAGE) * PAGE
@@ -331,7 +331,7 @@ def _pages(array: Array) -> tuple[int, int]:
 
 
 def over_pages(backend: Backend, device: Any, array: Array, limit: int, residency: Residency) -> tuple[Allocation, int]:
-    """A buffer over the memory of a contiguous array, and the array's offset in it; the array is kept."""
+    """An allocation over the memory of a contiguous array, and the array's offset in it; keeps the array alive."""
     low, high = _pages(array)
     _within(high - low, limit)
     pages = (ctypes.c_char * (high - low)).from_address(low)

@@ -1,4 +1,4 @@
-"""What a buffer does as an array: single values, lists, operators, all kinds of indices, and how it is shown."""
+"""Array behaviour of buffers: item, tolist, operators, indexing and repr."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _HTML_ROWS, _HTML_COLUMNS = 8, 12
 
 
 class OutOfRange(InvalidArgument, IndexError):
-    """An index beyond an axis."""
+    """An index is out of range."""
 
 
 class Elements(Protocol):
-    """What the methods below need of a buffer."""
+    """The members of a buffer that `ArrayMethods` uses."""
 
     allocation: Allocation
     dtype: DType
@@ -55,7 +55,7 @@ class Elements(Protocol):
 
 
 class ArrayMethods:
-    """The part of `MlxBuffer` that needs no slots; operators run functions of `fn` on the buffer's device and wait.
+    """Array methods of `MlxBuffer`; operators run functions of `fn` on the buffer's device and wait.
 
     >>> x = device.arange(6, dtype="f32").reshape(2, 3)
     >>> (x * 2 - 1).tolist(), float(x[1, 2]), x[:, 1].tolist()
@@ -73,13 +73,13 @@ class ArrayMethods:
     # One value, many values
 
     def item(self: Elements) -> Any:
-        """The one value as a Python number."""
+        """The only value, as a Python number."""
         if self.size != 1:
             raise InvalidArgument(f"item() takes the one value of a buffer; {self!r} has {self.size}")
         return self.numpy().reshape(()).item()
 
     def tolist(self: Elements) -> Any:
-        """The values as (nested) lists of Python numbers; one number where the shape is ()."""
+        """The values as (nested) lists of Python numbers; a single number if the shape is ()."""
         return self.numpy().tolist()
 
     def __float__(self: Elements) -> float:
@@ -89,11 +89,11 @@ class ArrayMethods:
         return int(self.item())
 
     def __iter__(self: Elements) -> Iterator[MlxBuffer]:
-        """A view of each row along the first axis."""
+        """Iterates over views of the rows along the first axis."""
         return (self[row] for row in range(len(self)))
 
     def astype(self: Elements, dtype: Any) -> MlxBuffer:
-        """The values in another type, in memory of their own.
+        """A copy in another element type.
 
         >>> device.arange(3).astype("f16")
         MlxBuffer(f16[3], 6 bytes: 0, 1, 2)
@@ -138,14 +138,14 @@ class ArrayMethods:
         return self._run("multiply", -1)
 
     def _run(self: Elements, name: str, *others: Any, reflected: bool = False) -> MlxBuffer:
-        """A function of `fn` with this buffer as its first or last argument."""
+        """Calls a function of `fn` with this buffer as its first or last argument."""
         given = (*others, self) if reflected else (self, *others)
         result: MlxBuffer = getattr(_functions(), name)(*given, stream=self.device)
         return result
 
     @property
     def device(self: Elements) -> Any:
-        """The device that the buffer is for."""
+        """The device that the buffer belongs to."""
         if (owner := self.allocation.residency.device()) is None:
             raise EncoderStateError(f"the device of {self!r} is gone; keep the MlxDevice as long as its buffers")
         return owner
@@ -153,7 +153,7 @@ class ArrayMethods:
     # Indices
 
     def select(self: Elements, key: Any) -> MlxBuffer:
-        """What `buf[key]` is beyond rows: a view where the elements lie in one piece, else a copy made by a kernel.
+        """`buf[key]` for general keys: a view if the elements are contiguous, otherwise a copy made by a kernel.
 
         >>> x = device.arange(12).reshape(3, 4)
         >>> x[1, 2:], x[..., 0].tolist(), x[[2, 0], ].shape
@@ -186,7 +186,7 @@ class ArrayMethods:
         return copy
 
     def _row_numbers(self: Elements, key: Any) -> Any:
-        """Numbers of rows as an array, each of which there is."""
+        """Row indices as a checked array of non-negative numbers."""
         numbers = np.asarray(key)
         if numbers.dtype.kind not in "iu" or not self.shape or not numbers.size:
             raise InvalidArgument(f"{key!r} cannot index {self!r}; use slices and numbers, or numpy()[...]")
@@ -195,7 +195,7 @@ class ArrayMethods:
         return np.where(numbers < 0, numbers + self.shape[0], numbers)
 
     def __setitem__(self: Elements, key: Any, value: Any) -> None:
-        """Writes from the CPU, as numpy does; work in flight that writes the buffer comes first."""
+        """Writes from the CPU, as numpy does, after pending work that writes the buffer."""
         if self.readonly:
             raise InvalidArgument(f"{self!r} lies over read-only memory")
         self.numpy()[key] = value
@@ -211,7 +211,7 @@ class ArrayMethods:
         return f"MlxBuffer({name}{self.dtype}[{axes}], {self.nbytes} bytes{part}{notes}{self._glance()})"
 
     def _glance(self: Elements) -> str:
-        """A few values; or that work in flight writes them, for which a repr does not wait."""
+        """A few values for a repr, or a note that work in flight writes them."""
         if self.allocation.released or not self.allocation.address:
             return ""
         if self.allocation.writer(self.start, self.end) is not None:
@@ -221,7 +221,7 @@ class ArrayMethods:
         return ": " + ", ".join("..." if each is ... else _shown(each) for each in few)
 
     def _repr_html_(self: Elements) -> str:
-        """A table for notebooks."""
+        """An HTML table for notebooks."""
         head = f"<code>{escape(repr(self).partition(': ')[0].rstrip(')') + ')')}</code>"
         if self.allocation.released or not self.allocation.address:
             return head
@@ -235,12 +235,12 @@ class ArrayMethods:
 
 
 def _functions() -> Any:
-    """The module `fn`. It is built on buffers, so that it cannot be imported here; the package finds it by its name."""
+    """The module `fn`, looked up at run time because it is built on buffers."""
     return sys.modules[__name__.partition(".")[0]].fn
 
 
 def _is_basic(key: Any) -> bool:
-    """Whether numpy answers an index with a view."""
+    """Whether numpy returns a view for this index."""
     return key is None or key is ... or isinstance(key, (slice, int, np.integer)) and not isinstance(key, bool)
 
 

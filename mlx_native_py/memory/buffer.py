@@ -1,4 +1,4 @@
-"""Typed, shaped, exact views of device memory."""
+"""Buffers: typed, shaped views of device memory."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class MlxBuffer(ArrayMethods):
-    """Elements of one type in row-major order; a view has its own length, offset and CPU access.
+    """Elements of one type in row-major order; a view has its own length and offset.
 
-    What the CPU reads is there: `numpy()` and all that goes through it wait for committed work that writes these bytes.
-    An array that was taken earlier shows whatever is there. Buffers and views are never empty.
+    `numpy()` and everything that uses it wait for committed work that writes these bytes, so reads are never stale. An
+    array obtained earlier shows the memory as it is. Buffers and views are never empty.
 
     >>> x = device.buffer(np.arange(12, dtype=np.float32).reshape(3, 4))
     >>> x[1:]
@@ -61,9 +61,9 @@ class MlxBuffer(ArrayMethods):
     def __init__(self, allocation: Allocation, dtype: DType, shape: tuple[int, ...], offset: int, nbytes: int) -> None:
         self.allocation = allocation
         self.mtl = allocation.mtl
-        """The MTLBuffer. Whoever uses it by itself keeps this buffer too: memory of dropped results may serve again."""
+        """The MTLBuffer. Keep this buffer alive too: the memory of dropped results is recycled."""
         self.offset = offset
-        """Bytes from the start of the MTLBuffer."""
+        """Byte offset in the MTLBuffer."""
         self.nbytes = nbytes
         self.dtype = dtype
         self.shape = shape
@@ -71,15 +71,15 @@ class MlxBuffer(ArrayMethods):
         self.end = end = start + nbytes
         self.span: Span = (allocation.memory, start, end)
         self.passed = 0
-        """Bits of the requirements of kernel arguments that it was checked against, and meets."""
+        """Bits of the argument requirements that it is known to meet."""
         self.suits_most = False
-        """Whether it was checked, and is long, aligned and writable enough for almost any kernel argument."""
+        """Whether it is long, aligned and writable enough for almost any kernel argument."""
         self.signed: Signature | None = None
-        """Its signature, if that was asked for before."""
+        """The cached signature."""
 
     @property
     def signature(self) -> Signature:
-        """Type, shape and alignment as one object; most views never need it, so it is made when first asked for."""
+        """Type, shape and alignment as one object; created on demand, since most views never need it."""
         if self.signed is None:
             self.signed = signature_of(self.dtype, self.shape, self.offset, self.allocation.readonly)
         return self.signed
@@ -100,7 +100,7 @@ class MlxBuffer(ArrayMethods):
 
     @property
     def label(self) -> str:
-        """The allocation's name in GPU traces and in explained barriers."""
+        """The label of the allocation in GPU traces and barrier explanations."""
         return self.allocation.memory.label
 
     @label.setter
@@ -115,7 +115,7 @@ class MlxBuffer(ArrayMethods):
     # Views
 
     def slice_view(self, byte_offset: int, n_elements: int) -> MlxBuffer:
-        """`n_elements` in one row, from `byte_offset` bytes after the start of this buffer or view."""
+        """A one-dimensional view of `n_elements`, starting `byte_offset` bytes into this buffer or view."""
         offset, count = whole(byte_offset, "byte_offset"), whole(n_elements, "n_elements", 1)
         size = self.dtype.size
         if offset % size:
@@ -127,7 +127,7 @@ class MlxBuffer(ArrayMethods):
         return MlxBuffer(self.allocation, self.dtype, (count,), self.offset + offset, count * size)
 
     def __getitem__(self, key: Any) -> MlxBuffer:
-        """`buf[a:b]` along the first axis, or `buf[i]` without it; all else is `select`."""
+        """`buf[a:b]` along the first axis, or `buf[i]`; other keys go to `select`."""
         if not self.shape or not isinstance(key, (slice, int, np.integer)) or isinstance(key, bool):
             return self.select(key)
         row = self.nbytes // self.shape[0]
@@ -149,7 +149,7 @@ class MlxBuffer(ArrayMethods):
         return index % self.shape[0]
 
     def reshape(self, *shape: int | Sequence[int]) -> MlxBuffer:
-        """The same elements under another shape; one axis may be -1, for whatever is left.
+        """The same elements with another shape; one axis may be -1.
 
         >>> device.zeros((4, 6)).reshape(-1, 8).shape
         (3, 8)
@@ -173,13 +173,13 @@ class MlxBuffer(ArrayMethods):
         return axes
 
     def _same_bytes(self, dtype: DType, shape: tuple[int, ...]) -> MlxBuffer:
-        """Another type or shape; what kernels ask of a buffer is about its bytes, so it has passed the same."""
+        """A view of the same bytes with another type or shape; it meets the same argument requirements."""
         other = MlxBuffer(self.allocation, dtype, shape, self.offset, self.nbytes)
         other.passed, other.suits_most = self.passed, self.suits_most
         return other
 
     def view(self, dtype: Any) -> MlxBuffer:
-        """The same bytes as elements of another type; the last axis grows or shrinks.
+        """The same bytes as another element type; the last axis changes accordingly.
 
         >>> device.ones((1, 1), "f32").view("u16")
         MlxBuffer(u16[1, 2], 4 bytes: 0, 16256)
@@ -194,9 +194,9 @@ class MlxBuffer(ArrayMethods):
     # CPU access
 
     def numpy(self, *, wait: bool = True) -> Array:
-        """An array over this very memory; it keeps the memory alive, and is read-only where the buffer is.
+        """A numpy array over the same memory, which it keeps alive; read-only if the buffer is.
 
-        Committed work that writes these bytes is waited for, and its error raised; not so with `wait=False`.
+        Waits for committed work that writes these bytes and raises its error, unless `wait=False`.
         """
         if wait and (writer := self.allocation.writer(self.start, self.end)) is not None:
             writer.wait()
@@ -216,7 +216,7 @@ class MlxBuffer(ArrayMethods):
         return self.numpy().tobytes()
 
     def fill(self, value: Any) -> MlxBuffer:
-        """Sets every element from the CPU; a value that the type cannot hold is refused.
+        """Sets every element from the CPU; raises if the type cannot hold the value.
 
         >>> device.empty((2, 2), "i8").fill(-1).numpy().sum()
         np.int64(-4)
@@ -229,9 +229,9 @@ class MlxBuffer(ArrayMethods):
         return self
 
     def copy_from(self, source: Any) -> MlxBuffer:
-        """Copies in, on the CPU: bytes of the same length, or elements of the same type and shape.
+        """Copies from the CPU: bytes of the same length, or elements of the same type and shape.
 
-        What is no array yet (a list, a number) is made one of this buffer's type.
+        A list or number is converted to this buffer's type first.
 
         >>> device.empty(3, "u8").copy_from([1, 2, 3]).to_bytes()
         b'\\x01\\x02\\x03'
@@ -273,7 +273,7 @@ class MlxBuffer(ArrayMethods):
 
 
 def _filled(shape: Any, size: int) -> Any:
-    """A shape with its one -1 replaced; anything else as it is."""
+    """A shape with its -1 replaced; anything else unchanged."""
     if not isinstance(shape, (list, tuple)) or shape.count(-1) != 1:
         return size if shape == -1 else shape
     others = [axis for axis in shape if axis != -1]
@@ -282,7 +282,7 @@ def _filled(shape: Any, size: int) -> Any:
 
 
 def as_array(source: Any) -> Array:
-    """Any array of any library as numpy's, without a copy where there is a way."""
+    """An array of any library as a numpy array, without a copy if possible."""
     if isinstance(source, np.ndarray):
         return source
     if isinstance(source, MlxBuffer):
@@ -296,7 +296,7 @@ def as_array(source: Any) -> Array:
 
 
 def exactly(values: Any, dtype: DType) -> Array:
-    """Numbers as elements of `dtype`; floats are rounded, and what a whole number cannot hold is refused.
+    """Numbers as elements of `dtype`; floats are rounded, integers that do not fit raise.
 
     >>> exactly([1, 2], DType.U8), exactly(300, DType.U8)
     Traceback (most recent call last):

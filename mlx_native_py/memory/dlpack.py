@@ -1,4 +1,4 @@
-"""DLPack through numpy's, extended by bfloat16, which numpy itself cannot pass on."""
+"""DLPack exchange through numpy, extended by bfloat16, which numpy lacks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 
 
 def _dtype(capsule: Any) -> _DataType:
-    """The element type inside a capsule, to be read and changed in place."""
+    """The element type inside a capsule, which can be changed in place."""
     name = _name(capsule)
     address = _pointer(capsule, name)
     if name == b"dltensor_versioned":
@@ -67,7 +67,7 @@ def to_capsule(array: Array, **asked: Any) -> Any:
 
 
 class _Patched:
-    """A producer whose bfloat16 looks like uint16 to numpy."""
+    """A producer whose bfloat16 is presented to numpy as uint16."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -89,7 +89,7 @@ class _Patched:
 
 
 def from_capsule(source: Any) -> Array:
-    """A CPU array over what another library shares by DLPack, without a copy."""
+    """A numpy array over CPU memory shared by DLPack, without a copy."""
     device = tuple(source.__dlpack_device__())
     if device[0] != CPU[0]:
         raise InvalidArgument(

@@ -1,4 +1,4 @@
-"""The buffer pool: power-of-two blocks of device memory that are reused."""
+"""The buffer pool: device memory in power-of-two blocks that are reused."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..dtypes import DType
 from ..errors import BufferAllocationError, InvalidArgument
 from ..metal import Backend
 from .allocation import Allocation
 from .buffer import MlxBuffer
 from .residency import Residency
-from .shapes import as_shape, whole
+from .shapes import exact_layout, whole
 
 __all__ = ["MlxBufferPool", "PoolStatistics", "bucket_size"]
 
 
 def bucket_size(nbytes: int) -> int:
-    """The next power of two.
+    """Rounds up to a power of two.
 
     >>> [bucket_size(n) for n in (1, 3, 5, 1023, 1024, 1025)]
     [1, 4, 8, 1024, 1024, 2048]
@@ -29,7 +28,7 @@ def bucket_size(nbytes: int) -> int:
 
 
 class _Device(Protocol):
-    """What a pool needs of an `MlxDevice`."""
+    """The members of a device that a pool uses."""
 
     backend: Backend
     residency: Residency
@@ -39,7 +38,7 @@ class _Device(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class PoolStatistics:
-    """What a pool holds and how well it serves; bytes are those of whole blocks.
+    """Usage statistics of a pool; bytes count whole blocks.
 
     >>> pool = device.buffer_pool()
     >>> pool.release(pool.alloc(100, "u8", 100))
@@ -53,13 +52,13 @@ class PoolStatistics:
     in_use_bytes: int
     waiting_count: int
     waiting_bytes: int
-    """Given back, but the GPU or an array may still use them."""
+    """Released, but possibly still used by the GPU or an array."""
     free_count: int
     free_bytes: int
     requested_bytes: int
-    """What the buffers in use were asked for."""
+    """Bytes that the buffers in use asked for."""
     peak_bytes: int
-    """The most that the pool ever held."""
+    """The maximum that the pool ever held."""
     reused: int
     allocated: int
     cap_bytes: int | None
@@ -70,11 +69,11 @@ class PoolStatistics:
 
 
 class MlxBufferPool:
-    """Lends blocks of device memory; any thread may call.
+    """Leases blocks of device memory to buffers; thread-safe.
 
-    A block is lent to one buffer at a time. It comes back by `release`, or with all others by `reset`; the buffer and
-    its views can then no longer be used, and the block is lent again only when the GPU is done with it and no
-    array over it is alive. Fresh blocks are zero-filled; used ones are, too, with `zero=True`.
+    `release` returns one block, `reset` returns all. The buffer and its views are then invalid, and the block is reused
+    once the GPU is done with it and no array over it is alive. New blocks are zero-filled; reused ones too, with
+    `zero=True`.
 
     >>> pool = device.buffer_pool()
     >>> x = pool.alloc(100, "u8", 100)
@@ -102,11 +101,8 @@ class MlxBufferPool:
     # Lending
 
     def alloc(self, byte_len: int, dtype: Any, shape: int | Sequence[int]) -> MlxBuffer:
-        """A buffer of exactly `byte_len` bytes in a block of the next power of two."""
-        nbytes, kind = whole(byte_len, "byte_len", 1), DType.of(dtype)
-        axes, count = as_shape(shape)
-        if nbytes != count * kind.size:
-            raise InvalidArgument(f"byte_len is {nbytes}, but {kind}{list(axes)} takes {count * kind.size} bytes")
+        """A buffer of exactly `byte_len` bytes in a power-of-two block."""
+        nbytes, kind, axes = exact_layout(byte_len, dtype, shape)
         block: Allocation | None = None
         try:
             with self._lock:
@@ -126,7 +122,7 @@ class MlxBufferPool:
             raise
 
     def alloc_batch(self, requests: Iterable[tuple[int, Any, int | Sequence[int]]]) -> list[MlxBuffer]:
-        """A buffer for each `(byte_len, dtype, shape)`, or none at all if one of them cannot be had.
+        """A buffer for each `(byte_len, dtype, shape)`; all or none are allocated.
 
         >>> device.buffer_pool().alloc_batch([(8, "f32", 2), (2, "f16", ())])
         [MlxBuffer(f32[2], 8 bytes: 0, 0), MlxBuffer(f16[], 2 bytes: 0)]
@@ -143,7 +139,7 @@ class MlxBufferPool:
         return buffers
 
     def release(self, buffer: MlxBuffer) -> None:
-        """Takes a buffer back; refused for one that is not lent, or not by this pool, and for views."""
+        """Returns a buffer; raises for views and for buffers that are not leased from this pool."""
         with self._lock:
             lent = self._lent(buffer.allocation)
             if lent is None:
@@ -154,13 +150,13 @@ class MlxBufferPool:
             self._take_back(buffer.allocation)
 
     def reset(self) -> None:
-        """Takes back all that are lent."""
+        """Returns all leased buffers."""
         with self._lock:
             for buffer in self._in_use():
                 self._take_back(buffer.allocation)
 
     def register_existing(self, buffer: MlxBuffer) -> bool:
-        """Keeps a buffer of the same device resident; it stays the caller's. False where there is no residency set."""
+        """Keeps a buffer of the same device resident, without taking ownership. False without a residency set."""
         if buffer.allocation.residency is not self.device.residency:
             raise InvalidArgument(f"{buffer!r} belongs to another device than {self.device!r}")
         return self.device.residency.add(buffer.allocation)
@@ -168,10 +164,7 @@ class MlxBufferPool:
     # Keeping
 
     def trim(self, keep_bytes: int = 0) -> int:
-        """Gives free blocks back to the device, largest first, until at most `keep_bytes` are free.
-
-        The answer is the number of bytes given back.
-        """
+        """Frees unused blocks, largest first, until at most `keep_bytes` are unused; returns the bytes freed."""
         keep, freed = whole(keep_bytes, "keep_bytes"), 0
         with self._lock:
             free = sorted(self._settle(), key=lambda block: block.nbytes, reverse=True)
@@ -185,7 +178,7 @@ class MlxBufferPool:
         return freed
 
     def clear(self) -> int:
-        """Gives all free blocks back to the device; lent ones stay."""
+        """Frees all unused blocks."""
         return self.trim(0)
 
     @property
@@ -201,7 +194,7 @@ class MlxBufferPool:
         return len(self._in_use())
 
     def statistics(self) -> PoolStatistics:
-        """How things stand."""
+        """Current usage statistics."""
         with self._lock:
             free, lent = [block.nbytes for block in self._settle()], self._in_use()
             waiting = [
@@ -230,7 +223,7 @@ class MlxBufferPool:
     # Blocks
 
     def _take(self, size: int) -> tuple[Allocation, bool]:
-        """A block that is free, and whether it is a fresh one."""
+        """A free block, and whether it is new."""
         block = self._free_block(size)
         if block is not None:
             if self._zero:
@@ -264,7 +257,7 @@ class MlxBufferPool:
         return None
 
     def _is_free(self, block: Allocation) -> bool:
-        """Whether neither a caller nor the GPU nor an array uses it, from now on."""
+        """Whether neither a caller, the GPU nor an array uses the block."""
         buffer = self._blocks.get(block)
         lease = buffer.allocation if buffer is not None else None
         if lease is not None and lease.released and not lease.is_busy() and not lease.is_exported():
@@ -297,7 +290,7 @@ class MlxBufferPool:
         self._returned.setdefault(lease.nbytes, []).append(lease.root)
 
     def _settle(self) -> list[Allocation]:
-        """The free blocks, with those that became free; what an exception made the pool overlook is found again."""
+        """Updates and returns the free blocks, including any that an interrupted call left out."""
         free = [block for block in list(self._blocks) if self._is_free(block)]
         sizes: dict[int, list[Allocation]] = {}
         for block in free:

@@ -1,4 +1,4 @@
-"""Recycling of op results: memory is used again when its command buffer has retired and nobody else holds it."""
+"""The recycler: reuses the memory of op results once their command buffer has completed and they are unreferenced."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .signature import Signature
 __all__ = ["Recycler"]
 
 _LIMIT = 1 << 28
-"""Bytes that may wait to be used again; beyond them everything that waits is let go, since shapes have changed."""
+"""The most bytes to keep for reuse; beyond it everything is freed, since shapes have changed."""
 _SMALL, _MOST_LENT, _LENT_LIMIT = 1 << 20, 8, 1 << 24
-"""Results in use that are looked at again: their largest size, how many of one kind, and bytes of all."""
+"""Limits for results still in use that are checked again later: size of one, number per signature, total bytes."""
 _COUNTS_REFERENCES = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class Recycler:
-    """The buffers of one device that wait for another result of their type and shape.
+    """Free result buffers of one device, by type and shape.
 
-    A small result that somebody holds when its command buffer retires is looked at again when another one like it is
-    wanted: by then it may have been dropped, and its memory serves without being given back and asked for anew.
+    A small result that is still referenced when its command buffer completes is checked again when another one of its
+    signature is needed; if it has been dropped by then, its memory is reused directly.
     """
 
     def __init__(
@@ -39,13 +39,13 @@ class Recycler:
         self._lent_bytes = 0  # at most
         self._mine = _alone()
         self.nbytes = 0
-        """What waits, in bytes."""
+        """Bytes of the buffers kept for reuse."""
 
     def __repr__(self) -> str:
         return f"<Recycler of {sum(map(len, self._waiting.values()))} buffers, {self.nbytes} bytes>"
 
     def take(self, signature: Signature) -> MlxBuffer:
-        """A buffer, used before or not; what it holds is not defined."""
+        """A buffer with undefined contents, recycled or new."""
         try:
             buffer = self._waiting[signature].pop()
             self.nbytes -= signature.nbytes
@@ -59,7 +59,7 @@ class Recycler:
         return buffer
 
     def give_back(self, results: list[MlxBuffer]) -> None:
-        """Empties a list of results whose command buffer is done; those that somebody holds stay theirs."""
+        """Takes the results of a completed command buffer; those still referenced stay with their owners."""
         while results and _COUNTS_REFERENCES:
             buffer = results.pop()
             allocation: Any = buffer.allocation
@@ -87,7 +87,7 @@ class Recycler:
         lent.append(allocation)
 
     def _dropped(self, signature: Signature) -> Allocation | None:
-        """The memory of the oldest result of its kind, if nobody has it any more."""
+        """The memory of the oldest small result of this signature, if it is no longer referenced."""
         lent = self._lent.get(signature)
         try:
             allocation: Any = lent.popleft() if lent else None
@@ -108,24 +108,24 @@ class Recycler:
 
     @property
     def is_empty(self) -> bool:
-        """Whether `clear` would free nothing: neither what waits, nor results that were perhaps dropped."""
+        """Whether `clear` would free nothing."""
         return not self.nbytes and not self._lent
 
     def clear(self) -> None:
-        """Lets go of everything that waits."""
+        """Frees everything that is kept for reuse."""
         self._waiting.clear()
         self._forget_lent()
         self.nbytes = 0
 
 
 def _alone() -> int:
-    """What `getrefcount` says of what one variable holds: with its own argument, or without where Python borrows it."""
+    """The value of `getrefcount` for an object with a single reference, which depends on the Python version."""
     thing = object()
     return getrefcount(thing)
 
 
 def _clean(allocation: Allocation) -> None:
-    """Nothing is left of its last use."""
+    """Removes the label and completion of the last use."""
     if allocation.memory.label:
         allocation.set_label("")
     allocation.pending = None

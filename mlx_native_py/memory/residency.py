@@ -1,4 +1,4 @@
-"""Which allocations stay resident: changes are staged, and take effect at most once per command buffer."""
+"""The residency set of a device: changes are staged and committed at most once per command buffer."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class _Resident(Protocol):
 
 
 class Writers(Protocol):
-    """The command buffers of a device's queue, as far as memory has to know of them."""
+    """The queue of a device, as far as memory needs to know it."""
 
     def writer(self, allocation: Allocation, start: int, end: int) -> InFlight | None:
-        """The last one in flight that writes any of these bytes, if there is one."""
+        """The last command buffer in flight that writes any of these bytes, if there is one."""
 
 
 class Residency:
-    """The one residency set of a device, or its absence and the reason for it.
+    """The residency set of a device, or the reason why there is none.
 
-    An allocation that is added and dropped between two flushes never reaches the set. Dropping takes no lock,
-    because Python drops objects at any moment.
+    An allocation that is added and dropped between two flushes never reaches the set. Removal takes no lock, because
+    Python may drop objects at any moment.
 
     >>> for _ in range(100):
     ...     scratch = device.empty(16)
@@ -53,13 +53,13 @@ class Residency:
         self.backend = backend
         self.mtl = mtl
         self.reason = reason
-        """Why there is no set, where there is none."""
+        """Why there is no residency set."""
         self.device: Callable[[], Any] = lambda: None
-        """Gives the device whose memory this is, while it lives."""
+        """Returns the device while it is alive."""
         self.commits = 0
         """How often the set was committed."""
         self.writers: Callable[[], Writers | None] = lambda: None
-        """Gives the device's queue, once it has one."""
+        """Returns the device's queue, once there is one."""
         self._queue = queue
         self._lock = threading.Lock()
         self._tokens = itertools.count(1)
@@ -73,12 +73,12 @@ class Residency:
 
     @property
     def enabled(self) -> bool:
-        """Whether there is a set."""
+        """Whether there is a residency set."""
         return self.mtl is not None
 
     @property
     def count(self) -> int:
-        """How many live allocations belong to it, staged ones included."""
+        """The number of live allocations, including staged ones."""
         return len(self._members)
 
     @property
@@ -87,7 +87,7 @@ class Residency:
         return self._staged
 
     def add(self, allocation: _Resident) -> bool:
-        """Stages an allocation; False where there is no set. A second time changes nothing."""
+        """Stages an allocation; False without a residency set. Adding again does nothing."""
         if self.mtl is None:
             return False
         root = allocation.root
@@ -100,7 +100,7 @@ class Residency:
         return True
 
     def remove(self, allocation: _Resident) -> bool:
-        """Stages a removal; False where there is no set. Also the end of an allocation does this."""
+        """Stages a removal; False without a residency set. Also called when an allocation is dropped."""
         if self.mtl is None:
             return False
         root = allocation.root
@@ -115,7 +115,7 @@ class Residency:
         return True
 
     def flush(self) -> bool:
-        """Commits what is staged, if anything is; called before each submission."""
+        """Commits staged changes, if there are any; called before each submission."""
         if not self._staged:
             return False
         with self._lock:
@@ -140,7 +140,7 @@ class Residency:
             self.mtl.addAllocations_count_(additions, len(additions))
 
     def _remove_staged(self) -> list[tuple[Any, object]]:
-        """Comes after the additions, for what was dropped meanwhile may be among them."""
+        """Runs after the additions, because an allocation dropped meanwhile may be among them."""
         removed = []
         while self._removals:
             removed.append(self._removals.popleft())
@@ -148,7 +148,7 @@ class Residency:
         return removed
 
     def close(self) -> None:
-        """Takes the set off its queue and empties it."""
+        """Detaches the set from its queue and empties it."""
         with self._lock:
             if self.mtl is not None:
                 self._queue.removeResidencySet_(self.mtl)
@@ -162,7 +162,7 @@ class Residency:
 
 
 def open_residency(backend: Backend, device: Any, queue: Any, able: Capabilities, *, wanted: bool) -> Residency:
-    """The set of `device`, attached to `queue`; without one where it is unwanted or the device has none."""
+    """The residency set of `device`, attached to `queue`; disabled if unwanted or unsupported."""
     if not wanted:
         return Residency(backend, None, queue, "HF2Q_NO_RESIDENCY is set")
     if not able.residency_sets:

@@ -1,4 +1,4 @@
-"""Checks of lengths and shapes at the public edge."""
+"""Checks of lengths and shapes given by callers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from ..dtypes import DType
 from ..errors import InvalidArgument
 
-__all__ = ["as_shape", "whole"]
+__all__ = ["as_shape", "exact_layout", "whole"]
 
 
 def whole(value: Any, what: str, least: int = 0) -> int:
-    """`value` as a Python int of at least `least`; a float or a bool is a mistake, also a whole one.
+    """`value` as an int of at least `least`; floats and bools raise.
 
     >>> whole(8, "byte_len"), whole(0, "byte_len", 1)
     Traceback (most recent call last):
@@ -33,7 +34,7 @@ def whole(value: Any, what: str, least: int = 0) -> int:
 
 
 def as_shape(shape: int | Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """A shape as a tuple, and its number of elements; no axis may be empty, for Metal knows no empty buffer.
+    """A shape as a tuple, and its number of elements; raises on empty axes, since Metal has no empty buffers.
 
     >>> as_shape([2, 3]), as_shape(5), as_shape(())
     (((2, 3), 6), ((5,), 5), ((), 1))
@@ -47,3 +48,12 @@ def as_shape(shape: int | Sequence[int]) -> tuple[tuple[int, ...], int]:
         axes = (given,)
     lengths = tuple(whole(axis, f"axis {i} of shape {axes}", 1) for i, axis in enumerate(axes))
     return lengths, math.prod(lengths)
+
+
+def exact_layout(byte_len: int, dtype: Any, shape: int | Sequence[int]) -> tuple[int, DType, tuple[int, ...]]:
+    """A byte length, element type and shape that agree with each other."""
+    nbytes, kind = whole(byte_len, "byte_len", 1), DType.of(dtype)
+    axes, count = as_shape(shape)
+    if nbytes != count * kind.size:
+        raise InvalidArgument(f"byte_len is {nbytes}, but {kind}{list(axes)} takes {count * kind.size} bytes")
+    return nbytes, kind, axes

@@ -1,4 +1,4 @@
-"""The type and shape of a buffer as one object, equal for equal ones: what decides how an op runs on it."""
+"""Buffer signatures: element type, shape and alignment as one interned object, used as a cache key for ops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ALIGNED = 256
 
 
 class Signature:
-    """Element type, shape, distance from an aligned offset, and whether it may be written; one object for each."""
+    """Element type, shape, misalignment and writability; equal signatures are the same object."""
 
     __slots__ = ("dtype", "misalignment", "nbytes", "readonly", "reshaped", "shape")
 
@@ -24,14 +24,14 @@ class Signature:
         self.readonly = readonly
         self.nbytes = math.prod(shape) * dtype.size
         self.reshaped: dict[Any, Signature] = {}
-        """The signatures of the same bytes under other shapes, by what the caller wrote."""
+        """Signatures of the same bytes with other shapes, by the arguments of `reshape`."""
 
 
 _signatures: dict[tuple[DType, tuple[int, ...], int, bool], Signature] = {}
 
 
 def signature_of(dtype: DType, shape: tuple[int, ...], offset: int = 0, readonly: bool = False) -> Signature:
-    """The one signature of such buffers."""
+    """The interned signature of such a buffer."""
     key = (dtype, shape, offset % _ALIGNED, readonly)
     signature = _signatures.get(key)
     return _signatures.setdefault(key, Signature(*key)) if signature is None else signature

@@ -1,4 +1,4 @@
-"""Images that kernels take as `texture2d`: texels in a buffer's memory, numpy arrays of (height, width, channels)."""
+"""Textures: images in buffer memory, as numpy arrays of (height, width, channels)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST = 16384  # texels in a row or column
 
 @dataclass(frozen=True)
 class TextureFormat:
-    """One of Metal's pixel formats: how numpy stores a component, and what a kernel sees in it."""
+    """A Metal pixel format: its storage type in numpy, and the type that kernels see."""
 
     name: str
     number: int
@@ -46,7 +46,7 @@ class TextureFormat:
 
 
 def pixel_format(backend: Backend, name: str | None, dtype: DType, channels: int) -> TextureFormat:
-    """A format by its Metal name, or the usual one for a type: 8 and 16-bit integers are numbers from 0 or -1 to 1."""
+    """A format by its Metal name, or the default for an element type (8 and 16-bit integers are normalised)."""
     if channels not in _CHANNELS:
         raise InvalidArgument(f"a texture has 1, 2 or 4 channels, not {channels}; add one for alpha to three colours")
     if name is None:
@@ -66,9 +66,9 @@ def pixel_format(backend: Backend, name: str | None, dtype: DType, channels: int
 
 
 class MlxTexture:
-    """A two-dimensional texture: `shape` is (height, width, channels), and rows may have room behind them.
+    """A two-dimensional texture of shape (height, width, channels); rows may be padded.
 
-    Kernels that read and write it are put in order with those that use its `buffer`, because the bytes are the same.
+    Kernels that use it are ordered with those that use its `buffer`, because they share the memory.
 
     >>> image = device.texture(np.zeros((2, 3, 4), np.uint8))
     >>> image
@@ -82,7 +82,7 @@ class MlxTexture:
     def __init__(self, mtl: Any, buffer: MlxBuffer, form: TextureFormat, shape: tuple[int, int, int]) -> None:
         self.mtl = mtl
         self.buffer = buffer
-        """The memory of its rows, and of what room there is behind each."""
+        """The memory of its rows, including their padding."""
         self.format = form
         self.shape = shape
 
@@ -99,7 +99,7 @@ class MlxTexture:
         return self.shape[0]
 
     def numpy(self, *, wait: bool = True) -> Array:
-        """An array of (height, width, channels) over this very memory; work that writes it is waited for."""
+        """An array of (height, width, channels) over the same memory; waits for work that writes it."""
         rows = self.buffer.numpy(wait=wait).reshape(self.height, -1)
         return rows[:, : self.width * self.format.channels].reshape(self.shape)
 
@@ -110,7 +110,7 @@ class MlxTexture:
         return array.copy() if copy else array
 
     def copy_from(self, source: Any) -> MlxTexture:
-        """Sets every texel from the CPU; the array has this shape and type."""
+        """Sets every texel from an array of the same shape and type."""
         array = np.asarray(source)
         array = array[..., None] if array.ndim == 2 else array
         if array.shape != self.shape or array.dtype != self.dtype.numpy:
@@ -126,7 +126,7 @@ class MlxTexture:
 
 
 class MlxSampler:
-    """How a kernel's `sampler` argument reads between texels and beyond edges; made by `device.sampler()`."""
+    """Filtering and addressing for a kernel's `sampler` argument; created by `device.sampler()`."""
 
     __slots__ = ("described", "mtl")
 
@@ -139,7 +139,7 @@ class MlxSampler:
 
 
 def texture_over(backend: Backend, device: Any, buffer: MlxBuffer, form: TextureFormat, width: int) -> MlxTexture:
-    """The texture of a buffer of (height, elements of a row); made once for each use of the memory."""
+    """A texture over a buffer of (height, row elements); created once per memory and layout."""
     height, row = buffer.shape[0], buffer.nbytes // buffer.shape[0]
     if not 1 <= width <= _MOST or not 1 <= height <= _MOST:
         raise InvalidArgument(f"a texture of {width} x {height} texels; each may be 1 to {_MOST}")

@@ -1,4 +1,4 @@
-"""Transfers from and to other processes that are under way: whoever uses their memory next waits for them.
+"""Background transfers between processes, and waiting for those that use given memory.
 
 A command buffer waits when it is submitted, so that it can be encoded meanwhile; the CPU waits when it reads.
 """
@@ -15,7 +15,7 @@ __all__ = ["UnderWay", "begin", "end", "thread", "under_way", "wait_for"]
 
 
 class UnderWay(Protocol):
-    """What is under way: the allocations that it reads or writes, and how to wait for it."""
+    """A pending transfer: the allocations it uses, and how to wait for it."""
 
     @property
     def allocations(self) -> frozenset[object]: ...
@@ -24,15 +24,15 @@ class UnderWay(Protocol):
 
 
 under_way: tuple[UnderWay, ...] = ()
-"""Those that are not done, in the order in which they began; empty for most programs at most times."""
+"""Pending transfers in the order they began; usually empty."""
 
 _changing = Lock()
 thread = 0
-"""The thread that runs them, which must not wait for them."""
+"""The thread that runs transfers, which must not wait for them."""
 
 
 def wait_for(allocations: Collection[object]) -> None:
-    """Returns when none of them is in a transfer; raises the error of one that failed."""
+    """Waits until no transfer uses the allocations; raises the error of one that failed."""
     if get_ident() == thread:
         return
     for each in under_way:
@@ -41,14 +41,14 @@ def wait_for(allocations: Collection[object]) -> None:
 
 
 def begin(transfer: UnderWay) -> None:
-    """Its memory is waited for from now on."""
+    """Registers a transfer as pending."""
     global under_way
     with _changing:
         under_way = (*under_way, transfer)
 
 
 def end(transfer: UnderWay) -> None:
-    """It is done, and somebody knows how it ended."""
+    """Removes a transfer whose outcome has been reported."""
     global under_way
     with _changing:
         under_way = tuple(each for each in under_way if each is not transfer)

@@ -1,4 +1,4 @@
-"""The backend: Apple's Metal through PyObjC where it works, else software Metal, as one value."""
+"""The Metal backend: Apple's Metal through PyObjC, or software Metal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ASKED_FOR_SOFT = "the software device was asked for"
 
 @dataclass(frozen=True)
 class Backend:
-    """Metal as the rest of the package sees it; nothing above looks at `kind` to decide what to do.
+    """Metal as the rest of the package sees it; no code above decides by `kind`.
 
     >>> backend = open_metal("soft")
     >>> with backend.autorelease_pool():
@@ -55,20 +55,20 @@ class Backend:
     """Has a device run every pass in so many orders for a block, and counts them; None where it cannot choose any."""
 
     def default_device(self) -> Any:
-        """The MTLDevice that Metal itself prefers."""
+        """The default MTLDevice."""
         device = self.Metal.MTLCreateSystemDefaultDevice()
         if device is None:
             raise DeviceNotFound(f"the {self.kind} backend has no device")
         return device
 
     def capabilities(self, device: Any) -> Capabilities:
-        """What `device` can do."""
+        """The capabilities of `device`."""
         with self.autorelease_pool():
             return probe(self.Metal, device)
 
 
 def open_metal(backend: BackendName | None = None) -> Backend:
-    """Opens Metal: `backend` or else `MLX_NATIVE_DEVICE` says which (auto, metal or soft)."""
+    """Opens Metal: `backend`, or `MLX_NATIVE_DEVICE`, selects auto, metal or soft."""
     for name, flag in settings.misspelt().items():
         warnings.warn(f"{name} is set, and there is no such setting; did you mean {flag}?", stacklevel=2)
     choice = settings.current().device if backend is None else backend
@@ -96,7 +96,7 @@ def _open_pyobjc() -> Backend:
 
 
 def _lacks_soft(declined: str) -> str:
-    """Why software Metal cannot be opened here; empty where it can. A Mac has it where it is asked for."""
+    """Why software Metal cannot be opened here; empty if it can. On a Mac it must be requested."""
     from ..softmetal import system
 
     here = system.host()

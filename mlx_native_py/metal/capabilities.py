@@ -1,4 +1,4 @@
-"""What a Metal device can do, asked once by `respondsToSelector_` and the device's own answers."""
+"""Device capabilities, queried once through `respondsToSelector_` and device properties."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIMDGROUP_WIDTH = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """Facts and abilities of one device."""
+    """Properties and capabilities of one device."""
 
     name: str
     architecture: str | None
@@ -46,7 +46,7 @@ class Capabilities:
 
 
 def probe(metal: Any, device: Any) -> Capabilities:
-    """Asks `device` (of either kind) what it can do; `metal` is the namespace it came from."""
+    """Queries the capabilities of `device` of either backend; `metal` is its namespace."""
     name = str(device.name())
     architecture = str(device.architecture().name()) if device.respondsToSelector_(b"architecture") else None
     family = max((number - 1000 for number in _APPLE_FAMILIES if device.supportsFamily_(number)), default=0)
@@ -82,7 +82,7 @@ def probe(metal: Any, device: Any) -> Capabilities:
 
 
 def unsupported(able: Capabilities) -> str:
-    """Why this package does not run on the device; empty where it does."""
+    """Why this package does not support the device; empty if it does."""
     if not able.apple_family and not able.paravirtual:
         return f"{able.name} is not one of Apple's own GPUs; Apple silicon is needed"
     if able.language_version < _OLDEST_LANGUAGE:
@@ -94,7 +94,7 @@ _OLDEST_LANGUAGE = (3, 1)
 
 
 def _newest_language(metal: Any, device: Any, options: Any) -> tuple[int, int]:
-    """By selectors that came with the same macOS: PyObjC knows the versions' numbers on every system."""
+    """Inferred from selectors of the same macOS version, since PyObjC defines all version numbers everywhere."""
     if device.respondsToSelector_(b"newMTL4CommandQueue"):
         return 4, 0
     if options.respondsToSelector_(b"setMathMode:"):

@@ -1,4 +1,4 @@
-"""The contract's lines for textures, samplers and argument encoders; contract.py says how to read them."""
+"""The contract's lines for textures, samplers and argument encoders; see contract.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apple's Metal through PyObjC: the only place that imports `Metal` and `objc`."""
+"""Apple's Metal through PyObjC; the only module that imports `Metal` and `objc`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _register()
 
 
 def prepare() -> None:
-    """Checks once that there is a device that is supported, and that PyObjC gives back what it hands out."""
+    """Checks once that there is a supported device and that PyObjC releases its objects."""
     global _checked
     with _lock:
         if not _checked:
@@ -58,7 +58,7 @@ def default_device() -> Any:
 
 
 def autorelease_pool() -> AbstractContextManager[None]:
-    """A fresh pool for one submission; never held across a yield or an await."""
+    """A new pool for one submission; never held across a yield or an await."""
     pool: AbstractContextManager[None] = objc.autorelease_pool()
     return pool
 
@@ -69,7 +69,8 @@ def url(path: str | Path) -> Any:
 
 
 def _check_retains(device: Any) -> None:
-    """The count tells at once; where it is not 1, only the memory itself can, for debug layers wrap each object."""
+    """Checks the retain count of a new object; if it is not 1, checks that its memory is freed, since debug layers wrap
+    objects."""
     with autorelease_pool():
         buffer = device.newBufferWithLength_options_(_MEBIBYTE, Metal.MTLResourceStorageModeShared)
         count, held = buffer.retainCount(), device.currentAllocatedSize()

@@ -1,4 +1,4 @@
-"""Software Metal as a backend: a namespace with a default device of its own for each set of options."""
+"""Software Metal as a backend, with one default device per set of options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["SoftNamespace", "declare", "forget", "in_orders", "namespace", "url"
 
 
 class SoftNamespace:
-    """Stands where PyObjC's `Metal` module would; backends with other options do not disturb its device."""
+    """Takes the place of PyObjC's `Metal` module; each set of options has its own device."""
 
     def __init__(self, options: softmetal.SoftOptions) -> None:
         self._options = options
@@ -31,7 +31,7 @@ class SoftNamespace:
         return value
 
     def MTLCreateSystemDefaultDevice(self) -> Any:
-        """The same device each time, as Metal does."""
+        """The same device each time, as in Metal."""
         with self._lock:
             if self._device is None:
                 self._device = softmetal.open_device(self._options)
@@ -42,7 +42,7 @@ class SoftNamespace:
 
 
 def namespace(now: Settings) -> SoftNamespace:
-    """The namespace for the software device's settings; equal settings share one."""
+    """The namespace for the software device's settings; shared by equal settings."""
     try:
         options = softmetal.SoftOptions(
             schedule=now.soft_schedule,
@@ -73,18 +73,18 @@ def _opened(options: softmetal.SoftOptions) -> SoftNamespace:
 def declare(
     mtl: Any, lengths: Mapping[int, int], reads: Sequence[tuple[int, int]], writes: Sequence[tuple[int, int]]
 ) -> None:
-    """Checked mode holds the next dispatch of a compute encoder to it."""
+    """In checked mode, restricts the next dispatch of a compute encoder to these accesses."""
     mtl.declare(Declared(lengths, reads, writes))
 
 
 def forget(mtl: Any) -> None:
-    """Checked mode reports reads of the buffer's bytes from now on, until they are written."""
+    """In checked mode, marks the buffer's bytes as uninitialised."""
     mtl.allocation.forget()
 
 
 @contextmanager
 def in_orders(mtl: Any, count: int) -> Iterator[Callable[[], int]]:
-    """Has the device run every pass in `count` orders for the block; the answer counts passes."""
+    """Makes the device run every pass in `count` orders during the block; yields a counter of passes."""
     state = mtl.state
     before, start = state.orders, state.repeated
     state.orders = orders(count)

@@ -1,4 +1,4 @@
-"""The KV cache, and the inputs of a step (tokens, positions, lengths), in buffers that replays read."""
+"""The KV cache, and the inputs of a step (tokens, positions, lengths) in buffers that replays read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORD = 32  # bits
 
 
 class StepInputs:
-    """The tokens of a step, [batch, queries] of them, and their positions; set from the CPU between replays."""
+    """The tokens of a step, [batch, queries], and their positions; set from the CPU between replays."""
 
     def __init__(self, device: MlxDevice, batch: int, queries: int) -> None:
         self.batch = batch
@@ -33,7 +33,7 @@ class StepInputs:
         self.starts = device.empty(batch, DType.U32)
         """The position of each sequence's first token."""
         self.lengths = device.empty(batch, DType.U32)
-        """Tokens of each sequence, those of this step among them."""
+        """Tokens of each sequence, including those of this step."""
         self.positions = self.starts if queries == 1 else device.empty(batch * queries, DType.U32)
 
     def __repr__(self) -> str:
@@ -41,12 +41,12 @@ class StepInputs:
 
     @property
     def buffers(self) -> dict[str, MlxBuffer]:
-        """All of them by name."""
+        """All buffers by name."""
         every = {"tokens": self.tokens, "starts": self.starts, "lengths": self.lengths}
         return every if self.queries == 1 else {**every, "positions": self.positions}
 
     def set_positions(self, starts: Sequence[int]) -> None:
-        """Puts the first token of each sequence at a position."""
+        """Sets the position of the first token of each sequence."""
         first = np.asarray(starts, np.uint32)
         self.starts.copy_from(first)
         self.lengths.copy_from(first + np.uint32(self.queries))
@@ -57,7 +57,7 @@ class StepInputs:
 
 @dataclass
 class LayerCache:
-    """Keys and values of one layer, [batch, n_kv_heads, capacity, head_dim] as they are or quantised."""
+    """Keys and values of one layer, [batch, n_kv_heads, capacity, head_dim], dense or quantised."""
 
     keys: Source
     values: Source
@@ -74,7 +74,7 @@ class LayerCache:
         return self.parts[0].shape[2]
 
     def update(self, enc: Encoder, k: MlxBuffer, v: MlxBuffer, inputs: StepInputs) -> None:
-        """New rows [batch, queries, n_kv_heads, head_dim], at the position of each sequence."""
+        """Writes new rows [batch, queries, n_kv_heads, head_dim] at the position of each sequence."""
         at, ring = inputs.starts, self.window is not None
         match self.keys, self.values:
             case MlxBuffer() as keys, MlxBuffer() as values:
@@ -85,7 +85,7 @@ class LayerCache:
     def attend(
         self, enc: Encoder, q: MlxBuffer, inputs: StepInputs, *, scale: float, softcap: float | None = None
     ) -> MlxBuffer:
-        """Queries [batch, queries, n_heads, head_dim] over what is there, each over what is not after it."""
+        """Attention of queries [batch, queries, n_heads, head_dim] over the cache, causally masked."""
         return sdpa(
             *(enc, q, self.keys, self.values),
             scale=scale,
@@ -106,9 +106,9 @@ def named_parts(layers: Sequence[LayerCache]) -> dict[str, MlxBuffer]:
 
 
 class KVCache:
-    """The caches of all layers. `capacity` grows by `reserve`; sliding layers stop at what their window needs.
+    """The KV caches of all layers. `reserve` grows `capacity`; sliding layers are limited to their window.
 
-    `chunk` is the most tokens that a step adds; `bits` is 8 for keys and values in 8 bits.
+    `chunk` is the maximum number of tokens per step; `bits=8` quantises keys and values.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class KVCache:
         self.capacity = capacity
         self.chunk = chunk
         self.lengths = [0] * batch
-        """Tokens of each sequence that are in the cache."""
+        """Tokens of each sequence in the cache."""
         self._dtype, self._bits = dtype, bits
         self.layers = [self._layer(sliding, capacity) for sliding in config.sliding]
 
@@ -161,7 +161,8 @@ class KVCache:
         return words, self.device.empty(groups, self._dtype), self.device.empty(groups, self._dtype)
 
     def reserve(self, length: int) -> bool:
-        """Room for sequences of `length` tokens; answers whether the buffers are new ones, and steps have to be too."""
+        """Makes room for sequences of `length` tokens; returns whether buffers were replaced, so that steps must be
+        rebuilt."""
         if length <= self.capacity:
             return False
         while self.capacity < length:
@@ -178,7 +179,7 @@ class KVCache:
         return True
 
     def row(self, sequence: int) -> list[LayerCache]:
-        """The layers of one sequence, over the same memory."""
+        """The layers of one sequence, as views."""
         return [
             LayerCache(_row(layer.keys, sequence), _row(layer.values, sequence), layer.window) for layer in self.layers
         ]

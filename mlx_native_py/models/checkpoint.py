@@ -1,4 +1,4 @@
-"""The tensors of a model file under the names that models ask for, as weights on a device."""
+"""Model weights: the tensors of a model file under standard names, as buffers on a device."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FLOATS = ("f32", "f16", "bf16")
 
 
 class Checkpoint:
-    """Weights by the names of Hugging Face's models, without the prefix that all of them share."""
+    """Weights by their Hugging Face names, without the common prefix."""
 
     def __init__(
         self,
@@ -37,19 +37,19 @@ class Checkpoint:
         self.config = config
         self.device = device
         self.dtype = dtype
-        """That of activations, norms and biases."""
+        """The type of activations, norms and biases."""
         self.name = Names(file, config.is_gguf, gguf_names)
-        """What the file calls a module."""
+        """Maps a module to its name in the file."""
 
     def __contains__(self, name: str) -> bool:
         return f"{self.name(name)}.weight" in self.file
 
     def rows(self, name: str) -> int:
-        """How many rows a table has, where the config does not say."""
+        """The number of rows of a table, if the config does not say."""
         return (*self._tensor(f"{self.name(name)}.weight").shape, 0)[0]
 
     def linear(self, name: str, out: int, depth: int) -> Linear:
-        """The weight [out, depth] of a linear module or of a table, and its bias, if there is one."""
+        """The weight [out, depth] of a linear module or embedding table, and its bias, if there is one."""
         full = self.name(name)
         weight = self._tensor(f"{full}.weight")
         bias = self.vector(name, out, part="bias") if f"{full}.bias" in self.file else None
@@ -80,7 +80,7 @@ class Checkpoint:
         return Affine(words, bias, scale, offset, group, bits)
 
     def vector(self, name: str, length: int, *, part: str = "weight", plus: float = 0.0) -> MlxBuffer:
-        """A norm's weight or a bias, in the type of activations."""
+        """A norm's weight or a bias, in the activation type."""
         tensor = self._tensor(f"{self.name(name)}.{part}")
         self._check(tensor, (length,))
         if tensor.format not in _FLOATS:
@@ -114,7 +114,7 @@ class Checkpoint:
 
 
 class Layer:
-    """The weights of one layer: the same questions, without the layer's own prefix."""
+    """The weights of one layer, by names without the layer's prefix."""
 
     def __init__(self, checkpoint: Checkpoint, prefix: str) -> None:
         self.checkpoint = checkpoint

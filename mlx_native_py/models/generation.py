@@ -1,4 +1,4 @@
-"""Text generation on tokens: a prompt in, new tokens out one at a time, with speeds and the reason of the end."""
+"""Text generation on token ids: tokens one at a time, with speeds and the finish reason."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _ROUND = 256  # capacities are whole multiples of this
 
 @dataclass(frozen=True, slots=True)
 class GenerationResponse:
-    """A generated token and what it took, under the names of mlx-lm."""
+    """A generated token with statistics; the names are mlx-lm's."""
 
     token: int
     logprob: float
     """The natural logarithm of its probability."""
     prompt_tokens: int
     prompt_tps: float
-    """Tokens of the prompt per second, up to the first new one."""
+    """Prompt tokens per second, up to the first new token."""
     generation_tokens: int
     generation_tps: float
     peak_memory: float
-    """The most memory of the device seen in use so far, in gigabytes."""
+    """The most device memory in use so far, in gigabytes."""
     finish_reason: Literal["stop", "length"] | None = None
-    """Of the last one: a stop token or string, or that it was `max_tokens`."""
+    """On the last response: a stop token or string was found, or `max_tokens` was reached."""
     text: str = ""
-    """What it adds to the text so far, where there is a tokenizer; often nothing, as a character may take several."""
+    """The text that it completes, if there is a tokenizer; often empty, since a character may take several tokens."""
 
 
 def generate_ids(
@@ -48,11 +48,10 @@ def generate_ids(
     progress: Callable[[int, int], None] | None = None,
     **sampling: Any,
 ) -> Iterator[GenerationResponse]:
-    """New tokens after a prompt, up to `max_tokens` or one of `stop_ids`, by default the model's own.
+    """Generates tokens after a prompt, up to `max_tokens` or one of `stop_ids` (default: the model's own).
 
-    `sampling` are the fields of `Sampling`: temperature, top_k, top_p, min_p, repetition_penalty, seed. A `cache` of
-    an earlier call goes on behind what is in it. `progress` is told tokens done and tokens in all while the prompt is
-    taken in.
+    `sampling` are the fields of `Sampling`: temperature, top_k, top_p, min_p, repetition_penalty, seed. A `cache` from
+    an earlier call is continued. `progress(done, total)` is called while the prompt is processed.
     """
     stops = frozenset(model.config.stop_ids if stop_ids is None else stop_ids)
     if max_tokens < 1:
@@ -100,7 +99,7 @@ def generate_batch_ids(
     kv_bits: Literal[8] | None = None,
     **sampling: Any,
 ) -> list[list[int]]:
-    """New tokens after each of several prompts, which share every step; a stop token ends its own sequence."""
+    """Generates tokens after each of several prompts, which share every step; a stop token ends its own sequence."""
     how = _sampling(sampling)
     stops = frozenset(model.config.stop_ids if stop_ids is None else stop_ids)
     if max_tokens < 1:
@@ -120,7 +119,7 @@ def _sampling(options: dict[str, Any]) -> Sampling:
 
 
 def _room(name: str, model: Any, length: int, cache: KVCache | None = None) -> int:
-    """Positions that a prompt leaves; the token behind the last of them can still be chosen."""
+    """Positions left after a prompt; the token after the last position can still be sampled."""
     longest: int = model.config.max_positions
     used = cache.lengths[0] if cache is not None else 0
     if used + length > longest:
@@ -130,6 +129,6 @@ def _room(name: str, model: Any, length: int, cache: KVCache | None = None) -> i
 
 
 def _capacity(length: int, model: Any) -> int:
-    """Room for all of it at once, where it is not more than the model was made for."""
+    """The cache size for a whole generation, limited to the model's context."""
     longest: int = model.config.max_positions
     return -(-min(length, longest) // _ROUND) * _ROUND

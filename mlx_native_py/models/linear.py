@@ -1,4 +1,4 @@
-"""Linear layers and embedding tables over dense weights, MLX groups and GGML blocks."""
+"""Linear layers and embedding tables over dense, MLX-quantised and GGML weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Affine", "Blocks", "Dense", "Linear"]
 
 @dataclass(frozen=True)
 class Linear(ABC):
-    """y = x W^T + bias, with W [out, in]; the same W serves as a table of embeddings."""
+    """y = x W^T + bias, with W [out, in]; W can also serve as an embedding table."""
 
     weight: MlxBuffer
     bias: MlxBuffer | None
@@ -30,7 +30,7 @@ class Linear(ABC):
 
     @abstractmethod
     def rows(self, enc: Encoder, ids: MlxBuffer, dtype: DType) -> MlxBuffer:
-        """Rows of W, by number."""
+        """Rows of W, by index."""
 
     @property
     def nbytes(self) -> int:
@@ -39,7 +39,7 @@ class Linear(ABC):
 
 @dataclass(frozen=True)
 class Dense(Linear):
-    """f32, f16 or bf16."""
+    """Dense weights in f32, f16 or bf16."""
 
     def __call__(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
         return matmul(enc, x, self.weight, transpose_b=True, bias=self.bias)
@@ -53,7 +53,7 @@ class Dense(Linear):
 
 @dataclass(frozen=True)
 class Blocks(Linear):
-    """A block format of GGML."""
+    """Weights in a GGML block format."""
 
     format: str
 
@@ -66,7 +66,7 @@ class Blocks(Linear):
 
 @dataclass(frozen=True)
 class Affine(Linear):
-    """MLX's packed words, with a scale and a bias for each group of values."""
+    """MLX's packed weights, with a scale and a bias per group."""
 
     scales: MlxBuffer
     biases: MlxBuffer

@@ -1,4 +1,4 @@
-"""Loading of models: the file, its config, and the family that its architecture names."""
+"""Model loading: opens the file, reads the config and picks the family by architecture."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ _FAMILIES = [each.name for each in pkgutil.iter_modules(families.__path__)]
 def load(
     path: Path | str, device: MlxDevice | None = None, *, dtype: Any = DType.F32, family: type[Any] | None = None
 ) -> Any:
-    """A model out of a GGUF file, or out of a folder with a config.json and safetensors.
+    """Loads a model from a GGUF file, or from a folder with a config.json and safetensors.
 
-    `dtype` is of activations. `family` is a class of your own, built like `llama.Llama`, for files of no family here.
+    `dtype` is the activation type. `family` is a class of your own, structured like `llama.Llama`, for other
+    architectures.
     """
     kind = activation_dtype(dtype)
     opened = open_model(path, family)
@@ -50,7 +51,7 @@ def load(
 
 
 def activation_dtype(dtype: Any) -> DType:
-    """A type that activations can have."""
+    """A valid activation type."""
     kind = DType.of(dtype)
     if not kind.is_float:
         raise InvalidArgument(f"load: dtype is {kind}, expected f32, f16 or bf16")
@@ -59,7 +60,7 @@ def activation_dtype(dtype: Any) -> DType:
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """A model file that is understood, before any of its weights is read."""
+    """An opened model file, before any weights are read."""
 
     family: Any
     """The class of its family."""
@@ -67,11 +68,11 @@ class OpenedModel:
     config: Config
     metadata: Mapping[str, Any]
     name: Names
-    """What the file calls a module."""
+    """Maps a module to its name in the file."""
 
 
 def open_model(path: Path | str, family: type[Any] | None = None) -> OpenedModel:
-    """The file, its config, and the family that its architecture names."""
+    """Opens a file, reads its config, and picks its family."""
     place = model_place(Path(path))
     is_gguf = not place.is_dir()
     file, table, metadata = _opened_gguf(place) if is_gguf else _opened_folder(place)
@@ -84,7 +85,7 @@ def open_model(path: Path | str, family: type[Any] | None = None) -> OpenedModel
 
 
 def model_place(path: Path) -> Path:
-    """A GGUF file or a folder, recognised by content; a safetensors file stands for the folder that it is in."""
+    """A GGUF file or a folder, recognised by content; a safetensors file stands for its folder."""
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise ModelFileError(path, "config.json", None, "is missing: a model's folder has one beside its weights")
@@ -102,7 +103,7 @@ def model_place(path: Path) -> Path:
 
 
 def _check(fields: Fields, activations: Sequence[str]) -> None:
-    """Refuses what a family's code would silently do otherwise."""
+    """Raises on options that a family's code would silently ignore."""
     if activations and fields.get("hidden_act", activations[0]) not in activations:
         raise fields.wrong("hidden_act", " or ".join(map(repr, activations)))
     if "quant_method" in (method := fields.table("quantization_config")):
@@ -110,7 +111,7 @@ def _check(fields: Fields, activations: Sequence[str]) -> None:
 
 
 def family_of(name: Any, path: Path) -> Any:
-    """The class `Model` of the module that is called like the architecture."""
+    """The class `Model` of the module named after the architecture."""
     module = ALIASES.get(name, name) if isinstance(name, str) else ""
     # Names come from files: only a family is imported.
     if module not in _FAMILIES:
@@ -120,7 +121,7 @@ def family_of(name: Any, path: Path) -> Any:
 
 
 def architectures() -> list[str]:
-    """The names of the models that there is code for, as `model_type` in config.json and GGUF have them."""
+    """The supported values of `model_type` in config.json and of the architecture in GGUF."""
     return sorted([*_FAMILIES, *ALIASES])
 
 

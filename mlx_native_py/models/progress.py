@@ -11,12 +11,12 @@ from typing import TextIO
 __all__ = ["Report", "progress"]
 
 Report = Callable[[int, int], None]
-"""Takes what is done and what there is in all."""
+"""Takes the amount done and the total."""
 
 
 @contextmanager
 def progress(title: str, *, stream: TextIO | None = None) -> Iterator[Report]:
-    """A bar with its rate on standard error while the block runs, by rich where it is installed."""
+    """Shows a progress bar with its rate on standard error during the block, with rich if installed."""
     out = sys.stderr if stream is None else stream
     begin = time.perf_counter()
     if not out.isatty():
@@ -39,7 +39,7 @@ def progress(title: str, *, stream: TextIO | None = None) -> Iterator[Report]:
 
 
 def _rate(done: int, begin: float) -> str:
-    """How many in a second so far."""
+    """The rate so far."""
     return f"{done / max(time.perf_counter() - begin, 1e-9):.0f}/s" if done else ""
 
 

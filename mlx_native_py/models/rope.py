@@ -1,4 +1,4 @@
-"""Rotary embeddings of models: the scaling variants that files ask for, and their application."""
+"""Rotary embeddings (RoPE): the scaling variants in model files, and their application."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["Rope", "RotaryEmbedding", "llama3_factors", "read_rope"]
 
 @dataclass(frozen=True, slots=True)
 class Rope:
-    """How pairs of a head turn; `factors` divide the frequencies, one per pair."""
+    """The parameters of a rotary embedding; `factors` divide the frequencies, one per pair."""
 
     base: float
     dims: int
     scale: float = 1.0
     traditional: bool = False
-    """Pairs are neighbours, as in GGUF files of Llama, and not halves of the head."""
+    """Whether pairs are adjacent, as in Llama's GGUF files, rather than halves of the head."""
     factors: tuple[float, ...] = ()
 
 
 def read_rope(fields: Fields, head_dim: int) -> tuple[Rope, Rope]:
-    """The rope of full and that of sliding layers."""
+    """The rope of full-attention layers and that of sliding-window layers."""
     given = fields.table("rope_parameters")
     full = given.table("full_attention") or given
     sliding = given.table("sliding_attention") or given
@@ -55,7 +55,7 @@ def _scaled(rope: Rope, scaling: Fields) -> Rope:
 
 
 def llama3_factors(rope: Rope, scaling: Fields) -> tuple[float, ...]:
-    """Llama 3's: slow pairs are slowed down by `factor`, fast ones stay, and those between are blended."""
+    """Llama 3's frequency factors: low frequencies are divided by `factor`, high ones kept, the rest blended."""
     factor = scaling.positive("factor")
     low, high = scaling.positive("low_freq_factor", 1.0), scaling.positive("high_freq_factor", 4.0)
     if not high > low:
@@ -70,7 +70,7 @@ def llama3_factors(rope: Rope, scaling: Fields) -> tuple[float, ...]:
 
 
 class RotaryEmbedding:
-    """A rope on a device."""
+    """A rotary embedding on a device."""
 
     def __init__(self, rope: Rope, factors: MlxBuffer | None) -> None:
         self.traditional = rope.traditional
@@ -82,5 +82,5 @@ class RotaryEmbedding:
         }
 
     def __call__(self, enc: Encoder, x: MlxBuffer, positions: MlxBuffer) -> MlxBuffer:
-        """x is [tokens, heads, head_dim]."""
+        """Rotates x [tokens, heads, head_dim]."""
         return rope_at(enc, x, positions, traditional=self.traditional, **self.options)

@@ -1,4 +1,4 @@
-"""How the weights of a family are divided among ranks: by which axis, and along what."""
+"""How the weights of a family are partitioned among ranks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ __all__ = ["Split"]
 
 
 class Split(NamedTuple):
-    """A weight [out, in]: column-parallel by "out", so that each rank has some results, or row-parallel by "in",
-    so that each rank takes some inputs and the results of all are summed."""
+    """How a weight [out, in] is split: "out" is column-parallel, "in" is row-parallel with summed results."""
 
     axis: Literal["out", "in"]
     along: Literal["heads", "kv_heads", "wide", "vocabulary"]
-    """What the axis consists of: heads of queries, heads of keys, the inside of the feed-forward network, or tokens."""
+    """What the axis consists of: query heads, key/value heads, feed-forward units, or vocabulary tokens."""

@@ -1,4 +1,4 @@
-"""Steps of models as graphs: recorded and optimised once, then put over the buffers of each decoder."""
+"""Model steps as graph templates: recorded and optimised once, then bound to the buffers of each decoder."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ..encoder import Encoder
 from ..graph import ComputeGraph, Template
 from ..memory.buffer import MlxBuffer
 
-__all__ = ["HasSteps", "makeup", "step_graph"]
+__all__ = ["HasSteps", "step_graph", "structure_key"]
 
 _MOST = 8
-"""Templates that a model keeps."""
+"""The maximum number of templates per model."""
 
 
 class HasSteps(Protocol):
-    """A model, as far as its steps go."""
+    """A model with cached step templates."""
 
     device: MlxDevice
     step_templates: dict[Hashable, Template]
-    """Steps of earlier decoders, for those to come."""
+    """Recorded steps, reused by later decoders."""
 
 
 def step_graph(
@@ -34,10 +34,10 @@ def step_graph(
 ) -> ComputeGraph:
     """The optimised graph of a step over `buffers`, which are all that changes besides weights.
 
-    `record` encodes the step and gives its results by name; it is not called where the model has done a step of this
-    kind before, over buffers of these shapes, and nothing of it was replaced since.
+    `record` encodes the step and returns its results by name; it is called only if the model has no template of this
+    kind and these buffer shapes, or if parts of the model were replaced.
     """
-    key = (kind, makeup(model), *((name, each.dtype, each.shape) for name, each in buffers.items()))
+    key = (kind, structure_key(model), *((name, each.dtype, each.shape) for name, each in buffers.items()))
     templates = model.step_templates
     if key in templates:
         return templates[key].over(**buffers)
@@ -53,11 +53,11 @@ def step_graph(
 
 _PLAIN = (bool, int, float, str, type(None))
 _WHOLE = (MlxDevice, Enum, type)
-"""What counts by itself, whatever is in it."""
+"""Types that are compared by identity, whatever they contain."""
 
 
-def makeup(model: Any) -> tuple[Hashable, ...]:
-    """Its layers' types, numbers and buffers, by identity where they are no plain values; so are dicts."""
+def structure_key(model: Any) -> tuple[Hashable, ...]:
+    """A key of the model's structure: types, numbers and buffers of its layers, by identity unless plain values."""
     return tuple(_parts(model, set()))
 
 

@@ -1,4 +1,4 @@
-"""Text generation and embeddings with a model and its tokenizer, in the shape that users of mlx-lm know."""
+"""Text generation and embeddings with a model and its tokenizer; the functions are mlx-lm's."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .tokenizer import TextStream, Tokenizer
 __all__ = ["Prompt", "embed", "generate", "load", "prompt_ids", "stream_generate"]
 
 Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]
-"""A text to go on with, its tokens, or the messages of a chat."""
+"""A text to continue, its tokens, or chat messages."""
 
 
 def load(path_or_name: Path | str, device: MlxDevice | None = None, *, dtype: Any = DType.F32) -> tuple[Any, Tokenizer]:
-    """A model and its tokenizer, out of a path, or by an alias or a name on the hub, which are fetched once."""
+    """A model and its tokenizer, from a path, an alias or a hub name, which is downloaded once."""
     extra("tokenizers")  # said before anything is fetched
     path = model_place(model_path(path_or_name))
     with shown(f"loading {path.name}") as report:
@@ -43,7 +43,7 @@ def load(path_or_name: Path | str, device: MlxDevice | None = None, *, dtype: An
 def prompt_ids(tokenizer: Tokenizer, prompt: Prompt, *, most: int | None = None) -> list[int]:
     """The tokens of a prompt; messages go through the model's chat template.
 
-    A text that cannot be `most` tokens, or fewer, is refused before it is encoded.
+    A text that cannot fit in `most` tokens is refused before it is encoded.
     """
     if isinstance(prompt, str):
         _require_room(tokenizer, prompt, most)
@@ -80,10 +80,10 @@ def stream_generate(
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Iterator[GenerationResponse]:
-    """Text behind a prompt, token by token, up to `max_tokens`, an end of the model's own, or a string of `stop`.
+    """Generates text token by token, up to `max_tokens`, an end token, or a string in `stop`.
 
-    `options` are `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty` and `seed`, and those of
-    `generate_ids`. `progress` is told tokens done and tokens in all while the prompt is taken in.
+    `options` are `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`, `seed`, and those of `generate_ids`.
+    `progress(done, total)` is called while the prompt is processed.
 
     >>> from mlx_native_py.models.tiny import write_tiny
     >>> model, tokenizer = load(write_tiny(folder / "tiny"), device)
@@ -115,7 +115,7 @@ def _with_text(
 
 
 def generate(model: Any, tokenizer: Tokenizer, prompt: Prompt, *, verbose: bool = False, **options: Any) -> str:
-    """The text behind a prompt; `options` are those of `stream_generate`. `verbose` also prints it as it comes."""
+    """The generated text; `options` are those of `stream_generate`. `verbose` also prints it as it arrives."""
     parts = []
     for response in stream_generate(model, tokenizer, prompt, **options):
         parts.append(response.text)
@@ -136,7 +136,7 @@ def embed(
     pooling: str | None = None,
     batch_size: int = 32,
 ) -> Array:
-    """Vectors of length 1, one for each text, [texts, hidden_size]; what is longer than the model reads is cut off.
+    """Unit-length vectors, one per text, [texts, hidden_size]; longer texts are truncated.
 
     >>> from mlx_native_py.models.tiny import write_tiny
     >>> model, tokenizer = load(write_tiny(folder / "tiny", "bert"), device)
@@ -156,7 +156,7 @@ def embed(
 
 
 def _longest(model: Any) -> int:
-    """The tokens of a text that count: what sentence-transformers say, and no more than there are positions."""
+    """The maximum number of tokens: from sentence-transformers' config, limited to the model's positions."""
     most: int = model.config.max_positions
     beside = model.path / "sentence_bert_config.json"
     if model.path.is_dir() and beside.is_file():

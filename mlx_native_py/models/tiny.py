@@ -1,4 +1,4 @@
-"""Tiny random models, in the files that real ones come in: something to try code with, without a download."""
+"""Tiny random models in real file formats, to try code without a download."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _bert(vocab: int) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
 
 
 def _bytes() -> Any:
-    """A token for each byte, and one that ends a text."""
+    """A tokenizer with a token per byte and an end token."""
     tokenizers = extra("tokenizers")
     vocab = {letter: number for number, letter in enumerate(sorted(byte_alphabet()))}
     core = tokenizers.Tokenizer(tokenizers.models.BPE(vocab, []))
@@ -99,7 +99,7 @@ def _bytes() -> Any:
 
 
 def _letters() -> Any:
-    """A token for each letter, at the beginning of a word and inside of it."""
+    """A WordPiece tokenizer with a token per letter, at the start of and inside a word."""
     tokenizers = extra("tokenizers")
     letters = "abcdefghijklmnopqrstuvwxyz0123456789"
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{letter}" for letter in letters), *".,!?'"]

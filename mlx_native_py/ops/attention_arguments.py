@@ -1,4 +1,4 @@
-"""The arguments of attention: options, checks, and the parameter block that its kernels read."""
+"""Attention arguments: options, checks, and the parameter block of the kernels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 Source = MlxBuffer | tuple[MlxBuffer, MlxBuffer, MlxBuffer]
-"""Keys or values: a buffer, or words, scales and biases."""
+"""Keys or values: a buffer, or quantised words, scales and biases."""
 
 MOST_COLUMNS = 512
 SIMDGROUPS = 4
@@ -38,7 +38,7 @@ _KINDS = {DType.BOOL: 1, DType.F32: 2, DType.F16: 3, DType.BF16: 4}
 
 
 class AttentionOptions(NamedTuple):
-    """How queries look at keys; `sdpa` explains each."""
+    """The options of `sdpa`, which documents them."""
 
     scale: float
     mask: MlxBuffer | None = None
@@ -54,7 +54,7 @@ class AttentionOptions(NamedTuple):
 
 @dataclass(frozen=True)
 class CacheRows:
-    """Keys or values: `kind` is their type, or q8 or q4; `axes` the shape without the columns."""
+    """Keys or values: `kind` is their type, or q8 or q4; `axes` is the shape without the columns."""
 
     buffers: tuple[MlxBuffer, ...]
     kind: str
@@ -66,7 +66,7 @@ class CacheRows:
 
 @dataclass(frozen=True)
 class AttentionCall:
-    """Arguments that have been checked."""
+    """Checked arguments of attention."""
 
     keys: CacheRows
     values: CacheRows
@@ -75,18 +75,18 @@ class AttentionCall:
     queries: int
     capacity: int
     together: int
-    """Rows of few queries that a threadgroup takes, each by as many of its simdgroups."""
+    """Query rows per threadgroup, each processed by an equal number of its simdgroups."""
     out_shape: tuple[int, ...]
     kind: str
-    """Types of the queries and of the keys, as kernels are named."""
+    """The types of queries and keys, as in kernel names."""
     inputs: tuple[MlxBuffer | bytes, ...]
-    """What a kernel reads, in its order: queries, keys, values, mask, sinks, lengths."""
+    """The kernel's inputs in order: queries, keys, values, mask, sinks, lengths."""
     lengths: MlxBuffer | bytes
     packed: bytes
 
 
 def source_rows(name: str, given: Source, *, dim: int | None = None, bits: int = 0) -> CacheRows:
-    """Rows of a cache; of a quantised one either the number of columns or that of bits has to be known."""
+    """Rows of a cache; for a quantised one, either the number of columns or of bits must be given."""
     if isinstance(given, MlxBuffer):
         check_dtype(name, given)
         _four_axes(name, given)
@@ -114,7 +114,7 @@ def source_rows(name: str, given: Source, *, dim: int | None = None, bits: int =
 
 
 def sequence_lengths(name: str, given: int | MlxBuffer, batch: int) -> tuple[MlxBuffer | bytes, int, int]:
-    """What the kernel reads, its step from one sequence to the next, and the number, 0 where a buffer has it."""
+    """What the kernel reads, its stride per sequence, and the number itself (0 if it is in a buffer)."""
     if isinstance(given, MlxBuffer):
         check_dtype(name, given, (DType.U32,))
         if given.size not in (1, batch):
@@ -127,7 +127,7 @@ def sequence_lengths(name: str, given: int | MlxBuffer, batch: int) -> tuple[Mlx
 
 
 def arguments(q: MlxBuffer, k: Source, v: Source, options: AttentionOptions) -> AttentionCall:
-    """Checks everything that `sdpa` takes."""
+    """Checks all arguments of `sdpa`."""
     check_dtype("q", q)
     _four_axes("q", q)
     keys = source_rows("k", k, dim=q.shape[3])
@@ -165,7 +165,7 @@ def _packed(
     together: int,
     options: AttentionOptions,
 ) -> bytes:
-    """The parameter block; `axes` are batch, heads, heads of keys, queries and capacity."""
+    """The parameter block; `axes` are batch, heads, key/value heads, queries and capacity."""
     batch, heads, kv_heads, queries, capacity = axes
     mask, window = options.mask, options.window
     return _BLOCK.pack(
@@ -202,7 +202,7 @@ def _check_rows(q: MlxBuffer, keys: CacheRows, values: CacheRows) -> None:
 
 
 def _strides(batch: int, heads: int, tokens: int, dim: int, tokens_first: bool) -> tuple[int, int, int]:
-    """Steps from one sequence, head and token to the next."""
+    """Strides of sequences, heads and tokens."""
     return heads * tokens * dim, dim if tokens_first else tokens * dim, heads * dim if tokens_first else dim
 
 

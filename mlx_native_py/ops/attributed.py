@@ -1,4 +1,4 @@
-"""Ops that say which launches are theirs, so that profiles can tell dispatches by op."""
+"""Attributes kernel launches to ops, so that profiles can group dispatches by op."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def attributed(function: F, flops: Callable[..., int] | None) -> F:
-    """The op with a note of what it launches; calls that were worked out before pass it by."""
+    """Wraps an op so that its launches are attributed to it; replays of recorded calls skip this."""
 
     @wraps(function)
     def run(enc: Any, *args: Any, **options: Any) -> Any:
@@ -33,7 +33,7 @@ def attributed(function: F, flops: Callable[..., int] | None) -> F:
 
 
 def _log(enc: Any) -> list[Any]:
-    """What an encoder or a recorder has taken so far."""
+    """The log of an encoder or a recorder."""
     if isinstance(enc, CommandEncoder):
         return enc.mem_ranges.log
     if isinstance(enc, Recorder):

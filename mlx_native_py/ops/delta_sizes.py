@@ -1,4 +1,4 @@
-"""The arguments of the gated delta rule, checked."""
+"""Checks of the arguments of the gated delta rule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_KEY = 256
 
 
 class DeltaSizes(NamedTuple):
-    """The axes of the arguments; `tiled` is 1 where value head h belongs to key head h % key_heads."""
+    """The sizes of the arguments; `tiled` is 1 if value head h uses key head h % key_heads."""
 
     sequences: int
     tokens: int
@@ -36,7 +36,7 @@ def check_delta(
     state: MlxBuffer,
     key_heads: KeyHeads,
 ) -> DeltaSizes:
-    """The sizes, once everything fits together."""
+    """Checks that the arguments fit together; returns their sizes."""
     one_dtype(q=q, k=k, v=v)
     for name, each in (("g", g), ("beta", beta), ("state", state)):
         check_dtype(name, each, (DType.F32,))

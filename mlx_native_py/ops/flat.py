@@ -1,4 +1,4 @@
-"""Launches of kernels that give each element a thread."""
+"""Launches elementwise kernels, one thread per element."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..pipelines.pipeline import Pipeline
 __all__ = ["for_each"]
 
 MOST = 1 << 31
-"""Elements of one launch; larger buffers take several."""
+"""The maximum number of elements per launch; larger buffers take several."""
 
 
 def for_each(
@@ -24,7 +24,7 @@ def for_each(
     counted: bool = False,
     kind: CapturedOpKind = CapturedOpKind.Other,
 ) -> MlxBuffer:
-    """Runs a kernel of (inputs, out, scalars) for each element of `out`; `counted` kernels take their number last."""
+    """Runs a kernel of (inputs, out, scalars) for each element of `out`; `counted` kernels take the count last."""
     for first in range(0, out.size, MOST):
         count = min(MOST, out.size - first)
         parts = (*inputs, out)

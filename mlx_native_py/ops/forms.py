@@ -1,4 +1,4 @@
-"""The choice of kernel for matrix products and attention, by device and shape."""
+"""Kernel selection for matrix products and attention, by device and shape."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ __all__ = ["Form", "attends_by_lanes", "choose", "gated_results", "lanes_bytes"]
 
 @dataclass(frozen=True)
 class Form:
-    """A kind of kernel, `<family>_<kind>_<types>`, and what one of its threadgroups makes."""
+    """A kernel variant, `<family>_<kind>_<types>`, and the tile that one of its threadgroups computes."""
 
     kind: str
     threads: int
     columns: int
     rows: int = 1
     tiled: bool = False
-    """Whether rows share a tile; where each has an expert, they come sorted by it."""
+    """Whether rows share a tile; rows with experts are then sorted by expert."""
     takes_ids: bool = False
-    """Whether each row may name an expert."""
+    """Whether each row may select an expert."""
     fixed: bool = False
-    """Whether the layout of the weights is compiled in, and the width of a large matrix."""
+    """Whether the weight layout, and the width of a large matrix, are compile-time constants."""
     batched: bool = False
-    """Whether the number of rows that share unpacked weights is compiled in."""
+    """Whether the number of rows that share unpacked weights is a compile-time constant."""
 
     def constants(self, shape: Shape, layout: Constants) -> Constants:
-        """What is compiled in."""
+        """The compile-time constants."""
         if not self.fixed:
             return {}
         known = dict(layout)
@@ -42,13 +42,13 @@ class Form:
 
 
 _LARGE = 1 << 16
-"""Weights of a matrix that are worth a build of their own."""
+"""The size of a matrix from which it is worth its own build."""
 _FEW_ROWS = 8
-"""Up to so many rows a GPU multiplies one by one: its threads wait for memory anyway."""
+"""Up to this many rows, a GPU processes them one by one, since it is limited by memory."""
 _FEW_VECTOR_ROWS = 3
-"""From here on a CPU unpacks the weights once for all rows."""
+"""From here on, a CPU unpacks the weights once for all rows."""
 _FEW_QUAD_ROWS = 12
-"""Up to so many rows of packed weights it does so in registers, for four rows at a time."""
+"""Up to this many rows of packed weights, it does so in registers, four rows at a time."""
 
 _SPANS = Form("mv", threads=128, columns=32, takes_ids=True)
 _ALONG_N = Form("vm", threads=128, columns=1024)
@@ -58,11 +58,11 @@ _BATCHES = Form("quads", threads=32, columns=32, rows=4, fixed=True, batched=Tru
 _LANES = Form("lane", threads=32, columns=32, rows=64, tiled=True)
 _ROWS = Form("row", threads=64, columns=16, takes_ids=True)
 _QUAD_COLUMNS = 32
-"""Results that a simdgroup makes from quads: no matrix may have fewer."""
+"""Results per simdgroup of the quad kernels; narrower matrices use other kernels."""
 
 
 def choose(device: Capabilities, shape: Shape, *, packed: bool) -> Form:
-    """The form for a product; `packed` says that its weights are quantised."""
+    """The kernel variant for a product; `packed` means quantised weights."""
     few = (_FEW_VECTOR_ROWS if device.vector_lanes else _FEW_ROWS) * max(shape.experts, 1)
     turned = shape.transposed and shape.x is not None and shape.x[1] != 1
     quads = device.vector_lanes and packed and shape.transposed and shape.columns >= _QUAD_COLUMNS
@@ -78,13 +78,13 @@ def choose(device: Capabilities, shape: Shape, *, packed: bool) -> Form:
 
 
 def _even(rows: int, most: int) -> int:
-    """How many rows go together so that parts of at most `most` are alike, or nearly so."""
+    """The number of rows per part such that parts of at most `most` are nearly equal."""
     parts = -(-rows // most)
     return -(-rows // parts)
 
 
 def gated_results(kind: str, width: int) -> int:
-    """What a threadgroup makes of a row of `width` gated results, each of two rows of weights; 0 where it does not."""
+    """Results per threadgroup of a fused gate over `width` results; 0 if this kernel has none."""
     if kind == _QUADS.kind:
         return _QUADS.columns if width >= _QUAD_COLUMNS else 0
     return {_SPANS.kind: _SPANS.columns // 2, _ROWS.kind: _ROWS.columns // 2}.get(kind, 0)
@@ -94,11 +94,11 @@ _LANES_KEYS, _LANES_PART, _LANES_TOGETHER = 32, 32, 4
 
 
 def lanes_bytes(dim: int, v_dim: int) -> int:
-    """Threadgroup memory of attention with a lane for each query: results, scores, and what is staged."""
+    """Threadgroup memory of attention with one lane per query: results, scores and staging."""
     staged = max(_LANES_TOGETHER * dim, _LANES_KEYS * _LANES_PART)
     return 4 * ((v_dim + _LANES_KEYS) * SIMD + staged)
 
 
 def attends_by_lanes(device: Capabilities, dim: int, v_dim: int) -> bool:
-    """Whether many queries get a lane each; else the threadgroup shares tiles of them."""
+    """Whether prefill uses one lane per query instead of shared tiles."""
     return device.vector_lanes and lanes_bytes(dim, v_dim) <= device.max_threadgroup_memory

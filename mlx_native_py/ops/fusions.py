@@ -1,6 +1,6 @@
-"""Pairs of ops that have one kernel for both; `ComputeGraph.fuse` looks here.
+"""Fusion rules for pairs of ops with a fused kernel; used by `ComputeGraph.fuse`.
 
-Only f32: between two kernels of a smaller type the value is rounded, and a single kernel would keep what that loses.
+Only for f32: between kernels of a smaller type the intermediate value is rounded, which a fused kernel would not do.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _scale_then_softmax(enc: Encoder, mul: Arguments, softmax: Arguments, betwee
 
 
 def _other(pair: Arguments, between: MlxBuffer) -> MlxBuffer | None:
-    """The operand that does not come from the first dispatch; None where both do, or where shapes differ."""
+    """The operand that does not come from the first dispatch; None if both do, or if shapes differ."""
     a, b = pair["a"], pair["b"]
     if (a.span == between.span) == (b.span == between.span) or a.shape != b.shape:
         return None
@@ -104,7 +104,7 @@ def _like(buffer: MlxBuffer, other: MlxBuffer) -> MlxBuffer:
 
 
 def _is_rms_norm(norm: Arguments) -> bool:
-    """The kernel serves other norms of squares too; this one takes their mean."""
+    """Whether the kernel computes an RMS norm; it serves other norms too."""
     return bool(abs(norm["share"] * norm["n"] - 1.0) < 1e-6)
 
 

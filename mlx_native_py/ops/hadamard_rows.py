@@ -1,4 +1,4 @@
-"""The Walsh-Hadamard transform of rows of 2^k values, for the ops that are made with it."""
+"""The Walsh-Hadamard transform of rows of 2^k values, shared by several ops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def transform_rows(
     signs: MlxBuffer | None = None,
     inverse: bool = False,
 ) -> None:
-    """Rows of 2^k values; the result has their type, or f32."""
+    """Transforms rows of 2^k values; the result has their type, or f32."""
     rows, n = x.size // x.shape[-1], x.shape[-1]
     pipeline = kernel(enc, "hadamard", f"hadamard_transform_{x.dtype}_{out.dtype}")
     before, after = signs is not None and not inverse, signs is not None and inverse
@@ -29,7 +29,7 @@ def transform_rows(
 
 
 def team_for(n: int) -> int:
-    """Threads that transform n values: whole simdgroups, each thread with 8 values or more."""
+    """Threads per row of n values: whole simdgroups, at least 8 values per thread."""
     return min(max(SIMD, n // 8), 256)
 
 

@@ -1,4 +1,4 @@
-"""The shape of a product of matrices as kernels take it, and how batches broadcast."""
+"""The shape of a matrix product as kernels take it, and broadcasting of batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Steps = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Batch:
-    """The axes before a matrix: three sizes, and the step of each operand along them (0 where it is broadcast)."""
+    """Batch axes: three sizes, and the strides of each operand along them (0 if broadcast)."""
 
     sizes: tuple[int, int, int] = (1, 1, 1)
     steps: tuple[Steps, ...] = ((0, 0, 0), (0, 0, 0), (0, 0, 0))
@@ -42,7 +42,7 @@ class Shape:
     alpha: float = 1.0
     beta: float = 0.0
     x: tuple[int, int] | None = None
-    """Steps of x along m and k."""
+    """Strides of x along m and k."""
     w_row: int = 0
     c: tuple[int, int] = (0, 0)
     batch: Batch = Batch()
@@ -62,9 +62,9 @@ class Shape:
 
 
 def broadcast(sizes: Sequence[int], *operands: tuple[Sequence[int], int]) -> Batch:
-    """The batch of the result, given each operand's own batch axes and the elements of one of its matrices.
+    """The batch of the result, given each operand's batch axes and matrix size.
 
-    Neighbouring axes along which every operand steps evenly become one.
+    Adjacent axes with uniform strides in every operand are merged.
     """
     steps = [_steps(axes, elements, len(sizes)) for axes, elements in operands]
     merged: list[tuple[int, tuple[int, ...]]] = []
@@ -85,7 +85,7 @@ def broadcast(sizes: Sequence[int], *operands: tuple[Sequence[int], int]) -> Bat
 
 
 def _steps(axes: Sequence[int], elements: int, rank: int) -> list[int]:
-    """The step along each axis of the result; an axis of 1, or none, stays where it is."""
+    """The stride along each axis of the result; 0 along broadcast axes."""
     steps = []
     for size in reversed((*(1,) * (rank - len(axes)), *axes)):
         steps.append(elements if size > 1 else 0)

@@ -1,4 +1,4 @@
-"""The table of ops: each one's formula, element types and functions of `fn`, told once, for docs, tests and `fn`."""
+"""The table of ops: formula, element types and `fn` functions of each, used by docs, tests and `fn`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .recorded import recorded
 __all__ = ["Count", "FLOATS", "Indices", "Op", "Output", "Outputs", "no_such_name", "op", "table"]
 
 Output = MlxBuffer | None
-"""Where a result goes; a new buffer where it is None."""
+"""Where a result goes; None for a new buffer."""
 Outputs = Sequence[MlxBuffer] | None
 """Where several results go."""
 Indices = MlxBuffer
-"""Numbers of rows, of experts, of tokens: u32, or what the op says."""
+"""Indices of rows, experts or tokens: u32, unless the op says otherwise."""
 Count = MlxBuffer | int
 """A number, or a u32 buffer with one per sequence."""
 
@@ -33,15 +33,15 @@ _TABLE: dict[str, Op] = {}
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """An op as the table of ops shows it."""
+    """An entry of the table of ops."""
 
     name: str
     family: str
     formula: str
     types: tuple[str, ...]
-    """The element types, or weight formats, that it has kernels for."""
+    """Supported element types or weight formats."""
     functions: tuple[str, ...]
-    """The functions of `fn` that encode it."""
+    """The functions of `fn` that use it."""
     function: Callable[..., Any]
 
     @property
@@ -58,11 +58,11 @@ def op(
     remembered: bool = True,
     flops: Callable[..., int] | None = None,
 ) -> Callable[[F], F]:
-    """Makes a function an op, with a row in the table.
+    """Decorator that registers a function as an op.
 
-    `remembered=False` is for an op that looks at more than types, shapes and options, such as where its buffers lie.
-    `fn` names the functions of `mlx_native_py.fn` that encode it: the one of its own name, unless told otherwise.
-    `flops` tells profiles the floating-point operations of a call, from its result and its arguments by name.
+    `remembered=False` is for an op that depends on more than types, shapes and options, such as buffer addresses. `fn`
+    names the functions of `mlx_native_py.fn` that use it (default: one of its own name). `flops` computes the
+    floating-point operations of a call for profiles, from its result and its arguments by name.
     """
 
     def mark(function: F) -> F:
@@ -100,7 +100,7 @@ def _described(value: Any) -> str:
 
 
 def _naming(function: F) -> F:
-    """The op, whose name comes first in the message where it refuses an argument."""
+    """Prefixes the messages of InvalidArgument with the op's name."""
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
@@ -114,12 +114,12 @@ def _naming(function: F) -> F:
 
 
 def table() -> Mapping[str, Op]:
-    """Every op by its name."""
+    """All ops by name."""
     return MappingProxyType(_TABLE)
 
 
 def no_such_name(kind: str, name: str, known: Iterable[str]) -> AttributeError:
-    """What a misspelt name is answered with: the names that come close."""
+    """The error for a misspelt name, with close matches."""
     close = difflib.get_close_matches(name, known, n=3)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     return AttributeError(f"there is no {kind} {name!r}{hint}")

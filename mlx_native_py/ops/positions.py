@@ -1,4 +1,4 @@
-"""Positions of tokens, as ops take them and as kernels find them."""
+"""Token positions: how ops accept them and how kernels address them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from .support import check_dtype, check_shape, shown
 __all__ = ["PositionLayout", "Positions", "axis_places", "sequence_places", "token_places", "token_shape"]
 
 Positions = MlxBuffer | int
-"""A buffer of u32 or i32, or the first position, from which on they count up."""
+"""A buffer of u32 or i32, or the first position, from which they count up."""
 
 
 class PositionLayout(NamedTuple):
-    """How to find a position in its buffer: elements from one sequence, axis and token to the next, and what each
-    token adds."""
+    """Strides of a position buffer by sequence, axis and token, and the increment per token."""
 
     batch: int
     axis: int
@@ -27,7 +26,7 @@ class PositionLayout(NamedTuple):
 
 
 def token_places(x: MlxBuffer, positions: Positions) -> tuple[MlxBuffer | bytes, PositionLayout, tuple[int, int, int]]:
-    """The positions of x[tokens, heads, width], how to find them, and x's shape."""
+    """Positions of x[tokens, heads, width], their layout, and x's shape."""
     shape = token_shape(x)
     if isinstance(positions, int):
         return struct.pack("<i", positions), PositionLayout(0, 0, 0, 1), shape

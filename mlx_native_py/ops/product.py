@@ -1,4 +1,4 @@
-"""Matrix products: checks, the choice of kernel, and the launch, shared by dense and quantised ones."""
+"""Matrix products: argument checks, kernel selection and launch, shared by dense and quantised ops."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def check_rank(name: str, buffer: MlxBuffer, rank: int) -> None:
 
 
 def expert_batch(step: int) -> Batch:
-    """Matrices that ids choose from, `step` apart, in whatever the weights count in."""
+    """Expert matrices selected by ids, `step` apart in the units of the weights."""
     return Batch(steps=((0, 0, 0), (0, 0, step), (0, 0, 0)))
 
 
 def expert_rows(x: MlxBuffer, ids: MlxBuffer, depth: int) -> int:
-    """How many rows of the result share a row of x: all experts of a token, or one each."""
+    """How many result rows share a row of x: all experts of a token, or one each."""
     check_dtype("ids", ids, (DType.U32,))
     for share, shape in ((ids.shape[-1] if ids.shape else 1, ids.shape[:-1]), (1, ids.shape)):
         if x.shape == (*shape, depth):
@@ -53,9 +53,9 @@ def launch(
     constants: Constants | None = None,
     fixed: Constants | None = None,
 ) -> None:
-    """Runs the kernel that `forms` chooses; `weights` follow x, and `extra` the shape.
+    """Runs the kernel variant chosen by `forms`; `weights` follow x, and `extra` the shape.
 
-    Forms that have the shape compiled in take the `fixed` constants too.
+    Variants with compile-time shapes also take the `fixed` constants.
     """
     form = choose(enc.device.capabilities, shape, packed=family != "matmul")
     groups = _over(shape.columns, form.columns), _over(shape.rows, form.rows)
@@ -76,7 +76,7 @@ def _over(count: int, size: int) -> int:
 
 
 def _route(enc: Encoder, ids: MlxBuffer, experts: int) -> tuple[MlxBuffer, MlxBuffer]:
-    """The rows sorted by expert: where each expert's begin, and their numbers."""
+    """Row indices sorted by expert, and where each expert's rows begin."""
     starts, order = enc.empty(experts + 2, DType.U32), enc.empty(ids.size, DType.U32)
     pipeline = kernel(enc, "matmul", "matmul_route")
     arguments = (ids, Out(starts), Out(order), ids.size, experts)
@@ -85,6 +85,6 @@ def _route(enc: Encoder, ids: MlxBuffer, experts: int) -> tuple[MlxBuffer, MlxBu
 
 
 def product_flops(result: MlxBuffer, /, *, transpose_a: bool = False, **given: Any) -> int:
-    """A multiplication and an addition for each value of the result and each one that is summed over."""
+    """Two operations per result value and summed element."""
     rows: MlxBuffer = given["a"] if "a" in given else given["x"]
     return 2 * result.size * rows.shape[-2 if transpose_a else -1]

@@ -1,8 +1,8 @@
-"""Ops that are worked out once: their checks, kernels and launches follow from types, shapes and options alone.
+"""Recorded ops: the dispatches of an op depend only on types, shapes and options, so they are computed once.
 
-The second call of an op with some types, shapes and options runs it on a recorder, over buffers without memory. What
-it dispatches becomes a function that sends the same to the buffers of this and later calls. A call that this cannot
-serve runs the op itself: on a recorder, on an encoder that is timed, with options that cannot be looked up.
+The second call with the same types, shapes and options runs the op on a recorder, over placeholder buffers. Its
+dispatches become a generated function, which sends them for the buffers of this and later calls. The op itself runs
+where that is not possible: on a recorder, on an encoder that is timed, with unhashable options.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ..encoder import CapturedOpKind, CommandEncoder, DeviceContext, Dispatch, R
 from ..encoder.dispatch_code import CALLS, DispatchCode, Slot, indented
 from ..encoder.generate import NAMES
 from ..errors import MlxError
-from ..memory.blank import blank
 from ..memory.buffer import MlxBuffer
+from ..memory.placeholder import placeholder
 from ..memory.shapes import as_shape
 
 __all__ = ["recorded"]
@@ -31,7 +31,7 @@ _MOST = 4096  # calls that a device remembers; with ever new shapes it begins an
 
 
 def recorded(function: F) -> F:
-    """The op with a memory: a function of the same signature."""
+    """Wraps an op in a function of the same signature that replays recorded calls."""
     parameters = list(inspect.signature(function).parameters.values())
     names = [each.name for each in parameters[1:]]
     space: dict[str, Any] = {
@@ -47,7 +47,7 @@ def recorded(function: F) -> F:
     call = ", ".join(f"{name}={name}" for name in names)
     lines = [
         f"def front({', '.join(_declared(parameters))}):",
-        "    if enc.__class__ is CommandEncoder and (get_ident() == enc.owner or enc.opens()):",
+        "    if enc.__class__ is CommandEncoder and (get_ident() == enc.owner or enc.open_fast_path()):",
         "        try:",
         f"            key = (op, {''.join(f'{_key(each)}, ' for each in parameters[1:])})",
         "            run = enc.device.recorded_ops.get(key, False)",
@@ -74,7 +74,7 @@ def _declared(parameters: Sequence[inspect.Parameter]) -> list[str]:
 
 
 def _key(parameter: inspect.Parameter) -> str:
-    """What of an argument decides how the op runs: a buffer's signature, a number to the bit, or value and type."""
+    """The part of the cache key for a parameter: a buffer's signature, a float's bits, or value and type."""
     name, kind = parameter.name, str(parameter.annotation)
     if kind == "float":
         return f"pack({name})"
@@ -83,22 +83,22 @@ def _key(parameter: inspect.Parameter) -> str:
     return f"({name}.signed or {name}.signature if {name}.__class__ is MlxBuffer else {name}), {name}.__class__"
 
 
-class _Blank(Recorder):
-    """Records over buffers that have a type, a shape and no memory."""
+class _PlaceholderRecorder(Recorder):
+    """Records over placeholder buffers."""
 
     def __init__(self, device: DeviceContext) -> None:
         super().__init__(device, Tally())
 
     def empty(self, shape: int | Sequence[int], dtype: Any) -> MlxBuffer:
-        buffer = blank(self.device.residency, DType.of(dtype), as_shape(shape)[0])
+        buffer = placeholder(self.device.residency, DType.of(dtype), as_shape(shape)[0])
         self.temporaries.append(buffer)
         return buffer
 
 
 def _learn(device: DeviceContext, key: Any, op: Callable[..., Any], given: dict[str, Any]) -> Callable[..., Any] | None:
-    """What a call with this key sends, as a function of its buffers; None where that cannot be known beforehand.
+    """The generated function for a call with this key; None if the dispatches cannot be known in advance.
 
-    The first call gives None too, since shapes that never come again are not worth the work.
+    The first call also returns None, since shapes that never recur are not worth recording.
     """
     memory = device.recorded_ops
     if key not in memory:
@@ -106,9 +106,11 @@ def _learn(device: DeviceContext, key: Any, op: Callable[..., Any], given: dict[
             memory.clear()
         memory[key] = False
         return None
-    recorder = _Blank(device)
+    recorder = _PlaceholderRecorder(device)
     stand_ins = {
-        name: blank(device.residency, value.dtype, value.shape, value.signature.misalignment, readonly=value.readonly)
+        name: placeholder(
+            device.residency, value.dtype, value.shape, value.signature.misalignment, readonly=value.readonly
+        )
         for name, value in given.items()
         if isinstance(value, MlxBuffer)
     }
@@ -123,13 +125,13 @@ def _learn(device: DeviceContext, key: Any, op: Callable[..., Any], given: dict[
 
 
 class _Unknown(Exception):
-    """Something that depends on more than types, shapes and options."""
+    """The call depends on more than types, shapes and options."""
 
 
 class _Writer:
-    """Writes the function that sends recorded dispatches to other buffers."""
+    """Generates the function that sends recorded dispatches with other buffers."""
 
-    def __init__(self, recorder: _Blank, stand_ins: dict[str, MlxBuffer], parameters: list[str]) -> None:
+    def __init__(self, recorder: _PlaceholderRecorder, stand_ins: dict[str, MlxBuffer], parameters: list[str]) -> None:
         self._recorder = recorder
         self._parameters = parameters
         # Arguments go by their number, since an op may name them like something in the code of a dispatch.
@@ -158,7 +160,7 @@ class _Writer:
         return run
 
     def _dispatch(self, node: Dispatch) -> None:
-        """What a dispatch asks of its arguments follows from the key of the call, and has been checked."""
+        """The arguments need no checks: their requirements follow from the call's key."""
         slots = [self._slot(node, index) for index in range(len(node.values))]
         self._untouched -= {each.allocation for each in node.buffers}
         pipeline, launch = self._constant(node.pipeline), self._constant(node.launch)
@@ -182,7 +184,8 @@ class _Writer:
         return Slot(index, "none", binding, "None")
 
     def _buffer(self, value: MlxBuffer) -> str:
-        """The name of a buffer in the function; what is no argument and no temporary is the op's own, and stays."""
+        """The name of a buffer in the function; one that is neither an argument nor a temporary is a constant of the
+        op."""
         if value.allocation not in self._names:
             return self._constant(value)
         name, whole = self._names[value.allocation]

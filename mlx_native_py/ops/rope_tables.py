@@ -1,4 +1,4 @@
-"""Frequencies of rotary embeddings (RoPE): how fast each pair turns, and which axis of the positions turns it."""
+"""RoPE frequency tables, and which position axis each pair uses."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _DIVIDED_BITS = 8  # that a fraction gives up where factors divide it, so that i
 
 
 def frequencies(pairs: int, base: float) -> tuple[float, ...]:
-    """Radians that each pair turns per position."""
+    """Radians per position of each pair."""
     return tuple(math.exp(-math.log(base) * pair / pairs) for pair in range(pairs))
 
 
 def vision_frequencies(first: int, pairs: int, base: float) -> tuple[float, ...]:
-    """Those of two sections, each counted from its own beginning; a full count would be half as many pairs."""
+    """Frequencies of two sections, each counted from its own start."""
     steps = [pair if pair < first else pair - first for pair in range(pairs)]
     return tuple(math.exp(-math.log(base) * 2 * step / pairs) for step in steps)
 
 
 @lru_cache(maxsize=64)
 def turn_table(steps: tuple[float, ...], scale: float = 1.0, divided: bool = False) -> bytes:
-    """Radians per position as the kernels take them: 64-bit fractions of a turn."""
+    """Radians per position as the kernels take them: 64-bit fractions of a full turn."""
     bits = 64 - (_DIVIDED_BITS if divided else 0)
     fractions = [round(math.ldexp(step * scale / (2 * math.pi), bits)) for step in steps]
     if divided and max(map(abs, fractions)) >= 1 << 63:
@@ -45,7 +45,7 @@ def turn_table(steps: tuple[float, ...], scale: float = 1.0, divided: bool = Fal
 
 
 def section_axes(mode: str, sections: tuple[int, ...], pairs: int, width: int) -> bytes:
-    """Which axis of the positions each pair goes by."""
+    """The position axis of each pair."""
     if mode not in ("mrope", "imrope", "vision"):
         raise InvalidArgument(f"mode is {mode!r}, expected 'mrope', 'imrope' or 'vision'")
     if not 1 <= len(sections) <= 4 or min(sections) < 0 or sum(sections) < 1:
@@ -68,7 +68,7 @@ def _turn_by_turn(sector: int, sections: tuple[int, ...]) -> int:
 
 
 def turns(dims: int | None, width: int, base: float | None, scale: float, divided: bool) -> bytes:
-    """The table of a plain rope: what fraction of a turn each pair makes per position."""
+    """The table of a plain rope: the fraction of a turn per position for each pair."""
     pairs = pair_count(dims, width)
     if base is None and not divided:
         raise InvalidArgument("base is None, so factors have to be given")
@@ -79,7 +79,7 @@ def turns(dims: int | None, width: int, base: float | None, scale: float, divide
 
 
 def checked_factors(factors: MlxBuffer | None, pairs: int) -> MlxBuffer | bytes:
-    """The factors as the kernel takes them; any four bytes where there are none."""
+    """The factors as the kernel takes them; four arbitrary bytes if there are none."""
     if factors is None:
         return bytes(4)
     check_dtype("factors", factors, (DType.F32,))

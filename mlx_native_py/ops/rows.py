@@ -1,4 +1,4 @@
-"""Launches of kernels that give each row a threadgroup."""
+"""Launches row kernels, one threadgroup per row."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def for_rows(
     *arguments: Any,
     kind: CapturedOpKind = CapturedOpKind.Other,
 ) -> None:
-    """Runs a kernel on rows of some length."""
+    """Runs a kernel over rows of the given length."""
     enc.dispatch(pipeline, *arguments, threadgroups=rows, group=row_threads(pipeline, length, rows), kind=kind)
 
 
 def row_threads(pipeline: Pipeline, length: int, rows: int) -> int:
-    """Threads of the group that takes a row: a power of two of simdgroups, more for longer rows.
+    """Threads per row: a power of two of simdgroups, more for longer rows.
 
-    Many rows fill the device by themselves, and fewer threads have less to wait for; a few rows need every thread.
+    Many rows keep the device busy by themselves, and smaller groups synchronise less; few rows need every thread.
     """
     each = 128 if rows >= _MANY_ROWS else 16
     simdgroups = -(-length // (each * SIMD))

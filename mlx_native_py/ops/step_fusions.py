@@ -1,4 +1,4 @@
-"""Fusions of a decode step: a product with the gate over its halves, and RoPE with the write to the cache."""
+"""Fusion rules of a decode step: matrix product with gate, and RoPE with the KV cache write."""
 
 from __future__ import annotations
 

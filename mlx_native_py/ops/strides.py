@@ -1,4 +1,4 @@
-"""Strided copies, which transposes, slices and concatenation come down to."""
+"""Strided copies, the basis of transposes, slices and concatenation."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ _AXES = 4  # of the kernel
 _LONGEST = 1 << 31  # that joined axes become
 
 Axis = tuple[int, int, int]
-"""Elements, stride on the way in, stride on the way out."""
+"""Count, input stride and output stride."""
 
 
 def as_bits(buffer: MlxBuffer) -> MlxBuffer:
-    """The same elements as whole numbers of their size; copies need no other type."""
+    """The same elements as unsigned integers of their size, since copies need no other type."""
     bits = _BITS[buffer.dtype.size]
     return buffer if buffer.dtype is bits else buffer.view(bits)
 
 
 def axis_of(buffer: MlxBuffer, axis: int) -> int:
-    """An axis, counted from the front."""
+    """A non-negative axis."""
     if not -buffer.ndim <= axis < buffer.ndim:
         raise InvalidArgument(f"axis is {axis}, expected one of the {buffer.ndim} axes of {shown(buffer)}")
     return axis % buffer.ndim
 
 
 def parts_of(*widths: int) -> int:
-    """How many elements of rows of such widths a thread takes."""
+    """How many elements of such rows a thread copies."""
     return 1 if any(width % (_PARTS * SIMD) for width in widths) else _PARTS
 
 
 def contiguous(shape: Sequence[int]) -> list[int]:
-    """The strides of row-major order, in elements."""
+    """Row-major strides, in elements."""
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
 def strided_copy(
     enc: Encoder, x: MlxBuffer, out: MlxBuffer, axes: Sequence[Axis], starts: tuple[int, int] = (0, 0)
 ) -> MlxBuffer:
-    """Copies the elements of `axes`, the last one innermost, from places in `x` to places in `out`.
+    """Copies elements along `axes`, innermost last, from `x` to `out`.
 
-    Where `out` has more elements than the axes, those that are not among them stay.
+    Elements of `out` outside the axes keep their values.
     """
     source, target = as_bits(x), as_bits(out)
     written = Out(target) if math.prod(count for count, _, _ in axes) >= out.size else target
@@ -70,12 +70,12 @@ def strided_copy(
 
 
 def _by_source(axis: Axis) -> tuple[bool, int]:
-    """Memory is read in its order: reads are waited for, writes are not."""
+    """Sort key for reading memory in order: loads stall, stores do not."""
     return axis[0] > 1, -abs(axis[1])
 
 
 def _joined(axes: Sequence[Axis]) -> tuple[list[Axis], list[Axis]]:
-    """The same elements with as few axes as can be: those that take a launch for each step, and the kernel's four."""
+    """Merges axes where possible; returns those that need a launch per step, and the kernel's four."""
     merged: list[Axis] = []
     for count, step_in, step_out in axes:
         if count == 1:

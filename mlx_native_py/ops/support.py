@@ -1,4 +1,4 @@
-"""Helpers of ops: kernels by name, result buffers, and checks of types and shapes."""
+"""Helpers for ops: kernels by name, result buffers, and checks of types and shapes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .op import FLOATS
 __all__ = ["SIMD", "check_dtype", "check_shape", "kernel", "one_dtype", "result", "rows_of", "shown"]
 
 SIMD = 32
-"""Threads of a simdgroup, on every device."""
+"""Threads per simdgroup, on every device."""
 
 
 def kernel(enc: Encoder, family: str, name: str, constants: Constants | None = None) -> Pipeline:
@@ -27,7 +27,7 @@ def kernel(enc: Encoder, family: str, name: str, constants: Constants | None = N
 
 
 def result(enc: Encoder, out: MlxBuffer | None, shape: Sequence[int], dtype: DType) -> MlxBuffer:
-    """`out`, if it is what the op writes, or a new buffer."""
+    """`out` after checking its type and shape, or a new buffer."""
     if out is None:
         return enc.empty(tuple(shape), dtype)
     check_dtype("out", out, (dtype,))
@@ -41,7 +41,7 @@ def check_dtype(name: str, buffer: MlxBuffer, allowed: Sequence[DType] = FLOATS)
 
 
 def one_dtype(allowed: Sequence[DType] = FLOATS, **buffers: MlxBuffer | None) -> DType:
-    """The element type that all of the buffers have; those left out do not count."""
+    """The common element type of the buffers; None is skipped."""
     given = {name: buffer for name, buffer in buffers.items() if buffer is not None}
     first, *others = given.items()
     check_dtype(*first, allowed)
@@ -60,12 +60,12 @@ def check_shape(name: str, buffer: MlxBuffer, expected: Sequence[int], why: str 
 
 
 def rows_of(name: str, buffer: MlxBuffer) -> tuple[int, int]:
-    """A buffer as rows of its last axis: their number and their length."""
+    """A buffer as rows along its last axis: their number and length."""
     if not buffer.shape:
         raise InvalidArgument(f"{name} is {shown(buffer)}, expected at least one axis")
     return math.prod(buffer.shape[:-1]), buffer.shape[-1]
 
 
 def shown(value: Any) -> str:
-    """A buffer in an error message: type and shape; anything else as Python shows it."""
+    """A buffer in an error message: type and shape; other values by repr."""
     return f"{value.dtype}{list(value.shape)}" if isinstance(value, MlxBuffer) else repr(value)

@@ -1,4 +1,4 @@
-"""Models over several processes: layers, heads and vocabulary divided among ranks."""
+"""Parallel models: layers, heads and vocabulary partitioned among ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The weights of one rank: its parts of the file, sums over the ranks, and rows of tables that no rank holds."""
+"""The weights of one rank: its part of the file, row-parallel sums, and vocabulary rows read on the CPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from ..device import MlxDevice
 from ..distributed import Group
-from ..distributed.again import sum_again
+from ..distributed.repeated_sum import repeated_all_sum
 from ..dtypes import DType
 from ..encoder import Encoder
 from ..errors import InvalidArgument
@@ -27,7 +27,7 @@ __all__ = ["RowParallel", "ShardCheckpoint", "Vocabulary"]
 
 @dataclass(frozen=True)
 class RowParallel(Linear):
-    """Each rank's weight takes some of the inputs; the results of all ranks are summed."""
+    """A row-parallel linear layer: each rank takes part of the inputs, and the results are summed."""
 
     part: Linear
     group: Group
@@ -35,7 +35,7 @@ class RowParallel(Linear):
 
     def __call__(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
         y = self.part(enc, x)
-        self.steps.add(enc, sum_again(y, self.group), y)
+        self.steps.add(enc, repeated_all_sum(y, self.group), y)
         return y
 
     product = __call__
@@ -50,19 +50,19 @@ class RowParallel(Linear):
 
 @dataclass(frozen=True)
 class Vocabulary(Linear):
-    """A table of embeddings whose rows the CPU takes out of the file, and the part of it that serves as the head."""
+    """An embedding table whose rows the CPU reads from the file, and the part of it that serves as output head."""
 
     head: Linear | None
-    """The rows of this rank, where it makes logits."""
+    """The rows of this rank, if it computes logits."""
     row: Linear
-    """One row, to make others like it."""
+    """One row, as a template for others."""
     tables: tuple[Array, ...]
-    """The whole table in the file: weights, and scales and biases, where there are."""
+    """The whole table in the file: weights, and scales and biases if there are any."""
     device: MlxDevice
     steps: HostSteps
 
     def product(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
-        """Logits of the rank's own tokens."""
+        """Logits of this rank's tokens."""
         if self.head is None:
             raise InvalidArgument("the logits of this model are made by another rank")
         return self.head(enc, x)
@@ -124,7 +124,7 @@ class ShardCheckpoint(Checkpoint):
         return Vocabulary(weight.weight, weight.bias, head, row, tables, self.device, self._steps)
 
     def _rows(self, name: str, rows: range, depth: int) -> Linear:
-        """Some rows of a table, read as any weight is."""
+        """Some rows of a table, as a linear layer."""
         full, file = self._opened.name(name), self._opened.file
         whole = {each: tensor for each, tensor in file.items() if each.startswith(f"{full}.")}
         parts = {each: part_of(tensor, [rows]) for each, tensor in whole.items()}

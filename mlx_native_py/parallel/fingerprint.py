@@ -1,4 +1,4 @@
-"""Whether all ranks have the same model: by the file itself where they share it, else by a digest of its bytes."""
+"""Checks that all ranks have the same model, by file identity or by a digest of its bytes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _PIECE = 1 << 24  # bytes hashed at a time
 def require_same_model(group: Group, file: TensorFile) -> None:
     """Raises unless all ranks opened the same file, or files with the same bytes.
 
-    Ranks of one machine that opened the same file need not read it. Others read all of theirs once; the digest is kept
-    in the cache folder for as long as size, time and inode of the file stay as they are.
+    Ranks on one machine compare file identities. Others hash their file once; the digest is cached while size, time and
+    inode of the file are unchanged.
     """
     paths = sorted({tensor.file.path for tensor in file.values()})
     here = [(socket.gethostname(), *_identity(path)) for path in paths]
@@ -32,7 +32,7 @@ def require_same_model(group: Group, file: TensorFile) -> None:
 
 
 def digest(path: Path) -> str:
-    """Of all bytes of a file; from memory where the file has not changed since."""
+    """The digest of a file; cached while the file is unchanged."""
     folder = (settings.current().cache_home or Path.home() / ".cache") / "mlx_native_py" / "model-digests"
     known = folder / hashlib.sha256(os.fsencode(path.resolve())).hexdigest()
     identity = list(_identity(path))

@@ -1,7 +1,7 @@
-"""Steps of the CPU inside a step of a model: sums over ranks, messages, rows of tables in the file.
+"""Host steps: CPU work inside a model step, such as sums over ranks, messages and table lookups.
 
-On a command encoder such a step runs at once, between two command buffers. Where a step of the model is recorded,
-it is recorded along, and the replay is one command buffer that stops for the CPU at each of its steps.
+On a command encoder, a host step runs immediately between two command buffers. In a recorded step it is recorded too,
+and the replay is one command buffer that pauses for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..errors import EncoderStateError
 from ..graph import ComputeGraph, Plan
 from ..memory.buffer import MlxBuffer
 from ..profiling import observer
-from .aside import aside
+from .worker_thread import run_in_worker
 
 __all__ = ["HostSteps", "StepPlan"]
 
@@ -24,13 +24,13 @@ Work = Callable[[], object]
 
 
 class HostSteps:
-    """Where the weights of a model say what the CPU has to do, and in which order."""
+    """Collects the host steps of a model in order."""
 
     def __init__(self) -> None:
         self._recorded: list[tuple[Work, tuple[MlxBuffer, ...]]] = []
 
     def add(self, enc: Encoder, work: Work, *touched: MlxBuffer) -> None:
-        """Does `work` behind all that is encoded so far; `touched` is what it reads or writes."""
+        """Runs `work` after everything encoded so far; `touched` are the buffers that it uses."""
         if isinstance(enc, CommandEncoder):
             if not enc.ticket.dispatch_count():
                 work()
@@ -43,7 +43,7 @@ class HostSteps:
             enc.memory_barrier()
 
     def plan(self, graph: ComputeGraph, label: str) -> StepPlan:
-        """The recorded step, made ready to be replayed; what was recorded along is in it, and gone from here."""
+        """The recorded step with its host steps, prepared for replay."""
         works, self._recorded = self._recorded, []
         for number, (_, touched) in enumerate(works):
             graph.keep(**{f"host{number}_{place}": buffer for place, buffer in enumerate(touched)})
@@ -51,7 +51,7 @@ class HostSteps:
 
 
 class StepPlan:
-    """Plans, and what the CPU does behind each of them."""
+    """Plans, and the host steps after each."""
 
     def __init__(self, graph: ComputeGraph, works: Sequence[Work], label: str) -> None:
         self.device = graph.device
@@ -67,9 +67,9 @@ class StepPlan:
                 f"{len(segments) - 1} barriers by hand, expected {len(works)}, one for each host step"
             )
         self.before: list[Work] = []
-        """What the CPU does first."""
+        """Host steps before the first plan."""
         self.turns: list[tuple[Plan, list[Work]]] = []
-        """Each plan, and what the CPU does behind it."""
+        """Each plan, and the host steps after it."""
         for nodes, work in zip(segments, [*works, None], strict=True):
             if nodes:
                 self.turns.append((ComputeGraph(self.device, nodes).plan(), []))
@@ -79,13 +79,13 @@ class StepPlan:
 
     @property
     def message_count(self) -> int:
-        """Messages of one replay to the compute encoders."""
+        """Messages to the compute encoders per replay."""
         return sum(plan.message_count for plan, _ in self.turns)
 
     def run(self) -> None:
-        """One replay, up to its last host step, in a thread of its own: the main thread stays open to Ctrl-C, and the
-        software device lets a thread that waits run work itself only where that is no risk."""
-        aside(self._run)
+        """Replays the step on the worker thread: the main thread stays interruptible, and the software device lets a
+        waiting thread run work only where that is safe."""
+        run_in_worker(self._run)
 
     def _run(self) -> None:
         now = settings.current()
@@ -96,7 +96,7 @@ class StepPlan:
             self._run_together()
 
     def _run_apart(self) -> None:
-        """In a command buffer for each plan, whose times are those of the GPU alone."""
+        """Uses one command buffer per plan, so that its times are those of the GPU alone."""
         for plan, works in self.turns:
             with CommandEncoder(self.device) as enc:
                 plan.encode(enc)
@@ -104,7 +104,7 @@ class StepPlan:
             _each(works)
 
     def _run_together(self) -> None:
-        """In one command buffer, which stops for the CPU behind each plan but the last."""
+        """Uses one command buffer, which pauses for the CPU after each plan but the last."""
         with CommandEncoder(self.device) as enc:
             for number, (plan, _) in enumerate(self.turns):
                 if number:

@@ -1,4 +1,4 @@
-"""Loading of models over ranks: each reads its own part of the same file."""
+"""Loading of parallel models: each rank reads its own part of the file."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def load_tensor_parallel(
     family: type[Any] | None = None,
     group: Group | None = None,
 ) -> Any:
-    """A model whose layers are divided among the ranks; it takes the calls that a whole one takes, on all of them.
+    """Loads a model whose layers are partitioned among the ranks; all ranks call it like a whole model.
 
-    `group` is that of all ranks by default; the other arguments are those of `load_model`.
+    `group` defaults to all ranks; the other arguments are those of `load_model`.
     """
     ranks, opened, kind = _opened(path, dtype, family, group)
     shards, steps = tensor_shards(opened, ranks.size), HostSteps()
@@ -47,9 +47,9 @@ def load_pipeline_parallel(
     family: type[Any] | None = None,
     group: Group | None = None,
 ) -> PipelineParallel:
-    """A model of which each rank has some of the layers; it takes the calls that a whole one takes, on all ranks.
+    """Loads a model of which each rank has some layers; all ranks call it like a whole model.
 
-    `group` is that of all ranks by default; the other arguments are those of `load_model`.
+    `group` defaults to all ranks; the other arguments are those of `load_model`.
     """
     ranks, opened, kind = _opened(path, dtype, family, group)
     shards, steps = stage_shards(opened, ranks.size), HostSteps()

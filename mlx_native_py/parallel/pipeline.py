@@ -1,6 +1,6 @@
 """Pipeline parallelism: each rank has some of the layers, and sequences go from rank to rank.
 
-Sequences of a batch go in several flights, so that a rank works on one flight while the next rank has the one before.
+A batch is divided into micro-batches, so that a rank can work on one while the next rank works on the one before it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..distributed import Group, recv
-from ..distributed.messages import post
+from ..distributed.messages import isend
 from ..dtypes import DType
 from ..encoder import Encoder
 from ..errors import InvalidArgument
@@ -26,13 +26,13 @@ __all__ = ["PipelineCache", "PipelineDecoder", "PipelineParallel", "StageDecoder
 
 
 class PipelineParallel:
-    """A model of which this rank has some layers; all ranks make the same calls, and get the same tokens."""
+    """This rank's layers of a model; all ranks make the same calls and get the same tokens."""
 
     def __init__(self, part: Any, shards: Sequence[Shard], group: Group, steps: HostSteps) -> None:
         self.part = part
         """The model of this rank, whose config has its own layers."""
         self.shards = tuple(shards)
-        """What each rank has."""
+        """The shard of each rank."""
         self.group = group
         self.steps = steps
         self.is_first, self.is_last = group.rank == 0, group.rank == group.size - 1
@@ -40,7 +40,7 @@ class PipelineParallel:
         self.path, self.metadata, self.step_templates = part.path, part.metadata, part.step_templates
 
     def __call__(self, enc: Encoder, inputs: StepInputs, layers: Sequence[LayerCache]) -> MlxBuffer:
-        """Hidden states behind this rank's layers; those before them come from the rank before."""
+        """Hidden states after this rank's layers; the input comes from the previous rank."""
         group = self.group
         if self.is_first:
             x = self.part.embedded(enc, inputs.tokens)
@@ -49,7 +49,7 @@ class PipelineParallel:
             self.steps.add(enc, lambda: recv(x.shape, x.dtype, group.rank - 1, out=x, group=group), x)
         y: MlxBuffer = self.part.hidden(enc, x, inputs, layers)
         if not self.is_last:
-            self.steps.add(enc, lambda: post(y, group.rank + 1, group=group), y)
+            self.steps.add(enc, lambda: isend(y, group.rank + 1, group=group), y)
         return y
 
     def logits(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
@@ -58,12 +58,12 @@ class PipelineParallel:
         return logits
 
     def make_cache(self, *, batch: int = 1, **options: Any) -> PipelineCache:
-        """An empty cache for this rank's layers and so many sequences; options are those of a whole model."""
-        flights = even_ranges(batch, min(batch, self.group.size), what="sequences")
-        return PipelineCache([self.part.make_cache(batch=len(each), **options) for each in flights])
+        """An empty KV cache for this rank's layers; options as for a whole model."""
+        micro_batches = even_ranges(batch, min(batch, self.group.size), what="sequences")
+        return PipelineCache([self.part.make_cache(batch=len(each), **options) for each in micro_batches])
 
     def make_decoder(self, cache: PipelineCache, sampling: Sampling | None = None) -> PipelineDecoder:
-        """What adds tokens to the sequences of a cache, one each at every step."""
+        """A decoder over the sequences of a cache."""
         return PipelineDecoder(self, cache, sampling)
 
     def __repr__(self) -> str:
@@ -73,20 +73,20 @@ class PipelineParallel:
 class PipelineCache:
     """The KV caches of one rank, one for each micro-batch."""
 
-    def __init__(self, flights: Sequence[KVCache]) -> None:
-        self.flights = tuple(flights)
+    def __init__(self, micro_batches: Sequence[KVCache]) -> None:
+        self.micro_batches = tuple(micro_batches)
 
     @property
     def batch(self) -> int:
-        return sum(each.batch for each in self.flights)
+        return sum(each.batch for each in self.micro_batches)
 
     @property
     def nbytes(self) -> int:
-        return sum(each.nbytes for each in self.flights)
+        return sum(each.nbytes for each in self.micro_batches)
 
 
 class StageDecoder(Decoder):
-    """One flight on one rank: a step is begun where its hidden states are there, and finished when its tokens are."""
+    """Decodes one micro-batch on one rank: `begin` runs this rank's layers, `finish` receives the sampled tokens."""
 
     model: PipelineParallel
     plans_prompts = False
@@ -103,8 +103,8 @@ class StageDecoder(Decoder):
         return self.model.steps.plan(graph, "decode"), results
 
     def begin(self) -> None:
-        """Takes the flight through this rank's layers, and hands it on."""
-        # A sequence that has ended stays where it is while others of its flight go on.
+        """Runs the micro-batch through this rank's layers and sends the result to the next rank."""
+        # A sequence that has ended stays where it is while others of its micro-batch go on.
         longest = self.model.config.max_positions
         self.cache.lengths = lengths = [min(length, longest - 1) for length in self.cache.lengths]
         self._reserve(max(lengths) + 1)
@@ -116,10 +116,10 @@ class StageDecoder(Decoder):
         if self.model.is_last:
             sampled = np.stack([self.inputs.tokens.numpy(), self.log_probabilities.numpy().view(np.uint32)])
             for rank in range(group.rank):
-                post(sampled, rank, group=group)
+                isend(sampled, rank, group=group)
 
     def finish(self) -> tuple[list[int], list[float]]:
-        """The tokens of the step that was begun, which the last rank chose."""
+        """The tokens of the current step, sampled by the last rank."""
         group = self.model.group
         if not self.model.is_last:
             sampled = recv((2, self.cache.batch), DType.U32, group.size - 1, group=group)
@@ -135,39 +135,39 @@ class StageDecoder(Decoder):
 
 
 class PipelineDecoder:
-    """Sequences that grow by a token each at every step, in flights over the ranks."""
+    """Decodes a batch in micro-batches over the ranks, one token per sequence and step."""
 
     def __init__(self, model: PipelineParallel, cache: PipelineCache, sampling: Sampling | None = None) -> None:
         self.model = model
         self.cache = cache
-        self.flights = [StageDecoder(model, each, sampling) for each in cache.flights]
+        self.micro_batches = [StageDecoder(model, each, sampling) for each in cache.micro_batches]
 
     @property
     def peak_bytes(self) -> int:
-        """The most memory of this rank's device that was in use when a step was done."""
-        return max(flight.peak_bytes for flight in self.flights)
+        """The most memory of this rank's device in use after a step."""
+        return max(micro_batch.peak_bytes for micro_batch in self.micro_batches)
 
     def prefill(self, prompts: Sequence[Sequence[int]], progress: Callable[[int, int], None] | None = None) -> None:
-        """Takes in a prompt for each sequence, in chunks, behind what the cache has."""
+        """Processes a prompt for each sequence, in chunks, after what the cache holds."""
         if len(prompts) != self.cache.batch:
             raise InvalidArgument(f"prefill: {len(prompts)} prompts, expected {self.cache.batch}, one per sequence")
-        for flight, part in zip(self.flights, self._parts(prompts), strict=True):
-            flight.prefill(part, progress)
+        for micro_batch, part in zip(self.micro_batches, self._parts(prompts), strict=True):
+            micro_batch.prefill(part, progress)
 
     def _parts(self, each_sequence: Sequence[Any]) -> list[Sequence[Any]]:
         parts, at = [], 0
-        for flight in self.flights:
-            parts.append(each_sequence[at : at + flight.cache.batch])
-            at += flight.cache.batch
+        for micro_batch in self.micro_batches:
+            parts.append(each_sequence[at : at + micro_batch.cache.batch])
+            at += micro_batch.cache.batch
         return parts
 
     def step(self) -> tuple[list[int], list[float]]:
-        """One more token of each sequence, and the logarithms of their probabilities."""
-        for flight in self.flights:
-            flight.begin()
+        """Generates one token per sequence; returns the tokens and their log-probabilities."""
+        for micro_batch in self.micro_batches:
+            micro_batch.begin()
         tokens, log_probabilities = [], []
-        for flight in self.flights:
-            more, logs = flight.finish()
+        for micro_batch in self.micro_batches:
+            more, logs = micro_batch.finish()
             tokens += more
             log_probabilities += logs
         return tokens, log_probabilities
@@ -175,24 +175,26 @@ class PipelineDecoder:
     def sequences(
         self, prompts: Sequence[Sequence[int]], most: Sequence[int], stops: Collection[int]
     ) -> list[list[int]]:
-        """The tokens behind each prompt, up to as many as `most` says for it, or one of `stops`; no flight waits for
-        another."""
+        """Generated tokens for each prompt, up to its entry in `most` or a token of `stops`.
+
+        Micro-batches do not wait for each other.
+        """
         self.prefill(prompts)
         generated: list[list[int]] = [[] for _ in prompts]
         rows, counts = self._parts(generated), self._parts(most)
-        under_way = list(range(len(self.flights)))
-        for flight in under_way:
-            self.flights[flight].begin()
+        under_way = list(range(len(self.micro_batches)))
+        for micro_batch in under_way:
+            self.micro_batches[micro_batch].begin()
         while under_way:
-            for flight in tuple(under_way):
-                tokens, _ = self.flights[flight].finish()
+            for micro_batch in tuple(under_way):
+                tokens, _ = self.micro_batches[micro_batch].finish()
                 open_ones = False
-                for row, token, count in zip(rows[flight], tokens, counts[flight], strict=True):
+                for row, token, count in zip(rows[micro_batch], tokens, counts[micro_batch], strict=True):
                     if len(row) < count and not (row and row[-1] in stops):
                         row.append(token)
                         open_ones |= len(row) < count and token not in stops
                 if open_ones:
-                    self.flights[flight].begin()
+                    self.micro_batches[micro_batch].begin()
                 else:
-                    under_way.remove(flight)
+                    under_way.remove(micro_batch)
         return generated

@@ -1,4 +1,4 @@
-"""How a number of things is divided among ranks: even ranges, and heads of attention with the KV heads they need."""
+"""Partitioning among ranks: even ranges, weighted ranges, and attention heads with their KV heads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Heads", "even_ranges", "head_parts", "weighted_ranges"]
 
 
 def even_ranges(total: int, parts: int, unit: int = 1, what: str = "items") -> list[range]:
-    """`total` things in `parts` ranges that differ by at most one unit; borders are multiples of `unit`.
+    """Splits `total` items into `parts` ranges that differ by at most one unit; borders are multiples of `unit`.
 
     >>> even_ranges(1536, 4, unit=256)
     [range(0, 512), range(512, 1024), range(1024, 1280), range(1280, 1536)]
@@ -30,9 +30,9 @@ def even_ranges(total: int, parts: int, unit: int = 1, what: str = "items") -> l
 
 
 def weighted_ranges(weights: Sequence[int], parts: int, first: int = 0, last: int = 0) -> list[range]:
-    """Neighbours in `parts` ranges of about equal weight, none of them empty.
+    """Splits items into `parts` non-empty ranges of about equal weight.
 
-    `first` and `last` are what the first and the last part carry besides.
+    `first` and `last` are extra weights of the first and last part.
 
     >>> weighted_ranges([10] * 6, 2, last=20)
     [range(0, 4), range(4, 6)]
@@ -52,16 +52,19 @@ def weighted_ranges(weights: Sequence[int], parts: int, first: int = 0, last: in
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """The query heads of a rank, and the KV head of each run of `len(queries) // len(keys)` of them."""
+    """The query heads of a rank, and the KV head of each run of `len(queries)
+
+    len(keys)` of them.
+    """
 
     queries: range
     keys: tuple[int, ...]
 
 
 def head_parts(n_heads: int, n_kv_heads: int, parts: int, unit: int = 1) -> list[Heads]:
-    """Heads in `parts` ranges; borders are multiples of `unit` heads.
+    """Splits attention heads into `parts` ranges; borders are multiples of `unit` heads.
 
-    Where there are enough, all query heads of a KV head stay together. Else KV heads are there more than once.
+    If there are enough KV heads, the query heads of each stay together; otherwise KV heads are replicated.
 
     >>> head_parts(9, 3, 2)
     [Heads(queries=range(0, 6), keys=(0, 1)), Heads(queries=range(6, 9), keys=(2,))]
@@ -76,7 +79,7 @@ def head_parts(n_heads: int, n_kv_heads: int, parts: int, unit: int = 1) -> list
 
 
 def _keys(queries: range, group: int) -> tuple[int, ...]:
-    """Key heads for a range of query heads; one that serves more is repeated, as attention groups evenly."""
+    """KV heads for a range of query heads, repeated as needed for even groups."""
     runs = [(key, len(list(run))) for key, run in groupby(queries, lambda query: query // group)]
     share = gcd(*(length for _, length in runs))
     return tuple(key for key, length in runs for _ in range(length // share))

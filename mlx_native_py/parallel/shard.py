@@ -1,4 +1,4 @@
-"""What a rank has of a model: a value, from which its config and its part of the file follow."""
+"""Shards: the part of a model on one rank, its config and its part of the file."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _VALUES = 32  # dense rows are cut into whole runs of this where they can be
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The layers of a rank, and of each layer its heads and its part of the feed-forward network."""
+    """The layers of a rank, and its heads and feed-forward units of each layer."""
 
     layers: range
     heads: Heads
     wide: range
     vocabulary: range
-    """The tokens whose logits it makes; empty where another rank makes all."""
+    """The tokens whose logits it computes; empty if another rank does."""
     leads: bool = True
-    """Whether it is the one that adds the biases of weights whose results are summed."""
+    """Whether it adds the biases of row-parallel weights."""
 
     def config(self, whole: Config) -> Config:
         """The config of the model that this rank runs."""
@@ -49,7 +49,7 @@ class Shard:
         )
 
     def ranges(self, along: Literal["heads", "kv_heads", "wide", "vocabulary"], head_dim: int) -> list[range]:
-        """The rows or columns of a weight that it has."""
+        """The rows or columns of a weight on this rank."""
         queries = self.heads.queries
         match along:
             case "heads":
@@ -62,13 +62,13 @@ class Shard:
 
 
 def _whole_shard(config: Config) -> Shard:
-    """All of a model."""
+    """A shard with the whole model."""
     (heads,) = head_parts(config.n_heads, config.n_kv_heads, 1)
     return Shard(range(config.n_layers), heads, range(config.intermediate_size), range(config.vocab_size))
 
 
 def tensor_shards(opened: OpenedModel, ranks: int) -> list[Shard]:
-    """Every layer divided among all ranks: heads, feed-forward network and vocabulary."""
+    """Tensor parallelism: heads, feed-forward units and vocabulary of every layer split among all ranks."""
     config = opened.config
     head_unit, wide_unit = 1, 1
     for module, split in opened.family.splits.items():
@@ -89,7 +89,7 @@ def tensor_shards(opened: OpenedModel, ranks: int) -> list[Shard]:
 
 
 def stage_shards(opened: OpenedModel, ranks: int) -> list[Shard]:
-    """Whole layers, in stages of about the same bytes; the last stage has the vocabulary as well."""
+    """Pipeline parallelism: whole layers, in stages of about equal bytes; the last stage also has the vocabulary."""
     config = opened.config
     if not hasattr(opened.family, "make_decoder"):
         raise InvalidArgument(f"{config.model_type} embeds text; only models that write it are divided by layers")
@@ -108,7 +108,7 @@ def stage_shards(opened: OpenedModel, ranks: int) -> list[Shard]:
 
 
 def shard_file(opened: OpenedModel, shard: Shard) -> TensorFile:
-    """The file as a rank sees it: its own layers, counted from 0, and of each tensor its own part."""
+    """The file as a rank sees it: its own layers, numbered from 0, and its part of each tensor."""
     cut: dict[str, Tensor | None] = {}
     for module, split in opened.family.splits.items():
         if split.along != "vocabulary":
@@ -126,7 +126,7 @@ def shard_file(opened: OpenedModel, shard: Shard) -> TensorFile:
 
 
 def _modules(opened: OpenedModel, module: str, layers: range) -> Iterator[Mapping[str, Tensor]]:
-    """The tensors of a module by their parts, of each layer that has it."""
+    """The tensors of a module by part, for each layer that has it."""
     names = [module.replace("*", str(layer)) for layer in layers] if "*" in module else [module]
     for full in map(opened.name, names):
         tensors = {part: opened.file[f"{full}.{part}"] for part in PARTS if f"{full}.{part}" in opened.file}
@@ -135,7 +135,7 @@ def _modules(opened: OpenedModel, module: str, layers: range) -> Iterator[Mappin
 
 
 def _border(tensors: Mapping[str, Tensor], extent: int) -> int:
-    """The columns of a weight are divided at multiples of this: its blocks, or its groups, which are whole words."""
+    """The columns of a weight are split at multiples of this: blocks, or groups in whole words."""
     weight = tensors.get("weight")
     if weight is not None and weight.format in GGML_TYPES:
         return GGML_TYPES[weight.format].values

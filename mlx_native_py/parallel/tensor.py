@@ -1,4 +1,4 @@
-"""Tensor parallelism: every layer divided among the ranks, which add up their results twice in each layer."""
+"""Tensor parallelism: every layer is split among the ranks, which sum their results twice per layer."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["TensorParallel", "TensorParallelDecoder"]
 
 
 class TensorParallel:
-    """A model of which this rank runs its part; all ranks make the same calls, and get the same tokens."""
+    """This rank's part of a model; all ranks make the same calls and get the same tokens."""
 
     def __init__(self, part: Any, shards: Sequence[Shard], group: Group, steps: HostSteps) -> None:
         self.part = part
         """The model of this rank, whose config has its own heads."""
         self.shards = tuple(shards)
-        """What each rank has."""
+        """The shard of each rank."""
         self.group = group
         self.steps = steps
         self.config, self.device, self.dtype = part.config, part.device, part.dtype
@@ -45,7 +45,7 @@ class TensorParallel:
         return logits
 
     def gathered(self, logits: Array) -> Array:
-        """The logits of all tokens, [rows, vocab_size], out of each rank's own."""
+        """The logits of all tokens, [rows, vocab_size], from each rank's own."""
         rows, lengths = len(logits), [len(shard.vocabulary) for shard in self.shards]
         # Ranks send equal numbers, so those with fewer tokens fill up.
         sent = np.zeros((rows, max(lengths)), logits.dtype)
@@ -54,7 +54,7 @@ class TensorParallel:
         return np.concatenate([part[:, :length] for part, length in zip(parts, lengths, strict=True)], axis=1)
 
     def make_decoder(self, cache: KVCache, sampling: Sampling | None = None) -> TensorParallelDecoder:
-        """What adds tokens to the sequences of a cache, one each at every step."""
+        """A decoder over the sequences of a cache."""
         return TensorParallelDecoder(self, cache, sampling)
 
     def __repr__(self) -> str:
@@ -62,7 +62,7 @@ class TensorParallel:
 
 
 class TensorParallelDecoder(Decoder):
-    """Decoding whose steps are plans with sums between them, and whose tokens come from the logits of all ranks."""
+    """A decoder with sums over ranks inside its steps, which samples from the logits of all ranks."""
 
     model: TensorParallel
 
@@ -93,7 +93,7 @@ class TensorParallelDecoder(Decoder):
         steps.add(enc, lambda: [broadcast(each, out=each, group=self.model.group) for each in sampled], *sampled)
 
     def _choose(self, logits: MlxBuffer, token: MlxBuffer, log_probability: MlxBuffer) -> None:
-        """The largest logit of all ranks; of equal ones the first. Small numbers are exchanged, and no logits."""
+        """The largest logit over all ranks; ties go to the first. Exchanges small numbers instead of logits."""
         own, group = token.numpy(), self.model.group
         best = logits.numpy()[np.arange(self.cache.batch), own].astype(np.float64)
         candidates = all_gather(np.stack([best, log_probability.numpy(), own])[None], group=group)

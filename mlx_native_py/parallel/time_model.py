@@ -1,8 +1,8 @@
-"""A simple model of the time of a token: a rank reads its weights once, and exchanges take a latency and their bytes.
+"""A simple model of the time per token: weights are read once, and exchanges cost latency plus bytes.
 
-Tensor-parallel: weights / bandwidth + 2 sums a layer x (latency + bytes / link). Pipeline-parallel: the same reading,
-one rank after the other, and a message from each to the next. A tensor takes longer than its reading where the
-processor cannot multiply as fast as memory delivers.
+Tensor-parallel: weights / bandwidth + 2 sums per layer x (latency + bytes / link). Pipeline-parallel: the same reading,
+one rank after another, and a message between neighbours. A tensor takes longer if the processor cannot multiply as fast
+as memory delivers.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ _Part = Sequence[tuple[int, int]]  # bytes and weights of each tensor that a ran
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What an estimate goes by, in bytes per second and seconds."""
+    """The parameters of an estimate, in bytes per second and seconds."""
 
     bandwidth: float
-    """At which a rank reads weights while it decodes."""
+    """At which a rank reads weights while decoding."""
     link: float
     """Between two ranks."""
     latency: float
-    """Of an exchange, with the command buffer that ends before it."""
+    """Of an exchange, including the end of the command buffer before it."""
     rate: float = inf
-    """Weights per second that a rank multiplies by activations, whatever memory delivers."""
+    """Weights per second that a rank can multiply, regardless of memory."""
 
     def exchange(self, nbytes: int) -> float:
         return self.latency + nbytes / self.link
 
     def reading(self, part: _Part) -> float:
-        """Of all weights of a rank, once."""
+        """Seconds to read all weights of a rank once."""
         return sum(max(nbytes / self.bandwidth, weights / self.rate) for nbytes, weights in part)
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Seconds of a token, and of that time what is communication."""
+    """Seconds per token, and the part of it that is communication."""
 
     ranks: int
     way: str
@@ -55,14 +55,14 @@ class Estimate:
     nbytes: tuple[int, ...]
     """Weights of each rank."""
     token: float
-    """From one token of a sequence to its next."""
+    """Seconds between tokens of one sequence."""
     communication: float
     between: float
-    """From one token to the next of any sequence, where as many are in flight as there are ranks."""
+    """Seconds between tokens of any sequence, with as many in flight as there are ranks."""
 
 
 def estimate(opened: OpenedModel, ranks: int, way: str, machine: Machine) -> Estimate:
-    """The time of a token, from what the header of the file says."""
+    """The time per token, from the header of the file."""
     if ranks == 1:
         way, shards = "one process", tensor_shards(opened, 1)
     else:
@@ -86,7 +86,7 @@ def estimate(opened: OpenedModel, ranks: int, way: str, machine: Machine) -> Est
 
 
 def calibrated(opened: OpenedModel, machine: Machine, seconds: float) -> Machine:
-    """The machine with the rate at which one process takes so long for a token, where its memory would be quicker."""
+    """The machine with a rate or bandwidth such that one process takes the measured time per token."""
     (shard,) = tensor_shards(opened, 1)
     part = _part(opened, shard)
     if machine.reading(part) >= seconds:
@@ -99,7 +99,7 @@ def calibrated(opened: OpenedModel, machine: Machine, seconds: float) -> Machine
 
 
 def rank_bytes(opened: OpenedModel, shard: Shard) -> int:
-    """Bytes of the weights that a rank has, and reads for every token."""
+    """Bytes of weights that a rank reads for every token."""
     return sum(nbytes for nbytes, _ in _part(opened, shard))
 
 
@@ -115,7 +115,7 @@ def _part(opened: OpenedModel, shard: Shard) -> _Part:
 
 
 def _weights(opened: OpenedModel, tensor: Tensor) -> int:
-    """How many weights a tensor holds once unpacked; scales and biases of groups hold none."""
+    """The number of weights in a tensor, unpacked; none for scales and biases of groups."""
     module, _, kind = tensor.name.rpartition(".")
     if kind != "weight":
         return 0

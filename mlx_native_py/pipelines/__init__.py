@@ -1,1 +1,1 @@
-"""Kernels from MSL source to pipeline."""
+"""Kernels from MSL source to compute pipeline."""

@@ -1,4 +1,4 @@
-"""Compiled pipelines on disk, through Metal's binary archives."""
+"""Compiled pipelines on disk, in Metal's binary archives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["PipelineArchive"]
 
 
 class PipelineArchive:
-    """A file of compiled pipelines; what it lacks is compiled, added, and written by `save()`."""
+    """A file of compiled pipelines; missing ones are compiled, added, and written by `save()`."""
 
     def __init__(self, backend: Backend, device: Any, path: Path) -> None:
         self._backend = backend
@@ -25,7 +25,7 @@ class PipelineArchive:
         self._changed = False
         self.path = path
         self.refused = ""
-        """Why a file that was there could not be used, and is replaced by the next `save()`."""
+        """Why an existing file could not be used; the next `save()` replaces it."""
         self._mtl = self._open()
 
     def build(self, descriptor: Any, options: int) -> tuple[Any, Any, Any, bool]:
@@ -48,7 +48,7 @@ class PipelineArchive:
         return pipeline, reflection, error, False
 
     def save(self) -> bool:
-        """Writes what has been added since the last time; False where there was nothing."""
+        """Writes pipelines added since the last save; False if there were none."""
         with self._lock, self._backend.autorelease_pool():
             if not self._changed:
                 return False

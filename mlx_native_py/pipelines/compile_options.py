@@ -1,4 +1,4 @@
-"""How an MSL source is compiled: a value, and the Metal object made of it."""
+"""Compile options of an MSL source, as a value and as MTLCompileOptions."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["CompileOptions"]
 
 MathMode = Literal["safe", "relaxed", "fast"]
 _NEWEST = (3, 2)
-"""What is used of the language; newer versions only where asked for."""
+"""The newest language version used by default."""
 
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """Macros, math mode and language version of a source, and whether its kernels may log.
+    """Macros, math mode, language version and logging of a source.
 
-    Without a math mode Metal's own default is taken, which is "fast". Without a language version it is the newest
-    that the system's compiler knows up to 3.2, and never what the Python executable was built with. Apple's compiler
-    leaves `os_log` out unless `logging` is set; the software device never does.
+    The default math mode is Metal's, "fast". The default language version is the newest that the system's compiler
+    knows up to 3.2, independent of the Python executable. Apple's compiler drops `os_log` unless `logging` is set; the
+    software device never does.
     """
 
     macros: Mapping[str, str | int | float] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class CompileOptions:
         object.__setattr__(self, "macros", {name: str(value) for name, value in sorted(self.macros.items())})
 
     def on(self, able: Capabilities) -> CompileOptions:
-        """The same with the language version that this system is given."""
+        """The same options with the language version resolved for this system."""
         if self.language is None:
             return replace(self, language=min(able.language_version, _NEWEST))
         if self.language > able.language_version:
@@ -48,7 +48,7 @@ class CompileOptions:
         return self
 
     def text(self) -> str:
-        """A spelling that is equal for equal options."""
+        """A canonical text, equal for equal options."""
         return repr((tuple(self.macros.items()), self.math, self.language, self.logging))
 
     def mtl(self, backend: Backend, able: Capabilities) -> Any:

@@ -1,4 +1,4 @@
-"""Words of CUDA and OpenCL in a source that does not compile, and what MSL says instead."""
+"""Hints for CUDA and OpenCL code in a source that does not compile as MSL."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def hint(source: str) -> str:
-    """The MSL for what a source has of another language; empty where it has nothing of one.
+    """The MSL equivalents of CUDA or OpenCL words in a source; empty if it has none.
 
     >>> print(hint("__kernel void f() {}"))
     This looks like OpenCL C. Metal's language has other words:

@@ -1,4 +1,4 @@
-"""Values for a kernel's function constants, converted to the types that the kernel declares."""
+"""Function constants: values converted to the types that a kernel declares."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .scalars import ScalarType, scalar_type
 __all__ = ["ConstantValue", "Constants", "resolve_constants"]
 
 Constants = Mapping[int | str, Any]
-"""Values by the index or the name of their constants."""
+"""Values by the index or name of their constants."""
 
 
 @dataclass(frozen=True)
 class ConstantValue:
-    """One constant as Metal takes it; `label` is its part of a pipeline's label."""
+    """One function constant as Metal takes it; `label` is its part of a pipeline's label."""
 
     index: int
     code: int
@@ -27,7 +27,7 @@ class ConstantValue:
 
 
 def resolve_constants(kernel: str, function: Any, source: str, given: Constants) -> tuple[ConstantValue, ...]:
-    """The values by index, each in the declared type; refuses unknown, doubled and missing ones."""
+    """The values by index in their declared types; raises on unknown, duplicate and missing ones."""
     declared = [(str(c.name()), int(c.index()), int(c.type()), bool(c.required())) for c in _constants(function)]
     places = {index: (name, code) for name, index, code, _ in declared}
     indices = {name: index for name, index, _, _ in declared}
@@ -51,7 +51,7 @@ def _constants(function: Any) -> list[Any]:
 
 
 def _refuse_unknown(kernel: str, source: str, key: int | str, places: Mapping[int, tuple[str, int]]) -> None:
-    """A constant that only other kernels of the source use is no mistake."""
+    """Raises on an unknown constant, unless another kernel of the source declares it."""
     if isinstance(key, str):
         pattern = rf"\b{re.escape(key)}\s*\[\[\s*function_constant\b"
     else:

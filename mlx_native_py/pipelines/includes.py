@@ -1,7 +1,7 @@
-"""The text of a `.metal` file with its own headers in it: Metal compiles a text, which has no folder to find them in.
+"""Inlining of headers: Metal compiles a text, which has no folder to find `#include "..."` files in.
 
-Only `#include "..."` is resolved, and only to files inside the folder of the source or the folders that were given, so
-that a source from elsewhere cannot bring in any other file. Lines keep their file and number for messages.
+Only files inside the source's folder or the given folders are included, so that an untrusted source cannot read other
+files. `#line` directives keep file names and line numbers in messages.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _DEEPEST = 64
 
 
 def source_with_headers(path: Path, include: Sequence[Path] = ()) -> str:
-    """The text of a file, with the headers of its folder, and of the folders of `include`, in place of their includes.
+    """The text of a file with its headers inlined, from its own folder and those of `include`.
 
-    A header that is found nowhere stays as it was written, for the compiler to refuse at its line.
+    A header that is not found is left for the compiler to report.
     """
     folders = [folder.resolve() for folder in (path.parent, *include)]
     text = path.read_text(encoding="utf-8")
@@ -33,12 +33,12 @@ def source_with_headers(path: Path, include: Sequence[Path] = ()) -> str:
 
 
 class _Inlining:
-    """Puts headers in the place of their includes."""
+    """Replaces `#include` lines by the text of the headers."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = folders
         self._open: list[Path] = []
-        """The files between the source and the line that is being read."""
+        """The chain of files being included."""
 
     def lines(self, path: Path, text: str) -> Iterator[str]:
         self._open.append(path.resolve())
@@ -52,7 +52,7 @@ class _Inlining:
         self._open.pop()
 
     def _header(self, path: Path, number: int, line: str) -> Path | None:
-        """The file that a line includes; None where it includes none of ours."""
+        """The file that a line includes; None if it includes none of ours."""
         match = _INCLUDE.match(line)
         if match is None:
             return None

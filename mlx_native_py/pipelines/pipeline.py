@@ -1,4 +1,4 @@
-"""A kernel that is ready to run: its Metal object, its limits and what it binds."""
+"""A compiled kernel: its Metal pipeline, its limits and its arguments."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _ORDER = ("buffer", "threadgroup", "texture", "sampler")
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One argument of a kernel, as the pipeline's reflection tells it."""
+    """One argument of a kernel, from the pipeline's reflection."""
 
     index: int
     name: str
     kind: Literal["buffer", "threadgroup", "texture", "sampler"]
     access: Literal["read", "write", "read_write"]
     data_type: int = 0
-    """The MTLDataType of what it holds or points to."""
+    """The MTLDataType of the argument or of what it points to."""
     size: int = 0
     """Bytes of one such value."""
     alignment: int = 1
@@ -48,14 +48,14 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the device allows any threadgroup."""
+    """Threadgroup limits of the device."""
 
     threads: tuple[int, int, int]
     threadgroup_memory: int
 
 
 class Pipeline:
-    """A compiled kernel. Its attributes are facts: change none.
+    """A compiled kernel. Its attributes are read-only.
 
     >>> axpy
     <Pipeline axpy(x, y, a), at most 1024 threads, width 32>
@@ -69,7 +69,6 @@ class Pipeline:
         "device",
         "encode",
         "encoders",
-        "held",
         "key",
         "label",
         "launches",
@@ -83,6 +82,7 @@ class Pipeline:
         "static_threadgroup_bytes",
         "thread_launches",
         "supports_indirect",
+        "textures",
         "width",
     )
 
@@ -105,7 +105,7 @@ class Pipeline:
         self.label = label
         self.key = key
         self.origin = origin
-        """The library that it is from, and its function constants."""
+        """The library that it comes from, and its function constants."""
         self.bindings = bindings
         self.limits = limits
         self.max_threads = int(mtl.maxTotalThreadsPerThreadgroup())
@@ -113,22 +113,22 @@ class Pipeline:
         self.static_threadgroup_bytes = int(mtl.staticThreadgroupMemoryLength())
         self.supports_indirect = bool(mtl.supportIndirectCommandBuffers())
         self.buffers = _by_slot(b for b in bindings if b.kind == "buffer")
-        """The buffer arguments by slot; None where the kernel has no argument."""
-        self.held = tuple(b for b in bindings if b.kind in ("texture", "sampler"))
-        """The textures, then the samplers, each in the order of their indices."""
+        """The buffer arguments by slot; None for unused slots."""
+        self.textures = tuple(b for b in bindings if b.kind in ("texture", "sampler"))
+        """The textures, then the samplers, each ordered by index."""
         self.shared = _by_slot(b for b in bindings if b.kind == "threadgroup")
         self.senders: dict[Any, Any] = {}
         self.encoders: dict[Any, Any] = {}
-        """What was generated for this kernel, by the pattern of its arguments."""
+        """Functions generated for this kernel, by argument pattern."""
         self.encode: Any = None
-        """The function for the pattern that was seen last."""
+        """The function for the last argument pattern."""
         self.launches: dict[Any, Any] = {}
-        """Launch shapes that have been checked against this pipeline, by what the caller wrote."""
+        """Checked launch sizes, by the arguments of the call."""
         self.thread_launches: dict[Any, Any] = {}
-        """Those of which only the number of threads was given."""
+        """Those given by a number of threads alone."""
 
     def touched(self, entry: Any) -> tuple[list[Any], list[Any]]:
-        """What a dispatch reads and writes, from `(pipeline, bits of slots marked Out, *spans by slot)`."""
+        """The spans that a dispatch reads and writes, from `(pipeline, bit mask of Out slots, *spans by slot)`."""
         reads, writes = [], []
         for slot, (binding, span) in enumerate(zip(self.buffers, entry[2:], strict=True)):
             if binding is not None and span is not None:
@@ -143,7 +143,7 @@ class Pipeline:
         return f"<Pipeline {self.label}({names}), at most {self.max_threads} threads, width {self.width}>"
 
     def _repr_html_(self) -> str:
-        """A table of its arguments, for notebooks."""
+        """An HTML table of its arguments."""
         rows = [
             (str(each.index), each.name, each.scalar.name if each.scalar else each.kind, each.access, str(each.size))
             for each in self.bindings
@@ -158,7 +158,7 @@ def _by_slot(bindings: Any) -> tuple[Binding | None, ...]:
 
 
 def reflected_bindings(backend: Backend, reflection: Any, kernel: str) -> tuple[Binding, ...]:
-    """What Metal's reflection says of a kernel's arguments, buffers first, in the order of their slots."""
+    """A kernel's arguments according to Metal's reflection, buffers first, in slot order."""
     if reflection is None:
         raise BackendError(f"kernel {kernel!r}: Metal made its pipeline and does not say what it binds")
     metal = backend.Metal

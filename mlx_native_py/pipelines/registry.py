@@ -1,4 +1,4 @@
-"""Kernels by name: sources, libraries and pipelines, each compiled once and found again by content."""
+"""The kernel registry: sources, libraries and pipelines, each compiled once and cached by content."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PLACE = re.compile(r"^program_source:(\d+):(\d+): .*$", re.MULTILINE)
 
 
 class _OpenDevice(Protocol):
-    """What the registry needs of a device."""
+    """The members of a device that the registry uses."""
 
     @property
     def mtl(self) -> Any: ...
@@ -48,7 +48,7 @@ class _OpenDevice(Protocol):
 
 @dataclass(frozen=True)
 class RegistryStats:
-    """What the registry has done so far; `hits` and `misses` count `get_pipeline` calls."""
+    """Statistics of a registry; `hits` and `misses` count `get_pipeline` calls."""
 
     hits: int = 0
     misses: int = 0
@@ -61,7 +61,7 @@ class RegistryStats:
 
 @dataclass(frozen=True, eq=False)
 class KernelLibrary:
-    """One compiled source and the kernels in it."""
+    """One compiled source and its kernel names."""
 
     mtl: Any
     source: str
@@ -75,12 +75,12 @@ class KernelLibrary:
 
 
 def source_digest(library: KernelLibrary) -> str:
-    """Names a library's source on every device."""
+    """A digest of a library's source, the same on every device."""
     return hashlib.sha256(library.source.encode()).hexdigest()
 
 
 class _Once(Generic[V]):
-    """Values made once per key, however many threads ask; a failure is not kept."""
+    """Values created once per key, even if several threads ask; failures are not cached."""
 
     def __init__(self) -> None:
         self.values: dict[Hashable, V] = {}
@@ -103,7 +103,7 @@ class _Once(Generic[V]):
 class KernelRegistry:
     """The kernels of one device: those shipped with the package, and those registered.
 
-    Compiled pipelines are kept on disk in the file `archive`, or else in the one that `MLX_KERNEL_ARCHIVE` names.
+    Compiled pipelines are stored in the file `archive`, or in the one named by `MLX_KERNEL_ARCHIVE`.
 
     >>> device.kernels.register_source("twice", '''
     ... #include <metal_stdlib>
@@ -132,7 +132,7 @@ class KernelRegistry:
         self._libraries: _Once[KernelLibrary] = _Once()
         self._pipelines: _Once[Pipeline] = _Once()
         self._by_request: dict[Hashable, Pipeline] = {}
-        """Pipelines by what the caller asked for; emptied when a source is registered."""
+        """Pipelines by the arguments of `get_pipeline`; cleared when a source is registered."""
         self._edition = 0
 
     def __repr__(self) -> str:
@@ -143,9 +143,9 @@ class KernelRegistry:
         )
 
     def register_source(self, name: str, msl: str, *, options: CompileOptions | None = None) -> None:
-        """Makes the kernels of `msl` available; `name` is one of them or, for several, a name for them all.
+        """Makes the kernels of `msl` available; `name` is one of them, or a name for all of them.
 
-        A later source of the same name replaces an earlier one, and goes before a shipped kernel.
+        A later source of the same name replaces an earlier one, and takes precedence over a shipped kernel.
         """
         if not isinstance(name, str) or not name:
             raise InvalidArgument(f"a kernel's name is a non-empty str, not {name!r}")
@@ -165,7 +165,7 @@ class KernelRegistry:
         library: KernelLibrary | None = None,
         indirect: bool = False,
     ) -> Pipeline:
-        """The kernel `name`, specialised by `constants` (by index or by name), from `library` or wherever it is.
+        """The kernel `name`, specialised by `constants` (by index or name), from `library` or from any known source.
 
         `indirect` asks for a pipeline that indirect command buffers can run.
         """
@@ -183,7 +183,7 @@ class KernelRegistry:
         return pipeline
 
     def library(self, source: str, options: CompileOptions | None = None, *, name: str = "") -> KernelLibrary:
-        """The library that `source` compiles to; the same one for the same text and options."""
+        """The compiled library of `source`; the same object for the same text and options."""
         chosen = (options or CompileOptions()).on(self._capabilities)
         try:
             digest = hashlib.sha256(f"{self._identity}\0{chosen.text()}\0{source}".encode()).hexdigest()
@@ -205,7 +205,7 @@ class KernelRegistry:
         return self.get_pipeline(pipeline.name, constants, library=library, indirect=True)
 
     def warmup(self, names: Iterable[str | tuple[str, Constants]]) -> None:
-        """Compiles kernels ahead of their first use, several at a time, and saves the archive if there is one."""
+        """Compiles kernels ahead of time, in parallel, and saves the archive if there is one."""
         wanted = [(item, None) if isinstance(item, str) else item for item in names]
         begun: list[Future[Pipeline]] = []
         with suppress(RuntimeError), ThreadPoolExecutor(max(1, min(len(wanted), os.cpu_count() or 1))) as workers:
@@ -219,7 +219,7 @@ class KernelRegistry:
         self.save()
 
     def save(self) -> bool:
-        """Writes newly compiled pipelines to the archive; False where there is none or nothing new."""
+        """Writes newly compiled pipelines to the archive; False if there is none or nothing is new."""
         return self._archive is not None and self._archive.save()
 
     def is_cached(self, name: str, constants: Constants | None = None) -> bool:
@@ -228,21 +228,21 @@ class KernelRegistry:
             return (name, None, False, _spelling(constants) if constants else None) in self._by_request
 
     def cached_count(self) -> int:
-        """How many pipelines have been made."""
+        """The number of pipelines built so far."""
         return len(self._pipelines.values)
 
     @property
     def pipelines(self) -> tuple[Pipeline, ...]:
-        """All that have been made."""
+        """All pipelines built so far."""
         return tuple(self._pipelines.values.values())
 
     def source_count(self) -> int:
-        """How many sources there are: registered ones and shipped families."""
+        """The number of registered sources and shipped families."""
         return len(self._sources) + len(kernel_families())
 
     @property
     def stats(self) -> RegistryStats:
-        """What has been asked for and compiled so far."""
+        """Statistics so far."""
         with self._lock:
             return RegistryStats(**self._done, compile_seconds=self._compile_seconds)
 
@@ -334,7 +334,7 @@ class KernelRegistry:
         return KernelLibrary(mtl, source, digest, names, options)
 
     def _home(self, name: str) -> KernelLibrary:
-        """The library with kernel `name`: registered under that name, registered otherwise, or shipped."""
+        """The library with kernel `name`: registered under that name, under another, or shipped."""
         with self._lock:
             registered = dict(self._sources)
         if name in registered:
@@ -363,7 +363,7 @@ class KernelRegistry:
 
 
 def _require_width(pipeline: Pipeline, home: KernelLibrary) -> None:
-    """The shipped kernels count on Apple's simdgroups; a kernel of the caller can ask its pipeline."""
+    """Shipped kernels rely on Apple's simdgroup width."""
     if pipeline.width != SIMDGROUP_WIDTH and "simd" in home.source:
         raise BackendError(
             f"kernel {pipeline.name!r} needs simdgroups of {SIMDGROUP_WIDTH} threads, and this device runs it in "
@@ -372,12 +372,12 @@ def _require_width(pipeline: Pipeline, home: KernelLibrary) -> None:
 
 
 def _spelling(constants: Constants) -> Hashable:
-    """Equal for equal constants in any order; True, 1 and 1.0 differ."""
+    """A key that is equal for equal constants in any order; True, 1 and 1.0 differ."""
     return frozenset((key, type(value), repr(value)) for key, value in constants.items())
 
 
 def _with_carets(message: str, source: str) -> str:
-    """The compiler's message, with the user's line and a caret under each place where it shows none."""
+    """The compiler's message, with the source line and a caret added where they are missing."""
     lines = source.split("\n")
 
     def shown(match: re.Match[str]) -> str:

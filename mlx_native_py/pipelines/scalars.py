@@ -1,4 +1,4 @@
-"""MSL's scalar and vector types by MTLDataType, and Python values packed into their bytes."""
+"""MSL's scalar and vector types by MTLDataType, and packing of Python values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ScalarType:
         return self.dtype.mtl if self.lanes == 1 else f"{self.dtype.mtl}{self.lanes}"
 
     def pack(self, value: Any, size: int) -> bytes:
-        """`value` as this type, filled up to `size` bytes (a vector of three takes the room of four)."""
+        """`value` as this type, padded to `size` bytes (a vector of three takes the space of four)."""
         if self.lanes == 1:
             packed = self._lane(value)
         else:
@@ -51,12 +51,12 @@ class ScalarType:
         return packed if len(packed) == size else packed.ljust(size, b"\0")
 
     def unpack(self, data: bytes) -> Any:
-        """The number, or the tuple of numbers, in `data`."""
+        """The number, or tuple of numbers, in `data`."""
         values = tuple(np.frombuffer(data, self.dtype.numpy, self.lanes).tolist())
         return values[0] if self.lanes == 1 else values
 
     def quick(self, size: int) -> Callable[..., bytes] | None:
-        """Packs plain ints and floats, one per lane, or raises `struct.error`; None for types unknown to struct."""
+        """A function that packs plain ints and floats, or raises `struct.error`; None for types unknown to struct."""
         if self.dtype in (DType.BOOL, DType.BF16):
             return None
         fill = size - self.lanes * self.dtype.size
@@ -106,7 +106,7 @@ def _packer(dtype: DType) -> Callable[[Any], bytes]:
 
 @lru_cache(maxsize=256)
 def scalar_type(code: int) -> ScalarType | None:
-    """The scalar or vector type with this MTLDataType; None for structs, arrays, matrices and the like."""
+    """The scalar or vector type of an MTLDataType; None for structs, arrays and matrices."""
     for lanes in (1, 2, 3, 4):
         if (dtype := _BY_CODE.get(code - lanes + 1)) is not None:
             return ScalarType(dtype, lanes)

@@ -1,4 +1,4 @@
-"""Where the shipped `.metal` files are, in an installed wheel and in a checkout, and their text."""
+"""The shipped `.metal` files: their folder, in a wheel or a checkout, and their text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INCLUDE = re.compile(r'^#include "([\w/]+\.h)"\n', re.MULTILINE)
 
 
 def kernel_directory() -> Path:
-    """The folder of the shipped kernels: inside the wheel, or beside the package in a checkout."""
+    """The folder of the shipped kernels: inside the wheel, or next to the package in a checkout."""
     package = Path(__file__).parents[1]
     for candidate in (package / "kernels", package.parent / "kernels"):
         if candidate.is_dir():
@@ -22,14 +22,14 @@ def kernel_directory() -> Path:
 
 @cache
 def kernel_families() -> tuple[str, ...]:
-    """The names of the shipped families, each a file of kernels."""
+    """The names of the shipped kernel files."""
     return tuple(sorted(path.stem for path in kernel_directory().glob("*.metal")))
 
 
 def kernel_source(family: str) -> str:
-    """The MSL text of `kernels/<family>.metal`, with the headers of `kernels/shared` in the place of their includes.
+    """The MSL text of `kernels/<family>.metal` with the headers of `kernels/shared` inlined.
 
-    Metal compiles a text that has no folder, so it could not find them by itself.
+    Metal compiles a text, which has no folder to find headers in.
     """
     path = kernel_directory() / f"{family}.metal"
     if not path.is_file():
@@ -38,7 +38,7 @@ def kernel_source(family: str) -> str:
 
 
 def _with_headers(text: str, seen: set[str]) -> str:
-    """Each header goes in once, where it is first asked for."""
+    """Inlines each header once, where it is first included."""
 
     def put(match: re.Match[str]) -> str:
         name = match[1]

@@ -1,4 +1,4 @@
-"""The layout of a struct argument as its source declares it, and dicts and numpy records packed by it."""
+"""Struct arguments: their layout as declared in the source, and packing of dicts and numpy records."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ..dtypes import DType
 from ..errors import InvalidArgument
+from ..memory.buffer import exactly
 
 __all__ = ["Field", "Struct", "parameters_of", "struct_of_argument"]
 
@@ -33,7 +34,7 @@ _MEMBER = re.compile(r"\s*(?:const\s+)?([\w ]+?)\s+(\w+)\s*((?:\[\s*\d+\s*\]\s*)
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A member of a struct: numbers of one type, or other structs."""
+    """A member of a struct: numbers of one type, or another struct."""
 
     name: str
     kind: DType | Struct
@@ -49,24 +50,18 @@ class Field:
             self.kind.pack_into(value, into, start)
             return
         try:
-            given = np.asarray(value)
-            with np.errstate(all="ignore"):
-                values = given.astype(self.kind.numpy)
-        except (TypeError, ValueError, OverflowError):
-            raise InvalidArgument(f"member {self.name!r} is {value!r}, expected {self._wanted()}") from None
-        exact = self.kind.is_float or bool((values == given).all())
-        if values.shape != self.shape or not exact:
-            raise InvalidArgument(f"member {self.name!r} is {value!r}, expected {self._wanted()}")
-        data = values.tobytes()
-        into[start : start + len(data)] = data
-
-    def _wanted(self) -> str:
-        return f"{self.kind}{list(self.shape) if self.shape else ''}"
+            values = exactly(value, self.kind)
+        except InvalidArgument:
+            values = None
+        if values is None or values.shape != self.shape:
+            wanted = f"{self.kind}{list(self.shape) if self.shape else ''}"
+            raise InvalidArgument(f"member {self.name!r} is {value!r}, expected {wanted}")
+        into[start : start + values.nbytes] = values.tobytes()
 
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """Members, and the bytes that they take."""
+    """The members and size of a struct."""
 
     name: str
     fields: tuple[Field, ...]
@@ -74,13 +69,13 @@ class Struct:
     alignment: int
 
     def pack(self, value: Any) -> bytes:
-        """The bytes of a dict or of a numpy record, member by member, whatever the order and padding in numpy."""
+        """The bytes of a dict or numpy record, packed by member name."""
         data = bytearray(self.size)
         self.pack_into(value, data, 0)
         return bytes(data)
 
     def pack_into(self, value: Any, data: bytearray, at: int) -> None:
-        """The same at a place inside of another one."""
+        """Packs at an offset inside another struct."""
         given = {name: value[name] for name in value.dtype.names or ()} if isinstance(value, np.void) else value
         if not isinstance(given, Mapping):
             raise InvalidArgument(f"{value!r} is not a dict with the members of struct {self.name}")
@@ -94,13 +89,13 @@ class Struct:
 
 
 def parameters_of(source: str, kernel: str) -> str:
-    """What a source has between the parentheses after a kernel's name; all of it where the name is not spelled out."""
+    """The parameter list of a kernel in its source; the whole source if the name is not found."""
     opening = re.search(rf"\b{re.escape(kernel)}\s*\(", source)
     return source if opening is None else source[opening.end() : _closing(source, opening.end(), "()")]
 
 
 def _closing(source: str, start: int, brackets: str) -> int:
-    """Where the bracket that is open at `start` closes."""
+    """The position after the bracket that closes the one open at `start`."""
     depth, end = 1, start
     while depth and end < len(source):
         depth += {brackets[0]: 1, brackets[1]: -1}.get(source[end], 0)
@@ -110,7 +105,7 @@ def _closing(source: str, start: int, brackets: str) -> int:
 
 @lru_cache(maxsize=256)
 def struct_of_argument(source: str, kernel: str, argument: str, size: int) -> Struct | None:
-    """The struct that an argument is declared with; None where the source does not tell, or not one of `size` bytes.
+    """The struct that an argument is declared with; None if it is not found or not of `size` bytes.
 
     >>> source = "struct P { uint n; float3 c; half w[2]; }; kernel void k(constant P &p) {}"
     >>> p = struct_of_argument(source, "k", "p", 48)
@@ -148,7 +143,7 @@ def _struct(source: str, name: str) -> Struct | None:
 
 
 def _kind(source: str, name: str) -> tuple[Any, int, int, int] | None:
-    """What a member's type is made of, its lanes (0 for a scalar), its size and its alignment."""
+    """Element type, lanes (0 for a scalar), size and alignment of a member's type."""
     spelled = " ".join(name.split())
     spelled = _ALIASES.get(spelled, spelled)
     if spelled in _SCALARS:

@@ -1,1 +1,1 @@
-"""Times of command buffers and dispatches, and GPU traces."""
+"""Profiling: GPU times of command buffers, dispatches, kernels and regions, traces and reports."""

@@ -1,18 +1,18 @@
-"""What `MLX_PROFILE_CB=1` and `MLX_PROFILE_DISPATCH=1` do for a process: a profile of all of it, printed at its end."""
+"""Process-wide profiles: `MLX_PROFILE_CB=1` and `MLX_PROFILE_DISPATCH=1` print tables at exit."""
 
 from __future__ import annotations
 
 import atexit
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from .. import settings
 
 if TYPE_CHECKING:
     from .profile import Profile
 
-__all__ = ["follow_environment"]
+__all__ = ["follow_environment", "print_tables"]
 
 _ROWS = 30
 _lock = threading.Lock()
@@ -20,7 +20,7 @@ _running: list[Profile] = []
 
 
 def follow_environment() -> None:
-    """Starts a profile of the process, if the environment asks for one and none is running."""
+    """Starts a profile of the process if the environment asks for one and none is running."""
     asked = settings.environment()
     if not (asked.profile_cb or asked.profile_dispatch):
         return
@@ -29,12 +29,17 @@ def follow_environment() -> None:
     with _lock:
         if not _running:
             _running.append(Profile("dispatch" if asked.profile_dispatch else "cb").start())
-            atexit.register(_print_tables, _running[0])
+            atexit.register(_finish, _running[0])
 
 
-def _print_tables(running: Profile) -> None:
-    """On standard error, since standard output is the program's."""
+def print_tables(profiled: Profile, out: TextIO) -> None:
+    """Prints the profile by label of the command buffer and by kernel."""
+    for by in ("label", "kernel") if profiled.records else ():
+        print(f"\n{profiled.table(by, limit=_ROWS).shown(out)}", file=out)
+
+
+def _finish(running: Profile) -> None:
+    """Prints on standard error, because standard output belongs to the program."""
     running.stop()
-    if running.records and sys.stderr is not None:
-        for by in ("label", "kernel"):
-            print(f"\n{running.table(by, limit=_ROWS).shown(sys.stderr)}", file=sys.stderr)
+    if sys.stderr is not None:
+        print_tables(running, sys.stderr)

@@ -1,4 +1,4 @@
-"""Makes the record of a command buffer from what was noted: dispatches, barriers, and measured or apportioned times."""
+"""Builds the profile record of a command buffer: dispatches, barriers, and measured or apportioned times."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .records import BarrierRecord, CommandBufferRecord, DispatchRecord
 __all__ = ["mark_gaps", "record_of"]
 
 _LEAST = 4096
-"""Bytes that a dispatch counts for where a command buffer's time is shared out, however few it touches."""
+"""The minimum number of bytes that a dispatch counts for when a command buffer's time is apportioned."""
 _BALANCE = 10
-"""Floating-point operations that count as much as a byte there."""
+"""Floating-point operations that count as much as one byte in apportioning."""
 
 
 def record_of(notes: CommandBufferNotes) -> CommandBufferRecord:
-    """The record of a command buffer that is done."""
+    """The record of a completed command buffer."""
     dispatches, barriers = _Reading(notes).read()
     record = CommandBufferRecord(
         sequence=notes.sequence,
@@ -44,7 +44,7 @@ def record_of(notes: CommandBufferNotes) -> CommandBufferRecord:
 
 
 class _Reading:
-    """Goes through the log of a command buffer, in which a plan is one entry with many dispatches."""
+    """Reads the log of a command buffer, in which a plan is one entry with many dispatches."""
 
     def __init__(self, notes: CommandBufferNotes) -> None:
         self._notes = notes
@@ -109,7 +109,7 @@ def _total(spans: Iterable[Any]) -> int:
 
 
 def _time(record: CommandBufferRecord, notes: CommandBufferNotes) -> None:
-    """Each dispatch's own time where it was taken, else its share of the command buffer's, by bytes and arithmetic."""
+    """Sets each dispatch's measured time, or its share of the command buffer's time by bytes and arithmetic."""
     for entry in notes.dispatches:
         dispatch = record.dispatches[entry.dispatch_index]
         dispatch.start_ns, dispatch.end_ns, dispatch.gpu_ns = entry.start_gpu_ns, entry.end_gpu_ns, entry.gpu_ns
@@ -124,7 +124,7 @@ def _time(record: CommandBufferRecord, notes: CommandBufferNotes) -> None:
 
 
 def mark_gaps(records: Sequence[CommandBufferRecord]) -> None:
-    """How long the GPU had nothing to do before each command buffer of its device, and before each timed dispatch."""
+    """Sets the idle time before each command buffer of a device and before each timed dispatch."""
     ends: dict[str, int] = {}
     for record in sorted(records, key=lambda each: each.start_ns):
         before = ends.get(record.device, record.start_ns)

@@ -1,7 +1,8 @@
-"""Two profiles side by side: what got slower, and whether that is more than noise.
+"""Comparison of two profiles: what became slower, beyond measurement noise.
 
-Calls are compared with calls of the same kernel over as many bytes. The noise of each side is that of the median of its
-calls, from their median deviation; a difference counts beyond three times both together. First calls are left out.
+Calls are compared with calls of the same kernel over the same number of bytes. The noise of each side is the standard
+error of its median, from the median absolute deviation; a difference counts beyond three times both combined. First
+calls are left out.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ _BOUND = 3.0
 _MEDIAN_ERROR = 1.2533 * 1.4826  # of a median of normally distributed times, from their median deviation
 
 Calls = dict[str, dict[int, list[float]]]
-"""Times in nanoseconds, by name and by the bytes that a call touches."""
+"""Times in nanoseconds, by name and by the bytes that a call accesses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One kernel, op, label or region in both profiles; times are nanoseconds of a call."""
+    """One kernel, op, label or region in both profiles; times are nanoseconds per call."""
 
     name: str
     calls: tuple[int, int]
     before_ns: float
     after_ns: float
     noise_ns: float
-    """What a difference has to exceed; infinite with too few calls."""
+    """The threshold for a difference; infinite with too few calls."""
 
     @property
     def difference_ns(self) -> float:
@@ -48,7 +49,7 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """In words: slower, faster, the same within noise, new, gone, or too few calls to tell."""
+        """slower, faster, same (within noise), new, gone, or too few calls."""
         if not all(self.calls):
             return "gone" if self.calls[0] else "new"
         if math.isinf(self.noise_ns):
@@ -59,7 +60,7 @@ class Change:
 
 
 class Comparison:
-    """The changes from one profile to another, those that cost most first."""
+    """The changes from one profile to another, the most expensive first."""
 
     def __init__(self, by: By, changes: Sequence[Change]) -> None:
         self.by = by
@@ -67,7 +68,7 @@ class Comparison:
 
     @property
     def slower(self) -> list[Change]:
-        """Those that got slower by more than noise."""
+        """Changes that became slower beyond noise."""
         return [change for change in self.changes if change.verdict == "slower"]
 
     def to_records(self) -> list[dict[str, Any]]:
@@ -78,7 +79,7 @@ class Comparison:
         return told
 
     def table(self) -> Table:
-        """As text, in colour, or HTML."""
+        """The changes as a table."""
         head = (self.by, "calls", "before us", "after us", "change", "noise us", "verdict")
         rows = [
             (
@@ -105,7 +106,7 @@ class Comparison:
 
 
 def compare(before: Sequence[CommandBufferRecord], after: Sequence[CommandBufferRecord], by: By) -> Comparison:
-    """What changed."""
+    """Compares two profiles."""
     check_by(by)
     first, second = _calls(before, by), _calls(after, by)
     return Comparison(by, [_change(name, first.get(name, {}), second.get(name, {})) for name in {**first, **second}])
@@ -147,7 +148,7 @@ def _mean_median(sizes: dict[int, list[float]]) -> float:
 
 
 def _error(times: list[float]) -> float:
-    """The uncertainty of the median."""
+    """The standard error of the median."""
     if len(times) < _FEWEST:
         return math.inf
     middle = _median(times)
@@ -155,7 +156,7 @@ def _error(times: list[float]) -> float:
 
 
 def _median(times: Iterable[float]) -> float:
-    """The middle one, or the mean of the middle two."""
+    """The median."""
     ordered = sorted(times)
     half = len(ordered) // 2
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2

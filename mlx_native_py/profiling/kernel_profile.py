@@ -1,7 +1,7 @@
-"""GPU times: tables of command buffers and of dispatches, and the clock that relates GPU ticks to nanoseconds.
+"""GPU times of command buffers and dispatches, and the relation of GPU ticks to nanoseconds.
 
-Every figure says where it comes from. Command buffers that complete unobserved are in the tables too: whoever has
-submitted some is asked, whenever the tables are read, for those that are done by then.
+Every time says how it was obtained. Completed command buffers that nobody waited for are included: all queues are
+polled whenever the tables are read.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MOST = 1 << 20  # entries of the flat tables; older ones go
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """How a figure was obtained.
+    """How a time was obtained.
 
     >>> print(MEASURED, "/", unsupported("no timestamp counters"))
     measured / unsupported (no timestamp counters)
@@ -64,13 +64,13 @@ SIMULATED = Provenance("simulated")
 
 
 def unsupported(reason: str) -> Provenance:
-    """Says that there is no figure, and why."""
+    """Says that there is no time, and why."""
     return Provenance("unsupported", reason)
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileEntry:
-    """All command buffers of one label."""
+    """Statistics of all command buffers with one label."""
 
     count: int = 0
     total_ns: int = 0
@@ -81,7 +81,7 @@ class ProfileEntry:
     """The latest times, in order of completion."""
 
     def percentile(self, percent: float) -> int:
-        """The nearest-rank percentile of the latest times; 0 without any.
+        """The nearest-rank percentile of the latest times; 0 if there are none.
 
         >>> ProfileEntry(times=(30, 10, 20)).percentile(50)
         20
@@ -101,12 +101,12 @@ class CommandBufferEntry:
     dispatches: int
     provenance: Provenance = MEASURED
     dispatch_timing: Provenance | None = None
-    """How its dispatches were timed; None where nobody asked for that."""
+    """How its dispatches were timed; None if they were not."""
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchEntry:
-    """One dispatch; times are on the CPU's clock, in nanoseconds."""
+    """One dispatch; times are nanoseconds on the CPU's clock."""
 
     cb_label: str
     op_kind: str
@@ -116,20 +116,20 @@ class DispatchEntry:
     end_gpu_ns: int
     kernel: str = ""
     sequence: int = 0
-    """Of its command buffer."""
+    """The sequence number of its command buffer."""
     provenance: Provenance = MEASURED
 
 
 class Source(Protocol):
-    """Someone with command buffers on the way."""
+    """A queue with command buffers in flight."""
 
     def collect(self) -> None:
-        """Records those that are done."""
+        """Records those that have completed."""
         ...
 
 
 class _Label:
-    """The running figures of one label."""
+    """Running statistics of one label."""
 
     def __init__(self) -> None:
         self.count = self.total = self.least = self.most = 0
@@ -157,17 +157,17 @@ _clock: list[tuple[int, int]] = []  # the first and the latest (CPU ns, GPU tick
 
 
 def is_enabled() -> bool:
-    """Whether command buffers made now are timed (`MLX_PROFILE_CB`)."""
+    """Whether new command buffers are timed (`MLX_PROFILE_CB`)."""
     return settings.current().profile_cb
 
 
 def is_dispatch_enabled() -> bool:
-    """Whether dispatches encoded now are timed one by one (`MLX_PROFILE_DISPATCH`)."""
+    """Whether new dispatches are timed individually (`MLX_PROFILE_DISPATCH`)."""
     return settings.current().profile_dispatch
 
 
 def record(label: str, gpu_ns: int, provenance: Provenance = MEASURED) -> None:
-    """Adds one time to a label.
+    """Adds a time to a label.
 
     >>> reset()
     >>> record("layer", 100); record("layer", 300); record("head", 50)
@@ -192,7 +192,7 @@ def record_dispatch(entry: DispatchEntry) -> None:
 
 
 def dump() -> list[tuple[str, ProfileEntry]]:
-    """(label, figures), the largest total first; equal ones in order of their first appearance."""
+    """(label, statistics), the largest total first; ties in order of first appearance."""
     _collect()
     with _lock:
         entries = [(label, figures.entry()) for label, figures in _labels.items()]
@@ -200,14 +200,14 @@ def dump() -> list[tuple[str, ProfileEntry]]:
 
 
 def dump_command_buffers() -> list[CommandBufferEntry]:
-    """Every recorded command buffer, in order of submission."""
+    """All recorded command buffers in order of submission."""
     _collect()
     with _lock:
         return sorted(_command_buffers, key=lambda entry: entry.sequence)
 
 
 def dump_dispatches() -> list[tuple[str, list[DispatchEntry]]]:
-    """(command buffer's label, its dispatches), labels by first appearance, dispatches as they were recorded."""
+    """(command buffer label, its dispatches), labels in order of first appearance."""
     _collect()
     with _lock:
         groups: dict[str, list[DispatchEntry]] = {}
@@ -217,7 +217,7 @@ def dump_dispatches() -> list[tuple[str, list[DispatchEntry]]]:
 
 
 def reset() -> None:
-    """Empties all tables and forgets the clock; command buffers that are done by now are dropped too."""
+    """Clears all tables and the clock; command buffers that have completed by now are dropped too."""
     _collect()
     with _lock:
         _labels.clear()
@@ -227,7 +227,7 @@ def reset() -> None:
 
 
 def add_source(source: Source) -> None:
-    """Has `source.collect()` called before the tables are read, as long as `source` lives."""
+    """Registers a queue to be polled before the tables are read, while it is alive."""
     with _lock:
         _sources.add(source)
 
@@ -240,7 +240,7 @@ def _collect() -> None:
 
 
 def record_clock_pair(cpu_ns: int, gpu_ticks: int) -> None:
-    """Notes both clocks at one moment; the first pair and the latest one relate them. A zero says nothing."""
+    """Records simultaneous readings of both clocks; the first and the latest pair relate them. Zeros are ignored."""
     if cpu_ns <= 0 or gpu_ticks <= 0:
         return
     with _lock:
@@ -248,9 +248,9 @@ def record_clock_pair(cpu_ns: int, gpu_ticks: int) -> None:
 
 
 def convert_gpu_ticks_to_ns(ticks: int) -> int:
-    """GPU ticks on the CPU's clock: exact integers, through two noted pairs.
+    """GPU ticks as nanoseconds on the CPU's clock, interpolated between two recorded pairs.
 
-    One pair alone is taken to say that both clocks began together; without any, a tick is a nanosecond.
+    With a single pair, both clocks are assumed to have started together; without any, a tick is a nanosecond.
 
     >>> reset()
     >>> record_clock_pair(5_000, 100); record_clock_pair(6_000, 150)

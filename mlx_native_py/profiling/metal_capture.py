@@ -1,4 +1,4 @@
-"""GPU traces of a queue, which Xcode can open."""
+"""GPU traces for Xcode (`.gputrace`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _consumed = False
 
 
 class MetalCapture:
-    """Writes what a device's queue does between `begin()` and `end()`, or inside a `with` block, to `path`.
+    """Writes a GPU trace of a device's queue to `path`, between `begin()` and `end()` or in a `with` block.
 
     On a Mac, start the process with `MTL_CAPTURE_ENABLED=1`.
 
@@ -39,9 +39,9 @@ class MetalCapture:
 
     @classmethod
     def from_env(cls, device: DeviceContext) -> MetalCapture | None:
-        """A capture to the path in `MLX_METAL_CAPTURE`, begun; None without one, and from the second time on.
+        """A running capture to the path in `MLX_METAL_CAPTURE`, once per process; None without the setting.
 
-        Raises `CaptureError` where the device cannot capture.
+        Raises `CaptureError` if the device cannot capture.
         """
         global _consumed
         path = settings.current().metal_capture
@@ -54,7 +54,7 @@ class MetalCapture:
             return capture
 
     def begin(self) -> None:
-        """Starts the trace; while it runs there is nothing to do."""
+        """Starts the trace; does nothing if it is running."""
         if self.is_capturing:
             return
         self._device.require_open()
@@ -78,7 +78,7 @@ class MetalCapture:
         self.is_capturing = True
 
     def end(self) -> None:
-        """Waits for what was submitted, and closes the trace; without one running there is nothing to do."""
+        """Waits for submitted work and closes the trace; does nothing if none is running."""
         if not self.is_capturing:
             return
         self.is_capturing = False
@@ -101,7 +101,7 @@ class MetalCapture:
 
 
 def reset_capture_consumed() -> None:
-    """Lets `from_env` capture once more."""
+    """Allows `from_env` to capture once more."""
     global _consumed
     with _lock:
         _consumed = False

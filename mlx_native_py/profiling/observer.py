@@ -1,6 +1,6 @@
-"""What encoders and queues tell the profiles that are running; where none runs they tell nothing.
+"""Events that encoders and queues report to running profiles.
 
-Nothing here is called for a single dispatch: the encoder's log has them, and is kept with its command buffer.
+Nothing is reported per dispatch: the encoder's log has them, and is kept with its command buffer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Watcher(Protocol):
-    """A profile."""
+    """A running profile."""
 
     dispatches: bool
     """Whether it wants each dispatch timed."""
@@ -39,7 +39,7 @@ class Watcher(Protocol):
         ...
 
     def add_span(self, track: str, name: str, start_ns: int, end_ns: int, args: dict[str, Any]) -> None:
-        """Something else took a while."""
+        """Something else took time, such as a collective."""
         ...
 
 
@@ -53,11 +53,11 @@ class PlannedLaunch(NamedTuple):
     region: tuple[str, ...]
     barrier: bool
     conflict: tuple[int, Any] | None
-    """The dispatch of the plan that it waits for and the hazard; None where it does not, or by hand."""
+    """The dispatch of the plan that it waits for, and the hazard; None if there is none."""
 
 
 class CommandBufferNotes:
-    """One command buffer from its opening to its completion; times are in nanoseconds of the monotonic clock."""
+    """Data of one command buffer from opening to completion; times are monotonic nanoseconds."""
 
     def __init__(self, device: Any, ticket: Any, region: tuple[str, ...]) -> None:
         self.device = device
@@ -65,15 +65,15 @@ class CommandBufferNotes:
         self.log: list[Any] = ticket.log
         self.kinds: dict[int, Any] = ticket.kinds
         self.barriers: list[tuple[int, int | None]] = ticket.barriers
-        """The entry of the log that each stands before, and where those begin that it could be about."""
+        """For each barrier, the log index it precedes and the first that can have caused it."""
         self.regions: list[tuple[int, tuple[str, ...]]] = [(0, region)]
-        """From which entry of the log on which region is open."""
+        """Log index and region path at each change of region."""
         self.plans: dict[int, Sequence[PlannedLaunch]] = {}
-        """The dispatches of the plans among the entries of the log."""
+        """The dispatches of plans, by log index."""
         self.dispatches: list[DispatchEntry] = []
-        """The times of single dispatches, where those were wanted."""
+        """Times of single dispatches, if requested."""
         self.memory: list[tuple[int, int]] = []
-        """Moments, and the bytes that the device had allocated then."""
+        """Times, and the bytes that the device had allocated then."""
         self.label = ""
         self.sequence = 0
         self.opened = self.ended = self.committed = self.settled = 0
@@ -89,41 +89,41 @@ class CommandBufferNotes:
         return now
 
     def end(self, label: str) -> None:
-        """Encoding is over, and the command buffer is about to be committed."""
+        """Encoding has ended; the command buffer is about to be committed."""
         self.label = label
         self.ended = self._note_memory()
         with _lock:
             _open.discard(self)
 
     def commit(self, sequence: int) -> None:
-        """It is in flight."""
+        """The command buffer is in flight."""
         self.sequence = sequence
         self.committed = time.monotonic_ns()
 
     def settle(
         self, times: tuple[float, float], provenance: Provenance, timing: Provenance | None, failed: bool
     ) -> None:
-        """It is done."""
+        """The command buffer has completed."""
         self.gpu = int(times[0] * 1e9), int(times[1] * 1e9)
         self.provenance, self.dispatch_timing, self.failed = provenance, timing, failed
         self.settled = self._note_memory()
 
 
 watchers: list[Watcher] = []
-"""The profiles that are running, in all threads."""
+"""The running profiles, of all threads."""
 
 _lock = threading.Lock()
 _open: WeakSet[CommandBufferNotes] = WeakSet()
 
 
 def start(watcher: Watcher) -> None:
-    """From now on command buffers that are opened are told to `watcher`."""
+    """Reports command buffers opened from now on to `watcher`."""
     with _lock:
         watchers.append(watcher)
 
 
 def stop(watcher: Watcher) -> None:
-    """No more of them; those that are open already are told to their end."""
+    """Ends that; command buffers already open are still reported."""
     with _lock:
         if watcher in watchers:
             watchers.remove(watcher)
@@ -135,7 +135,7 @@ def wants_dispatches() -> bool:
 
 
 def open_notes(device: Any, ticket: Any, region: tuple[str, ...]) -> CommandBufferNotes:
-    """The notes of a fresh command buffer, for all profiles that are running."""
+    """Creates the notes of a new command buffer and reports them to all running profiles."""
     notes = CommandBufferNotes(device, ticket, region)
     with _lock:
         _open.add(notes)
@@ -145,16 +145,16 @@ def open_notes(device: Any, ticket: Any, region: tuple[str, ...]) -> CommandBuff
 
 
 def add_span(track: str, name: str, start_ns: int, end_ns: int, **args: Any) -> None:
-    """Puts a span on a named track of all profiles that are running, such as a collective of ranks.
+    """Adds a span to a named track of all running profiles, such as a collective.
 
-    Times are nanoseconds of `time.monotonic_ns()`; ask `watchers` first, where reading the clock is too much.
+    Times are those of `time.monotonic_ns()`; check `watchers` first to avoid reading the clock.
     """
     for watcher in list(watchers):
         watcher.add_span(track, name, start_ns, end_ns, args)
 
 
 def enter_region(path: tuple[str, ...]) -> None:
-    """What this thread encodes from now on belongs to a region."""
+    """Sets the region of what this thread encodes from now on."""
     if watchers:
         here = get_ident()
         with _lock:

@@ -1,4 +1,4 @@
-"""Which op launches a kernel over which sizes, and its arithmetic, so that profiles can tell dispatches by op."""
+"""Which op launched a kernel, and its floating-point operations, so that profiles can group dispatches by op."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["Key", "OpCall", "key_of", "look_up", "note"]
 
 Key = tuple[str, tuple[int, ...], tuple[int, ...]]
-"""A kernel, and the bytes of each range that it reads and writes."""
+"""A kernel, and the sizes of the ranges that it reads and writes."""
 
 _MOST = 1 << 16  # calls that are remembered; with ever new shapes it begins anew
 _known: dict[Key, OpCall] = {}
@@ -17,7 +17,7 @@ _known: dict[Key, OpCall] = {}
 
 @dataclass(frozen=True, slots=True)
 class OpCall:
-    """An op's name, and the floating-point operations of one launch; 0 where the op does not say."""
+    """An op's name and the floating-point operations of one launch; 0 if unknown."""
 
     op: str = ""
     flops: int = 0
@@ -27,14 +27,14 @@ UNKNOWN = OpCall()
 
 
 def key_of(kernel: str, reads: Iterable[Any], writes: Iterable[Any]) -> Key:
-    """Of spans `(memory, start, end)`."""
+    """The key of a launch over spans `(memory, start, end)`."""
     return kernel, tuple(sorted(r[2] - r[1] for r in reads)), tuple(sorted(w[2] - w[1] for w in writes))
 
 
 def note(op: str, keys: Sequence[Key], flops: int) -> None:
-    """An op made these launches; its arithmetic is put down to the one that touches most bytes.
+    """Attributes launches to an op; its arithmetic goes to the launch that accesses the most bytes.
 
-    A launch that is known already keeps its op: of ops that call others, the innermost.
+    A known launch keeps its op, so that of nested ops the innermost one counts.
     """
     if len(_known) >= _MOST:
         _known.clear()
@@ -44,5 +44,5 @@ def note(op: str, keys: Sequence[Key], flops: int) -> None:
 
 
 def look_up(key: Key) -> OpCall:
-    """What is known of a launch."""
+    """The op of a launch."""
     return _known.get(key, UNKNOWN)

@@ -1,6 +1,6 @@
-"""What a device is able to do, measured: bytes per second of a copy, and operations per second of multiply-adds.
+"""Peak rates of a device, measured: bytes per second of a copy, operations per second of multiply-adds.
 
-Kept on disk with the compiled kernels, for a week, so that a short script does not measure it each time.
+They are cached on disk with the compiled kernels for a week.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ _known: WeakKeyDictionary[DeviceContext, Peaks] = WeakKeyDictionary()
 
 
 def measured_peaks(device: DeviceContext) -> Peaks | None:
-    """From disk, or measured at the first call; None while a profile is running, or where it cannot be measured.
+    """Cached, or measured at the first call; None while a profile is running or if measuring fails.
 
-    A closed device has those of another one on its backend: scripts that open one with `with` have closed it by then.
+    For a closed device another one is opened on its backend, since scripts usually close theirs before reading a
+    profile.
     """
     if device not in _known and not observer.watchers:
         try:
@@ -71,7 +72,7 @@ def _store() -> Store:
 
 
 def kept_peaks(device: DeviceContext, store: Store) -> Peaks:
-    """What a store has of a device like this one; else measured, and kept there."""
+    """The stored peaks of such a device, or newly measured and stored ones."""
     key = _key(device)
     try:
         known = json.loads(store.record(key) or b"{}")
@@ -86,7 +87,7 @@ def kept_peaks(device: DeviceContext, store: Store) -> Peaks:
 
 
 def _key(device: DeviceContext) -> str:
-    """What the figures depend on: the device, its system and, for the software device, how it runs."""
+    """The cache key: the device, the system and the software device's settings."""
     now = settings.current()
     how = (now.soft_engine, now.soft_threads, now.soft_checked, now.soft_cpu, os.cpu_count())
     machine = (platform.platform(), platform.machine(), platform.node())

@@ -1,4 +1,4 @@
-"""`with profile() as p:` around any code: where the time on the GPU goes."""
+"""Profiles: `with profile() as p:` records where GPU time goes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WARM_UP = "*: the first call is among them, which may have waited for compilati
 
 
 class Profile:
-    """What was committed inside of `with profile() as p:`, read when it is asked for."""
+    """A profile of everything committed inside `with profile() as p:`."""
 
     def __init__(self, level: Level = "cb") -> None:
         if level not in get_args(Level):
@@ -48,9 +48,9 @@ class Profile:
         self.dispatches = level == "dispatch"
         self.started_ns = self.ended_ns = self.wall_ns = 0
         self.spans: list[SpanRecord] = []
-        """What `observer.add_span` was told."""
+        """Spans reported through `observer.add_span`."""
         self.dropped = 0
-        """Command buffers that were let go because there were too many."""
+        """Command buffers that were dropped because there were too many."""
         self._notes: deque[observer.CommandBufferNotes] = deque()
         self._added = self._kept = 0
         self._records: list[CommandBufferRecord] = []
@@ -68,7 +68,7 @@ class Profile:
         self.stop()
 
     def start(self) -> Self:
-        """What is opened from now on is recorded, in all threads."""
+        """Records everything opened from now on, in all threads."""
         if self.started_ns:
             raise EncoderStateError("this profile has been started before; make another one with profile()")
         self.started_ns, self.wall_ns = time.monotonic_ns(), time.time_ns()
@@ -82,7 +82,7 @@ class Profile:
             self.ended_ns = time.monotonic_ns()
 
     def add(self, notes: observer.CommandBufferNotes) -> None:
-        """For the observer."""
+        """Called by the observer."""
         self._notes.append(notes)
         self._added += 1
         if self._added % _LOOKS == 0:
@@ -92,12 +92,12 @@ class Profile:
                 self.dropped += 1
 
     def add_span(self, track: str, name: str, start_ns: int, end_ns: int, args: dict[str, Any]) -> None:
-        """For `observer.add_span`."""
+        """Called by `observer.add_span`."""
         self.spans.append(SpanRecord(track, name, start_ns, end_ns, args))
 
     @property
     def records(self) -> list[CommandBufferRecord]:
-        """The command buffers that are done, in order of submission; after the block all that were committed in it."""
+        """The completed command buffers in order of submission; after the block, all that were committed in it."""
         self._take_in(wait=bool(self.ended_ns))
         return self._records
 
@@ -128,18 +128,18 @@ class Profile:
 
     @property
     def peaks(self) -> Peaks | None:
-        """What the device can do, measured once, after the block."""
+        """The peak rates of the device, measured once, after the block."""
         if self._peaks is None and self.records and self._device is not None:
             self._peaks = measured_peaks(self._device)
         return self._peaks
 
     def rows(self, by: By = "kernel", sort: str = "gpu") -> list[Row]:
-        """The figures of `table`."""
+        """The values of `table`."""
         records = self.records
         return rows_by(records, by, sort, self.peaks)
 
     def table(self, by: By = "kernel", sort: str = "gpu", limit: int | None = None) -> Table:
-        """By kernel, op, label of the command buffer, or region; sorted by any column, the largest first."""
+        """A table by kernel, op, command buffer label or region, sorted by any column in descending order."""
         rows = self.rows(by, sort)
         return profile_table(by, rows, str(self), self._footnotes(rows), limit)
 
@@ -182,7 +182,7 @@ class Profile:
     # Taking away
 
     def to_records(self, by: By | None = None) -> list[dict[str, Any]]:
-        """A dict for each dispatch, or for each row of the table `by`."""
+        """A dict per dispatch, or per row of the table `by`."""
         if by is not None:
             return [row.as_dict() for row in self.rows(by)]
         told = []
@@ -193,7 +193,7 @@ class Profile:
         return told
 
     def to_csv(self, path: str | os.PathLike[str] | None = None, by: By | None = None) -> str:
-        """`to_records` as CSV, written to a file where one is named."""
+        """`to_records` as CSV text, also written to `path` if given."""
         records = self.to_records(by)
         text = io.StringIO()
         writer = csv.DictWriter(text, list(records[0]) if records else ["kernel"], lineterminator="\n")
@@ -218,15 +218,15 @@ class Profile:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes everything as JSON; `load_profile` reads it, and so does `mlx-native compare`."""
+        """Writes everything as JSON for `load_profile` and `mlx-native compare`."""
         Path(path).write_text(json.dumps(self.as_dict(), separators=(",", ":")))
 
     def trace(
         self, path: str | os.PathLike[str] | None = None, *, rank: int = 0, process: str = "mlx_native_py"
     ) -> Trace:
-        """A trace for Perfetto, chrome://tracing and speedscope, written to a file where one is named.
+        """A trace for Perfetto, chrome://tracing and speedscope, also written to `path` if given.
 
-        Dispatches are in it where they were timed by themselves. Of several ranks, `merge_traces` makes one file.
+        Dispatches are included if they were timed individually. `merge_traces` combines the traces of several ranks.
         """
         begun = Trace(origin_ns=self.started_ns, wall_ns=self.wall_ns, rank=rank, process=process)
         timeline = trace_of(self.records, self.spans, begun)
@@ -235,7 +235,7 @@ class Profile:
         return timeline
 
     def report(self, path: str | os.PathLike[str], *, compare_with: Profile | None = None, title: str = "") -> Path:
-        """Writes a page for a browser, all in one file; beside an earlier run, it also tells what changed."""
+        """Writes a self-contained HTML report, with a comparison if an earlier profile is given."""
         from .report import page_of
 
         file = Path(path)
@@ -243,16 +243,16 @@ class Profile:
         return file
 
     def compare(self, other: Profile, by: By | None = None) -> Comparison:
-        """What got slower or faster from this profile to `other`; by what was measured, unless told otherwise."""
+        """Compares this profile with a later one, by default at the level that both measured."""
         chosen: By = by or ("kernel" if self.level == other.level == "dispatch" else "label")
         return compare(self.records, other.records, chosen)
 
 
 def profile(level: Level = "cb") -> Profile:
-    """Profiles a block of code, on any device, in all threads.
+    """Profiles a block of code, on any device and in all threads.
 
-    Level "cb" times command buffers and costs nothing on the GPU; times of kernels are then shares, and say so. Level
-    "dispatch" times each dispatch by itself; dispatches do not overlap then.
+    Level "cb" times command buffers, at no cost on the GPU; kernel times are then apportioned. Level "dispatch" times
+    each dispatch individually, which keeps them from overlapping.
 
     >>> with profile("dispatch") as p:
     ...     with device.command_encoder() as enc:
@@ -264,7 +264,7 @@ def profile(level: Level = "cb") -> Profile:
 
 
 def load_profile(path: str | os.PathLike[str]) -> Profile:
-    """A profile that `save` wrote."""
+    """Reads a profile written by `save`."""
     try:
         table = json.loads(Path(path).read_bytes())
         if table["format"] != FORMAT:

@@ -1,4 +1,4 @@
-"""What a profile holds: command buffers, their dispatches and their barriers, as plain values."""
+"""Profile records: command buffers, dispatches, barriers and spans as plain values."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ T = TypeVar("T", bound="DataclassInstance")
 
 @dataclass(slots=True)
 class DispatchRecord:
-    """One dispatch; times are in nanoseconds, on the CPU's monotonic clock."""
+    """One dispatch; times are nanoseconds on the CPU's monotonic clock."""
 
     index: int
-    """Its place in the command buffer."""
+    """Its index in the command buffer."""
     kernel: str
     op: str
-    """The op that launched it; empty for kernels that were called directly."""
+    """The op that launched it; empty for kernels called directly."""
     kind: str
     region: tuple[str, ...]
     bytes_read: int
     bytes_written: int
-    """Of the ranges that are tracked: what it may touch."""
+    """Sizes of the tracked ranges: an upper bound on what it accesses."""
     flops: int
-    """Floating-point operations, where the op says them; else 0."""
+    """Floating-point operations, if the op reports them; otherwise 0."""
     start_ns: int = 0
     end_ns: int = 0
-    """Both 0 where it was not timed by itself."""
+    """Both 0 if it was not timed individually."""
     gpu_ns: float = 0.0
     gap_ns: int = 0
-    """How long nothing ran before it."""
+    """Idle time before it."""
     how: str = ""
-    """The provenance of its time."""
+    """How its time was obtained."""
     warm_up: bool = False
-    """The first time that its kernel was timed."""
+    """Whether it is the first timed call of its kernel."""
 
     @property
     def nbytes(self) -> int:
@@ -48,11 +48,11 @@ class DispatchRecord:
 
 @dataclass(slots=True)
 class BarrierRecord:
-    """A memory barrier before dispatch `before`; `hazard` is RAW, WAR or WAW, or empty where it was placed by hand."""
+    """A memory barrier before dispatch `before`; `hazard` is RAW, WAR or WAW, or empty if the caller placed it."""
 
     before: int
     earlier: int = -1
-    """The dispatch that is waited for; -1 where that is not known."""
+    """The dispatch that is waited for; -1 if unknown."""
     hazard: str = ""
     memory: str = ""
     offset: int = 0
@@ -60,7 +60,7 @@ class BarrierRecord:
 
     @property
     def reason(self) -> str:
-        """The hazard and its bytes, or that the barrier was placed by hand.
+        """The hazard and its bytes, or "placed by hand".
 
         >>> BarrierRecord(3, 1, "RAW", "x", 0, 64).reason
         'RAW on bytes 0..64 of x'
@@ -72,7 +72,7 @@ class BarrierRecord:
 
 @dataclass(slots=True)
 class CommandBufferRecord:
-    """One command buffer from its opening to its completion; times as those of dispatches."""
+    """One command buffer from opening to completion; times as for dispatches."""
 
     sequence: int
     label: str
@@ -80,22 +80,22 @@ class CommandBufferRecord:
     thread: int
     opened_ns: int
     ended_ns: int
-    """When encoding was over, and the commit began."""
+    """When encoding ended and the commit began."""
     committed_ns: int
     start_ns: int
     end_ns: int
-    """When the GPU began and ended."""
+    """Start and end on the GPU."""
     how: str
     dispatch_timing: str = ""
-    """How its dispatches were timed one by one; empty where nobody asked for that."""
+    """How its dispatches were timed individually; empty if they were not."""
     failed: bool = False
     warm_up: bool = False
-    """The first one of its label."""
+    """Whether it is the first one of its label."""
     gap_ns: int = 0
     dispatches: list[DispatchRecord] = field(default_factory=list)
     barriers: list[BarrierRecord] = field(default_factory=list)
     memory: list[tuple[int, int]] = field(default_factory=list)
-    """Moments, and the bytes that the device had allocated then."""
+    """Times, and the bytes that the device had allocated then."""
 
     @property
     def gpu_ns(self) -> int:
@@ -111,7 +111,7 @@ class CommandBufferRecord:
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> CommandBufferRecord:
-        """What `as_dict` made, perhaps by way of JSON."""
+        """Rebuilds what `as_dict` returned, also after a round trip through JSON."""
         record = from_fields(cls, given)
         record.dispatches = [from_fields(DispatchRecord, each) for each in given["dispatches"]]
         for dispatch in record.dispatches:
@@ -123,7 +123,7 @@ class CommandBufferRecord:
 
 @dataclass(slots=True)
 class SpanRecord:
-    """Something else that took a while, such as a collective of ranks; it goes on a track of its own."""
+    """A span on a track of its own, such as a collective."""
 
     track: str
     name: str
@@ -133,6 +133,6 @@ class SpanRecord:
 
 
 def from_fields(kind: type[T], given: Mapping[str, Any]) -> T:
-    """A record from a mapping; what a later version may add is left out."""
+    """A record from a mapping; unknown keys are ignored."""
     known = {each.name for each in fields(kind)}
     return kind(**{name: value for name, value in given.items() if name in known})

@@ -1,4 +1,4 @@
-"""Named regions of a program: what is encoded inside of one is attributed to it in profiles."""
+"""Named regions: dispatches encoded inside one are attributed to it in profiles."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from . import observer
 __all__ = ["Path", "current_region", "region"]
 
 Path = tuple[str, ...]
-"""The names of nested regions, the outermost first."""
+"""The names of nested regions, outermost first."""
 
 _path: ContextVar[Path] = ContextVar("mlx_native_py_region", default=())
 
 
 class region(ContextDecorator):
-    """Names what is encoded or captured in a block, or in a function that it decorates; regions nest.
+    """Names the dispatches encoded or captured in a block or a decorated function; regions nest.
 
-    A captured dispatch keeps its regions, so that replays of its plan are attributed to them as well.
+    A captured dispatch keeps its regions, so replays of its plan are attributed to them too.
 
     >>> with region("layer 3"):
     ...     with region("attention"):
@@ -35,7 +35,7 @@ class region(ContextDecorator):
         self._token: Token[Path] | None = None
 
     def _recreate_cm(self) -> Self:
-        """For each call of a decorated function, since those may nest."""
+        """A new instance for each call of a decorated function, since calls may nest."""
         return type(self)(self.name)
 
     def __enter__(self) -> Self:
@@ -51,5 +51,5 @@ class region(ContextDecorator):
 
 
 def current_region() -> Path:
-    """The regions that are open here."""
+    """The path of open regions."""
     return _path.get()

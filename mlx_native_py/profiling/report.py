@@ -1,6 +1,6 @@
-"""A profile as one page of HTML: timeline, tables, treemap, roofline, barriers and memory, without any network.
+"""The HTML report of a profile: timeline, tables, treemap, roofline, barriers and memory in one offline file.
 
-The script is written by hand: a canvas, some SVG and a few tables need no framework, and the file stays small.
+The script is plain JavaScript: a canvas, some SVG and a few tables need no framework.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["page_of"]
 
 
 def page_of(profiled: Profile, earlier: Profile | None, title: str) -> str:
-    """The page's text."""
+    """The HTML text."""
     data = json.dumps(_data(profiled, earlier, title or "GPU profile"), separators=(",", ":"))
     folder = files("mlx_native_py.profiling") / "page"
     parts = {
@@ -61,7 +61,7 @@ def _data(profiled: Profile, earlier: Profile | None, title: str) -> dict[str, A
 
 
 def _tracks(profiled: Profile) -> Iterator[dict[str, Any]]:
-    """Those of the trace, each span with its line and what to say of it."""
+    """The tracks of the trace, each span with its line and its details."""
     trace = trace_of(profiled.records, profiled.spans, Trace(origin_ns=profiled.started_ns))
     for name, spans in trace.tracks.items():
         told = []
@@ -75,7 +75,7 @@ def _tracks(profiled: Profile) -> Iterator[dict[str, Any]]:
 
 
 def _point(row: Row) -> dict[str, Any]:
-    """Of calls whose arithmetic is known, and all of their bytes."""
+    """A point of the roofline."""
     return {
         "name": row.name,
         "rate": row.gflops,
@@ -86,7 +86,7 @@ def _point(row: Row) -> dict[str, Any]:
 
 
 def _tree(records: list[CommandBufferRecord]) -> list[dict[str, Any]]:
-    """GPU time by outermost region, and by kernel inside."""
+    """GPU time by outermost region, then by kernel."""
     totals: dict[str, dict[str, float]] = {}
     for record in records:
         for dispatch in record.dispatches:

@@ -1,4 +1,4 @@
-"""Records added up: by kernel, by op, by label of the command buffer, or by region."""
+"""Aggregated profile rows: by kernel, op, command buffer label or region."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ By = Literal["kernel", "op", "label", "region"]
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """The most that a device was seen to do, in bytes and floating-point operations per second."""
+    """The highest measured rates of a device, in bytes and floating-point operations per second."""
 
     bandwidth: float
     flops: float
@@ -25,7 +25,7 @@ class Peaks:
 
 @dataclass(slots=True)
 class Row:
-    """All calls of one kernel, op, label or region; `how` says where its GPU time comes from."""
+    """The totals of one kernel, op, label or region; `how` says how its GPU time was obtained."""
 
     name: str
     depth: int = 0
@@ -34,11 +34,11 @@ class Row:
     """Calls that were the first of their kind."""
     gpu_ns: float = 0.0
     share: float = 0.0
-    """Of the GPU time of all rows; regions include those inside them."""
+    """Of the GPU time of all rows; a region includes its nested ones."""
     nbytes: int = 0
     flops: int = 0
     flops_ns: float = 0.0
-    """The time of the calls whose arithmetic is known."""
+    """The time of calls with known arithmetic."""
     barriers: int = 0
     gap_ns: int = 0
     encode_ns: float = 0.0
@@ -63,17 +63,17 @@ class Row:
 
     @property
     def gbps(self) -> float | None:
-        """GB/s of the bytes that are tracked."""
+        """GB/s over the tracked bytes."""
         return self.nbytes / self.gpu_ns if self.gpu_ns and self.nbytes else None
 
     @property
     def gflops(self) -> float | None:
-        """GFLOP/s of the calls whose op says its arithmetic."""
+        """GFLOP/s over the calls with known arithmetic."""
         return self.flops / self.flops_ns if self.flops_ns else None
 
     @property
     def peak(self) -> float | None:
-        """The better of both as a share of what the device was seen to do."""
+        """The higher of both rates as a share of the device's peak."""
         if self.peaks is None:
             return None
         reached = (self.gbps or 0.0) * 1e9 / self.peaks.bandwidth, (self.gflops or 0.0) * 1e9 / self.peaks.flops
@@ -84,7 +84,7 @@ class Row:
         return ", ".join(self.hows)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain figures by name."""
+        """Plain values by name."""
         names = ("name", "depth", "calls", "warm_up", "gpu_ns", "mean_ns", "share", "nbytes", "gbps", "flops", "gflops")
         return {name: getattr(self, name) for name in (*names, "peak", "barriers", "gap_ns", "encode_ns", "how")}
 
@@ -101,17 +101,17 @@ SORTS: dict[str, Callable[[Row], Any]] = {
     "encode": lambda row: -row.encode_ns,
     "name": lambda row: row.name,
 }
-"""What a table can be sorted by."""
+"""Sort keys of a table."""
 
 
 def check_by(by: str) -> None:
-    """Refuses what rows cannot be made by."""
+    """Raises if rows cannot be grouped by this."""
     if by not in get_args(By):
         raise InvalidArgument(f"by={by!r}; allowed: {', '.join(get_args(By))}")
 
 
 def rows_by(records: Sequence[CommandBufferRecord], by: By, sort: str = "gpu", peaks: Peaks | None = None) -> list[Row]:
-    """The rows, sorted; work that failed is left out."""
+    """The rows, sorted; failed command buffers are left out."""
     check_by(by)
     if sort not in SORTS:
         raise InvalidArgument(f"sort={sort!r}; allowed: {', '.join(SORTS)}")
@@ -157,7 +157,7 @@ def _by_dispatch(records: Iterable[CommandBufferRecord], by: By) -> Groups:
 
 
 def _paths(dispatch: DispatchRecord, by: By) -> Iterator[tuple[str, ...]]:
-    """The rows that a dispatch counts in: of regions, the one that it is in and all around it."""
+    """The rows that a dispatch counts in: for regions, its own and all enclosing ones."""
     if by == "kernel":
         yield (dispatch.kernel,)
     elif by == "op":
@@ -170,7 +170,7 @@ def _paths(dispatch: DispatchRecord, by: By) -> Iterator[tuple[str, ...]]:
 
 
 def _as_tree(groups: Groups, sort: str) -> list[Row]:
-    """Each region followed by those inside it."""
+    """Each region followed by its nested ones."""
 
     def below(path: tuple[str, ...]) -> Iterator[Row]:
         inner = [each for each in groups if len(each) == len(path) + 1 and each[: len(path)] == path]

@@ -1,4 +1,4 @@
-"""The tables of a profile."""
+"""Profile rows as a table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["profile_table"]
 
 
 def profile_table(by: By, rows: Sequence[Row], title: str, notes: Sequence[str], most: int | None) -> Table:
-    """The rows of a profile, of which the first `most` are shown."""
+    """A table of the first `most` rows of a profile."""
     head = (by, "calls", "GPU us", "mean us", "share", "GB/s", "GFLOP/s", "% peak", "barriers", "gaps us", "encode us")
     shown = rows if most is None else rows[:most]
     more = [f"... and {len(rows) - len(shown)} more rows"] if len(rows) > len(shown) else []

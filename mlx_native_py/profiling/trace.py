@@ -1,6 +1,6 @@
-"""Traces in Chrome's format, which Perfetto, chrome://tracing and speedscope open.
+"""Traces in Chrome's JSON format, for Perfetto, chrome://tracing and speedscope.
 
-Only complete events carry time: other readers know nothing else. Flows, counters and instants are extra.
+Only complete events carry time, because some viewers know nothing else; flows, counters and instants are extra.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["Event", "Trace", "lanes_of", "merge_traces", "merged"]
 
 Event = dict[str, Any]
 Span = tuple[int, int, Event]
-"""Start and end in nanoseconds, which add up exactly, and the event."""
+"""Start and end in nanoseconds, and the event."""
 
 
 class Trace:
-    """Spans, arrows and counters on named tracks; times are nanoseconds of this machine's monotonic clock.
+    """Spans, arrows and counters on named tracks; times are nanoseconds of the monotonic clock.
 
     >>> trace = Trace(origin_ns=1000)
     >>> reduced = trace.span("MPI", "all_reduce", 2000, 5000, bytes=64)
@@ -32,9 +32,9 @@ class Trace:
 
     def __init__(self, *, origin_ns: int = 0, wall_ns: int = 0, rank: int = 0, process: str = "mlx_native_py") -> None:
         self.origin_ns = origin_ns
-        """The moment that the trace counts from."""
+        """The time that the trace counts from."""
         self.wall_ns = wall_ns
-        """The same moment since 1970, by which traces of several machines are merged."""
+        """The same moment in Unix time, used to merge traces of several machines."""
         self.pid = rank + 1
         self._process = process
         self.tracks: dict[str, list[Span]] = {}
@@ -43,7 +43,7 @@ class Trace:
         self._counters: list[Event] = []
 
     def span(self, track: str, name: str, start_ns: int, end_ns: int, **args: Any) -> Event:
-        """Something that took a while; the answer is for `arrow`."""
+        """Adds a span; the returned event can be passed to `arrow`."""
         end_ns = max(start_ns, end_ns)
         event = self._event("X", name, (start_ns - self.origin_ns) / 1e3)
         event |= {"dur": (end_ns - start_ns) / 1e3, "args": args}
@@ -51,16 +51,16 @@ class Trace:
         return event
 
     def counter(self, name: str, at_ns: int, **values: float) -> None:
-        """Figures that change with time."""
+        """Adds values that change over time."""
         event = self._event("C", name, (at_ns - self.origin_ns) / 1e3)
         self._counters.append({**event, "tid": 0, "args": values})
 
     def arrow(self, name: str, start: Event, end: Event, **args: Any) -> None:
-        """From one span to a later one."""
+        """Adds an arrow from one span to a later one."""
         self._arrows.append((name, start, end, args))
 
     def events(self) -> list[Event]:
-        """Everything, with a line for each track, and more where spans overlap without one being inside the other."""
+        """All events, with one line per track, and more lines where spans overlap without nesting."""
         told = [self._name("process_name", 0, self._process), self._name("process_sort_index", 0, self.pid)]
         tid = 0
         for track, spans in self.tracks.items():
@@ -76,12 +76,12 @@ class Trace:
         return told + self._counters
 
     def as_dict(self) -> dict[str, Any]:
-        """The whole file."""
+        """The contents of a trace file."""
         other = {"origin_ns": self.origin_ns, "wall_ns": self.wall_ns, "host": socket.gethostname()}
         return {"traceEvents": self.events(), "displayTimeUnit": "ns", "otherData": other}
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Writes the file."""
+        """Writes the trace file."""
         Path(path).write_text(json.dumps(self.as_dict(), separators=(",", ":")))
 
     def _event(self, phase: str, name: str, ts: float) -> Event:
@@ -92,7 +92,7 @@ class Trace:
         return {"ph": "M", "name": kind, "ts": 0, "pid": self.pid, "tid": tid, "args": {key: value}}
 
     def _flow(self, number: int, name: str, start: Event, end: Event, args: dict[str, Any]) -> list[Event]:
-        """From inside the first span to the beginning of the second, which is where viewers look for them."""
+        """An arrow from the middle of the first span to the start of the second, where viewers expect it."""
         shared = {"cat": "flow", "id": self.pid << 32 | number, "args": args}
         leaves = start["ts"] + start["dur"] / 2
         first = {**self._event("s", name, leaves), "tid": start["tid"], **shared}
@@ -100,7 +100,7 @@ class Trace:
 
 
 def lanes_of(spans: Sequence[Span], *, apart: bool = False) -> list[list[Span]]:
-    """Spans on as few lines as they need to lie beside or inside each other, or `apart`: only beside."""
+    """Distributes spans over as few lines as possible without overlap; nested spans share a line unless `apart`."""
     lines: list[list[Span]] = []
     ends: list[list[int]] = []
     for start, end, event in sorted(spans, key=lambda span: (span[0], -span[1])):
@@ -114,7 +114,7 @@ def lanes_of(spans: Sequence[Span], *, apart: bool = False) -> list[list[Span]]:
 
 
 def _with_room(ends: list[list[int]], start: int, end: int, apart: bool) -> int:
-    """The first line on which a span is beside or inside those that are open; the next one where there is none."""
+    """The first line with room for a span; a new one if there is none."""
     for number, still_open in enumerate(ends):
         while still_open and still_open[-1] <= start:
             still_open.pop()
@@ -124,7 +124,7 @@ def _with_room(ends: list[list[int]], start: int, end: int, apart: bool) -> int:
 
 
 def merge_traces(paths: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> None:
-    """Several ranks' files as one, on one clock: that of the machine they share, or else the wall clock."""
+    """Merges the trace files of several ranks on one clock: that of their machine, or the wall clock."""
     tables = [_read(path) for path in paths]
     if not tables:
         raise InvalidArgument("merge_traces: no files, expected at least one")
@@ -132,7 +132,7 @@ def merge_traces(paths: Sequence[str | os.PathLike[str]], out: str | os.PathLike
 
 
 def merged(tables: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One trace of several tables that `Trace.as_dict` gave, on the earliest one's clock."""
+    """Merges traces returned by `Trace.as_dict` on the clock of the earliest."""
     shared = len({table["otherData"]["host"] for table in tables}) == 1
     clock = "origin_ns" if shared else "wall_ns"
     first = min(tables, key=lambda table: int(table["otherData"][clock]))

@@ -1,4 +1,4 @@
-"""A profile as a trace: encoding, command buffers, dispatches, regions, barriers as arrows, memory and counters."""
+"""Converts a profile to a trace: encoding, command buffers, dispatches, regions, barriers, memory and counters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FEW = 20  # barriers and kernels that a command buffer names where its dispatch
 
 
 def trace_of(records: Sequence[CommandBufferRecord], spans: Sequence[SpanRecord], trace: Trace) -> Trace:
-    """Adds all of it to a trace."""
+    """Adds all records to a trace."""
     threads = {each: number for number, each in enumerate(dict.fromkeys(record.thread for record in records), 1)}
     for record in records:
         commit = _encoding(record, f"CPU thread {threads[record.thread]}", trace)
@@ -27,7 +27,7 @@ def trace_of(records: Sequence[CommandBufferRecord], spans: Sequence[SpanRecord]
 
 
 def _encoding(record: CommandBufferRecord, track: str, trace: Trace) -> Event:
-    """Spans of the CPU; the answer is the commit."""
+    """Adds the CPU spans; returns that of the commit."""
     args = {"dispatches": len(record.dispatches), "barriers": len(record.barriers), "sequence": record.sequence}
     trace.span(track, f"encode {record.label}", record.opened_ns, record.committed_ns, **args)
     return trace.span(track, "commit", record.ended_ns, record.committed_ns, sequence=record.sequence)
@@ -52,13 +52,13 @@ def _command_buffer(record: CommandBufferRecord, commit: Event, trace: Trace) ->
 
 
 def _within(record: CommandBufferRecord, dispatch: DispatchRecord) -> tuple[int, int]:
-    """Both clocks are a little apart; a dispatch is inside its command buffer all the same."""
+    """Clamps a dispatch to its command buffer, since the clocks differ slightly."""
     start = min(max(dispatch.start_ns, record.start_ns), record.end_ns)
     return start, min(max(dispatch.end_ns, start), record.end_ns)
 
 
 def _regions(record: CommandBufferRecord, timed: Sequence[DispatchRecord], trace: Trace) -> None:
-    """Neighbours of one region as one span, the inner ones inside the outer."""
+    """One span per run of dispatches in the same region, nested."""
     for depth in range(1, 1 + max(len(each.region) for each in timed)):
         for path, neighbours in groupby(timed, key=lambda each: each.region[:depth]):
             if len(path) == depth:

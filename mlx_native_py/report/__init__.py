@@ -1,1 +1,1 @@
-"""Tables and pages about the package, generated from its code."""
+"""Tables and stubs generated from the package's code."""

@@ -1,4 +1,4 @@
-"""The stub `fn/derived.pyi`: the signatures of derived functions, for type checkers and editors."""
+"""Generates the stub `fn/derived.pyi`: the signatures of derived functions for type checkers and editors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OURS = {"Array": ".call", "DTypeLike": "..dtypes", "MlxDevice": "..device", "Ml
 
 
 def stub() -> str:
-    """The text of the file, as `mlx-native ops --stub` prints it."""
+    """The text of the file, which `mlx-native ops --stub` prints."""
     ops = [table()[name] for name in derived.__all__]
     sources = {name: module for each in ops for name, module in _sources(each).items()}
     return "\n".join(
@@ -51,7 +51,7 @@ def _function(op: Op) -> str:
 
 
 def _sources(op: Op) -> dict[str, str]:
-    """The modules of the names in an op's derived signature: ours, Python's, or the op's own where it is an alias."""
+    """The modules that define the names in an op's derived signature."""
     module = op.function.__module__
     known = {**vars(sys.modules[module]), **dict.fromkeys(_OURS)}
     names = [name for name in re.findall(r"\b[A-Z]\w+", str(derived_signature(op))) if name in known]

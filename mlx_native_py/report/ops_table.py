@@ -1,4 +1,4 @@
-"""The table of ops, from the ops themselves: on the terminal, and as the page `docs/ops.md`."""
+"""Generates the table of ops for the terminal and for `docs/ops.md`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def rows() -> list[tuple[str, str, str, str]]:
 
 
 def markdown() -> str:
-    """The page; MLX has to be installed, since it is asked for its names."""
+    """The page; needs MLX to look up its function names."""
     lines = [_INTRODUCTION]
     for family, members in groupby(_ops(), key=lambda each: each.family):
         lines += [f"## {family}", "", "| op | formula | types | function | in MLX | |", "|---|---|---|---|---|---|"]
@@ -43,7 +43,7 @@ def markdown() -> str:
 
 
 def mlx_name(function: str) -> str:
-    """What MLX calls a function of ours, with its module; empty where MLX has none.
+    """The MLX name of a function of ours, with its module; empty if MLX has none.
 
     >>> mlx_name("rms_norm"), mlx_name("silu_mul")
     ('mx.fast.rms_norm', '')

@@ -1,7 +1,7 @@
-"""For people who test their own kernels: devices for pytest, budgets as assertions, and faults on demand.
+"""Test support for your own kernels: a pytest fixture, budget assertions, and fault injection.
 
-The pytest plugin comes with the package: a test that takes `metal_device` runs on every device that there is. What is
-below is for `with` blocks in tests, and says what was counted where it is more than was allowed.
+The pytest plugin is installed with the package: a test that takes `metal_device` runs on every available device. The
+functions below are context managers for tests, and report what was counted if it exceeds the budget.
 """
 
 from .assertions import (

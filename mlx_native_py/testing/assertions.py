@@ -1,4 +1,4 @@
-"""Budgets as assertions: dispatches, barriers, command buffers, messages, memory, and results that never change."""
+"""Assertions on dispatches, barriers, command buffers, messages, memory and determinism."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 @contextmanager
 def assert_dispatches(exactly: int | None = None, *, at_most: int | None = None) -> Iterator[None]:
-    """The block encodes so many dispatches; those of the calling thread count.
+    """The block encodes this many dispatches in the calling thread.
 
     >>> with assert_dispatches(1):
     ...     with device.command_encoder() as enc:
@@ -39,7 +39,7 @@ def assert_dispatches(exactly: int | None = None, *, at_most: int | None = None)
 
 @contextmanager
 def assert_barriers(exactly: int | None = None, *, at_most: int | None = None) -> Iterator[None]:
-    """The block sends so many memory barriers."""
+    """The block sends this many memory barriers."""
     with counters.scope() as counted:
         yield
     _hold("barriers", counted.barriers, exactly, at_most)
@@ -47,7 +47,7 @@ def assert_barriers(exactly: int | None = None, *, at_most: int | None = None) -
 
 @contextmanager
 def assert_command_buffers(exactly: int | None = None, *, at_most: int | None = None) -> Iterator[None]:
-    """The block makes so many command buffers."""
+    """The block creates this many command buffers."""
     with counters.scope() as counted:
         yield
     _hold("command buffers", counted.cmd_bufs, exactly, at_most)
@@ -55,7 +55,7 @@ def assert_command_buffers(exactly: int | None = None, *, at_most: int | None = 
 
 @contextmanager
 def assert_messages(device: MlxDevice, exactly: int | None = None, *, at_most: int | None = None) -> Iterator[None]:
-    """The block sends so many messages to the device's compute encoders; a replayed plan sends a handful."""
+    """The block sends this many messages to the device's compute encoders."""
     from .messages import counted_messages
 
     with counted_messages(device) as counts:
@@ -65,9 +65,9 @@ def assert_messages(device: MlxDevice, exactly: int | None = None, *, at_most: i
 
 @contextmanager
 def assert_no_leak(device: MlxDevice, *, at_most: int = 0) -> Iterator[None]:
-    """After the block the device has as many bytes allocated as before, but for `at_most` bytes.
+    """After the block, the device has no more than `at_most` additional bytes allocated.
 
-    What only waits to be used again, and what only cyclic garbage holds, is let go first.
+    Recycled memory and cyclic garbage are freed first.
     """
     before = _allocated(device)
     yield
@@ -78,11 +78,11 @@ def assert_no_leak(device: MlxDevice, *, at_most: int = 0) -> Iterator[None]:
 
 
 def assert_deterministic(run: Callable[[], Any], *, times: int = 3) -> None:
-    """`run()` returns the same bits each time: an array, a buffer, or several, in a list, tuple or dict.
+    """`run()` returns the same bits each time: an array, a buffer, or several in a list, tuple or dict.
 
-    On the software device, dispatches between two barriers run in other orders each time, on fibers and on lanes in
-    turn, so whatever depends on an order that nothing promises shows. Open devices inside `run`, or use
-    `kernel(source)`: a device that is open keeps its order.
+    On the software device, dispatches between barriers run in another order each time, on the fibers and lanes engines
+    in turn, so that dependence on an unspecified order shows. Open devices inside `run`, or use `kernel(source)`: an
+    open device keeps its order.
     """
     from .. import settings
 

@@ -23,7 +23,7 @@ DEVICES: dict[str, dict[str, Any]] = {
 
 
 def absent(name: str) -> str:
-    """Why a device is not on this machine; empty where it is."""
+    """Why a device is not available; empty if it is."""
     try:
         open_metal("metal" if name == "metal" else "soft")
     except MlxError as reason:
@@ -33,6 +33,6 @@ def absent(name: str) -> str:
 
 @contextmanager
 def opened(name: str) -> Iterator[MlxDevice]:
-    """The device, open for the block; `kernel(source)` and its like run on one of the same settings meanwhile."""
+    """The device, open during the block; `kernel(source)` uses the same settings meanwhile."""
     with settings.override(**DEVICES[name]), MlxDevice() as device:
         yield device

@@ -1,4 +1,4 @@
-"""Faults on demand: the n-th allocation, compilation or command buffer fails, as it may on anybody's machine."""
+"""Fault injection: makes the n-th allocation, compilation or command buffer fail."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STARTS_THREADS = "_start_joinable_thread" if sys.version_info >= (3, 13) else "
 
 
 class InjectedFault:
-    """What a block came to: how often the thing was asked for, and whether one of those failed."""
+    """The outcome of a block: how often the operation was requested, and whether one failed."""
 
     def __init__(self, nth: int, lasting: bool) -> None:
         self._nth = nth
@@ -51,9 +51,9 @@ class InjectedFault:
 
 @contextmanager
 def fail(what: FaultKind, nth: int = 1, *, lasting: bool = False, code: int = 1) -> Iterator[InjectedFault]:
-    """The n-th of its kind in the block fails, on software devices of this process; 0 fails none and counts them all.
+    """Makes the n-th operation of a kind fail in the block, on software devices of this process; 0 only counts.
 
-    With `lasting` all behind it fail too. `code` is the MTLCommandBufferError of a "commit".
+    With `lasting`, all later ones fail too. `code` is the MTLCommandBufferError of a "commit".
 
     >>> with fail("allocation", lasting=True) as fault:
     ...     try:
@@ -80,7 +80,7 @@ def fail(what: FaultKind, nth: int = 1, *, lasting: bool = False, code: int = 1)
 
 
 def _failing(fault: InjectedFault, original: Any, instead: Callable[..., Any]) -> Callable[..., Any]:
-    """Calls `instead` where the fault is due; what that leaves to the original, it answers with _NEVER."""
+    """Calls `instead` when the fault is due; _NEVER means that the original should run."""
 
     def call(*args: Any, **options: Any) -> Any:
         if (instead is not _no_file or _asked_by_the_package()) and fault.is_due():
@@ -93,7 +93,7 @@ def _failing(fault: InjectedFault, original: Any, instead: Callable[..., Any]) -
 
 
 def _places(what: FaultKind, code: int) -> list[tuple[Any, str, Callable[..., Any]]]:
-    """Whose attribute is replaced, its name, and what is called instead."""
+    """The object and attribute to replace, and the replacement."""
     from ..softmetal import compiler_process, pages
     from ..softmetal.execution import queue
     from ..softmetal.execution.commands import Fail
@@ -132,7 +132,7 @@ def _places(what: FaultKind, code: int) -> list[tuple[Any, str, Callable[..., An
 
 
 def _asked_by_the_package() -> bool:
-    """Whether the call comes from here, through pathlib or not: everybody opens files."""
+    """Whether the call comes from this package, directly or through pathlib."""
     frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_code.co_filename.endswith(("pathlib.py", "tempfile.py")):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""Counting what is sent to compute encoders, while it is sent on."""
+"""Counts the messages sent to compute encoders while forwarding them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["counted_messages"]
 
 
 class _Forwarding:
-    """Stands before a Metal object and passes on what it is sent; `wrap` sees each method first."""
+    """A proxy that forwards messages to a Metal object; `wrap` sees each method first."""
 
     def __init__(self, mtl: Any, wrap: Callable[[str, Any], Any]) -> None:
         self._mtl = mtl
@@ -25,7 +25,7 @@ class _Forwarding:
 
 @contextmanager
 def counted_messages(device: MlxDevice) -> Iterator[Counter[str]]:
-    """The messages to compute encoders of command buffers that the block makes, by their names."""
+    """The messages to compute encoders of the block's command buffers, by selector."""
     counts: Counter[str] = Counter()
 
     def counted(name: str, method: Any) -> Any:

@@ -1,7 +1,6 @@
 """The pytest plugin: the fixture `metal_device`, and `pytest --metal-check`.
 
-pytest imports it in every project of an environment that has this package, so it imports nothing else until a test
-asks for a device.
+pytest imports it in every project of the environment, so it imports nothing else until a test asks for a device.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _check_everything(config: pytest.Config) -> None:
-    """Changes the settings of the whole process, since tests may open devices of their own, on threads of their own."""
+    """Changes the settings of the whole process, since tests may open devices on other threads."""
     from .. import settings
     from ..softmetal.checked.errors import CheckedError, observers
 
@@ -68,7 +67,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Where tests run in several processes, each of them tells the first what it found."""
+    """With several worker processes, each reports its findings to the controller."""
     told = getattr(session.config, "workeroutput", None)
     if told is not None:
         told["metal_findings"] = session.config.stash[_FOUND]
@@ -88,7 +87,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _devices(config: pytest.Config) -> list[str]:
-    """Those asked for, or else those that are on this machine."""
+    """The requested devices, or those available."""
     from .devices import DEVICES, absent
 
     if config.getoption("--metal-check"):
@@ -107,7 +106,7 @@ def _devices(config: pytest.Config) -> list[str]:
 
 @pytest.fixture
 def metal_device(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """An open MlxDevice: the software one, as it is, checked and shuffled, and Apple's where there is one."""
+    """An open MlxDevice: the software one, plain, checked and shuffled, and Apple's if there is one."""
     from .devices import opened
 
     with opened(request.param) as device:

@@ -1,4 +1,4 @@
-"""Model files: tensors by name, out of GGUF and safetensors, mapped and checked."""
+"""Model files: tensors by name from GGUF and safetensors, memory-mapped and checked."""
 
 from __future__ import annotations
 

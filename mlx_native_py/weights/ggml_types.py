@@ -1,4 +1,4 @@
-"""The block formats of GGML: how many values a block has, and in how many bytes."""
+"""GGML block formats: values and bytes per block."""
 
 from __future__ import annotations
 

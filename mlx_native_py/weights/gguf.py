@@ -1,4 +1,4 @@
-"""GGUF files, versions 2 and 3, also split ones; what a file says is checked against its size before it is used."""
+"""GGUF files, versions 2 and 3, including split ones; sizes are checked against the file before use."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _SPLIT = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$
 
 
 class GgufFile(TensorFile):
-    """A model in GGUF: its tensors by name, and its metadata."""
+    """A GGUF model: tensors by name, and metadata."""
 
 
 def open_gguf(path: Path | str) -> GgufFile:
-    """Opens a GGUF file; of a split one, give the first part."""
+    """Opens a GGUF file; for a split one, give the first part."""
     first = Path(path)
     tensors, metadata = _read(first)
     for other in _other_parts(first, metadata):

@@ -1,4 +1,4 @@
-"""Reading GGUF's values one after the other; every length is held against what is left of the file."""
+"""Sequential reading of GGUF values, with every length checked against the rest of the file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STRING, _ARRAY = 8, 9
 
 
 class Strings(Sequence[str]):
-    """The strings of an array, decoded when they are asked for; a vocabulary costs eight bytes a word until then."""
+    """A string array, decoded on demand; a vocabulary takes eight bytes per word until then."""
 
     def __init__(self, data: mmap.mmap, starts: Array) -> None:
         self._data = data
@@ -54,7 +54,7 @@ class Strings(Sequence[str]):
 
 
 class Cursor:
-    """A place in a file that moves forward, and never beyond the end."""
+    """A read position in a file, which cannot move past the end."""
 
     def __init__(self, path: Path, data: mmap.mmap) -> None:
         self.at = 0
@@ -63,7 +63,7 @@ class Cursor:
         self._end = len(data)
 
     def _take(self, nbytes: int, field: str) -> int:
-        """Moves on; answers where it was."""
+        """Advances; returns the previous position."""
         at = self.at
         if nbytes > self._end - at:
             raise ModelFileError(self._path, field, at, f"takes {nbytes} bytes, and {self._end - at} are left")
@@ -79,7 +79,7 @@ class Cursor:
         return int(struct.unpack_from(f"<{code}", self._data, at)[0])
 
     def count(self, least: int, field: str) -> int:
-        """A number of entries that take at least so many bytes each."""
+        """A number of entries that take at least this many bytes each."""
         at = self.at
         count = self.number("Q", field)
         if count * least > self._end - self.at:
@@ -95,7 +95,7 @@ class Cursor:
             raise ModelFileError(self._path, field, at, f"no UTF-8 text: {reason}") from None
 
     def value(self, key: str) -> Any:
-        """A value of whatever type comes first."""
+        """A value preceded by its type."""
         at = self.at
         kind = self.number("I", f"{key}: type")
         if kind == _STRING:

@@ -1,4 +1,4 @@
-"""Parts of tensors: the rows and columns that one of several processes reads of a file."""
+"""Parts of tensors: the rows and columns that one of several processes reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SMALL = 1 << 16  # bytes; less than this is copied, as a mapped buffer takes wh
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorPart(Tensor):
-    """Some rows and columns of a tensor; whole rows that follow each other stay where they are in the file."""
+    """Some rows and columns of a tensor; adjacent whole rows stay memory-mapped."""
 
     whole: Tensor = field(kw_only=True)
     rows: tuple[range, ...] = field(kw_only=True)
@@ -29,18 +29,18 @@ class TensorPart(Tensor):
     """Of the array that the whole tensor is: elements, or bytes of a packed format."""
 
     def bytes(self) -> memoryview:
-        """Its bytes: those in the file, or a copy where it has some columns only."""
+        """Its bytes: in the file, or a copy if it has only some columns."""
         return np.ascontiguousarray(self.numpy()).view(np.uint8).reshape(-1).data
 
     def numpy(self) -> Array:
-        """An array over the file where rows follow each other, else a copy of them; of packed formats, bytes."""
+        """An array over the file if the rows are adjacent, otherwise a copy; bytes for packed formats."""
         array = self.whole.numpy()
         pieces = [array[rows.start : rows.stop] for rows in self.rows]
         picked = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
         return picked if picked.ndim == 1 else picked[:, self.columns]
 
     def buffer(self, device: MlxDevice, *, copy: bool = False) -> MlxBuffer:
-        """A buffer over the pages of the file that have the part, where it can be, else memory of its own."""
+        """A buffer over the pages of the file, if possible, otherwise a copy."""
         array = self.numpy()
         aligned = array.__array_interface__["data"][0] % array.itemsize == 0
         shared = array.flags.c_contiguous and aligned and array.nbytes >= _SMALL
@@ -48,9 +48,9 @@ class TensorPart(Tensor):
 
 
 def part_of(tensor: Tensor, rows: Sequence[range] | None = None, columns: range | None = None) -> Tensor:
-    """Rows of a tensor by their ranges, and of each row the columns of one range; None is all of them.
+    """Row ranges of a tensor, and a column range of each row; None means all.
 
-    Columns of a block format are counted in values, and begin and end with a block.
+    Columns of a block format are counted in values, and must start and end at a block.
     """
     if tensor.problem or len(tensor.shape) not in (1, 2):
         return tensor
@@ -72,7 +72,7 @@ def part_of(tensor: Tensor, rows: Sequence[range] | None = None, columns: range 
 
 
 def _joined(ranges: Sequence[range]) -> tuple[range, ...]:
-    """The same in fewer: ranges that follow each other become one."""
+    """Merges adjacent ranges."""
     merged: list[range] = []
     for each in ranges:
         if merged and merged[-1].stop == each.start:

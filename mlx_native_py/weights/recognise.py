@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes, whatever it is called."""
+"""File type detection by content."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def is_gguf(path: Path) -> bool:
 
 
 def is_safetensors(path: Path) -> bool:
-    """Whether a file begins as safetensors do: with the length of a JSON header, and the header."""
+    """Whether a file starts like safetensors: the length of a JSON header, then the header."""
     start = _first(path)
     return start[8:9] == b"{" and 0 < int.from_bytes(start[:8], "little") <= path.stat().st_size
 
 
 def what_it_is(path: Path) -> str:
-    """A file in words, for messages.
+    """A description of the file type, for messages.
 
     >>> (folder / "model.gguf").write_bytes(b"PK\\x03\\x04...")
     7

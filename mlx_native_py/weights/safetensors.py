@@ -1,4 +1,4 @@
-"""Safetensors files, single and sharded; the header is checked before anything is allocated by its word."""
+"""Safetensors files, single and sharded; the header is checked before anything is allocated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DTYPES = {str(dtype).upper(): dtype for dtype in DType}
 
 
 class SafetensorsFile(TensorFile):
-    """A model in safetensors: its tensors by name, and its metadata.
+    """A safetensors model: tensors by name, and metadata.
 
     >>> from safetensors.numpy import save_file
     >>> save_file({"w": np.ones((2, 3), np.float16)}, folder / "w.safetensors", {"format": "mlx"})
@@ -74,7 +74,7 @@ def _is_file_name(name: Any) -> bool:
 
 
 def _is_text(name: str) -> bool:
-    """Whether it is made of whole characters: JSON can write halves of them."""
+    """Whether a JSON string has no lone surrogates."""
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 

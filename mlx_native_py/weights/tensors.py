@@ -1,4 +1,4 @@
-"""Tensors of a mapped file: what they are, their bytes, and buffers over them."""
+"""Tensors of a memory-mapped file, and buffers over them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["MappedFile", "Tensor", "TensorFile", "check_layout"]
 
 
 class MappedFile:
-    """A file in memory, read-only; pages come in as they are touched."""
+    """A read-only memory-mapped file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -39,7 +39,7 @@ class MappedFile:
         self._buffers: dict[MlxDevice, MlxBuffer] = {}
 
     def buffer(self, device: MlxDevice) -> MlxBuffer | None:
-        """One buffer over the whole file, of which tensors are views; None where the device has none so large."""
+        """One buffer over the whole file, of which tensors are views; None if the device has none so large."""
         if self.size > device.capabilities.max_buffer_length:
             return None
         if device not in self._buffers:
@@ -50,7 +50,7 @@ class MappedFile:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tensor:
-    """One tensor of a file. `format` is a DType's name, or that of a block format, whose rows are packed bytes."""
+    """One tensor of a file. `format` is a DType's name, or a block format whose rows are packed bytes."""
 
     name: str
     shape: tuple[int, ...]
@@ -74,12 +74,12 @@ class Tensor:
         return memoryview(self.file.data)[self.offset : self.offset + self.nbytes]
 
     def numpy(self) -> Array:
-        """An array over the file; of packed formats, rows of bytes."""
+        """An array over the file; rows of bytes for packed formats."""
         dtype, shape = self._memory()
         return np.frombuffer(self.bytes(), dtype.numpy).reshape(shape)
 
     def buffer(self, device: MlxDevice, *, copy: bool = False) -> MlxBuffer:
-        """A buffer with the tensor: a view of the mapped file where it can be, and with `copy` memory of its own."""
+        """A buffer with the tensor: a view of the mapped file if possible; a copy with `copy`."""
         dtype, shape = self._memory()
         whole = None if copy else self.file.buffer(device)
         if whole is None or self.offset % dtype.size:
@@ -103,7 +103,7 @@ class Tensor:
 
 
 class TensorFile(Mapping[str, Tensor]):
-    """Tensors by name, in the order of the file, and the file's metadata."""
+    """Tensors by name in file order, and the file's metadata."""
 
     def __init__(self, path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
         self.path = path
@@ -131,14 +131,14 @@ class TensorFile(Mapping[str, Tensor]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Memory stays mapped for as long as an array or a buffer shows it."""
+        """Memory stays mapped while an array or buffer uses it."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path.name}, {len(self)} tensors, {self.nbytes:,} bytes>"
 
 
 def check_layout(file: MappedFile, tensors: Mapping[str, Tensor], first: int) -> None:
-    """Refuses tensors that reach into what comes before the data, beyond the file, or into each other."""
+    """Raises if tensors overlap the header, the end of the file, or each other."""
     end, previous = first, ""
     for tensor in sorted(tensors.values(), key=lambda each: (each.offset, each.nbytes)):
         if tensor.offset < end:

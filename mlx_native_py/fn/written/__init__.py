@@ -1,4 +1,4 @@
-"""The functions that do more than pass their arguments on: axes, broadcasting, arguments of MLX that ops lack."""
+"""Functions that do more than call an op: axes, broadcasting, and MLX arguments that ops lack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays as rows along any of their axes, for functions that take `axis`."""
+"""Arrays as rows along any of their axes, for functions with `axis`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Axis = int | Sequence[int] | None
 
 
 class AxisRows:
-    """A buffer with some axes made one and moved to the end, and the way back for what an op made of it."""
+    """A buffer with the given axes merged and moved to the end, and the inverse for results."""
 
     def __init__(self, run: FunctionCall, name: str, x: MlxBuffer, axis: Axis) -> None:
         self._enc = run.enc
@@ -31,7 +31,7 @@ class AxisRows:
         self.buffer: MlxBuffer = moved.reshape((*self._outer, length))
 
     def back(self, y: MlxBuffer) -> MlxBuffer:
-        """A buffer of rows in the order of the original axes; rows may have another length, if they are one axis."""
+        """Rows rearranged to the original axes; rows may have another length if they are one axis."""
         if len(self._axes) == 1:
             y = y.reshape((*self._outer, y.shape[-1]))
         else:
@@ -41,7 +41,7 @@ class AxisRows:
         return ops.transpose(self._enc, y, [self._order.index(i) for i in range(len(self._order))])
 
     def reduced(self, y: MlxBuffer, keepdims: bool) -> MlxBuffer:
-        """A buffer with one value per row, under the original axes without those of the rows."""
+        """One value per row, with the original axes minus the reduced ones."""
         if keepdims:
             return y.reshape(tuple(1 if i in self._axes else n for i, n in enumerate(self._shape)))
         return y.reshape(self._outer)

@@ -1,4 +1,4 @@
-"""Element by element, with broadcasting: sums, differences, products, quotients, casts, fills."""
+"""Elementwise functions with broadcasting: arithmetic, casts and fills."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
 
 
 def multiply(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The product of two arrays, element by element, or of an array and a number; shapes broadcast.
+    """The elementwise product of two arrays, or of an array and a number; shapes broadcast.
 
     >>> fn.multiply(np.float32([[1, 2], [3, 4]]), np.float32([10, 20])).numpy()
     array([[10., 40.],
@@ -51,9 +51,9 @@ def subtract(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffe
 
 
 def divide(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The quotient of two arrays, element by element, or of an array and a number; shapes broadcast.
+    """The elementwise quotient of two arrays, or of an array and a number; shapes broadcast.
 
-    Of whole numbers it is made in f32.
+    Integers are divided in f32.
 
     >>> fn.divide(np.float32([[1, 2], [3, 4]]), np.float32([2, 4])).numpy()
     array([[0.5, 0.5],
@@ -65,7 +65,7 @@ def divide(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
 
 
 def astype(a: Array, dtype: DTypeLike, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The elements in another type: floats by a kernel, all others on the CPU, as numpy converts them."""
+    """Converts the elements: floats with a kernel, other types on the CPU, as numpy does."""
     with call(stream, a) as run:
         x = run.put(a, "a")
         to = DType.of(dtype)
@@ -78,13 +78,13 @@ def astype(a: Array, dtype: DTypeLike, *, stream: MlxDevice | None = None) -> Ml
 def full(
     shape: int | Sequence[int], vals: float, dtype: DTypeLike | None = None, *, stream: MlxDevice | None = None
 ) -> MlxBuffer:
-    """An array of one value; f32 where no type is given."""
+    """An array filled with one value; f32 by default."""
     with call(stream) as run:
         return ops.fill(run.enc, run.enc.device.empty(shape, DType.of(dtype or "f32")), vals)
 
 
 def broadcast_to(a: Array, shape: Sequence[int], *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """A copy whose axes of one element are repeated, and new ones put in front, so that it has `shape`."""
+    """A copy broadcast to `shape`."""
     with call(stream, a) as run:
         return _broadcast(run, run.put(a, "a"), tuple(shape))
 
@@ -93,13 +93,13 @@ BinaryOp = Callable[[Encoder, MlxBuffer, MlxBuffer], MlxBuffer]
 
 
 def _two(run: FunctionCall, op: BinaryOp, a: Array, b: Array) -> MlxBuffer:
-    """An op whose operands may change places: the larger one comes first."""
+    """A commutative op; the larger operand goes first."""
     left, right = _pair(run, a, b)
     return _repeated(run, op, *((right, left) if left.size < right.size else (left, right)))
 
 
 def _pair(run: FunctionCall, a: Array, b: Array) -> tuple[MlxBuffer, MlxBuffer]:
-    """Both as buffers of one type: a number takes its partner's, and whole numbers that of a partner of floats."""
+    """Both as buffers of one type: a number takes the other's type, and integers become floats if the other is."""
     if isinstance(a, (int, float)):
         right, left = _with_number(run, run.put(b, "b"), a)
         return left, right
@@ -114,7 +114,7 @@ def _pair(run: FunctionCall, a: Array, b: Array) -> tuple[MlxBuffer, MlxBuffer]:
 
 
 def _with_number(run: FunctionCall, x: MlxBuffer, number: float) -> tuple[MlxBuffer, MlxBuffer]:
-    """A buffer and a number of its type; a fraction makes f32 of whole numbers."""
+    """A buffer and a number of its type; a fraction converts integers to f32."""
     if isinstance(number, float):
         x = _as_float(run, x, DType.F32)
     try:
@@ -126,12 +126,12 @@ def _with_number(run: FunctionCall, x: MlxBuffer, number: float) -> tuple[MlxBuf
 
 
 def _as_float(run: FunctionCall, x: MlxBuffer, kind: DType) -> MlxBuffer:
-    """Whole numbers as floats of a type, converted on the CPU; floats as they are."""
+    """Integers converted to floats on the CPU; floats unchanged."""
     return x if x.dtype.is_float else run.enc.device.buffer(x.numpy().astype(kind.numpy))
 
 
 def _repeated(run: FunctionCall, op: BinaryOp, left: MlxBuffer, right: MlxBuffer) -> MlxBuffer:
-    """The op on buffers of one shape, or of shapes that it repeats by itself."""
+    """The op on buffers of one shape, or of shapes that it broadcasts itself."""
     if right.size > 1 and left.shape[-right.ndim :] != right.shape:
         try:
             shape = np.broadcast_shapes(left.shape, right.shape)

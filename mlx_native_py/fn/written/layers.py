@@ -1,4 +1,4 @@
-"""Layers of models with MLX's arguments, or with a state that goes in and comes out."""
+"""Model layers with MLX's arguments, or with explicit state."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def scaled_dot_product_attention(
 ) -> MlxBuffer:
     """softmax(scale * q @ k.T + mask) @ v for q [batch, heads, queries, dim], k and v [batch, kv_heads, keys, dim].
 
-    The number of kv_heads divides that of heads. `mask` is "causal" (the last query stands at the last key), or an
-    array that broadcasts to [batch, heads, queries, keys]: booleans, true where a key counts, or numbers to be added.
-    `sinks` has a logit per head that joins the softmax.
+    kv_heads must divide heads. `mask` is "causal" (the last query is at the last key), or an array that broadcasts to
+    [batch, heads, queries, keys]: booleans, true to attend, or numbers to add. `sinks` adds a logit per head to the
+    softmax.
 
     >>> q, k = np.ones((1, 2, 1, 64), "f4"), np.ones((1, 1, 3, 64), "f4")
     >>> v = np.arange(3, dtype="f4").repeat(64).reshape(1, 1, 3, 64)
@@ -65,8 +65,8 @@ def rope(
 ) -> MlxBuffer:
     """RoPE over the first `dims` of a[..., tokens, width]; pair i is (2i, 2i+1) if `traditional`, else (i, i + dims/2).
 
-    The angle is (offset + t) * scale * base^(-2i/dims), or (offset + t) * scale / freqs[i] where `base` is None.
-    `offset` is a number, or one per sequence, the first axis.
+    The angle is (offset + t) * scale * base^(-2i/dims), or (offset + t) * scale / freqs[i] if `base` is None. `offset`
+    is a number, or one per sequence (the first axis).
 
     >>> fn.rope(np.float32([[[1, 0], [1, 0]]]), 2).numpy().round(3)
     array([[[1.   , 0.   ],
@@ -128,7 +128,7 @@ def gated_delta_net(
     norm_eps: float | None = None,
     stream: MlxDevice | None = None,
 ) -> tuple[MlxBuffer, MlxBuffer]:
-    """The gated delta rule over tokens, and the state after it; shapes as in `ops.gated_delta_net`."""
+    """The gated delta rule over tokens, and the final state; shapes as in `ops.gated_delta_net`."""
     with call(stream, q, k, v, g, beta, state) as run:
         keys, values = run.put(k, "k"), run.put(v, "v")
         kept = _own(run, state, (values.shape[0], *values.shape[-2:], keys.shape[-1]), DType.F32)

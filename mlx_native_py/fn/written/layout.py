@@ -1,4 +1,4 @@
-"""Layout functions: transposes, strided copies, slices, repeats, concatenation, elements by index."""
+"""Layout functions: transposes, strided copies, slices, repeats, concatenation, take."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def swapaxes(a: Array, axis1: int, axis2: int, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """Two axes in each other's place."""
+    """Swaps two axes."""
     with call(stream, a) as run:
         x = run.put(a, "a")
         axes = list(range(x.ndim))
@@ -37,7 +37,7 @@ def swapaxes(a: Array, axis1: int, axis2: int, *, stream: MlxDevice | None = Non
 
 
 def contiguous(a: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """A copy in memory of its own."""
+    """A contiguous copy."""
     with call(stream, a) as run:
         return ops.copy(run.enc, run.put(a, "a"))
 
@@ -50,7 +50,7 @@ def as_strided(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """A copy of the elements at strides, counted in elements, from an offset on.
+    """A strided copy; strides and offset are in elements.
 
     >>> fn.as_strided(np.arange(8, dtype=np.float32), (3, 2), (2, 1), 1).numpy()
     array([[1., 2.],
@@ -62,7 +62,7 @@ def as_strided(
 
 
 def repeat(array: Array, repeats: int, axis: int | None = None, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """Each element of an axis several times in a row; without an axis those of the whole array, in one row.
+    """Repeats each element along an axis, or of the flattened array.
 
     >>> fn.repeat(np.float32([1, 2]), 3).numpy()
     array([1., 1., 1., 2., 2., 2.], dtype=float32)
@@ -73,7 +73,7 @@ def repeat(array: Array, repeats: int, axis: int | None = None, *, stream: MlxDe
 
 
 def tile(a: Array, reps: int | Sequence[int], *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The array several times along each axis."""
+    """Repeats the array along each axis."""
     with call(stream, a) as run:
         x = run.put(a, "a")
         counts = [reps] if isinstance(reps, int) else list(reps)
@@ -86,7 +86,7 @@ def tile(a: Array, reps: int | Sequence[int], *, stream: MlxDevice | None = None
 
 
 def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """Arrays one after the other along an axis; without an axis all of their elements, in one row."""
+    """Concatenates arrays along an axis, or all flattened."""
     with call(stream, *arrays) as run:
         parts = [run.put(each, f"arrays[{index}]") for index, each in enumerate(arrays)]
         if axis is None:
@@ -97,7 +97,7 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, stream: MlxDevic
 def slice(
     a: Array, start_indices: Any, axes: Sequence[int], slice_size: Sequence[int], *, stream: MlxDevice | None = None
 ) -> MlxBuffer:
-    """A block of `slice_size`, one number for each axis of the array, that starts at `start_indices` of `axes`.
+    """A block of `slice_size`, one number per axis, starting at `start_indices` of `axes`.
 
     >>> fn.slice(np.arange(12, dtype=np.float32).reshape(3, 4), [1, 2], [0, 1], [2, 2]).numpy()
     array([[ 6.,  7.],
@@ -113,7 +113,7 @@ def slice(
 def slice_update(
     a: Array, update: Array, start_indices: Any, axes: Sequence[int], *, stream: MlxDevice | None = None
 ) -> MlxBuffer:
-    """A copy of the array, with a block that starts at `start_indices` of `axes` replaced.
+    """A copy of the array with the block at `start_indices` of `axes` replaced.
 
     >>> fn.slice_update(np.zeros((2, 3), np.float32), np.ones((1, 2), np.float32), [1, 0], [0, 1]).numpy()
     array([[0., 0., 0.],
@@ -126,7 +126,7 @@ def slice_update(
 
 
 def take(a: Array, indices: Array, axis: int | None = None, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """Elements of an axis by their numbers; without an axis those of the whole array. Zeros where there is no such one.
+    """Elements along an axis by index, or of the flattened array. Zeros for indices out of range.
 
     >>> fn.take(np.float32([[1, 2], [3, 4], [5, 6]]), [2, 0, -1], axis=0).numpy()
     array([[5., 6.],

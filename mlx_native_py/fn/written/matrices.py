@@ -1,4 +1,4 @@
-"""Matrix products: matmul, addmm, and products with quantised weights chosen by index."""
+"""Matrix products: matmul, addmm, and gathered products with quantised weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["addmm", "gather_qmm", "matmul"]
 
 
 def matmul(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The product of two matrices, or of batches of them; a vector is a row on the left and a column on the right.
+    """The product of two matrices or batches of them; a vector is a row on the left and a column on the right.
 
     >>> fn.matmul(np.float32([[1, 2], [3, 4]]), np.float32([10, 1])).numpy()
     array([12., 34.], dtype=float32)
@@ -32,7 +32,7 @@ def matmul(a: Array, b: Array, *, stream: MlxDevice | None = None) -> MlxBuffer:
 def addmm(
     c: Array, a: Array, b: Array, alpha: float = 1.0, beta: float = 1.0, *, stream: MlxDevice | None = None
 ) -> MlxBuffer:
-    """alpha * (a @ b) + beta * c; c has any shape that broadcasts to the product's."""
+    """alpha * (a @ b) + beta * c; c broadcasts to the product."""
     with call(stream, c, a, b) as run:
         left, right, axes = _matrices(run.put(a, "a"), run.put(b, "b"))
         added = run.put(c, "c")
@@ -57,7 +57,7 @@ def gather_qmm(
     sorted_indices: bool = False,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """Products of matrices x[lhs] and packed weights w[rhs], chosen by indices that broadcast against each other."""
+    """Products of x[lhs] and packed weights w[rhs], selected by indices that broadcast."""
     with call(stream, x, w, scales, biases, lhs_indices, rhs_indices) as run:
         rows, words = run.put(x, "x"), run.put(w, "w")
         _check_gather(rows, words, transpose)
@@ -90,7 +90,7 @@ def _check_gather(rows: MlxBuffer, words: MlxBuffer, transpose: bool) -> None:
 
 
 def _matrices(a: MlxBuffer, b: MlxBuffer) -> tuple[MlxBuffer, MlxBuffer, tuple[int, ...]]:
-    """Both with two axes at least, and the axes that the result has too many."""
+    """Both with at least two axes, and the axes to remove from the result."""
     if not a.shape or not b.shape:
         raise InvalidArgument(f"matmul: shapes {list(a.shape)} and {list(b.shape)}, expected at least one axis each")
     axes = (-2,) * (a.ndim == 1) + (-1,) * (b.ndim == 1)
@@ -109,7 +109,7 @@ def _without(buffer: MlxBuffer, axes: tuple[int, ...]) -> MlxBuffer:
 
 
 def _experts(buffer: MlxBuffer) -> MlxBuffer:
-    """All axes before the matrix as one."""
+    """All axes before the matrix merged into one."""
     return buffer.reshape(prod(buffer.shape[:-2]), *buffer.shape[-2:])
 
 

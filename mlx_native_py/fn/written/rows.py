@@ -1,4 +1,4 @@
-"""Functions along one axis or several: softmax, reductions, running sums, sorting."""
+"""Functions along one or several axes: softmax, reductions, running sums, sorting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["argmax", "argmin", "argsort", "cumsum", "logsumexp", "softmax", "sor
 
 
 def softmax(a: Array, axis: Axis = None, *, precise: bool = False, stream: MlxDevice | None = None) -> MlxBuffer:
-    """exp(a) / sum(exp(a)) along axes, or over all; sums are in float32 whether `precise` or not."""
+    """exp(a) / sum(exp(a)) along axes, or over all; always summed in float32, whatever `precise` says."""
     with call(stream, a) as run:
         rows = AxisRows(run, "softmax", run.put(a, "a"), axis)
         return rows.back(ops.softmax(run.enc, rows.buffer))
@@ -26,7 +26,7 @@ def logsumexp(a: Array, axis: Axis = None, keepdims: bool = False, *, stream: Ml
 
 
 def sum(a: Array, axis: Axis = None, keepdims: bool = False, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The sum along axes, or of all."""
+    """The sum along axes, or over all."""
     with call(stream, a) as run:
         rows = AxisRows(run, "sum", run.put(a, "a"), axis)
         return rows.reduced(ops.row_sum(run.enc, rows.buffer), keepdims)
@@ -52,40 +52,40 @@ def cumsum(
 
 
 def argmax(a: Array, axis: int | None = None, keepdims: bool = False, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """Where the largest value is along an axis, or in the flattened array; the first of equals, or the first NaN."""
+    """The index of the largest value along an axis, or in the flattened array; ties give the first, and NaN wins."""
     with call(stream, a) as run:
         rows = AxisRows(run, "argmax", run.put(a, "a"), axis)
         return rows.reduced(ops.argmax(run.enc, rows.buffer)[0], keepdims)
 
 
 def argmin(a: Array, axis: int | None = None, keepdims: bool = False, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """Where the smallest value is along an axis, or in the flattened array; the first of equals, or the first NaN."""
+    """The index of the smallest value along an axis, or in the flattened array; ties give the first, and NaN wins."""
     with call(stream, a) as run:
         rows = AxisRows(run, "argmin", run.put(a, "a"), axis)
         return rows.reduced(ops.argmin(run.enc, rows.buffer)[0], keepdims)
 
 
 def sort(a: Array, axis: int | None = -1, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The values along an axis, or of the flattened array, from the smallest to the largest, NaN last."""
+    """The values along an axis, or of the flattened array, in ascending order, NaN last."""
     with call(stream, a) as run:
         rows = _rows(run, "sort", a, axis)
         return rows.back(ops.sort(run.enc, rows.buffer))
 
 
 def argsort(a: Array, axis: int | None = -1, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The indices that sort along an axis, or the flattened array; equals keep their order, NaN goes last."""
+    """The indices that sort along an axis, or the flattened array; stable, NaN last."""
     with call(stream, a) as run:
         rows = _rows(run, "argsort", a, axis)
         return rows.back(ops.argsort(run.enc, rows.buffer))
 
 
 def topk(a: Array, k: int, axis: int | None = -1, *, stream: MlxDevice | None = None) -> MlxBuffer:
-    """The k largest values along an axis, or of the flattened array, the largest first."""
+    """The k largest values along an axis, or of the flattened array, in descending order."""
     return top_k(a, k, axis, stream=stream)[0]
 
 
 def top_k(a: Array, k: int, axis: int | None = -1, *, stream: MlxDevice | None = None) -> tuple[MlxBuffer, MlxBuffer]:
-    """The k largest values along an axis, the largest first, and their indices.
+    """The k largest values along an axis, in descending order, and their indices.
 
     >>> values, indices = fn.top_k(np.float32([3, 9, 2, 7]), 2)
     >>> indices.numpy()

@@ -1,4 +1,4 @@
-"""Chat templates: the messages of a chat as one text, by the Jinja program that comes with a model."""
+"""Chat templates: convert chat messages to a prompt."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Jinja's sandbox under a budget: every loop, call and new value costs steps, and steps run out.
+"""Jinja's sandbox with a budget: loops, calls and new values cost steps, and rendering stops when they run out.
 
-Loops pay for their length before they start, literals and what is made a text of for their size as it would be written
-out, and whatever makes long values of short ones (`+ * % ** ~`, `join`, `replace`) before it does so. Filters and
-globals that templates of models do not use are not there. Not counted are comparisons and tests: one of them can take
-as long as its operands are large, but those were paid for, and time is looked at with every step.
+Loops are charged for their length before they start, literals and text conversions for their size, and operations that
+can make long values out of short ones (`+ * % ** ~`, `join`, `replace`) before they run. Filters and globals that chat
+templates do not use are removed. Comparisons and tests are not charged, but their operands were, and time is checked at
+every step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from ..extras import extra
 
-__all__ = ["Budget", "Spent", "TemplateLimits", "compiled", "running"]
+__all__ = ["Budget", "BudgetExceeded", "TemplateLimits", "compiled", "running"]
 
 _FILTERS = """
     abs attr capitalize count d default dictsort e escape first float groupby indent int items join last length list
@@ -50,26 +50,26 @@ _ENTRIES = 4  # of a list that is handed on, for one step
 
 @dataclass(frozen=True)
 class TemplateLimits:
-    """What a template may be and take."""
+    """Limits of a template."""
 
     source: int = 1 << 16
-    """Characters of the template; compiling takes time and memory in proportion, and nothing else bounds it."""
+    """Characters of the template; compile time and memory are proportional."""
     steps: int = 300_000
-    """Turns of loops, calls and new values."""
+    """Loop iterations, calls and new values."""
     characters: int = 32
-    """Characters that cost one step; steps x characters is also the longest prompt."""
+    """Characters per step; steps x characters is also the longest prompt."""
     seconds: float = 1.0
     """Processor time."""
     messages: int = 256
-    """How many messages have these steps and seconds; longer chats have more in proportion."""
+    """The number of messages that these steps and seconds are for; longer chats get more in proportion."""
 
 
-class Spent(Exception):
-    """The budget has run out."""
+class BudgetExceeded(Exception):
+    """The budget is used up."""
 
 
 class Budget:
-    """Steps that are left."""
+    """The remaining steps."""
 
     def __init__(self, limits: TemplateLimits, messages: int) -> None:
         scale = max(1.0, messages / limits.messages)
@@ -80,12 +80,12 @@ class Budget:
     def spend(self, steps: int) -> None:
         self._left -= steps
         if self._left < 0:
-            raise Spent("takes too many steps")
+            raise BudgetExceeded("takes too many steps")
         if time.thread_time() > self._end:
-            raise Spent("takes too long")
+            raise BudgetExceeded("takes too long")
 
     def pay(self, value: Any, *, deep: bool = False) -> Any:
-        """Pays for a value by its length, or by its size when all in it is written out; answers the value."""
+        """Charges for a value by its length, or by its full size if `deep`; returns the value."""
         if deep or isinstance(value, (str, bytes, int)):
             self.spend(1 + _size(value, self._left * self.limits.characters) // self.limits.characters)
         else:
@@ -109,7 +109,7 @@ def running(limits: TemplateLimits, messages: int) -> Iterator[Budget]:
 
 @lru_cache(maxsize=4)
 def compiled(source: str) -> Any:
-    """The template, with its loops and values under the budget."""
+    """The template, with charges inserted for its loops and values."""
     env, jinja2 = _environment(), extra("jinja2")
     nodes = jinja2.nodes
     tree = env.parse(source)
@@ -129,7 +129,7 @@ def compiled(source: str) -> Any:
 
 
 def _paid(node: Any, parent: Any) -> Any:
-    """Literals pay for what they make, and so does what becomes a text or is sliced."""
+    """Inserts a charge for literals, for values converted to text, and for slices."""
     nodes = extra("jinja2").nodes
     if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice):
         node = _through("handed_on", node)
@@ -143,7 +143,7 @@ def _through(name: str, node: Any, *arguments: Any) -> Any:
 
 
 def _size(value: Any, most: int) -> int:
-    """Characters of a value as it would be written out, counted up to `most`; an entry costs a step."""
+    """Characters of a value written out, counted up to `most`; an entry costs a step."""
     total, waiting = 0, [value]
     while waiting and total <= most:
         each = waiting.pop()
@@ -161,7 +161,7 @@ def _size(value: Any, most: int) -> int:
 
 
 def _counted(value: Any, cost: int) -> Any:
-    """The length of a loop, paid for before it starts."""
+    """Charges for a loop before it starts."""
     if not hasattr(value, "__len__"):
         value = list(value)
     _budget.get().spend(len(value) * cost)
@@ -177,18 +177,18 @@ def _paid_in_full(value: Any) -> Any:
 
 
 def _check_arguments(function: Any, arguments: tuple[Any, ...], options: dict[str, Any], *, deep: bool) -> None:
-    """Pays for what a function is about to make, where that can be far more than it was given."""
+    """Charges for the result of a function that can be much larger than its arguments."""
     budget = _budget.get()
     for each in (*arguments, *options.values()):
         if isinstance(each, int) and abs(each) > _LARGEST_NUMBER:
-            raise Spent(f"passes the number {each:.3e}")
+            raise BudgetExceeded(f"passes the number {each:.3e}")
         budget.pay(each, deep=deep)
     # Jinja wraps the methods that format.
     name, own = getattr(function, "__name__", ""), getattr(getattr(function, "__wrapped__", function), "__self__", None)
     given = [own, *arguments] if isinstance(own, str) else list(arguments)
     texts = [each for each in given if isinstance(each, str)]
     if isinstance(own, (str, bytes)) and (name not in _METHODS or isinstance(own, bytes)):
-        raise Spent(f"calls {type(own).__name__}.{name}, which is not allowed")
+        raise BudgetExceeded(f"calls {type(own).__name__}.{name}, which is not allowed")
     if name in ("replace", "do_replace") and len(texts) > 2:
         budget.spend(texts[0].count(texts[1]) * len(texts[2]) // budget.limits.characters)
     elif name in ("join", "do_join", "sync_do_join"):
@@ -206,16 +206,16 @@ def _check_arguments(function: Any, arguments: tuple[Any, ...], options: dict[st
 
 
 def _check_json(value: Any, _: Any = False, indent: Any = None, separators: Any = None, **options: Any) -> None:
-    """Both come once for each entry."""
+    """Indentation and separators are repeated for each entry."""
     for each in (indent, *(separators or ())):
         if (len(each) if isinstance(each, str) else each or 0) > _WIDEST_INDENT:
-            raise Spent(f"writes JSON with more than {_WIDEST_INDENT} characters before an entry")
+            raise BudgetExceeded(f"writes JSON with more than {_WIDEST_INDENT} characters before an entry")
 
 
 def _check_format(form: Any, arguments: tuple[Any, ...]) -> None:
     # A width makes any length out of nothing, and may come out of another field.
     if not isinstance(form, str) or _WIDTH.search(form):
-        raise Spent("formats with widths, which is not allowed")
+        raise BudgetExceeded("formats with widths, which is not allowed")
     for each in arguments:
         for _ in range(form.count("{")):
             _budget.get().pay(each, deep=True)
@@ -234,7 +234,7 @@ def _check_operator(operator: str, left: Any, right: Any) -> None:
     elif operator == "%" and isinstance(left, str):
         # A width in a format makes any length out of nothing.
         if any(mark in left for mark in "0123456789*"):
-            raise Spent("formats with widths, which is not allowed")
+            raise BudgetExceeded("formats with widths, which is not allowed")
         size = a + left.count("%") * b
     budget.spend(1 + size // budget.limits.characters)
 
@@ -251,12 +251,12 @@ def _raise_exception(message: str) -> None:
 
 def _strftime_now(form: str) -> str:
     if len(form) > 100 or any(letter.isdecimal() for letter in form):
-        raise Spent("asks for a date in a form that is not allowed")
+        raise BudgetExceeded("asks for a date in a form that is not allowed")
     return datetime.now().strftime(form)
 
 
 def _metered(name: str, function: Any) -> Any:
-    """A filter that pays for what it takes and makes."""
+    """A filter that charges for its arguments and result."""
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:

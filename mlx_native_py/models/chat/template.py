@@ -1,7 +1,7 @@
-"""Chat templates: messages to the text of a prompt, by a Jinja program that is not trusted.
+"""Chat templates: render messages to a prompt with the model's Jinja template, which is untrusted.
 
-A template is code out of a model file. It runs in Jinja's immutable sandbox, which gives it no way to the machine, and
-under a budget (`sandbox`), which ends what would take too much time or memory.
+A template is code from a model file. It runs in Jinja's immutable sandbox, which has no access to the machine, with a
+budget (`sandbox`) that limits time and memory.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 
 from ...errors import InvalidArgument
 from ..extras import extra
-from .sandbox import Spent, TemplateLimits, compiled, running
+from .sandbox import BudgetExceeded, TemplateLimits, compiled, running
 
 __all__ = ["ChatTemplate"]
 
 
 class ChatTemplate:
-    """A chat template, ready to write prompts.
+    """A compiled chat template.
 
     >>> template = ChatTemplate("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}")
     >>> template.render([{"role": "user", "content": "Hi"}])
@@ -49,7 +49,7 @@ class ChatTemplate:
         documents: Sequence[Any] | None = None,
         **values: Any,
     ) -> str:
-        """The prompt; `values` are further names that the template may know, such as `bos_token`."""
+        """The prompt; `values` are further variables of the template, such as `bos_token`."""
         known = {**values, "messages": messages, "tools": tools, "documents": documents}
         known["add_generation_prompt"] = add_generation_prompt
         parts: list[str] = []
@@ -58,7 +58,7 @@ class ChatTemplate:
                 for part in self._template.generate(known):
                     budget.spend(1 + len(part) // budget.limits.characters)
                     parts.append(part)
-        except Spent as reason:
+        except BudgetExceeded as reason:
             raise InvalidArgument(f"the chat template {reason}") from None
         except InvalidArgument:
             raise

@@ -1,1 +1,1 @@
-"""Families of models: one module per architecture; its `Model` is the class that `load` takes."""
+"""Model families: one module per architecture, whose `Model` is the class that `load` uses."""

@@ -1,4 +1,4 @@
-"""BERT and what is built like it: MiniLM, bge. Sentences to embeddings."""
+"""BERT and similar encoders (MiniLM, bge): sentence embeddings."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ..split import Split
 __all__ = ["Bert", "BertAttention", "BertBlock", "LayerNorm", "Model"]
 
 _POOLINGS = {1: "mean", 2: "cls"}
-"""How GGUF counts them."""
+"""GGUF's numbering."""
 
 
 class LayerNorm:
-    """A norm with weight and bias."""
+    """Layer norm with weight and bias."""
 
     def __init__(self, w: Checkpoint | Layer, name: str) -> None:
         hidden, self.eps = w.config.hidden_size, w.config.norm_eps
@@ -34,7 +34,7 @@ class LayerNorm:
 
 
 class BertAttention:
-    """Attention in both directions, over the tokens that a sentence has."""
+    """Bidirectional attention, masked by sequence length."""
 
     def __init__(self, w: Layer) -> None:
         config = w.config
@@ -54,7 +54,7 @@ class BertAttention:
 
 
 class BertBlock:
-    """One layer: norms come after the sums."""
+    """One layer, with norms after the residual sums."""
 
     def __init__(self, w: Layer) -> None:
         hidden, wide = w.config.hidden_size, w.config.intermediate_size
@@ -71,7 +71,7 @@ class BertBlock:
 
 
 class Bert:
-    """An encoder of text: `embed_ids` gives a vector for each sequence of tokens."""
+    """A text encoder: `embed_ids` returns a vector per token sequence."""
 
     activations: ClassVar[tuple[str, ...]] = ("gelu",)
     defaults: ClassVar[Mapping[str, Any]] = {"layer_norm_eps": 1e-12}
@@ -99,14 +99,14 @@ class Bert:
         "encoder.layer.*.intermediate.dense": Split("out", "wide"),
         "encoder.layer.*.output.dense": Split("in", "wide"),
     }
-    """How weights are divided among ranks; what is not here, every rank has."""
+    """How weights are partitioned among ranks; all others are replicated."""
 
     def __init__(self, checkpoint: Checkpoint, metadata: Mapping[str, Any]) -> None:
         config = self.config = checkpoint.config
         self.device, self.dtype = checkpoint.device, checkpoint.dtype
         self.path: Path = checkpoint.file.path
         self.metadata = metadata
-        """All that GGUF says, or config.json."""
+        """All GGUF metadata, or config.json."""
         hidden, types = config.hidden_size, checkpoint.rows("embeddings.token_type_embeddings")
         self.word_embeddings = checkpoint.linear("embeddings.word_embeddings", config.vocab_size, hidden)
         self.position_embeddings = checkpoint.linear("embeddings.position_embeddings", config.max_positions, hidden)
@@ -117,13 +117,13 @@ class Bert:
 
     @classmethod
     def completed(cls, table: Mapping[str, Any], *, is_gguf: bool) -> dict[str, Any]:
-        """A file's table with what it leaves out; null counts as left out."""
+        """A file's table with defaults for missing values; null counts as missing."""
         given = {key: value for key, value in table.items() if value is not None}
         pooling = next((name for code, name in _POOLINGS.items() if code == given.get("pooling_type")), "")
         return {**cls.defaults, "pooling": pooling, **given}
 
     def __call__(self, enc: Encoder, tokens: MlxBuffer, lengths: MlxBuffer) -> MlxBuffer:
-        """Hidden states [batch, tokens, hidden_size]; of each row of tokens the first `lengths` count."""
+        """Hidden states [batch, tokens, hidden_size]; `lengths` are the valid tokens of each row."""
         B, L = tokens.shape
         places = self.device.buffer(np.tile(np.arange(L, dtype=np.uint32), (B, 1)))
         kinds = self.device.buffer(np.zeros((B, L), np.uint32))
@@ -140,7 +140,7 @@ class Bert:
     def embed_ids(
         self, sequences: Sequence[Sequence[int]], *, pooling: str | None = None, batch_size: int = 32
     ) -> Array:
-        """Vectors of length 1, one for each sequence, as f32; `pooling` is "mean" or "cls", by default the model's."""
+        """Unit-length f32 vectors, one per sequence; `pooling` is "mean" or "cls" (default: the model's)."""
         how, longest, vocab = pooling or self.pooling, self.config.max_positions, self.config.vocab_size
         if how not in _POOLINGS.values():
             raise InvalidArgument(f"embed_ids: pooling is {how!r}, expected 'mean' or 'cls'")
@@ -157,7 +157,7 @@ class Bert:
         return vectors
 
     def _embedded(self, sequences: Sequence[Sequence[int]], pooling: str) -> Array:
-        """Pooling is a product: each sequence's row says how much every token counts."""
+        """Pooling is a matrix product with the weight of every token."""
         lengths = np.array([len(each) for each in sequences], np.uint32)
         tokens = np.zeros((len(sequences), int(lengths.max())), np.uint32)
         shares = np.zeros((len(sequences), 1, tokens.shape[1]), self.dtype.numpy)
@@ -177,7 +177,7 @@ class Bert:
 
 
 def _pooling(folder: Path) -> str:
-    """What sentence-transformers keep beside a model; the mean where they do not say."""
+    """The pooling mode in sentence-transformers' config; "mean" if it does not say."""
     path = folder / "1_Pooling" / "config.json"
     if not path.is_file():
         return "mean"
@@ -185,4 +185,4 @@ def _pooling(folder: Path) -> str:
 
 
 Model = Bert
-"""What `load` makes of a file of this architecture."""
+"""The class that `load` uses for this architecture."""

@@ -1,4 +1,4 @@
-"""Gemma 2: norms around every part, capped logits, and every other layer over a sliding window."""
+"""Gemma 2: norms before and after each sublayer, soft-capped logits, sliding windows in every other layer."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ POST_NORMS = {
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
-"""What GGUF calls the norms of a layer."""
+"""GGUF's names of the norms of a layer."""
 
 
 def norm_plus(is_gguf: bool) -> float:
-    """Weights of norms are stored without their 1; GGUF's converter adds it."""
+    """Norm weights are stored minus 1, except in GGUF files."""
     return 0.0 if is_gguf else 1.0
 
 
@@ -36,7 +36,7 @@ class Gemma2MLP(llama.LlamaMLP):
 
 
 class Gemma2Block(llama.LlamaBlock):
-    """One layer, with a norm before and after attention and feed-forward."""
+    """One layer, with norms before and after attention and feed-forward."""
 
     mlp = Gemma2MLP
 
@@ -58,7 +58,7 @@ class Gemma2Block(llama.LlamaBlock):
 
 
 class Gemma2(llama.Llama):
-    """Gemma 2, whose embeddings are scaled and serve as the head too."""
+    """Gemma 2; embeddings are scaled and tied to the output head."""
 
     block: ClassVar[type[llama.LlamaBlock]] = Gemma2Block
     activations = ()
@@ -92,4 +92,4 @@ class Gemma2(llama.Llama):
 
 
 Model = Gemma2
-"""What `load` makes of a file of this architecture."""
+"""The class that `load` uses for this architecture."""

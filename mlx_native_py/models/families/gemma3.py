@@ -1,4 +1,4 @@
-"""Gemma 3: Gemma 2 with norms of heads instead of caps, and a rope of their own for the sliding layers."""
+"""Gemma 3: Gemma 2 with query and key norms instead of soft caps, and a separate rope for sliding layers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Gemma3", "Gemma3Attention", "Gemma3Block", "Model"]
 
 
 class Gemma3Attention(qwen3.Qwen3Attention):
-    """Norms of heads come before the rope, and their weights without their 1."""
+    """Attention with query and key norms before the rope."""
 
     def __init__(self, w: Layer, rope: RotaryEmbedding) -> None:
         super().__init__(w, rope, norm_plus=gemma2.norm_plus(w.config.is_gguf))
@@ -26,7 +26,7 @@ class Gemma3Block(gemma2.Gemma2Block):
 
 
 class Gemma3(gemma2.Gemma2):
-    """The text part of Gemma 3: of six layers, five see a window and one sees everything."""
+    """The text model of Gemma 3: five of six layers use a sliding window."""
 
     block = Gemma3Block
     layers_of_27b = 62
@@ -46,4 +46,4 @@ class Gemma3(gemma2.Gemma2):
 
 
 Model = Gemma3
-"""What `load` makes of a file of this architecture."""
+"""The class that `load` uses for this architecture."""

@@ -1,4 +1,4 @@
-"""Llama, and what is built like it: SmolLM2, Mistral."""
+"""Llama and similar models (SmolLM2, Mistral)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...profiling.regions import region
 from ..cache import KVCache, LayerCache, StepInputs
 from ..checkpoint import Checkpoint, Layer
 from ..decoder import Decoder, Sampling
-from ..joined import join, side_by_side
+from ..fused_linear import adjacent_view, fuse_linears
 from ..rope import RotaryEmbedding
 from ..split import Split
 
@@ -23,7 +23,7 @@ __all__ = ["Llama", "LlamaAttention", "LlamaBlock", "LlamaMLP", "Model"]
 
 
 class LlamaAttention:
-    """Grouped-query attention with rotary positions."""
+    """Grouped-query attention with rotary embeddings."""
 
     def __init__(self, w: Layer, rope: RotaryEmbedding) -> None:
         config = w.config
@@ -34,7 +34,7 @@ class LlamaAttention:
         self.k_proj = w.linear("self_attn.k_proj", kv_width, config.hidden_size)
         self.v_proj = w.linear("self_attn.v_proj", kv_width, config.hidden_size)
         self.o_proj = w.linear("self_attn.o_proj", config.hidden_size, width)
-        self.qkv = join(w.checkpoint.device, self.q_proj, self.k_proj, self.v_proj)
+        self.qkv = fuse_linears(w.checkpoint.device, self.q_proj, self.k_proj, self.v_proj)
         self.q_proj, self.k_proj, self.v_proj = self.qkv.parts
         self.rope = rope
 
@@ -42,16 +42,16 @@ class LlamaAttention:
         B, L, D = inputs.batch, inputs.queries, self.head_dim
         q, k, v = self.qkv(enc, x)
         q, k = q.reshape(B * L, self.n_heads, D), k.reshape(B * L, self.n_kv_heads, D)
-        q, k = self.turned(enc, q, k, inputs.positions)
+        q, k = self.rotated(enc, q, k, inputs.positions)
         v = v.reshape(B, L, self.n_kv_heads, D)
         cache.update(enc, k.reshape(v.shape), v, inputs)
         q = q.reshape(B, L, self.n_heads, D)
         out = cache.attend(enc, q, inputs, scale=self.scale, softcap=self.softcap)
         return self.o_proj(enc, out.reshape(B * L, self.n_heads * D))
 
-    def turned(self, enc: Encoder, q: MlxBuffer, k: MlxBuffer, positions: MlxBuffer) -> tuple[MlxBuffer, MlxBuffer]:
-        """Queries and keys with their positions in them; those of one token as heads of one buffer, if they are."""
-        both = side_by_side((q, k), (1, self.n_heads + self.n_kv_heads, self.head_dim)) if len(q) == 1 else None
+    def rotated(self, enc: Encoder, q: MlxBuffer, k: MlxBuffer, positions: MlxBuffer) -> tuple[MlxBuffer, MlxBuffer]:
+        """Applies the rope to queries and keys; in one call if they are adjacent, for a single token."""
+        both = adjacent_view((q, k), (1, self.n_heads + self.n_kv_heads, self.head_dim)) if len(q) == 1 else None
         if both is None:
             return self.rope(enc, q, positions), self.rope(enc, k, positions)
         heads = self.rope(enc, both, positions).reshape(-1, 1, self.head_dim)
@@ -66,7 +66,7 @@ class LlamaMLP:
         self.gate_proj = w.linear("mlp.gate_proj", wide, hidden)
         self.up_proj = w.linear("mlp.up_proj", wide, hidden)
         self.down_proj = w.linear("mlp.down_proj", hidden, wide)
-        self.gate_up = join(w.checkpoint.device, self.gate_proj, self.up_proj)
+        self.gate_up = fuse_linears(w.checkpoint.device, self.gate_proj, self.up_proj)
         self.gate_proj, self.up_proj = self.gate_up.parts
 
     def __call__(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
@@ -97,13 +97,13 @@ class LlamaBlock:
 
 
 class Llama:
-    """A decoder of text: tokens to hidden states, hidden states to logits."""
+    """A text decoder: tokens to hidden states, hidden states to logits."""
 
     block: ClassVar[type[LlamaBlock]] = LlamaBlock
     activations: ClassVar[tuple[str, ...]] = ("silu", "swish")
-    """What config.json may call the one that is used; empty where it is not asked."""
+    """Accepted names of the activation in config.json; empty if it is not checked."""
     defaults: ClassVar[Mapping[str, Any]] = {}
-    """What config.json may leave out."""
+    """Values that config.json may omit."""
     gguf_defaults: ClassVar[Mapping[str, Any]] = {"rope_traditional": True}
     gguf_names: ClassVar[Mapping[str, str]] = {}
     splits: ClassVar[Mapping[str, Split]] = {
@@ -117,14 +117,14 @@ class Llama:
         "layers.*.mlp.down_proj": Split("in", "wide"),
         "lm_head": Split("out", "vocabulary"),
     }
-    """How weights are divided among ranks; what is not here, every rank has."""
+    """How weights are partitioned among ranks; all others are replicated."""
 
     def __init__(self, checkpoint: Checkpoint, metadata: Mapping[str, Any]) -> None:
         config = self.config = checkpoint.config
         self.device, self.dtype = checkpoint.device, checkpoint.dtype
         self.path: Path = checkpoint.file.path
         self.metadata = metadata
-        """All that GGUF says, or config.json."""
+        """All GGUF metadata, or config.json."""
         self.step_templates: dict[Hashable, Template] = {}
         self.embed_tokens = checkpoint.linear("embed_tokens", config.vocab_size, config.hidden_size)
         full, local = checkpoint.rotary(config.rope), checkpoint.rotary(config.local_rope)
@@ -138,7 +138,7 @@ class Llama:
 
     @classmethod
     def completed(cls, table: Mapping[str, Any], *, is_gguf: bool) -> dict[str, Any]:
-        """A file's table with what it leaves out; null counts as left out."""
+        """A file's table with defaults for missing values; null counts as missing."""
         given = {key: value for key, value in table.items() if value is not None}
         return {**cls.defaults, **(cls.gguf_defaults if is_gguf else {}), **given}
 
@@ -154,7 +154,7 @@ class Llama:
         return self.hidden(enc, self.embedded(enc, inputs.tokens), inputs, layers)
 
     def hidden(self, enc: Encoder, x: MlxBuffer, inputs: StepInputs, layers: Sequence[LayerCache]) -> MlxBuffer:
-        """Hidden states behind all layers, of those before the first one."""
+        """Runs all layers on hidden states."""
         for index, (layer, cache) in enumerate(zip(self.layers, layers, strict=True)):
             with region(f"layer {index}"):
                 x = layer(enc, x, inputs, cache)
@@ -164,7 +164,7 @@ class Llama:
         return self.embed_tokens.rows(enc, tokens, self.dtype)
 
     def logits(self, enc: Encoder, x: MlxBuffer) -> MlxBuffer:
-        """Of hidden states [..., hidden_size]."""
+        """The logits of hidden states [..., hidden_size]."""
         logits = self.lm_head(enc, rms_norm(enc, x, self.norm, eps=self.config.norm_eps))
         cap = self.config.final_softcap
         return logits if cap is None else softcap(enc, logits, cap)
@@ -178,13 +178,13 @@ class Llama:
         dtype: Any = None,
         bits: Literal[8] | None = None,
     ) -> KVCache:
-        """An empty cache for so many sequences; `dtype` is that of activations, or a smaller one."""
+        """An empty KV cache for `batch` sequences; `dtype` defaults to the activation type."""
         kind = self.dtype if dtype is None else DType.of(dtype)
         options = {"batch": batch, "capacity": capacity, "chunk": chunk}
         return KVCache(self.device, self.config, dtype=kind, bits=bits, **options)
 
     def make_decoder(self, cache: KVCache, sampling: Sampling | None = None) -> Decoder:
-        """What adds tokens to the sequences of a cache, one each at every step."""
+        """A decoder over the sequences of a cache."""
         return Decoder(self, cache, sampling)
 
     def __repr__(self) -> str:
@@ -192,4 +192,4 @@ class Llama:
 
 
 Model = Llama
-"""What `load` makes of a file of this architecture."""
+"""The class that `load` uses for this architecture."""

@@ -11,11 +11,11 @@ __all__ = ["Model", "Qwen2"]
 
 
 class Qwen2(llama.Llama):
-    """Qwen2; biases are taken up wherever a file has them."""
+    """Qwen 2; biases are used wherever a file has them."""
 
     defaults: ClassVar[Mapping[str, Any]] = {"rope_theta": 1_000_000.0, "use_sliding_window": False}
     gguf_defaults: ClassVar[Mapping[str, Any]] = {}
 
 
 Model = Qwen2
-"""What `load` makes of a file of this architecture."""
+"""The class that `load` uses for this architecture."""

@@ -1,4 +1,4 @@
-"""Qwen 3: Llama with a norm of each head's queries and keys."""
+"""Qwen 3: Llama with query and key norms per head."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Model", "Qwen3", "Qwen3Attention", "Qwen3Block"]
 
 
 class Qwen3Attention(llama.LlamaAttention):
-    """Norms of heads come before the rope."""
+    """Attention with query and key norms before the rope."""
 
     def __init__(self, w: Layer, rope: RotaryEmbedding, norm_plus: float = 0.0) -> None:
         super().__init__(w, rope)
@@ -24,7 +24,7 @@ class Qwen3Attention(llama.LlamaAttention):
         self.q_norm = w.vector("self_attn.q_norm", self.head_dim, plus=norm_plus)
         self.k_norm = w.vector("self_attn.k_norm", self.head_dim, plus=norm_plus)
 
-    def turned(self, enc: Encoder, q: MlxBuffer, k: MlxBuffer, positions: MlxBuffer) -> tuple[MlxBuffer, MlxBuffer]:
+    def rotated(self, enc: Encoder, q: MlxBuffer, k: MlxBuffer, positions: MlxBuffer) -> tuple[MlxBuffer, MlxBuffer]:
         options = self.rope.options
         return (
             head_norm_rope(enc, q, self.q_norm, positions, eps=self.eps, **options),
@@ -47,4 +47,4 @@ class Qwen3(llama.Llama):
 
 
 Model = Qwen3
-"""What `load` makes of a file of this architecture."""
+"""The class that `load` uses for this architecture."""

@@ -1,4 +1,4 @@
-"""Tokenizers: text to tokens and back, out of tokenizer.json or the vocabulary in a GGUF file."""
+"""Tokenizers: from tokenizer.json or the vocabulary in a GGUF file."""
 
 from __future__ import annotations
 

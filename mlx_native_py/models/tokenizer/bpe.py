@@ -1,4 +1,4 @@
-"""Byte-level BPE as GGUF files describe it: the regular expressions that split text, by the name of their family."""
+"""Byte-level BPE from GGUF files: pre-tokenizer regular expressions by family."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _DEEPSEEK_WORDS = (
 
 @dataclass(frozen=True)
 class PreTokenizer:
-    """How text is cut before merging: each expression cuts what the one before has left."""
+    """How text is split before merging; each expression splits what the previous one left."""
 
     splits: tuple[str, ...]
     whole_words: bool = False
-    """A piece that is a token as it stands is taken without a look at the merges."""
+    """A piece that is a token itself skips the merges."""
     add_bos: bool = False
 
 
@@ -78,7 +78,7 @@ PRE_TOKENIZERS = {name: family for names, family in _FAMILIES for name in names.
 
 
 def byte_level_bpe(vocabulary: GgufVocabulary) -> tuple[Any, PreTokenizer]:
-    """The tokenizer of a file that says `gpt2`, and how it cuts."""
+    """The tokenizer of a file with model `gpt2`, and its pre-tokenizer."""
     name = vocabulary.text("pre", "default")
     if name not in PRE_TOKENIZERS:
         known = ", ".join(sorted(PRE_TOKENIZERS))
@@ -101,7 +101,7 @@ def byte_level_bpe(vocabulary: GgufVocabulary) -> tuple[Any, PreTokenizer]:
 
 
 def add_special(core: Any, vocabulary: GgufVocabulary) -> None:
-    """Adds control and user-defined tokens, which are matched whole before the text is pre-tokenized."""
+    """Adds control and user-defined tokens, which are matched before the text is pre-tokenized."""
     tokenizers = extra("tokenizers")
     control = vocabulary.of_kind(Kind.CONTROL, Kind.UNKNOWN)
     added = [(token, True) for token in control] + [(token, False) for token in vocabulary.of_kind(Kind.USER_DEFINED)]

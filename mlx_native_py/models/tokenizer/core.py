@@ -1,4 +1,4 @@
-"""Text to tokens through the `tokenizers` package, whose refusals become errors of this one."""
+"""Encoding through the `tokenizers` package, with its errors converted to ours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_GAPS = 100_000
 
 
 class CoreEncoder:
-    """A tokenizer of the `tokenizers` package behind one call."""
+    """A thread-safe wrapper around a tokenizer of the `tokenizers` package."""
 
     def __init__(self, core: Any) -> None:
         self._core = core
@@ -30,7 +30,7 @@ class CoreEncoder:
         self._lock = threading.Lock()
 
     def encode(self, text: str, special: bool) -> list[int]:
-        """The tokens of a text; names of control tokens stand for these only where `special`."""
+        """The tokens of a text; names of control tokens are recognised only if `special`."""
         # A lone surrogate cannot be written as bytes; the package would refuse the whole text.
         clean = text.encode(errors="replace").decode() if not text.isascii() else text
         with self._lock:
@@ -43,7 +43,7 @@ class CoreEncoder:
 
 
 def open_core(path: Path) -> Any:
-    """The tokenizer of a `tokenizer.json`, without its padding and truncation."""
+    """The tokenizer of a `tokenizer.json`, without padding and truncation."""
     if (size := path.stat().st_size) > MOST_BYTES:
         raise ModelFileError(path, "file", None, f"has {size} bytes, expected at most {MOST_BYTES}")
     tokenizers = extra("tokenizers")
@@ -56,7 +56,7 @@ def open_core(path: Path) -> Any:
 
 @contextmanager
 def _refusals(path: Path) -> Iterator[None]:
-    """What goes wrong inside the package comes out as a bare Exception, and a panic as a BaseException."""
+    """Converts the package's exceptions, and its panics, which are BaseExceptions."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, ModelFileError):
@@ -66,7 +66,7 @@ def _refusals(path: Path) -> Iterator[None]:
 
 
 def ends_of(core: Any, path: Path) -> tuple[list[int], list[int]]:
-    """What the tokenizer puts before and behind a text."""
+    """The tokens that the tokenizer adds before and after a text."""
     with _refusals(path):
         bare, full = (core.encode("a", add_special_tokens=added).ids for added in (False, True))
     for at in range(len(full) - len(bare) + 1):
@@ -76,7 +76,7 @@ def ends_of(core: Any, path: Path) -> tuple[list[int], list[int]]:
 
 
 def pieces_of(core: Any, path: Path) -> Pieces:
-    """The vocabulary of a `tokenizer.json`, spelled as its decoder does."""
+    """The vocabulary of a `tokenizer.json`, decoded as its decoder does."""
     with _refusals(path):
         names, added = _names(core.get_vocab(with_added_tokens=True), path), core.get_added_tokens_decoder()
         decoder = json.loads(core.to_str()).get("decoder") or {}
@@ -97,7 +97,7 @@ def pieces_of(core: Any, path: Path) -> Pieces:
 
 
 def _names(ids: dict[str, int], path: Path) -> list[str]:
-    """Names by ids; between them may be gaps, but not so many that a number in the file decides about memory."""
+    """Names by id; limits gaps, so that a number in the file cannot exhaust memory."""
     count = max(ids.values(), default=-1) + 1
     if count > 2 * len(ids) + MOST_GAPS:
         raise ModelFileError(path, "vocab", None, f"has {len(ids)} tokens, and one of them has the id {count - 1}")
@@ -108,7 +108,7 @@ def _names(ids: dict[str, int], path: Path) -> list[str]:
 
 
 def word_pieces(vocabulary: GgufVocabulary) -> tuple[Any, list[str]]:
-    """The tokenizer of a file that says `bert`, and its tokens as WordPiece writes them."""
+    """The tokenizer of a file with model `bert`, and its tokens in WordPiece notation."""
     tokenizers = extra("tokenizers")
     plain = {Kind.CONTROL, Kind.UNKNOWN, Kind.USER_DEFINED}
     names = [

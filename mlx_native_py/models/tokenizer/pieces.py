@@ -1,4 +1,4 @@
-"""The bytes of each token; a token may hold half a character, so text comes only from several together."""
+"""The bytes of each token; a token may hold part of a character, so text is decoded from several together."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 def byte_alphabet() -> dict[str, int]:
-    """The characters that stand for bytes in byte-level vocabularies.
+    """The characters that represent bytes in byte-level vocabularies.
 
-    Printable bytes stand for themselves; the others are moved up, in order, behind the first 256 characters.
+    Printable bytes represent themselves; the others are mapped, in order, to characters from 256 on.
     """
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     moved = [byte for byte in range(256) if byte not in printable]
@@ -61,22 +61,22 @@ def spell_word_piece(name: str) -> bytes:
 
 @dataclass(frozen=True, repr=False)
 class Pieces:
-    """The tokens of a vocabulary by their ids, and how to spell them."""
+    """The tokens of a vocabulary by id, and how to decode them."""
 
     names: Sequence[str]
     spell: Callable[[str], bytes]
     plain: frozenset[int] = frozenset()
     """Tokens whose names are their text."""
     control: frozenset[int] = frozenset()
-    """Tokens that say something about the text and are no part of it."""
+    """Control tokens, which are not part of the text."""
     leads_with_space: bool = False
-    """Whether a text begins with a space that nobody wrote."""
+    """Whether a text starts with an extra space."""
 
     def __repr__(self) -> str:
         return f"<Pieces of {len(self.names)} tokens>"
 
     def piece(self, token: int, *, special: bool = False) -> bytes:
-        """The bytes of one token; none of a control token, unless `special` wants to see those."""
+        """The bytes of one token; empty for a control token unless `special`."""
         if not 0 <= token < len(self.names):
             raise InvalidArgument(f"token {token} is not in the vocabulary of {len(self.names)}")
         if token in self.control and not special:
@@ -84,10 +84,10 @@ class Pieces:
         name = self.names[token]
         return name.encode(errors="replace") if token in self.plain else self.spell(name)
 
-    def spelled(self, tokens: Iterable[int], *, special: bool = False, continues: bool = False) -> bytes:
-        """The bytes of several tokens in a row; where they are no continuation, without the space in front."""
+    def spelled(self, tokens: Iterable[int], *, special: bool = False) -> bytes:
+        """The bytes of a sequence of tokens, without the space that the vocabulary puts in front of a text."""
         pieces = [self.piece(int(token), special=special) for token in tokens]
-        if self.leads_with_space and not continues:
+        if self.leads_with_space:
             for at, (token, piece) in enumerate(zip(tokens, pieces, strict=True)):
                 if token not in self.control:
                     pieces[at] = piece.removeprefix(b" ")

@@ -1,4 +1,4 @@
-"""SentencePiece's BPE: neighbours are joined, best score first, until no two make a token; bytes spell the rest."""
+"""SentencePiece BPE: adjacent pieces are merged by score; characters without a token become byte tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ACROSS = re.compile(f"[^{SPACE}]{SPACE}")
 
 
 class SentencePieces:
-    """Text to tokens with the vocabulary of a file that says `llama`."""
+    """The encoder of a file with model `llama`."""
 
     def __init__(self, vocabulary: GgufVocabulary) -> None:
         scores = vocabulary.scores()
@@ -35,7 +35,7 @@ class SentencePieces:
         self._special = _Finder(own | vocabulary.ids_by_name(Kind.CONTROL, Kind.UNKNOWN))
 
     def encode(self, text: str, special: bool) -> list[int]:
-        """The tokens of a text; names of control tokens stand for these only where `special`."""
+        """The tokens of a text; names of control tokens are recognised only if `special`."""
         finder = self._special if special else self._always
         tokens: list[int] = []
         for part, token in finder.parts(text):
@@ -91,9 +91,9 @@ class SentencePieces:
 
 
 class _Finder:
-    """Cuts a text at names of tokens, the longest that fits at each place.
+    """Splits a text at token names, longest match first.
 
-    Vocabularies have thousands of such names, so places are found by first letters and names by their lengths.
+    Vocabularies have thousands of such names, so candidates are found by first letter and looked up by length.
     """
 
     def __init__(self, ids: dict[str, int]) -> None:
@@ -105,7 +105,7 @@ class _Finder:
         self._starts = re.compile("[" + "".join(map(re.escape, self._lengths)) + "]") if self._ids else None
 
     def parts(self, text: str) -> Iterator[tuple[str, int | None]]:
-        """Text, each with the token behind it."""
+        """Pieces of text, each with the token that follows it."""
         begin = at = 0
         while self._starts and (place := self._starts.search(text, at)):
             at = place.start()
@@ -120,7 +120,7 @@ class _Finder:
 
 
 def _byte_tokens(vocabulary: GgufVocabulary) -> list[int] | None:
-    """The tokens of the 256 bytes, if they are all there."""
+    """The tokens of the 256 bytes, if all exist."""
     ids = vocabulary.ids_by_name(Kind.BYTE) or vocabulary.ids_by_name()
     tokens = [ids.get(f"<0x{byte:02X}>") for byte in range(256)]
     known = [token for token in tokens if token is not None]

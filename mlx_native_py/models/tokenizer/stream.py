@@ -1,4 +1,4 @@
-"""Incremental detokenisation: whole characters only, up to a stop string."""
+"""Incremental detokenization: emits whole characters, up to a stop string."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["StopStrings", "TextStream"]
 
 
 class StopStrings:
-    """Lets text through up to the first stop string, and holds back what may become one.
+    """Passes text through up to the first stop string, holding back what may become one.
 
     >>> stops = StopStrings(["END"])
     >>> stops.add("so E"), stops.add("asy E"), stops.add("ND of it"), stops.found
@@ -28,7 +28,7 @@ class StopStrings:
         self._held = ""
 
     def add(self, text: str) -> str:
-        """More text; answers what is certain now."""
+        """Adds text; returns what is certain to be emitted."""
         if self.found is not None:
             return ""
         text = self._held + text
@@ -43,18 +43,18 @@ class StopStrings:
         return text[: len(text) - held]
 
     def finish(self) -> str:
-        """What was held back and turned out to be text."""
+        """The text that was held back."""
         rest, self._held = self._held, ""
         return rest
 
 
 def _overlap(text: str, stop: str) -> int:
-    """How much of the end of `text` is the beginning of `stop`."""
+    """The length of the longest suffix of `text` that is a prefix of `stop`."""
     return next((size for size in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:size])), 0)
 
 
 class TextStream:
-    """Text that grows token by token; `piece` gives the bytes of a token.
+    """Decodes tokens to text as they arrive; `piece` gives the bytes of a token.
 
     >>> pieces = {1: b" caf", 2: b"\\xc3", 3: b"\\xa9"}
     >>> stream = TextStream(pieces.__getitem__, stop=["\\n\\n"])
@@ -75,15 +75,15 @@ class TextStream:
 
     @property
     def stop(self) -> str | None:
-        """The stop string that was found; nothing comes after it."""
+        """The stop string that was found, if any."""
         return self._stops.found
 
     def add(self, token: int) -> str:
-        """The text that this token makes certain; often none."""
+        """The text that this token completes; often empty."""
         return self._kept(self._stops.add(self._decoder.decode(self._piece(token))))
 
     def finish(self) -> str:
-        """The rest, when no more tokens come; half a character becomes U+FFFD."""
+        """The remaining text; an incomplete character becomes U+FFFD."""
         last = self._stops.add(self._decoder.decode(b"", final=True))
         return self._kept(last + self._stops.finish())
 

@@ -1,4 +1,4 @@
-"""The tokenizer: text to tokens and back, with the vocabulary that came with the model."""
+"""The tokenizer of a model: text to tokens and back."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ __all__ = ["TextEncoder", "Tokenizer"]
 
 
 class TextEncoder(Protocol):
-    """What turns text into tokens, without those that come before and behind every text."""
+    """Encodes text, without the tokens added before and after it."""
 
     def encode(self, text: str, special: bool) -> list[int]: ...
 
 
 @dataclass(frozen=True, repr=False)
 class Tokenizer:
-    """The tokenizer of a model; names are those that users of mlx-lm know."""
+    """The tokenizer of a model; the names are mlx-lm's."""
 
     encoder: TextEncoder
     pieces: Pieces
     before: tuple[int, ...] = ()
-    """The tokens before every text."""
+    """Tokens added before every text."""
     behind: tuple[int, ...] = ()
-    """The tokens behind every text."""
+    """Tokens added after every text."""
     bos_token_id: int | None = None
     eos_token_id: int | None = None
     pad_token_id: int | None = None
     eos_token_ids: frozenset[int] = frozenset()
-    """Every token that ends an answer."""
+    """All tokens that end an answer."""
     chat_template: str | None = None
     _ids: dict[str, int] = field(init=False, repr=False, default_factory=dict)
 
@@ -52,12 +52,12 @@ class Tokenizer:
 
     @classmethod
     def of_model(cls, path: Path, metadata: Mapping[str, Any]) -> Tokenizer:
-        """The tokenizer beside a model in a folder, or in the metadata of a GGUF file."""
+        """The tokenizer in a model's folder, or in the metadata of a GGUF file."""
         return cls.from_file(path) if path.is_dir() else cls.from_gguf(metadata, path=path)
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, Any], *, path: Path | str = "metadata") -> Tokenizer:
-        """The tokenizer that the metadata of a GGUF file describes; `path` is for messages only."""
+        """The tokenizer in the metadata of a GGUF file; `path` is used in messages only."""
         vocabulary = GgufVocabulary.read(metadata, path)
         kind = vocabulary.text("model")
         if kind not in _GGUF:
@@ -83,7 +83,7 @@ class Tokenizer:
     def from_file(cls, path: Path | str) -> Tokenizer:
         """The tokenizer of a `tokenizer.json`, or of a folder with one.
 
-        `tokenizer_config.json`, `generation_config.json` and `chat_template.jinja` beside it count, too.
+        Also reads `tokenizer_config.json`, `generation_config.json` and `chat_template.jinja` next to it.
         """
         place = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
         if not place.is_file():
@@ -114,14 +114,14 @@ class Tokenizer:
 
     @cached_property
     def longest_piece(self) -> int:
-        """Characters of the longest name in the vocabulary; no token stands for more of a text."""
+        """Characters of the longest name in the vocabulary, an upper bound on the text of a token."""
         return max(map(len, self.pieces.names), default=1)
 
     def encode(self, text: str, *, special: bool = True, add_special_tokens: bool = True) -> list[int]:
         """The tokens of a text.
 
-        `special` takes names of control tokens in the text for these tokens; say False for text of strangers.
-        `add_special_tokens` puts what the model wants before and behind, unless the text has it already.
+        `special` recognises names of control tokens in the text; pass False for untrusted text. `add_special_tokens`
+        adds the tokens that the model expects before and after a text, unless they are present.
         """
         if not isinstance(text, str):
             raise InvalidArgument(f"encode: text is a {type(text).__name__}, expected a str")
@@ -133,11 +133,11 @@ class Tokenizer:
         return [*before, *tokens, *behind]
 
     def decode(self, tokens: Iterable[int], *, special: bool = False) -> str:
-        """The text of tokens, without control tokens unless `special`; bytes that are no text become U+FFFD."""
+        """The text of tokens, without control tokens unless `special`; invalid bytes become U+FFFD."""
         return self.pieces.spelled(list(tokens), special=special).decode(errors="replace")
 
     def stream(self, *, stop: Sequence[str] = (), special: bool = False) -> TextStream:
-        """Turns tokens that come one by one into text that goes on behind a prompt."""
+        """A stream that decodes tokens one by one, as a continuation of a prompt."""
 
         def piece(token: int) -> bytes:
             # Models have more rows than tokens, for the sake of round numbers, and may sample one of those.
@@ -147,7 +147,7 @@ class Tokenizer:
         return TextStream(piece, stop=stop)
 
     def ids_of(self, *names: str) -> list[int]:
-        """The ids of tokens by their names in the vocabulary."""
+        """The ids of tokens by name."""
         if not self._ids:
             self._ids.update((name, token) for token, name in reversed(list(enumerate(self.pieces.names))))
         if missing := [name for name in names if name not in self._ids]:
@@ -159,9 +159,9 @@ class Tokenizer:
     @overload
     def apply_chat_template(self, messages: Any, *, tokenize: Literal[True] = True, **values: Any) -> list[int]: ...
     def apply_chat_template(self, messages: Any, *, tokenize: bool = True, **values: Any) -> str | list[int]:
-        """The prompt that the model's template makes of messages: `[{"role": "user", "content": "..."}]`.
+        """The prompt for messages `[{"role": "user", "content": "..."}]`, rendered by the model's template.
 
-        `values` go to the template, such as `add_generation_prompt=True` and `tools`.
+        `values` are passed to the template, such as `add_generation_prompt=True` and `tools`.
         """
         if self.chat_template is None:
             raise InvalidArgument("the model has no chat template; encode a prompt instead")
@@ -206,7 +206,7 @@ _GGUF: dict[str, Callable[[GgufVocabulary], _Parts]] = {
 
 
 def _table(path: Path) -> dict[str, Any]:
-    """What a JSON file says; nothing, if there is none."""
+    """The contents of a JSON file; empty if it does not exist."""
     return read_table(path) if path.is_file() else {}
 
 

@@ -1,4 +1,4 @@
-"""The vocabulary in a GGUF file's metadata: names, kinds and scores of tokens, checked before anything is built."""
+"""The vocabulary in a GGUF file's metadata: names, kinds and scores of tokens, checked."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _ENDS = frozenset(
 
 
 class Kind:
-    """The kinds of tokens by their numbers in the file."""
+    """Token kinds by their number in the file."""
 
     NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 
 
 @dataclass(frozen=True, repr=False)
 class GgufVocabulary:
-    """What `tokenizer.ggml.*` says."""
+    """The contents of `tokenizer.ggml.*`."""
 
     path: Path
     metadata: Mapping[str, Any]
@@ -52,12 +52,12 @@ class GgufVocabulary:
         return [token for token, kind in enumerate(self.kinds) if kind in kinds]
 
     def ids_by_name(self, *kinds: int) -> dict[str, int]:
-        """Ids by names, of these kinds or of all; a name that is there twice stands for the first."""
+        """Ids by name, of these kinds or of all; a duplicate name gives the first id."""
         chosen = self.of_kind(*kinds) if kinds else range(len(self.names))
         return {self.names[token]: token for token in reversed(chosen)}
 
     def id(self, *roles: str, name: str = "") -> int | None:
-        """The id of the first of these roles (`bos`, `eos`, ...) that the file has, else that of the token `name`."""
+        """The id of the first of these roles (`bos`, `eos`, ...) in the file, or that of the token `name`."""
         for role in roles:
             token = self.metadata.get(f"{_PREFIX}{role}_token_id")
             if token is not None and not isinstance(token, int):

@@ -1,1 +1,1 @@
-"""The families of ops: a module for each file of kernels, of the same name."""
+"""Op families: one module per kernel file of the same name."""

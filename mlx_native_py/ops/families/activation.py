@@ -1,4 +1,4 @@
-"""Activation functions and their gated forms, element by element."""
+"""Activation functions and their gated forms."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ def gelu_mul(
 
 @op("x * sigmoid(gate)")
 def sigmoid_mul(enc: Encoder, x: MlxBuffer, gate: MlxBuffer, out: Output = None) -> MlxBuffer:
-    """A buffer, element by element let through by a gate."""
+    """A buffer multiplied by a sigmoid gate."""
     return _gated(enc, "sigmoid_mul", gate, x, out, other="x")
 
 
 @op("cap * tanh(x / cap)")
 def softcap(enc: Encoder, x: MlxBuffer, cap: float, out: Output = None) -> MlxBuffer:
-    """Keeps values between -cap and cap, smoothly."""
+    """Limits values smoothly to -cap..cap."""
     if not 0.0 < cap < math.inf:
         raise InvalidArgument(f"cap is {cap!r}, expected a number above 0")
     dtype = one_dtype(x=x)

@@ -1,4 +1,4 @@
-"""Attention over dense or quantised keys and values, and masks for it."""
+"""Attention over dense or quantised keys and values, and attention masks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from ..support import SIMD, kernel, result
 __all__ = ["attention_mask", "sdpa"]
 
 FEW_QUERIES = 8
-"""Up to here, and where rows are not whole eights, each query reads the keys by itself; else tiles share them."""
+"""Up to this many queries, or if rows are not multiples of 8, each query reads the keys itself; otherwise tiles share
+them."""
 _SIMDGROUP_KEYS, _MOST_SPLITS, _ENOUGH_GROUPS = 128, 32, 256
 _TILE, _MOST_COLUMNS, _MOST_SLICE = 32, 256, 128
 
@@ -47,14 +48,14 @@ def sdpa(
 ) -> MlxBuffer:
     """Scaled dot-product attention of q [batch, heads, queries, dim] over k and v [batch, kv_heads, capacity, dim].
 
-    k and v are buffers, or caches of 8 or 4 bits as `(words, scales, biases)`. Of their rows the first `length` count
-    (a number, or a u32 buffer with one per sequence); the last query stands at the last of them. With `ring` a length
-    beyond the capacity means that row `position % capacity` holds a position, and that the last `capacity` are there.
-    `window` leaves each query that many keys, itself included. `mask` is boolean (true: attend) or added, and is
-    broadcast to [batch, heads, queries, capacity]. `sinks` has a logit per head that joins the softmax without a value.
-    With `tokens_first` q and out are [batch, queries, heads, dim], with `kv_tokens_first` k and v [batch, capacity,
-    kv_heads, dim]. A row whose keys are all hidden is as in MLX: the mean of their values where a boolean mask hides
-    them, NaN where an added one does. A sequence of length 0 has zeros.
+    k and v are buffers, or 8-bit or 4-bit caches as `(words, scales, biases)`. The first `length` rows are valid (a
+    number, or a u32 buffer with one per sequence), and the last query is at the last of them. With `ring`, row
+    `position % capacity` holds a position, and a length beyond the capacity means that the last `capacity` positions
+    are present. `window` limits each query to that many keys, including its own. `mask` is boolean (true: attend) or
+    added, and broadcasts to [batch, heads, queries, capacity]. `sinks` adds a logit per head to the softmax, without a
+    value. With `tokens_first`, q and out are [batch, queries, heads, dim]; with `kv_tokens_first`, k and v are [batch,
+    capacity, kv_heads, dim]. A row with all keys masked behaves as in MLX: the mean of the values for a boolean mask,
+    NaN for an added one. A sequence of length 0 gives zeros.
     """
     options = AttentionOptions(scale, mask, causal, window, softcap, sinks, length, ring, tokens_first, kv_tokens_first)
     call = arguments(q, k, v, options)
@@ -129,13 +130,13 @@ def _lanes(enc: Encoder, call: AttentionCall, out: MlxBuffer) -> None:
 
 
 def _even(dim: int, most: int) -> int:
-    """The widest equal parts of `dim` columns, in whole blocks of 32 where it has such, else of 8."""
+    """The widest equal parts of `dim` columns, in multiples of 32 if possible, otherwise of 8."""
     unit = 32 if dim % 32 == 0 else 8
     return max(width for width in range(unit, most + 1, unit) if dim % width == 0)
 
 
 def _splits(call: AttentionCall) -> int:
-    """Into how many parts the keys of a row go: enough threadgroups, and enough keys for each."""
+    """The number of parts that the keys of a row are split into: enough threadgroups, with enough keys each."""
     groups = call.batch * call.heads * call.queries // call.together
     keys = _SIMDGROUP_KEYS * SIMDGROUPS // call.together
     return max(1, min(_MOST_SPLITS, math.ceil(call.capacity / keys), math.ceil(_ENOUGH_GROUPS / groups)))
@@ -153,9 +154,9 @@ def attention_mask(
     dtype: DType = DType.BOOL,
     out: Output = None,
 ) -> MlxBuffer:
-    """The mask [queries, keys] of causal and windowed attention: booleans, or 0 and minus infinity to be added.
+    """The mask [queries, keys] of causal and sliding-window attention: booleans, or 0 and minus infinity to add.
 
-    Query i stands at position `offset + i`; left open, the last query stands at the last key.
+    Query i is at position `offset + i`; by default the last query is at the last key.
     """
     shape = whole(queries, "queries", 1), whole(keys, "keys", 1)
     if window is not None:

@@ -1,4 +1,4 @@
-"""The gated delta rule, token by token: the state of each head, updated in place, and what queries read from it."""
+"""The gated delta rule, token by token, with the state of each head updated in place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..support import SIMD, kernel, result
 __all__ = ["gated_delta_net"]
 
 _ROWS = 4
-"""Rows of a state in one threadgroup, a simdgroup for each."""
+"""State rows per threadgroup, one simdgroup each."""
 
 
 @op("S = exp(-g) S; S += beta (v - S k) k^T; out = scale S q, for each token")
@@ -31,12 +31,13 @@ def gated_delta_net(
     key_heads: KeyHeads = "grouped",
     out: Output = None,
 ) -> MlxBuffer:
-    """What the queries read, in the shape and type of v; `state` is updated in place.
+    """The queries' results, in the shape and type of v; `state` is updated in place.
 
-    q and k are [sequences, tokens, key heads, key dim], v [sequences, tokens, heads, value dim], g and beta f32
-    [sequences, tokens, heads], state f32 [sequences, heads, value dim, key dim]. Value head h has key head
-    h // (heads / key heads), or h % key heads where these are `tiled`. `norm_eps` brings each q and k to length one
-    first: x / sqrt(sum(x^2) + norm_eps).
+    q and k are [sequences, tokens, key heads, key dim], v is [sequences, tokens, heads, value dim], g and beta are f32
+    [sequences, tokens, heads], state is f32 [sequences, heads, value dim, key dim]. Value head h uses key head h
+
+    (heads / key heads), or h % key heads if `key_heads` is "tiled". `norm_eps` normalises each q and k first: x /
+    sqrt(sum(x^2) + norm_eps).
     """
     sizes = check_delta(q, k, v, g, beta, state, key_heads)
     out = result(enc, out, v.shape, v.dtype)

@@ -1,4 +1,4 @@
-"""The gated delta rule by chunks of tokens, for prompts: the same results as token by token, from matrix products."""
+"""The gated delta rule in chunks of tokens, for prompts: the same results from matrix products."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def gated_delta_net_chunked(
     key_heads: KeyHeads = "grouped",
     out: Output = None,
 ) -> MlxBuffer:
-    """What the queries read, in the shape and type of v; `state` is updated in place.
+    """The queries' results, in the shape and type of v; `state` is updated in place.
 
-    The arguments are those of `gated_delta_net`. Keys are to be of about length one, as `norm_eps` makes them, and g
-    must not be negative.
+    Arguments as for `gated_delta_net`. Keys should have about unit length, as `norm_eps` gives them, and g must not be
+    negative.
     """
     sizes = check_delta(q, k, v, g, beta, state, key_heads)
     out = result(enc, out, v.shape, v.dtype)
@@ -58,7 +58,7 @@ def gated_delta_net_chunked(
 
 
 class _Plan:
-    """The sizes of one call, rounded up to whole chunks and tiles, and how its kernels are launched."""
+    """The sizes of one call, rounded up to whole chunks and tiles, and its launches."""
 
     def __init__(self, enc: Encoder, sizes: DeltaSizes) -> None:
         self.enc, self.sizes = enc, sizes
@@ -68,11 +68,11 @@ class _Plan:
         self.packed = struct.pack("7I", *axes)
 
     def scratch(self, rows: int, columns: int) -> MlxBuffer:
-        """A matrix for each chunk of each head."""
+        """A matrix per chunk and head."""
         return self.enc.empty((self.sizes.sequences, self.sizes.heads, self.chunks, rows, columns), DType.F32)
 
     def rows(self, x: MlxBuffer, scale: float, eps: float | None) -> MlxBuffer:
-        """[sequences, tokens, heads, dim] head by head, in f32, up to whole chunks and tiles."""
+        """[sequences, tokens, heads, dim] rearranged by head, in f32, padded to whole chunks and tiles."""
         sequences, tokens, heads, dim = x.shape
         length, width = self.chunks * _CHUNK, _up(dim, _TILE)
         out = self.enc.empty((sequences, heads, length, width), DType.F32)
@@ -95,7 +95,7 @@ class _Plan:
 
 @op("sums along the tokens of each chunk", (DType.F32,))
 def chunk_cumsum(enc: Encoder, x: MlxBuffer, *, chunk: int = _CHUNK, out: Output = None) -> MlxBuffer:
-    """Running sums of x [sequences, tokens, heads] along the tokens, which begin anew with each chunk."""
+    """Running sums of x [sequences, tokens, heads] along the tokens, restarting with each chunk."""
     check_dtype("x", x, (DType.F32,))
     if x.ndim != 3:
         raise InvalidArgument(f"x is {shown(x)}, expected [sequences, tokens, heads]")
@@ -111,7 +111,8 @@ def chunk_cumsum(enc: Encoder, x: MlxBuffer, *, chunk: int = _CHUNK, out: Output
 
 @op("x with (I + strict lower part of a) x = b", (DType.F32,))
 def tri_solve_lower_unit(enc: Encoder, a: MlxBuffer, b: MlxBuffer, *, out: Output = None) -> MlxBuffer:
-    """Solves for b [..., n, columns] with unit lower triangular a [..., n, n], of which only what is below counts."""
+    """Solves a x = b for b [..., n, columns] with unit lower triangular a [..., n, n]; only entries below the diagonal
+    are used."""
     check_dtype("a", a, (DType.F32,))
     check_dtype("b", b, (DType.F32,))
     if b.ndim < 2:

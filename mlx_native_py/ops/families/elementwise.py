@@ -1,4 +1,4 @@
-"""Sums, differences and products of numbers of all types; quotients, casts and fills; element by element."""
+"""Elementwise arithmetic, casts and fills."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ NUMBERS = (*FLOATS, *INTEGERS)
 
 @op("a + b", NUMBERS)
 def add(enc: Encoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuffer:
-    """The sum of two buffers of one shape; or b is a row, or a few, that every row of a is added to, such as a bias.
+    """The sum of two buffers of one shape, or of a and rows b that repeat along its last axes, such as a bias.
 
-    Whole numbers are taken modulo their width, here and in `sub` and `mul`.
+    Integers wrap around, also in `sub` and `mul`.
     """
     return _two(enc, "add", a, b, out, CapturedOpKind.ElemAdd, NUMBERS)
 
 
 @op("a * b", NUMBERS, fn=("multiply",))
 def mul(enc: Encoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuffer:
-    """The product of two buffers, element by element; b may be a row, or a few, as in `add`."""
+    """The elementwise product; b may repeat along the last axes of a, as in `add`."""
     return _two(enc, "mul", a, b, out, CapturedOpKind.ElemMul, NUMBERS)
 
 
 @op("a - b", NUMBERS, fn=("subtract",))
 def sub(enc: Encoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuffer:
-    """The difference of two buffers, element by element; b may be a row, or a few, as in `add`."""
+    """The elementwise difference; b may repeat along the last axes of a, as in `add`."""
     return _two(enc, "sub", a, b, out, CapturedOpKind.Other, NUMBERS)
 
 
 @op("a / b", fn=("divide",))
 def div(enc: Encoder, a: MlxBuffer, b: MlxBuffer, out: Output = None) -> MlxBuffer:
-    """The quotient of two buffers, element by element; b may be a row, or a few, as in `add`."""
+    """The elementwise quotient; b may repeat along the last axes of a, as in `add`."""
     return _two(enc, "div", a, b, out, CapturedOpKind.Other, FLOATS)
 
 
 @op("x * s", fn=("multiply",))
 def scalar_mul(enc: Encoder, x: MlxBuffer, s: float, out: Output = None) -> MlxBuffer:
-    """A buffer times a number; the product is made in float."""
+    """A buffer times a number, computed in float."""
     dtype = one_dtype(x=x)
     out = result(enc, out, x.shape, dtype)
     return for_each(enc, kernel(enc, "elementwise", f"scalar_mul_{dtype}"), (x,), out, float(s), counted=True)
@@ -57,7 +57,7 @@ def scalar_mul(enc: Encoder, x: MlxBuffer, s: float, out: Output = None) -> MlxB
 
 @op("x, rounded to the nearest value of another type", fn=("astype",))
 def cast(enc: Encoder, x: MlxBuffer, dtype: Any, out: Output = None) -> MlxBuffer:
-    """The elements in another type: f32, f16 or bf16; too large ones become infinite."""
+    """Converts to f32, f16 or bf16; values out of range become infinite."""
     check_dtype("x", x)
     to = DType.of(dtype)
     if to is x.dtype or to not in FLOATS:
@@ -69,7 +69,7 @@ def cast(enc: Encoder, x: MlxBuffer, dtype: Any, out: Output = None) -> MlxBuffe
 
 @op("value", tuple(DType), fn=("full",))
 def fill(enc: Encoder, out: MlxBuffer, value: float) -> MlxBuffer:
-    """Writes one value, rounded to the buffer's type, to all of its elements."""
+    """Sets all elements to one value, rounded to the buffer's type."""
     try:
         with np.errstate(over="ignore"):
             bits = np.asarray(value).astype(out.dtype.numpy) if out.dtype.is_float else out.dtype.numpy.type(value)
@@ -101,7 +101,7 @@ def _two(
 
 
 def _rows(enc: Encoder, name: str, a: MlxBuffer, b: MlxBuffer, out: MlxBuffer) -> MlxBuffer:
-    """Every row of a with b. Without a kind: what is tagged ElemAdd or ElemMul has operands of one shape."""
+    """Applies b to every row of a. Without a kind, since ElemAdd and ElemMul imply operands of one shape."""
     width = b.size
     if width > 1 and a.shape[-b.ndim :] != b.shape:
         raise InvalidArgument(f"b is {shown(b)}, expected the shape of a, {shown(a)}, or its last axes")

@@ -1,4 +1,4 @@
-"""GGML's quantised blocks, as GGUF files hold them: matmul, embedding lookup and dequantize."""
+"""GGML block formats, as in GGUF files: matmul, embedding lookup and dequantize."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORMATS = tuple(GGML_TYPES)
 
 @op("x @ values(w)^T", _FORMATS, flops=product_flops)
 def ggml_matmul(enc: Encoder, x: MlxBuffer, w: MlxBuffer, format: str | GgmlType, *, out: Output = None) -> MlxBuffer:
-    """Rows x [..., k] by weights w: u8 [n, bytes of a row]; the result [..., n] has x's type, and sums are float."""
+    """Rows x [..., k] times weights w, u8 [n, bytes per row]; the result [..., n] has x's type, summed in float."""
     kind, depth = _block_rows(w, format)
     check_dtype("x", x)
     check_rank("w", w, 2)
@@ -42,10 +42,10 @@ def ggml_matmul_id(
     *,
     out: Output = None,
 ) -> MlxBuffer:
-    """Each row by the weights of its experts: w is u8 [experts, n, bytes of a row], ids is u32 [..., top_k].
+    """Each row times the weights of its experts: w is u8 [experts, n, bytes per row], ids is u32 [..., top_k].
 
-    x is [..., k], one row for all experts of a token, or [..., top_k, k], one for each. The result is [..., top_k, n];
-    where an id names no expert it is zero.
+    x is [..., k], one row for all experts of a token, or [..., top_k, k], one for each. The result is [..., top_k, n],
+    and zero for an id out of range.
     """
     kind, depth = _block_rows(w, format)
     check_dtype("x", x)
@@ -67,7 +67,7 @@ def ggml_dequantize(
     *,
     out: Output = None,
 ) -> MlxBuffer:
-    """The values of blocks: u8 [..., bytes of a row] gives [..., values of a row]."""
+    """Dequantizes blocks: u8 [..., bytes per row] gives [..., values per row]."""
     kind, length = _block_rows(w, format)
     rows, _ = rows_of("w", w)
     out = result(enc, out, (*w.shape[:-1], length), dtype if out is None else out.dtype)
@@ -85,7 +85,7 @@ def ggml_embedding(
     *,
     out: Output = None,
 ) -> MlxBuffer:
-    """Rows of a table of blocks, u8 [rows, bytes of a row], by u32 ids of any shape; zeros where there is no such."""
+    """Rows of a block table, u8 [rows, bytes per row], by u32 ids of any shape; zeros for ids out of range."""
     kind, length = _block_rows(table, format)
     check_rank("table", table, 2)
     check_dtype("ids", ids, (DType.U32,))
@@ -103,7 +103,7 @@ def _rows(enc: Encoder, kind: GgmlType, w: MlxBuffer, ids: MlxBuffer | None, out
 
 
 def _block_rows(w: MlxBuffer, given: str | GgmlType) -> tuple[GgmlType, int]:
-    """The format, and the values in a row of `w`, which holds whole blocks."""
+    """The format, and the number of values per row of `w`, which must hold whole blocks."""
     kind = given if isinstance(given, GgmlType) else GGML_TYPES.get(given)
     if kind is None:
         raise InvalidArgument(f"{given!r} is not a block format; there are: {', '.join(GGML_TYPES)}")

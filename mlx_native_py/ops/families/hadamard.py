@@ -29,8 +29,8 @@ def hadamard_transform(
 ) -> MlxBuffer:
     """The Walsh-Hadamard transform along the last axis of m * 2^k values, m one of 1, 12, 20, 28 and 2^k <= 8192.
 
-    With its own scale and m = 1 it is its own inverse. `signs` has a bit per value of a row, u32 words from the
-    lowest bit on; `inverse` undoes the transform that had the same signs.
+    With the default scale and m = 1 it is its own inverse. `signs` has one bit per value of a row, in u32 words from
+    the lowest bit; `inverse` undoes the transform with the same signs.
     """
     check_dtype("x", x)
     rows, n = rows_of("x", x)

@@ -1,4 +1,4 @@
-"""Rows by index: gather and embedding lookup; zeros where there is no such row, and -1 is the last one."""
+"""Rows by index: gather and embedding lookup; zeros for indices out of range, and -1 is the last row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _IDS = (DType.U32, DType.I32)
 
 @op("out[i, :] = x[ids[i], :]", tuple(DType), fn=("take", "gather_qmm"))
 def gather(enc: Encoder, x: MlxBuffer, ids: Indices, out: Output = None) -> MlxBuffer:
-    """Elements of the first axis of x, by u32 or i32 numbers of any shape."""
+    """Elements along the first axis of x, by u32 or i32 indices of any shape."""
     check_dtype("ids", ids, _IDS)
     if not x.shape:
         raise InvalidArgument(f"x is {shown(x)}, expected at least one axis")
@@ -39,7 +39,7 @@ def gather(enc: Encoder, x: MlxBuffer, ids: Indices, out: Output = None) -> MlxB
 
 @op("out[i, :] = table[ids[i], :] * scale")
 def embedding(enc: Encoder, ids: Indices, table: MlxBuffer, *, scale: float = 1.0, out: Output = None) -> MlxBuffer:
-    """Rows of a table [rows, dims], by u32 or i32 ids of any shape; Gemma scales them by the root of dims."""
+    """Rows of a table [rows, dims], by u32 or i32 ids of any shape, times `scale`."""
     dtype = one_dtype(table=table)
     check_dtype("ids", ids, _IDS)
     rows, dims = _table("table", table)
@@ -68,7 +68,7 @@ def quantized_embedding(
     dtype: DType | None = None,
     out: Output = None,
 ) -> MlxBuffer:
-    """Rows of a table that MLX's `quantize` packed; `dtype` is the result's type, that of the scales where left out."""
+    """Rows of a table packed by MLX's `quantize`; `dtype` is the result's type (default: that of the scales)."""
     if bits not in _BITS or group_size not in _GROUPS:
         raise InvalidArgument(f"{bits} bits in groups of {group_size}, expected {_BITS} bits in groups of {_GROUPS}")
     check_dtype("ids", ids, _IDS)

@@ -1,4 +1,4 @@
-"""Caches of keys and values: new rows at a position of each sequence, as they are or quantised."""
+"""KV cache updates: writes new rows at a position of each sequence, dense or quantised."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def kv_cache_copy(
     ring: bool = False,
     tokens_first: bool = False,
 ) -> tuple[MlxBuffer, MlxBuffer]:
-    """New keys and values into caches [batch, heads, capacity, dim], from `position` on; f32 also into f16 and bf16.
+    """Writes new keys and values into caches [batch, heads, capacity, dim] from `position` on, converting from f32 if
+    needed.
 
-    The new rows are [batch, heads, tokens, dim], with `tokens_first` [batch, tokens, heads, dim], or without a batch
-    [tokens, heads, dim]. `position` is a number, or a u32 buffer with one per sequence. Rows that would lie beyond a
-    linear cache are an error where the position is known here, and are left out where it is not. The caches may lack
-    the axis of the batch.
+    New rows are [batch, heads, tokens, dim]; with `tokens_first` [batch, tokens, heads, dim]; or [tokens, heads, dim]
+    without a batch. `position` is a number, or a u32 buffer with one per sequence. Rows beyond the end of a linear
+    cache raise if the position is a number, and are dropped if it is in a buffer. The caches may omit the batch axis.
     """
     dtype, stored = (
         one_dtype(keys=keys, values=values),
@@ -69,10 +69,10 @@ def kv_cache_quantize(
     ring: bool = False,
     tokens_first: bool = False,
 ) -> tuple[QuantizedRows, QuantizedRows]:
-    """New keys and values into quantised caches, packed and rounded as MLX's `quantize` does it.
+    """Writes new keys and values into quantised caches, packed and rounded like MLX's `quantize`.
 
-    A cache is `(words, scales, biases)`: 8 or 4 bits, in groups of 32 or 64 along a row, as their shapes say; scales
-    and biases have the type of the new rows. All else is as in `kv_cache_copy`.
+    A cache is `(words, scales, biases)`: 8 or 4 bits in groups of 32 or 64 along a row, according to their shapes;
+    scales and biases have the type of the new rows. Otherwise as `kv_cache_copy`.
     """
     dtype = one_dtype(keys=keys, values=values)
     caches = [
@@ -108,7 +108,7 @@ def _plan(
     ring: bool,
     tokens_first: bool,
 ) -> tuple[tuple[int, int], MlxBuffer | bytes, bytes]:
-    """The grid over rows and over sequences, the positions, and the parameter block."""
+    """The grid over rows and sequences, the positions, and the parameter block."""
     batch, heads, capacity = caches[0].axes
     if caches[1].axes != caches[0].axes:
         raise InvalidArgument(f"key_cache has rows {list(caches[0].axes)}, value_cache {list(caches[1].axes)}")

@@ -1,4 +1,4 @@
-"""Copies, transposes, repeats, slices, concatenation, and the split of fused q, k and v."""
+"""Layout ops: copies, transposes, repeats, slices, concatenation, and the split of fused q, k and v."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def copy(
     strides: Sequence[int] | None = None,
     offset: int = 0,
 ) -> MlxBuffer:
-    """A copy; with `shape` and `strides` (in elements) of whatever lies there."""
+    """A copy; with `shape` and `strides` (in elements), a strided one."""
     axes = tuple(x.shape if shape is None else shape)
     steps = contiguous(axes) if strides is None else list(strides)
     if len(steps) != len(axes) or min(axes, default=1) < 1:
@@ -61,7 +61,7 @@ def copy(
 
 @op("out[..., i, ...] = x[..., j, ...] with axes in the order given", ANY, fn=("transpose", "swapaxes"))
 def transpose(enc: Encoder, x: MlxBuffer, axes: Sequence[int] | None = None, out: Output = None) -> MlxBuffer:
-    """The axes in another order, reversed where none is given; axis i of the result is axis `axes[i]` of x."""
+    """Permutes the axes (default: reverses them); axis i of the result is axis `axes[i]` of x."""
     order = list(range(x.ndim))[::-1] if axes is None else [axis_of(x, axis) for axis in axes]
     if sorted(order) != list(range(x.ndim)):
         raise InvalidArgument(f"axes is {axes}, expected each of the {x.ndim} axes of {shown(x)} once")
@@ -77,7 +77,7 @@ def transpose(enc: Encoder, x: MlxBuffer, axes: Sequence[int] | None = None, out
 
 @op("out[j, i] = x[i, j]", ANY)
 def transpose_2d(enc: Encoder, x: MlxBuffer, out: Output = None) -> MlxBuffer:
-    """Rows become columns."""
+    """Swaps rows and columns."""
     return transpose(enc, _ranked("transpose_2d", x, 2), (1, 0), out)
 
 
@@ -89,7 +89,7 @@ def permute_021(enc: Encoder, x: MlxBuffer, out: Output = None) -> MlxBuffer:
 
 @op("out[i, k, j] = x[i, j, k]", ANY)
 def transpose_last2(enc: Encoder, x: MlxBuffer, out: Output = None) -> MlxBuffer:
-    """Rows become columns, in each matrix of a batch."""
+    """Swaps rows and columns of each matrix of a batch."""
     return transpose(enc, _ranked("transpose_last2", x, 3), (0, 2, 1), out)
 
 
@@ -103,7 +103,7 @@ def repeat(
     tiled: bool = False,
     out: Output = None,
 ) -> MlxBuffer:
-    """Each element of an axis several times in a row; `tiled` instead repeats the axis as a whole."""
+    """Repeats each element of an axis; `tiled` repeats the axis as a whole."""
     at = axis_of(x, axis)
     if repeats < 1:
         raise InvalidArgument(f"repeats is {repeats}, expected at least 1")
@@ -125,7 +125,7 @@ def slice(
     strides: Sequence[int] | None = None,
     out: Output = None,
 ) -> MlxBuffer:
-    """A part of each axis, from `start` up to `stop`; negative ones count from the end of the axis."""
+    """A range of each axis, from `start` to `stop`; negative values count from the end."""
     by = [1] * x.ndim if strides is None else list(strides)
     if not len(start) == len(stop) == len(by) == x.ndim or min(by, default=1) < 1:
         raise InvalidArgument(f"{start}, {stop}, {strides} of {shown(x)}, expected numbers for each axis")
@@ -141,7 +141,7 @@ def slice(
 
 @op("x[start[0] + i, start[1] + j, ...] = update[i, j, ...]", ANY)
 def slice_update(enc: Encoder, x: MlxBuffer, update: MlxBuffer, start: Sequence[int]) -> MlxBuffer:
-    """Writes a block into x, in place, from `start` on."""
+    """Writes a block into x in place, at `start`."""
     if update.dtype is not x.dtype or update.ndim != x.ndim or len(start) != x.ndim:
         raise InvalidArgument(f"update is {shown(update)} at {start}, expected a part of {shown(x)}")
     if any(a < 0 or a + n > most for a, n, most in zip(start, update.shape, x.shape, strict=True)):
@@ -154,7 +154,7 @@ def slice_update(enc: Encoder, x: MlxBuffer, update: MlxBuffer, start: Sequence[
 
 @op("out = [a | b | ...] along an axis", ANY, fn=("concatenate",))
 def concat(enc: Encoder, buffers: Sequence[MlxBuffer], *, axis: int = 0, out: Output = None) -> MlxBuffer:
-    """Buffers of one type, one after the other along an axis; their other axes agree."""
+    """Concatenates buffers of one type along an axis; the other axes must match."""
     if not buffers:
         raise InvalidArgument("no buffers were given, expected at least one")
     first = buffers[0]
@@ -185,7 +185,7 @@ def concat(enc: Encoder, buffers: Sequence[MlxBuffer], *, axis: int = 0, out: Ou
 def qkv_split(
     enc: Encoder, x: MlxBuffer, widths: Sequence[int], out: Outputs = None
 ) -> tuple[MlxBuffer, MlxBuffer, MlxBuffer]:
-    """Rows of queries, keys and values that one product made, taken apart; `widths` are those of the three."""
+    """Splits rows of fused queries, keys and values; `widths` are the three widths."""
     rows, width = rows_of("x", x)
     if len(widths) != 3 or min(widths) < 1 or sum(widths) != width:
         raise InvalidArgument(f"widths is {list(widths)}, expected three that add up to {width}")

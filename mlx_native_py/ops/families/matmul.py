@@ -27,10 +27,11 @@ def matmul(
     bias: MlxBuffer | None = None,
     out: Output = None,
 ) -> MlxBuffer:
-    """The product of matrices, or of batches of them, which broadcast against each other; sums are float.
+    """The product of matrices or broadcast batches of them, summed in float.
 
-    `transpose_b` takes b as [n, k], as weights lie; `bias` has n values. b may be f16 or bf16 beside an f32 a. Where a
-    has r times the matrices of b in the last axis of the batch, each of b serves r in a row, as heads share keys.
+    `transpose_b` takes b as [n, k], the usual layout of weights; `bias` has n values. b may be f16 or bf16 with an f32
+    a. If the last batch axis of a is r times that of b, each matrix of b is used for r consecutive ones of a, as in
+    grouped-query attention.
     """
     return _product(enc, a, b, bias, (transpose_a, transpose_b), 1.0, 1.0, out)
 
@@ -48,16 +49,16 @@ def addmm(
     transpose_b: bool = False,
     out: Output = None,
 ) -> MlxBuffer:
-    """The product of matrices plus c, which broadcasts to the result, both scaled."""
+    """The scaled product of matrices plus scaled c, which broadcasts to the result."""
     return _product(enc, a, b, c, (transpose_a, transpose_b), alpha, beta, out)
 
 
 @op("x @ w[id]^T for each id", flops=product_flops)
 def matmul_id(enc: Encoder, x: MlxBuffer, w: MlxBuffer, ids: Indices, *, out: Output = None) -> MlxBuffer:
-    """Each row by the weights of its experts: w is [experts, n, k], typed as b of matmul, ids is u32 [..., top_k].
+    """Each row times the weights of its experts: w is [experts, n, k], typed as b of matmul, ids is u32 [..., top_k].
 
-    x is [..., k], one row for all experts of a token, or [..., top_k, k], one for each. The result is [..., top_k, n];
-    where an id names no expert it is zero.
+    x is [..., k], one row for all experts of a token, or [..., top_k, k], one for each. The result is [..., top_k, n],
+    and zero for an id out of range.
     """
     check_dtype("x", x)
     check_dtype("w", w, FLOATS if x.dtype is DType.F32 else (x.dtype,))
@@ -107,7 +108,7 @@ def _product(
 
 
 def _sizes(a: MlxBuffer, b: MlxBuffer, transpose_a: bool, transpose_b: bool) -> tuple[int, int, int]:
-    """m, n and k, once the operands fit together."""
+    """Checks the operands; returns m, n and k."""
     check_dtype("a", a)
     check_dtype("b", b, FLOATS if a.dtype is DType.F32 else (a.dtype,))
     if min(a.ndim, b.ndim) < 2:
@@ -136,7 +137,7 @@ def _batches(a: MlxBuffer, b: MlxBuffer, c: MlxBuffer | None) -> tuple[list[int]
 
 
 def _added(c: MlxBuffer | None, out: MlxBuffer) -> tuple[tuple[int, int], int]:
-    """The steps of c along the rows and columns of the result, and the elements of one of its matrices."""
+    """Strides of c along the rows and columns of the result, and its matrix size."""
     if c is None:
         return (0, 0), 0
     check_dtype("what is added", c, (out.dtype,))

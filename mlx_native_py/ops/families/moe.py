@@ -1,4 +1,4 @@
-"""Mixture of experts routing: which experts each token goes to, and with what weights."""
+"""Mixture-of-experts routing: the experts of each token and their weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..support import SIMD, check_dtype, check_shape, kernel, shown
 __all__ = ["moe_gate", "moe_softmax_topk"]
 
 _MOST_EXPERTS = 8192
-"""Of moe_gate, which keeps a token's logits in threadgroup memory."""
+"""Limit of moe_gate, which keeps a token's logits in threadgroup memory."""
 
 
 @op("ids, p of the top_k largest p = softmax(logits), ties to the lower id; p / sum(p) * per_expert_scale[ids]")
@@ -28,7 +28,7 @@ def moe_softmax_topk(
 ) -> tuple[MlxBuffer, MlxBuffer]:
     """The experts of each row of logits, u32, and their weights, f32, both [tokens, top_k], largest first.
 
-    `renormalise` makes the weights sum to one before they are scaled per expert; the scaled ones stay as they are.
+    `renormalise` makes the weights sum to one before they are scaled per expert.
     """
     check_dtype("logits", logits)
     if logits.ndim != 2:
@@ -58,7 +58,7 @@ def moe_gate(
     ids: Output = None,
     weights: Output = None,
 ) -> tuple[MlxBuffer, MlxBuffer]:
-    """Norm, router matmul, choice and weights in one: u32 and f32 [tokens, top_k], largest logits first.
+    """Norm, router matmul, top-k and weights in one: u32 and f32 [tokens, top_k], largest logits first.
 
     `router` is f32 [experts, width] and `norm` f32 [width]; the weights of a token sum to one, scaled or not.
     """

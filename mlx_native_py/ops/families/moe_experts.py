@@ -1,4 +1,4 @@
-"""Mixture of experts: slots sorted by expert, rows gathered, gated activations, and weighted sums."""
+"""Mixture of experts: sorting by expert, gathering rows, gated activations, and weighted sums."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class ExpertOrder(NamedTuple):
     """The slots `token * top_k + k` sorted by expert; all u32."""
 
     counts: MlxBuffer
-    """Slots of each expert."""
+    """Slots per expert."""
     offsets: MlxBuffer
-    """Where each expert's slots begin, and at last how many slots have an expert."""
+    """Where each expert's slots begin, and at the end the number of slots with a valid expert."""
     order: MlxBuffer
-    """The slots, those of one expert in their own order; those without an existing expert come last."""
+    """The slots, in stable order per expert; those without a valid expert come last."""
     places: MlxBuffer
-    """The place of each slot in `order`, [tokens, top_k]."""
+    """The position of each slot in `order`, [tokens, top_k]."""
 
 
 @op("counts, offsets, order, places of a stable sort of ids", (DType.U32,))
 def moe_sort(enc: Encoder, ids: Indices, *, experts: int) -> ExpertOrder:
-    """The slots of ids [tokens, top_k] by their experts, so that each expert's rows can lie together."""
+    """Sorts the slots of ids [tokens, top_k] by expert, so that each expert's rows are contiguous."""
     check_dtype("ids", ids, (DType.U32,))
     if ids.ndim != 2:
         raise InvalidArgument(f"ids is {shown(ids)}, expected [tokens, top_k]")
@@ -74,7 +74,7 @@ def moe_unpermute(
     *,
     out: Output = None,
 ) -> MlxBuffer:
-    """The rows y [tokens * top_k, width] of sorted slots back at their tokens, weighted and summed."""
+    """Returns the rows y [tokens * top_k, width] of sorted slots to their tokens, weighted and summed."""
     slots, width = _table("y", y)
     tokens, top_k = _check_weights(weights, slots)
     check_dtype("places", places, (DType.U32,))
@@ -100,7 +100,7 @@ def moe_weighted_reduce(
     *,
     out: Output = None,
 ) -> MlxBuffer:
-    """The weighted sum of y [tokens, top_k, width], and the shared expert's row [tokens, width] gated by its logit.
+    """The weighted sum of y [tokens, top_k, width], plus the shared expert's row [tokens, width] gated by its logit.
 
     `shared_logit` is the raw logit of each token, f32.
     """
@@ -111,13 +111,13 @@ def moe_weighted_reduce(
 
 @op("silu(gate) * up of rows gate || up")
 def moe_swiglu(enc: Encoder, gate_up: MlxBuffer, *, out: Output = None) -> MlxBuffer:
-    """The first half of each row through SiLU, times the second half."""
+    """SiLU of the first half of each row, times the second half."""
     return _gated(enc, gate_up, False, out)
 
 
 @op("gelu_tanh(gate) * up of rows gate || up")
 def moe_geglu(enc: Encoder, gate_up: MlxBuffer, *, out: Output = None) -> MlxBuffer:
-    """The first half of each row through the tanh form of GELU, times the second half."""
+    """The tanh form of GELU of the first half of each row, times the second half."""
     return _gated(enc, gate_up, True, out)
 
 
@@ -142,7 +142,7 @@ def _reduce(
     places: MlxBuffer | None = None,
     out: Output = None,
 ) -> MlxBuffer:
-    """One kernel for every weighted sum; what it lacks is bound to something that it does not look at."""
+    """One kernel for every weighted sum; unused inputs are bound to arbitrary buffers."""
     shared, logit = gated or (None, None)
     dtype = one_dtype(y=y, shared=shared, residual=residual)
     if y.ndim != 3:

@@ -1,4 +1,4 @@
-"""Normalisation of rows: RMS, layer and L2 norm, and RMS norm fused with residuals, products and RoPE."""
+"""Row normalisation: RMS, layer and L2 norm, and RMS norm fused with residuals, products and RoPE."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def rms_norm(
     *,
     out: Output = None,
 ) -> MlxBuffer:
-    """Each row over its root mean square; without a weight that is all."""
+    """Divides each row by its root mean square; `weight` is optional."""
     share = 1 / x.shape[-1] if x.shape else 1.0
     return _by_squares(enc, x, weight, eps, share, out, CapturedOpKind.RmsNorm)
 
 
 @op("x / sqrt(sum(x^2) + eps)")
 def l2_norm(enc: Encoder, x: MlxBuffer, eps: float = 1e-6, *, out: Output = None) -> MlxBuffer:
-    """Each row over its length."""
+    """Divides each row by its Euclidean length."""
     return _by_squares(enc, x, None, eps, 1.0, out)
 
 
@@ -73,7 +73,7 @@ def layer_norm(
     *,
     out: Output = None,
 ) -> MlxBuffer:
-    """Each row less its mean, over its standard deviation; weight and bias may be missing."""
+    """Subtracts the mean of each row and divides by its standard deviation; weight and bias are optional."""
     dtype = one_dtype(x=x, weight=weight, bias=bias)
     rows, length = rows_of("x", x)
     _check_vector("weight", weight, length)
@@ -96,7 +96,7 @@ def residual_rms_norm(
     sum: Output = None,
     out: Output = None,
 ) -> MlxBuffer:
-    """The norm of a sum. The sum itself goes to the buffer `sum`, if there is one, which may be `residual` or `x`."""
+    """The RMS norm of a sum. The sum itself is written to `sum`, if given, which may be `residual` or `x`."""
     return _around(enc, x, weight, eps, scale, before=residual, sum=sum, out=out)
 
 
@@ -111,7 +111,7 @@ def rms_norm_add(
     scale: float = 1.0,
     out: Output = None,
 ) -> MlxBuffer:
-    """A residual and a norm, added: the order of Gemma's post-norms."""
+    """A residual plus an RMS norm, as in Gemma's post-norms."""
     return _around(enc, x, weight, eps, scale, after=residual, out=out)
 
 
@@ -125,7 +125,7 @@ def rms_norm_mul(
     *,
     out: Output = None,
 ) -> MlxBuffer:
-    """A norm times a buffer of the same shape."""
+    """An RMS norm times a buffer of the same shape."""
     return _around(enc, x, weight, eps, 1.0, times=factor, out=out)
 
 
@@ -171,7 +171,7 @@ def head_norm_rope(
     eps: float = 1e-6,
     out: Output = None,
 ) -> MlxBuffer:
-    """The norm of each head of x[tokens, heads, width], then NeoX RoPE over its first `dims` values.
+    """The RMS norm of each head of x[tokens, heads, width], then NeoX RoPE over its first `dims` values.
 
     `positions` is a buffer with one per token, or the first one. `factors` divide the frequencies.
     """
@@ -194,5 +194,5 @@ def _check_vector(name: str, vector: MlxBuffer | None, length: int) -> None:
 
 
 def _or(given: MlxBuffer | None, otherwise: B) -> MlxBuffer | B:
-    """What fills a slot that the kernel leaves alone when nothing was given."""
+    """A value to bind to a slot that the kernel ignores if nothing was given."""
     return otherwise if given is None else given

@@ -1,4 +1,4 @@
-"""MLX's quantised weights, groups with a scale and a bias: matmul, quantize and dequantize."""
+"""MLX's quantised weights (groups with a scale and a bias): matmul, quantize and dequantize."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Packing:
         return (self.group_size // _SPAN).bit_length() - 1
 
     def layout(self, length: int, rows: int, scales: MlxBuffer) -> bytes:
-        """`AffineLayout` as kernels/shared has it."""
+        """The struct `AffineLayout` of kernels/shared."""
         return struct.pack("<4I", length, self.shift, _SCALES.index(scales.dtype), rows)
 
 
@@ -62,7 +62,7 @@ def _packing(group_size: int | None, bits: int | None, mode: str) -> _Packing:
 
 
 def _length(packing: _Packing, w: MlxBuffer, scales: MlxBuffer, biases: MlxBuffer | None) -> int:
-    """The values in a row of `w`, once the three buffers fit together."""
+    """Checks the three buffers; returns the number of values per row of `w`."""
     check_dtype("w", w, (DType.U32,))
     check_dtype("scales", scales, (DType.U8,) if packing.mxfp4 else FLOATS)
     if w.ndim < 2 or w.shape[-1] * 32 % (packing.bits * packing.group_size):
@@ -93,9 +93,9 @@ def quantized_matmul(
     *,
     out: Output = None,
 ) -> MlxBuffer:
-    """Rows x [..., m, k] by packed weights [..., n, k], or [..., k, n] where not `transpose`, whose batches broadcast.
+    """Rows x [..., m, k] times packed weights [..., n, k], or [..., k, n] without `transpose`; batches broadcast.
 
-    The result has x's type; sums are float, and weights are never rounded. Scales may be of another type than x.
+    The result has x's type, summed in float with unrounded weights. Scales may have another type than x.
     """
     packing = _packing(group_size, bits, mode)
     length, rows = _length(packing, w, scales, biases), w.shape[-2]
@@ -124,10 +124,10 @@ def quantized_matmul_id(
     mode: str = "affine",
     out: Output = None,
 ) -> MlxBuffer:
-    """Each row by the packed weights of its experts: w is [experts, n, packed k], ids is u32 [..., top_k].
+    """Each row times the packed weights of its experts: w is [experts, n, packed k], ids is u32 [..., top_k].
 
-    x is [..., k], one row for all experts of a token, or [..., top_k, k], one for each. The result is [..., top_k, n];
-    where an id names no expert it is zero.
+    x is [..., k], one row for all experts of a token, or [..., top_k, k], one for each. The result is [..., top_k, n],
+    and zero for an id out of range.
     """
     packing = _packing(group_size, bits, mode)
     depth = _length(packing, w, scales, biases)
@@ -154,7 +154,7 @@ def dequantize(
     *,
     out: Output = None,
 ) -> MlxBuffer:
-    """The values of packed weights, rounded as MLX does; in the type of the scales, or bf16 for mxfp4, if left open."""
+    """Unpacks weights, rounded as in MLX; the default type is that of the scales, or bf16 for mxfp4."""
     packing = _packing(group_size, bits, mode)
     length = _length(packing, w, scales, biases)
     if dtype is None:
@@ -178,7 +178,7 @@ def quantize(
     *,
     out: Outputs = None,
 ) -> tuple[MlxBuffer, ...]:
-    """Packs [..., k] into u32 words, scales and biases (mxfp4 has none): the bits that MLX makes."""
+    """Packs [..., k] into u32 words, scales and biases (none for mxfp4), bit-identical to MLX."""
     packing = _packing(group_size, bits, mode)
     check_dtype("w", w)
     if w.ndim < 2 or w.shape[-1] % packing.group_size:
@@ -198,7 +198,7 @@ def quantize(
 
 
 def _batch(x: MlxBuffer, w: MlxBuffer, depth: int) -> tuple[Batch, int]:
-    """The batch, and the rows of x in each of its matrices; a single w takes all rows of x at once."""
+    """The batch, and the rows of x per matrix; a single w takes all rows of x at once."""
     if w.ndim == 2:
         return Batch(), rows_of("x", x)[0]
     if x.ndim < 2:
@@ -212,7 +212,7 @@ def _batch(x: MlxBuffer, w: MlxBuffer, depth: int) -> tuple[Batch, int]:
 
 
 def _result_axes(x: MlxBuffer, w: MlxBuffer) -> tuple[int, ...]:
-    """The axes of the result before its last."""
+    """The axes of the result except the last."""
     if w.ndim == 2:
         return x.shape[:-1]
     pairs = zip_longest(reversed(x.shape[:-2]), reversed(w.shape[:-2]), fillvalue=1)

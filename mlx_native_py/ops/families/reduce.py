@@ -43,13 +43,13 @@ def cumsum(
 
 @op("the lowest i with x[i] = max(x), and x[i], of each row")
 def argmax(enc: Encoder, x: MlxBuffer, *, out: Output = None, value: Output = None) -> tuple[MlxBuffer, MlxBuffer]:
-    """Where each row is largest, as u32, and how large; the first of equals, and the first NaN before all numbers."""
+    """The index of the largest value of each row, as u32, and the value; ties give the first, and NaN wins."""
     return _arg_extreme(enc, "argmax", x, out, value)
 
 
 @op("the lowest i with x[i] = min(x), and x[i], of each row")
 def argmin(enc: Encoder, x: MlxBuffer, *, out: Output = None, value: Output = None) -> tuple[MlxBuffer, MlxBuffer]:
-    """Where each row is smallest, as u32, and how small; the first of equals, and the first NaN before all numbers."""
+    """The index of the smallest value of each row, as u32, and the value; ties give the first, and NaN wins."""
     return _arg_extreme(enc, "argmin", x, out, value)
 
 

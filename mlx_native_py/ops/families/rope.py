@@ -23,7 +23,7 @@ _MANY_TOKENS = 64
 
 
 class _Heads(NamedTuple):
-    """x as [batch, tokens, heads, width], wherever these lie in memory: elements from one to the next, and counts."""
+    """x as [batch, tokens, heads, width]: strides and sizes."""
 
     strides: tuple[int, int, int]
     batch: int
@@ -45,10 +45,10 @@ def rope(
     factors: MlxBuffer | None = None,
     out: Output = None,
 ) -> MlxBuffer:
-    """RoPE over x[..., tokens, width]: pair i is (2i, 2i+1) if `traditional`, else (i, i + dims/2).
+    """RoPE over x[..., tokens, width]: pair i is (2i, 2i+1) if `traditional`, otherwise (i, i + dims/2).
 
-    `offset` is the first token's position, or a buffer with one per sequence, the first axis. `factors` divide the
-    frequencies; with `base=None` they are all there is, and the frequencies their reciprocals.
+    `offset` is the first token's position, or a buffer with one per sequence (the first axis). `factors` divide the
+    frequencies; with `base=None` the frequencies are their reciprocals.
     """
     if len(x.shape) < 2:
         raise InvalidArgument(f"x is {shown(x)}, expected [..., tokens, width]")
@@ -75,7 +75,7 @@ def rope_at(
     factors: MlxBuffer | None = None,
     out: Output = None,
 ) -> MlxBuffer:
-    """RoPE over x[tokens, heads, width], with a position per token; the options are those of `rope`."""
+    """RoPE over x[tokens, heads, width] with a position per token; options as for `rope`."""
     where, places, (tokens, heads, width) = token_places(x, positions)
     place = _Heads((x.size, width, heads * width), 1, heads, tokens, width)
     table = turns(dims, width, base, scale, factors is not None)
@@ -97,8 +97,8 @@ def rope_multi(
 ) -> MlxBuffer:
     """Multi-section RoPE over x[tokens, heads, width] with positions[axes, tokens]; pair i is (i, i + dims/2).
 
-    `sections` are pairs per axis: in a row for "mrope", taking turns for "imrope"; "vision" has two sections that fill
-    the head, and counts its frequencies anew in the second.
+    `sections` are pairs per axis: consecutive for "mrope", interleaved for "imrope"; "vision" has two sections that
+    fill the head, and restarts its frequencies in the second.
     """
     tokens, heads, width = token_shape(x)
     pairs = pair_count(dims, width)
@@ -118,7 +118,7 @@ def rope_2d(
     base: float = 10000.0,
     out: Output = None,
 ) -> MlxBuffer:
-    """RoPE of image patches: x[tokens, heads, width] with positions[2, tokens]; each half is a head of its own."""
+    """RoPE of image patches: x[tokens, heads, width] with positions[2, tokens]; each half is treated as a head."""
     tokens, heads, width = token_shape(x)
     if width % 4:
         raise InvalidArgument(f"x is {shown(x)}, expected a width that is a multiple of 4")

@@ -1,4 +1,4 @@
-"""Sampling of the next token from logits: temperature, top-k, top-p, min-p and repetition penalty."""
+"""Sampling of the next token: temperature, top-k, top-p, min-p and repetition penalty."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def softmax_sample(
     out: Output = None,
     log_probability: Output = None,
 ) -> tuple[MlxBuffer, MlxBuffer]:
-    """One token per row of logits, as u32, and the natural logarithm of its probability.
+    """Samples one token per row of logits, as u32, with the natural logarithm of its probability.
 
     In this order: logits of tokens in `history` are divided by the penalty (multiplied, if negative); the softmax of
-    logits / temperature; the `top_k` most probable (0: all); of those the fewest that have `top_p` of their
-    probability; of those the ones with at least `min_p` of the highest. Equals go by the lower index. The
-    log-probability is that of the softmax, before anything is left out. Temperature 0 takes the largest logit, and
-    the log-probability at temperature 1. NaN is like minus infinity.
+    logits / temperature; the `top_k` most probable (0: all); of those the fewest with a total of `top_p`; of those the
+    ones with at least `min_p` of the highest probability. Ties go to the lower index. The log-probability is that of
+    the full softmax. Temperature 0 picks the largest logit, with the log-probability at temperature 1. NaN counts as
+    minus infinity.
 
-    The draw follows from `seed`, `step` and the row alone. `step`, and `history_length` for the first tokens of each
-    row of `history`, can be buffers of u32 with one value, or one per row, so that a captured step can be replayed.
+    The draw depends only on `seed`, `step` and the row. `step`, and `history_length` (valid tokens per row of
+    `history`), can be u32 buffers with one value or one per row, so that a captured step can be replayed.
     """
     one_dtype(logits=logits)
     rows, length = rows_of("logits", logits)
@@ -68,7 +68,7 @@ def _launch(
     *,
     draws: bool,
 ) -> None:
-    """The likeliest tokens, and in their place drawn ones."""
+    """Finds the most likely tokens, and then replaces them by sampled ones if required."""
     rows, length = rows_of("logits", logits)
     weights = enc.empty((rows, length), DType.U32) if draws else results[0]
     first = (logits, *map(Out, (weights, *results)), options)
@@ -85,7 +85,7 @@ def _prepared(
     history_length: Count | None,
     penalty: float,
 ) -> MlxBuffer:
-    """The logits as f32, [rows, length], with those of the history penalised."""
+    """The logits as f32 [rows, length], with the repetition penalty applied."""
     if history is None and penalty != 1:
         raise InvalidArgument(f"repetition_penalty is {penalty}, expected a history with it")
     if history is None and logits.dtype is DType.F32:
@@ -109,7 +109,7 @@ def _prepared(
 
 
 def _per_row(name: str, value: Count, rows: int) -> tuple[MlxBuffer | bytes, int]:
-    """A value for all rows or one for each, as the kernels take it: where it is, and how far it is to the next."""
+    """A value for all rows or one per row, as the kernels take it, and its stride."""
     if isinstance(value, int):
         if not 0 <= value < 1 << 32:
             raise InvalidArgument(f"{name} is {value}, expected a number of 32 bits")

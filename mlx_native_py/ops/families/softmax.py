@@ -1,4 +1,4 @@
-"""Softmax of rows, also scaled and masked, and the logarithm of its denominator."""
+"""Softmax of rows, optionally scaled and masked, and logsumexp."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MASKS = (DType.F32, DType.F16, DType.BF16, DType.BOOL)  # in the order of the k
 
 @op("exp(x - max(x)) / sum(exp(x - max(x)))")
 def softmax(enc: Encoder, x: MlxBuffer, *, out: Output = None) -> MlxBuffer:
-    """The softmax of each row; a row that is all minus infinity becomes NaN."""
+    """The softmax of each row; a row of minus infinities gives NaN."""
     dtype = one_dtype(x=x)
     rows, length = rows_of("x", x)
     out = result(enc, out, x.shape, dtype)
@@ -35,9 +35,9 @@ def scale_mask_softmax(
     scale: float = 1.0,
     out: Output = None,
 ) -> MlxBuffer:
-    """The softmax of scaled rows under a mask, which is added, or tells by booleans what to keep.
+    """The softmax of scaled rows with a mask, which is added, or boolean (true: keep).
 
-    The mask may have fewer rows than x, and is then used over and over: [queries, keys] for x[..., queries, keys].
+    The mask may have fewer rows than x, and then repeats: [queries, keys] for x[..., queries, keys].
     """
     dtype = one_dtype(FLOATS, x=x)
     check_dtype("mask", mask, _MASKS)
@@ -54,7 +54,7 @@ def scale_mask_softmax(
 
 @op("max(x) + log(sum(exp(x - max(x)))) of each row")
 def logsumexp(enc: Encoder, x: MlxBuffer, *, out: Output = None) -> MlxBuffer:
-    """The logarithm of the sum of the exponentials over the last axis."""
+    """The logarithm of the sum of exponentials along the last axis."""
     dtype = one_dtype(x=x)
     rows, length = rows_of("x", x)
     out = result(enc, out, x.shape[:-1], dtype)

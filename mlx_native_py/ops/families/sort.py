@@ -18,7 +18,7 @@ _MERGED_EACH = 8  # items that a thread merges
 
 @op("the indices that put each row in order; of equals the lowest first, NaN last")
 def argsort(enc: Encoder, x: MlxBuffer, *, descending: bool = False, out: Output = None) -> MlxBuffer:
-    """The indices, as u32, that sort each row."""
+    """The indices that sort each row, as u32."""
     one_dtype(x=x)
     rows_of("x", x)
     out = result(enc, out, x.shape, DType.U32)
@@ -28,7 +28,7 @@ def argsort(enc: Encoder, x: MlxBuffer, *, descending: bool = False, out: Output
 
 @op("each row in order, NaN last", remembered=False)
 def sort(enc: Encoder, x: MlxBuffer, *, descending: bool = False, out: Output = None) -> MlxBuffer:
-    """The values of each row, sorted."""
+    """The sorted values of each row."""
     dtype = one_dtype(x=x)
     rows_of("x", x)
     out = _apart(x, result(enc, out, x.shape, dtype))
@@ -49,7 +49,7 @@ def top_k(
     out: Output = None,
     indices: Output = None,
 ) -> tuple[MlxBuffer, MlxBuffer]:
-    """The k largest values of each row, the largest first, and where they are, as u32."""
+    """The k largest values of each row, in descending order, and their indices, as u32."""
     dtype = one_dtype(x=x)
     _, length = rows_of("x", x)
     if not 1 <= k <= length:
@@ -63,7 +63,7 @@ def top_k(
 
 
 def _apart(x: MlxBuffer, out: MlxBuffer) -> MlxBuffer:
-    """`out`, if it does not lie over x, whose values are looked up to the end."""
+    """Raises if `out` overlaps x, which is read until the end."""
     (memory, begin, end), (other, first, last) = x.span, out.span
     if memory is other and begin < last and first < end:
         raise InvalidArgument(f"out lies over x, {shown(x)}, expected memory of its own")
@@ -84,7 +84,7 @@ def _sorted(enc: Encoder, x: MlxBuffer, descending: bool) -> MlxBuffer:
 
 
 def _largest(enc: Encoder, x: MlxBuffer, k: int) -> MlxBuffer:
-    """The first k items in descending order, [rows, k]: chosen, and then sorted."""
+    """The k largest items in descending order, [rows, k]: selected, then sorted."""
     rows, length = rows_of("x", x)
     items = enc.empty((rows, k), DType.U64)
     pipeline = kernel(enc, "sort", f"top_items_{x.dtype}")
@@ -94,7 +94,7 @@ def _largest(enc: Encoder, x: MlxBuffer, k: int) -> MlxBuffer:
 
 
 def _sort_blocks(enc: Encoder, source: MlxBuffer, block: int, keep: int, descending: bool) -> MlxBuffer:
-    """The first `keep` items of each block, [rows, kept]; blocks that are kept whole end where the row ends."""
+    """The first `keep` items of each sorted block, [rows, kept]."""
     rows, length = rows_of("x", source)
     blocks = -(-length // block)
     count = length if keep == block else blocks * keep
@@ -107,7 +107,7 @@ def _sort_blocks(enc: Encoder, source: MlxBuffer, block: int, keep: int, descend
 
 
 def _block(length: int) -> int:
-    """Items of a block: a power of two that gives whole simdgroups."""
+    """Items per block: a power of two of whole simdgroups."""
     return min(_BLOCK, max(2 * SIMD, 1 << (length - 1).bit_length()))
 
 

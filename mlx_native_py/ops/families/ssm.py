@@ -1,4 +1,4 @@
-"""State-space layers: the causal convolution, the gated norm, and the gates of the delta rule."""
+"""State-space layers: causal convolution, gated norm, and gates of the delta rule."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..support import SIMD, check_dtype, check_shape, kernel, one_dtype, result,
 __all__ = ["compute_g_beta", "ssm_conv", "ssm_norm_gate"]
 
 _SPAN = 16
-"""Tokens of one thread of the convolution."""
+"""Tokens per thread of the convolution."""
 
 
 @op("y[t] = silu(sum_k weight[k] * (state || x)[t + k]); state = the last K - 1 of state || x")
 def ssm_conv(enc: Encoder, x: MlxBuffer, weight: MlxBuffer, state: MlxBuffer, *, out: Output = None) -> MlxBuffer:
-    """A causal convolution of each channel, then SiLU; `state` is updated in place.
+    """A causal convolution per channel, then SiLU; `state` is updated in place.
 
     x is [sequences, tokens, channels], weight [channels, K] with K >= 2, state [sequences, channels, K - 1].
     """
@@ -72,7 +72,7 @@ def compute_g_beta(
     g: Output = None,
     beta: Output = None,
 ) -> tuple[MlxBuffer, MlxBuffer]:
-    """The decay g and the strength beta of each head, f32, for rows of a and b; dt_bias and ssm_a are f32 [heads]."""
+    """The decay g and strength beta of each head, f32, for rows of a and b; dt_bias and ssm_a are f32 [heads]."""
     dtype = one_dtype(a=a, b=b)
     rows, heads = rows_of("a", a)
     check_shape("b", b, a.shape, "the shape of a")

@@ -24,15 +24,15 @@ _BLOCK = 256
 """Values that share a norm."""
 _MOST_SHARES = 32
 _SHARE_KEYS = 64
-"""Keys that are worth a threadgroup."""
+"""Keys per threadgroup."""
 
 
 @op("y = hadamard(signs x); norm = |y|; code of the level nearest to y sqrt(n) / norm, ties to the lower code")
 def tq_quantize(enc: Encoder, x: MlxBuffer, bits: int = 4, *, signs: MlxBuffer | None = None) -> Codes:
     """Codes, u8 [..., n * bits / 8], and norms, f32 [..., n / 256 or 1], of rows of n values, n a power of two.
 
-    The codes of 1 to 8 bits follow each other from the lowest bit of the first byte on. `signs` has a bit per value,
-    u32 words from the lowest bit on. Of more than 256 values, each 256 have their own norm, and count as n.
+    Codes of 1 to 8 bits are packed from the lowest bit of the first byte. `signs` has one bit per value, in u32 words
+    from the lowest bit. In rows of more than 256 values, each 256 have their own norm and count as n.
     """
     n = _row_length("x", x, bits)
     rows = x.size // n
@@ -53,12 +53,12 @@ def tq_quantize_kv(
     tokens_first: bool = False,
     signs: MlxBuffer | None = None,
 ) -> Codes:
-    """New keys or values x [batch, heads, tokens, n] into a cache of codes and norms [batch, heads, capacity, ...].
+    """Writes new keys or values x [batch, heads, tokens, n] into a cache of codes and norms [batch, heads, capacity,
+    ...].
 
     With `tokens_first` x is [batch, tokens, heads, n]. `position` is that of the first token, a number or a u32 buffer
-    with one per sequence. In a ring a position p lies at p % capacity, and of more tokens than it holds the last ones
-    stay. Tokens that would lie beyond a linear cache are an error where the position is known here, and are left out
-    where it is not.
+    with one per sequence. In a ring, position p is stored at p % capacity, and the last tokens win. Tokens beyond the
+    end of a linear cache raise if the position is a number, and are dropped if it is in a buffer.
     """
     n = _row_length("x", x, bits)
     codes, norms = _pair("cache", cache)
@@ -90,7 +90,7 @@ def tq_dequantize(
     dtype: DType = DType.F32,
     out: Output = None,
 ) -> MlxBuffer:
-    """The rows that codes and norms stand for; `rotated` leaves out the way back through signs and transform."""
+    """Reconstructs rows from codes and norms; `rotated` skips the inverse transform and signs."""
     check_dtype("codes", codes, (DType.U8,))
     n = codes.shape[-1] * 8 // _checked_bits(bits)
     _check_length("codes", codes, n)
@@ -120,11 +120,11 @@ def tq_sdpa_decode(
     signs: MlxBuffer | None = None,
     out: Output = None,
 ) -> MlxBuffer:
-    """Attention of one query per head, q [batch, heads, 1, n], to caches [batch, key heads, capacity, ...].
+    """Attention of one query per head, q [batch, heads, 1, n], over caches [batch, key heads, capacity, ...].
 
-    Query and result are rotated, not the keys and values. `length` counts the positions so far, a number or a u32
-    buffer with one per sequence; beyond the capacity it means that position p lies at p % capacity. A query sees the
-    last `window` positions, of those that the cache holds; without any it gives 0. `scale` is 1 / sqrt(n) unless given.
+    Query and result are rotated instead of keys and values. `length` counts the positions so far, a number or a u32
+    buffer with one per sequence; beyond the capacity, position p is at p % capacity. A query sees the last `window`
+    positions in the cache; without any, the result is 0. `scale` defaults to 1 / sqrt(n).
     """
     n = _row_length("q", q, bits, most=512)
     caches = _pair("k", k), _pair("v", v)
@@ -153,7 +153,7 @@ def _attend(
     out: MlxBuffer,
     bits: int,
 ) -> None:
-    """Shares of the keys attend apart from each other; then their results are merged and rotated back."""
+    """Attends to parts of the keys separately, then merges the results and rotates them back."""
     batch, heads, _, n = q.shape
     capacity = caches[0][0].shape[2]
     rotated = enc.empty((batch * heads, n), DType.F32)
@@ -169,7 +169,7 @@ def _attend(
 
 
 def _check_caches(caches: tuple[Codes, Codes], batch: int, heads: int, n: int, bits: int) -> tuple[int, int]:
-    """The heads and the capacity of keys and values, once they fit the query and each other."""
+    """Checks keys and values; returns their heads and capacity."""
     kv_heads, capacity = caches[0][0].shape[1:3]
     if heads % kv_heads:
         raise InvalidArgument(f"q has {heads} heads, expected a multiple of the {kv_heads} of k")
@@ -188,7 +188,7 @@ def _quantize(
     signs: MlxBuffer | None,
     tokens_first: bool,
 ) -> None:
-    """`form` has bits, capacity and whether it is a ring. A cache keeps the rest, so it is not only written."""
+    """`form` is bits, capacity and ring. The cache keeps other rows, so it is not only written."""
     batch, heads, tokens, n = axes
     check_signs(signs, n)
     pipeline = kernel(enc, "turboquant", f"tq_quantize_{x.dtype}")
@@ -197,7 +197,7 @@ def _quantize(
 
 
 def _widths(n: int, bits: int) -> tuple[tuple[int, DType], tuple[int, DType]]:
-    """The last axes of codes and of norms."""
+    """Width and type of codes and norms."""
     return (n // 8 * bits, DType.U8), (max(1, n // _BLOCK), DType.F32)
 
 
@@ -233,7 +233,7 @@ def _check_cache(name: str, codes: MlxBuffer, norms: MlxBuffer, axes: tuple[int,
 
 
 def _each(name: str, given: Count, batch: int) -> MlxBuffer | bytes:
-    """A number for each sequence, as the kernel reads them."""
+    """A number per sequence, as the kernel reads them."""
     if not isinstance(given, MlxBuffer):
         if whole(given, f"{name}") >= 2**32:
             raise InvalidArgument(f"{name} is {given}, expected less than 2**32")
@@ -244,7 +244,7 @@ def _each(name: str, given: Count, batch: int) -> MlxBuffer | bytes:
 
 
 def _scores(n: int, window: int | None, scale: float | None, softcap: float | None) -> tuple[int, float, float]:
-    """As the kernel takes them: 0 is no window, and no softcap."""
+    """Window, scale and softcap as the kernel takes them: 0 means none."""
     if softcap is not None and not softcap > 0:
         raise InvalidArgument(f"softcap is {softcap!r}, expected more than 0")
     reach = 0 if window is None else whole(window, "window", 1)

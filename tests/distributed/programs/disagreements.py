@@ -9,11 +9,11 @@ import numpy as np
 from mlx_native_py import CollectiveTimeout, DistributedError, InvalidArgument
 from mlx_native_py import distributed as d
 from mlx_native_py.distributed import world
-from mlx_native_py.distributed.arrivals import Board
+from mlx_native_py.distributed.rendezvous import SharedMemoryRendezvous
 
 SECONDS = 1.0
 if sys.argv[1:] == ["apart"]:  # as if each rank had a machine of its own
-    Board.shared_by = classmethod(lambda cls, comm, patient: None)  # type: ignore[method-assign,assignment]
+    SharedMemoryRendezvous.shared_by = classmethod(lambda cls, comm, patient: None)  # type: ignore[method-assign,assignment]
     SECONDS = 4.0
 
 rank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["PMI_RANK"])

@@ -29,7 +29,7 @@ def logits_of(decoder: Any, model: Any) -> Array:
     if isinstance(model, PipelineParallel):
         own = np.zeros((1, model.config.vocab_size), np.float32)
         if model.is_last:
-            own[...] = decoder.flights[0].logits.numpy()
+            own[...] = decoder.micro_batches[0].logits.numpy()
         return d.broadcast(own, root=group.size - 1)
     own_logits: Array = decoder.logits.numpy()
     return own_logits

@@ -1,4 +1,4 @@
-"""Buffers that have a type, a shape and no memory: dispatches can be worked out over them, and not run."""
+"""Placeholder buffers: a type and shape without memory, to record dispatches that are not run."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .buffer import MlxBuffer
 from .residency import Residency
 from .shapes import as_shape
 
-__all__ = ["blank"]
+__all__ = ["placeholder"]
 
 
-def blank(
+def placeholder(
     residency: Residency, dtype: DType, shape: tuple[int, ...], offset: int = 0, *, readonly: bool = False
 ) -> MlxBuffer:
-    """A buffer that begins `offset` bytes into memory that is not there."""
+    """A buffer at `offset` bytes in memory that does not exist."""
     _, count = as_shape(shape)
     nbytes = count * dtype.size
     memory = Memory(0, offset + nbytes, known=False)

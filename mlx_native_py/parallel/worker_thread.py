@@ -1,4 +1,4 @@
-"""Calls that another thread makes while the calling one waits for them, open to Ctrl-C."""
+"""Runs calls on a worker thread, so that the main thread stays interruptible by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
-__all__ = ["aside"]
+__all__ = ["run_in_worker"]
 
 _calls: queue.SimpleQueue[_Call] = queue.SimpleQueue()
 _thread: threading.Thread | None = None
@@ -30,10 +30,10 @@ class _Call:
         self.done.release()
 
 
-def aside(function: Callable[[], Any]) -> Any:
-    """What `function` answers or raises, called with the settings of this thread in one thread for all such calls.
+def run_in_worker(function: Callable[[], Any]) -> Any:
+    """The result of `function`, called on the worker thread with this thread's settings.
 
-    Ctrl-C ends the wait alone.
+    Ctrl-C interrupts only the wait.
     """
     global _thread
     if threading.current_thread() is not threading.main_thread():

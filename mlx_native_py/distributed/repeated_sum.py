@@ -1,4 +1,4 @@
-"""A sum that is made for every token: what can be looked up before is looked up once."""
+"""In-place sums that a decode step repeats, with all lookups done once."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .in_place import prepare
 from .mpi import mpi, reported
 from .spans import as_span
 
-__all__ = ["sum_again"]
+__all__ = ["repeated_all_sum"]
 
 
-def sum_again(x: MlxBuffer, group: Group) -> Callable[[], object]:
-    """`all_sum` of `x` in place as a function without arguments, to be called while no command buffer uses `x`."""
+def repeated_all_sum(x: MlxBuffer, group: Group) -> Callable[[], object]:
+    """`all_sum` of `x` in place as a function without arguments; call it while no command buffer uses `x`."""
     known = None if group.comm is None else prepare("all_sum", "SUM", x, group)
     if known is None:
         return partial(all_sum, x, out=x, group=group)
     _, _, _, _, meet, call, function, in_place, memory, mpi_op = known
     failure = mpi().Exception
 
-    def all_sum_again() -> MlxBuffer:
+    def all_sum_in_place() -> MlxBuffer:
         meet(call)
         try:
             function(in_place, memory, mpi_op)
@@ -31,4 +31,4 @@ def sum_again(x: MlxBuffer, group: Group) -> Callable[[], object]:
             raise reported(error) from error
         return x
 
-    return as_span(all_sum_again, "all_sum")
+    return as_span(all_sum_in_place, "all_sum")

@@ -1,4 +1,4 @@
-"""Who has come to a collective, for groups over several machines: asked by messages, since no memory is shared."""
+"""Rendezvous before a collective for groups on several machines, by messages."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from ..errors import CollectiveTimeout, DistributedError
-from .arrivals import Call
 from .mpi import call as told
 from .mpi import mpi
+from .rendezvous import Call
 
-__all__ = ["Roll"]
+__all__ = ["MessageRendezvous"]
 
 _SPINS, _NAP = 2000, 0.0002
 _SILENCE = 0.25  # of the time that there is: who waits for longer than that says that it is here
 
 
-class Roll:
-    """A small reduction before each collective, which ends when all ranks are there; it compares what they call."""
+class MessageRendezvous:
+    """A small reduction before each collective, which also compares the calls."""
 
     def __init__(self, comm: Any) -> None:
         self._comm = comm.Dup()
@@ -31,7 +31,7 @@ class Roll:
         """Seconds that a rank waits for the others."""
 
     def meet(self, call: Call) -> None:
-        """Returns when all ranks are here with the same call."""
+        """Waits until all ranks have made the same call."""
         self._count += 1
         # The largest and the smallest in one go.
         checks = np.array([call.check, -call.check], np.int64)
@@ -42,7 +42,7 @@ class Roll:
             raise DistributedError(f"the ranks call different things: {calls}")
 
     def require_alive(self, what: str) -> None:
-        """Nothing is known of processes on other machines; the launcher ends a job that has lost one."""
+        """Does nothing: processes on other machines are unknown, and the launcher ends a job that lost one."""
 
     def _wait(self, request: Any, call: Call) -> None:
         start, spins, is_told = time.monotonic(), 0, False
@@ -61,7 +61,7 @@ class Roll:
             time.sleep(_NAP)
 
     def _tell(self) -> None:
-        """Says to all others at which call this rank waits; few calls take so long."""
+        """Tells all other ranks which call this rank waits at; only after a long wait."""
         self._sent = [each for each in self._sent if not each[0].Test()]
         for rank in range(self._size):
             if rank != self._rank:
@@ -69,7 +69,7 @@ class Roll:
                 self._sent.append((told(self._comm.Isend, number, rank), number))
 
     def _here(self) -> set[int]:
-        """The ranks that have said that they wait at this call too, and this one."""
+        """The ranks that have reported waiting at this call, including this one."""
         here, status, number = {self._rank}, mpi().Status(), np.zeros(1, np.int64)
         while told(self._comm.Iprobe, mpi().ANY_SOURCE, mpi().ANY_TAG, status):
             told(self._comm.Recv, number, status.Get_source(), status.Get_tag())

@@ -1,6 +1,6 @@
-"""Who has come to a collective, and with what: known before MPI is called, which waits for ever and checks nothing.
+"""Rendezvous before a collective: MPI would wait forever for a missing rank, and does not compare the calls.
 
-Each rank writes the number of its call and a checksum of what it calls into memory that all ranks of the machine share.
+Each rank writes the number of its call and a checksum of its arguments to memory shared by all ranks of the machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import CollectiveTimeout, DistributedError
 from .mpi import mpi
 
-__all__ = ["Board", "Call"]
+__all__ = ["Call", "SharedMemoryRendezvous"]
 
 _WORDS = 64  # of 8 bytes each, for a rank: two of arrival, its process, and two texts
 _PROCESS, _TEXT, _TEXT_WORDS = 2, 3, 30
@@ -27,7 +27,7 @@ _LOOK_AT_PROCESSES = 0.1  # seconds between two looks
 
 
 class Call:
-    """What a rank calls, which must be the same on all of them."""
+    """A collective call, which must be the same on all ranks."""
 
     __slots__ = ("check", "text")
 
@@ -36,11 +36,11 @@ class Call:
         self.check = zlib.crc32(self.text.encode()) >> (32 - _CHECK_BITS)
 
 
-class Board:
-    """The shared memory of a group whose ranks are on one machine.
+class SharedMemoryRendezvous:
+    """The rendezvous of ranks on one machine, through shared memory.
 
-    A rank writes its n-th arrival into word n mod 2 of its part, and goes on when it finds the same there for each of
-    the others. It can be one call ahead of them at most, so two words are enough.
+    A rank writes its n-th arrival to word n mod 2 of its slot, and continues once all others have the same value there.
+    A rank can be at most one call ahead, so two words suffice.
     """
 
     def __init__(self, memory: mmap.mmap, rank: int, size: int) -> None:
@@ -55,8 +55,9 @@ class Board:
         self._sees_processes = False
 
     @classmethod
-    def shared_by(cls, comm: Any, *, patient: bool) -> Board | None:
-        """The board of all ranks of `comm`; None where they are on several machines. The patient sleep at once."""
+    def shared_by(cls, comm: Any, *, patient: bool) -> SharedMemoryRendezvous | None:
+        """The rendezvous of all ranks of `comm`; None if they are on several machines. `patient` ranks sleep instead of
+        spinning."""
         here = comm.Split_type(mpi().COMM_TYPE_SHARED)
         alone, here_size = here.size != comm.size, here.size
         here.Free()
@@ -69,17 +70,17 @@ class Board:
             os.close(handle)
         path = comm.bcast(path)
         with open(path, "r+b") as file:
-            board = cls(mmap.mmap(file.fileno(), 0), comm.rank, comm.size)
-        board._spins = range(0) if patient else _SPINS
-        board._words[board._base + _PROCESS] = os.getpid()
+            rendezvous = cls(mmap.mmap(file.fileno(), 0), comm.rank, comm.size)
+        rendezvous._spins = range(0) if patient else _SPINS
+        rendezvous._words[rendezvous._base + _PROCESS] = os.getpid()
         comm.Barrier()
         if comm.rank == 0:
             os.unlink(path)
-        board._sees_processes = not list(board._ended())
-        return board
+        rendezvous._sees_processes = not list(rendezvous._ended())
+        return rendezvous
 
     def meet(self, call: Call) -> None:
-        """Returns when all ranks are here with the same call."""
+        """Waits until all ranks have made the same call."""
         self._count = count = self._count + 1
         word = count << _CHECK_BITS | call.check
         words, parity = self._words, count & 1
@@ -95,7 +96,7 @@ class Board:
                     return
 
     def _wait(self, call: Call, word: int) -> None:
-        """Sleeps between looks, longer and longer: a rank that is late may need the processor."""
+        """Polls with increasing sleeps, since a late rank may need the processor."""
         words, parity = self._words, self._count & 1
         missing, nap = self._others, _FIRST_NAP
         start = looked = time.monotonic()
@@ -117,7 +118,7 @@ class Board:
             nap = min(nap * 1.2 + 1e-6, _LONGEST_NAP)
 
     def _ended(self) -> Iterator[tuple[int, int]]:
-        """Rank and process of those that are no more."""
+        """Rank and process id of processes that have ended."""
         for other in self._others:
             process = self._words[other + _PROCESS]
             try:
@@ -128,7 +129,7 @@ class Board:
                 pass
 
     def require_alive(self, what: str) -> None:
-        """Raises where a rank's process has ended."""
+        """Raises if a rank's process has ended."""
         ended = list(self._ended()) if self._sees_processes else []
         if ended:
             names = ", ".join(f"rank {rank} (process {process})" for rank, process in ended)
@@ -140,7 +141,7 @@ class Board:
         return CollectiveTimeout(call.text, self.timeout, ranks, tuple(sorted(here)))
 
     def _disagreement(self, call: Call) -> DistributedError:
-        """Each rank finds it, says here what it called, and goes on when all have."""
+        """The error for different calls; each rank publishes its own call and waits for the others'."""
         self._say(call.text)
         everyone, until = sorted((self._base, *self._others)), time.monotonic() + self.timeout
         while not all(texts := [self._said(base) for base in everyone]) and time.monotonic() < until:
