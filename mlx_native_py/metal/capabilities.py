@@ -10,7 +10,7 @@ __all__ = ["Capabilities", "SIMDGROUP_WIDTH", "probe", "unsupported"]
 # Apple's families are numbered 1001, 1002, ...; asking by number needs no constant of a newer SDK.
 _APPLE_FAMILIES = range(1001, 1021)
 _METAL3 = 5001
-_GPUS = "applegpu"  # how the architectures of all of Apple's begin
+_GPUS = ("applegpu", "air64")  # how the architectures of Apple's begin; the second is that of paravirtual ones
 _ICB_NEEDS_NO_HELP_FROM = 9
 
 SIMDGROUP_WIDTH = 32
@@ -48,7 +48,8 @@ class Capabilities:
 def probe(metal: Any, device: Any) -> Capabilities:
     """Queries the capabilities of `device` of either backend; `metal` is its namespace."""
     name = str(device.name())
-    architecture = str(device.architecture().name()) if device.respondsToSelector_(b"architecture") else None
+    built = device.architecture() if device.respondsToSelector_(b"architecture") else None
+    architecture = None if built is None else str(built.name())
     family = max((number - 1000 for number in _APPLE_FAMILIES if device.supportsFamily_(number)), default=0)
     paravirtual = "virtual" in name.lower()
     metal3 = bool(device.supportsFamily_(_METAL3))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import sys
 import threading
 import warnings
 from contextlib import AbstractContextManager
@@ -41,7 +43,7 @@ def prepare() -> None:
             with autorelease_pool():
                 device = default_device()
                 _check_retains(device)
-                if reason := unsupported(probe(Metal, device)):
+                if reason := _translated() or unsupported(probe(Metal, device)):
                     raise DeviceNotFound(reason)
             _checked = True
 
@@ -55,6 +57,13 @@ def default_device() -> Any:
             "(a virtual machine without a GPU, or a session without access to it)"
         )
     return device
+
+
+def _translated() -> str:
+    """Under Rosetta pages have another size than the GPU's, and nobody has tried this package there."""
+    if sys.platform != "darwin" or platform.machine() == "arm64":
+        return ""
+    return "this Python is one for Intel processors; on Apple silicon take one for arm64"
 
 
 def autorelease_pool() -> AbstractContextManager[None]:

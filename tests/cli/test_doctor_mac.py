@@ -124,6 +124,13 @@ def test_an_old_host_is_seen_by_the_plain_doctor(monkeypatch: pytest.MonkeyPatch
     assert findings["language"].detail == "MSL up to 3.2; bfloat compiles" and findings["kernel"].good
 
 
+def test_a_compiler_that_refuses_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusing = frozenset({"newLibraryWithSource:options:error:"})
+    install(monkeypatch, Profile(device=PROFILES["m1"].device, nil=refusing))
+    findings = {finding.subject: finding for finding in examine("metal")}
+    assert findings["language"].verdict == "FAULT" and findings["language"].detail == "this Mac has none"
+
+
 def test_memory_that_stays_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     bridge = install(monkeypatch, PROFILES["m1"])
     with MlxDevice("metal") as device:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,13 @@ def test_a_mac_that_is_not_supported(monkeypatch: pytest.MonkeyPatch, name: str,
     assert backend.kind == "soft" and complaint in backend.declined
 
 
+def test_a_python_for_intel_is_refused(m1: Bridge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    with pytest.raises(DeviceNotFound, match="this Python is one for Intel.*take one for arm64"):
+        open_metal("metal")
+
+
 def test_other_simdgroups_are_refused_where_they_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, Profile(device=PROFILES["m1"].device, answers={"threadExecutionWidth": 64}))
     with MlxDevice("metal") as device:
@@ -182,6 +190,20 @@ def test_a_paravirtual_device_is_not_trusted_with_addresses(monkeypatch: pytest.
     with MlxDevice("metal") as device:
         able = device.capabilities
         assert able.paravirtual and not able.gpu_address and not able.indirect_command_buffers
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES))
+def test_a_gpu_is_no_vector_of_a_cpu(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    install(monkeypatch, PROFILES[name])
+    with MlxDevice("metal") as device:
+        assert not device.capabilities.vector_lanes
+
+
+def test_an_architecture_may_be_nil(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, Profile(nil=frozenset({"architecture"}), device=PROFILES["m1"].device))
+    backend = open_metal("metal")
+    able = backend.capabilities(backend.default_device())
+    assert able.architecture is None and not able.vector_lanes
 
 
 # Traces and labels

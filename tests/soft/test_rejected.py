@@ -9,6 +9,7 @@ import pytest
 from mlx_native_py import softmetal as Metal
 
 from .conformance import rejected_language_table as language
+from .conformance import rejected_neighbour_table as neighbours
 from .conformance import rejected_strict_table as strict
 from .conformance import rejected_table as table
 from .conformance import rejected_texture_table as textures
@@ -29,6 +30,9 @@ ROWS = (
     *strict.BUILTINS,
     *textures.TEXTURES,
     *strict.ATOMICS,
+    *neighbours.SPACES,
+    *neighbours.INPUTS,
+    *neighbours.WORDS,
 )
 
 
@@ -39,6 +43,11 @@ def test_program(row: Refused) -> None:
     first = errors[0]
     assert first.line == row.line, f"refused at line {first.line}, not {row.line}: {first.text}"
     assert re.search(row.pattern, first.text, re.IGNORECASE), f"unexpected message: {first.text}"
+
+
+@pytest.mark.parametrize("name", neighbours.TAKEN)
+def test_what_is_near_and_right_is_taken(name: str) -> None:
+    assert rejections(f"#include <metal_stdlib>\nusing namespace metal;\n{neighbours.TAKEN[name]}\n") == []
 
 
 TAKEN_LATER = [row for row in ROWS if row.language < Metal.MTLLanguageVersion3_2]

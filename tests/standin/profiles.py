@@ -65,7 +65,7 @@ PROFILES: dict[str, Profile] = {
     "paravirtual": Profile(
         aborts=frozenset({_INDIRECT, *_ARGUMENTS, "gpuAddress"}),
         device=_gpu(
-            "Apple Paravirtual device", "paravirt", 5, metal3=False, counter_sampling=frozenset(), counter_sets=False
+            "Apple Paravirtual device", "air64_v27", 5, metal3=False, counter_sampling=frozenset(), counter_sets=False
         ),
     ),
     "no-residency": Profile(nil=frozenset({"newResidencySetWithDescriptor:error:"}), device=_M1),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..data_types import data_type
+from ..data_types import DataType, data_type
 from ..program import KernelArgument
 from .aliases import input_type
 from .attributes import Attribute, attributes, is_attribute
@@ -224,13 +224,12 @@ class ParameterReader:
                 f"'{attribute.name}' attribute only applies to pointers and references, not to type '{spelling}'",
             )
             return None
-        width = WIDTHS.get(attribute.name)
-        if width is None:
+        if attribute.name not in WIDTHS:
             self._refuse(attribute)
             return None
-        kind = input_type(unit, spelling)
-        if kind and (kind.scalar not in ("uint", "ushort") or kind.width > width):
-            unit.error(anchor, f"invalid type '{spelling}' of input declaration with attribute '{attribute.name}'")
+        kind = input_type(unit, spelling.removeprefix("packed_"))
+        if kind and (message := unfit_input(attribute.name, spelling, kind)):
+            unit.error(anchor, message)
             return None
         return Parameter(start, end, name, "in", None, attribute.name, condition)
 
@@ -308,6 +307,13 @@ class ParameterReader:
                 if index > last:
                     self.unit.error(parameter.start, f"no '{kind}' resource location left: the last index is {last}")
                 parameter.argument = replace(parameter.argument, index=index)
+
+
+def unfit_input(name: str, spelling: str, kind: DataType) -> str:
+    """Why a built-in input cannot have a type; empty where it can."""
+    if kind.scalar in ("uint", "ushort") and kind.width <= WIDTHS[name] and not spelling.startswith("packed_"):
+        return ""
+    return f"invalid type '{spelling}' of input declaration with attribute '{name}'"
 
 
 def _is_array(unit: Unit, name: int) -> bool:

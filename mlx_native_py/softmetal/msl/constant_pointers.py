@@ -3,82 +3,147 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 
-from .arguments import declared_name, split
-from .lexer import is_name
+from .arguments import split
+from .lexer import close_angle, is_name
+from .pointer_names import SPACES, PointerNames, member_names, pointed, variable_names
 from .scopes import Declaration, walk
 from .unit import Unit
 
+_CASTS = frozenset({"static_cast", "reinterpret_cast"})
+_KEPT = "a pointer to device memory cannot become one to constant memory"
+
 
 def check_constant_pointers(unit: Unit) -> None:
-    """Notes an error where a parameter in device memory is handed to one in constant memory, or kept as one."""
+    """Notes an error where device memory is handed to a constant parameter, kept, returned or cast as constant."""
+    places = unit.tokens.places
+    if "constant" not in places or "device" not in places:
+        return
     functions = [d for d in walk(unit.declarations) if d.kind == "function" and d.parameters]
-    wanted = {key: places for key, places in _constant_parameters(unit, functions).items() if places}
+    wanted = _constant_parameters(unit, functions)
     calls = unit.tokens.places_of({name for name, _ in wanted})
-    variables = unit.tokens.places.get("constant", [])
+    spaces = unit.tokens.places_of(SPACES)
+    others = unit.tokens.places_of(("=", "return", *_CASTS))
+    members = member_names(unit)
     for function in functions:
-        if function.body and (device := _device_pointers(unit, function)):
-            for index in _between(calls, function.body):
-                _call(unit, index, device, wanted)
-            for index in _between(variables, function.body):
-                _variable(unit, index, device)
+        if function.body is None:
+            continue
+        within = _between(spaces, function.body)
+        check = _Check(unit, PointerNames(variable_names(unit, function, within), members))
+        for index in _between(calls, function.body):
+            check.call(index, wanted)
+        for index in within:
+            check.cast_before(index)
+        for index in _between(others, function.body):
+            check.statement(index, function)
 
 
 def _between(places: list[int], body: tuple[int, int]) -> list[int]:
     return places[bisect_left(places, body[0]) : bisect_left(places, body[1])]
 
 
-def _constant_parameters(unit: Unit, functions: list[Declaration]) -> dict[tuple[str, int], set[int]]:
-    """By name and count of parameters: which of them every function so declared takes in constant memory."""
-    common: dict[tuple[str, int], set[int]] = {}
+def _constant_parameters(unit: Unit, functions: list[Declaration]) -> dict[tuple[str, int], dict[int, str]]:
+    """By name and count of parameters: those in constant memory for some function and in device for none, with mark."""
+    taken: dict[tuple[str, int], list[set[str]]] = {}
     text = unit.tokens.text
     for function in functions:
         assert function.parameters
         ranges = split(unit, *function.parameters)
-        places = {n for n, (start, end) in enumerate(ranges) if _points_to(text[start:end], "constant")}
-        key = (text[function.name], len(ranges))
-        common[key] = common.get(key, places) & places
-    return common
+        spaces = taken.setdefault((text[function.name], len(ranges)), [set() for _ in ranges])
+        for (start, end), known in zip(ranges, spaces, strict=True):
+            known.add(pointed(text[start:end]))
+    found = {
+        key: {n: mark for n, known in enumerate(spaces) for mark in "*&" if _takes_no_device(known, mark)}
+        for key, spaces in taken.items()
+    }
+    return {key: places for key, places in found.items() if places}
 
 
-def _points_to(words: list[str], space: str) -> bool:
-    return space in words and words.count("*") + words.count("&") == 1 and "<" not in words
+def _takes_no_device(known: set[str], mark: str) -> bool:
+    return f"constant{mark}" in known and known <= {space + mark for space in SPACES if space != "device"}
 
 
-def _device_pointers(unit: Unit, function: Declaration) -> set[str]:
-    assert function.parameters
-    text = unit.tokens.text
-    ranges = [r for r in split(unit, *function.parameters) if _points_to(text[slice(*r)], "device")]
-    return {text[name] for start, end in ranges if (name := declared_name(unit, start, end)) >= 0}
+class _Check:
+    """Looks at the expressions of one function."""
 
+    def __init__(self, unit: Unit, names: PointerNames) -> None:
+        self.unit = unit
+        self.text, self.match = unit.tokens.text, unit.tokens.match
+        self.names = names
 
-def _call(unit: Unit, index: int, device: set[str], wanted: dict[tuple[str, int], set[int]]) -> None:
-    text, match = unit.tokens.text, unit.tokens.match
-    if text[index + 1 : index + 2] != ["("] or not is_name(text[index]) or text[index - 1] in (".", "->", "::"):
-        return
-    arguments = split(unit, index + 1, match[index + 1])
-    for place in wanted.get((text[index], len(arguments)), ()):
-        start, end = arguments[place]
-        if _root(text[start:end]) in device:
-            unit.error(start, f"argument {place + 1} of '{text[index]}' is in device memory, expected constant memory")
+    def call(self, index: int, wanted: Mapping[tuple[str, int], Mapping[int, str]]) -> None:
+        """`f(x)`, `n::f(x)`, `s.f(x)` and `f<T>(x)`."""
+        text = self.text
+        opened = index + 1
+        if text[opened] == "<" and (close := close_angle(self.unit.tokens, opened)) >= 0:
+            opened = close + 1
+        if text[opened] != "(":
+            return
+        arguments = split(self.unit, opened, self.match[opened])
+        for place, mark in wanted.get((text[index], len(arguments)), {}).items():
+            start, end = arguments[place]
+            if self.names.is_device(text[start:end], mark):
+                self.unit.error(
+                    start, f"argument {place + 1} of '{text[index]}' is in device memory, expected constant memory"
+                )
 
+    def statement(self, index: int, function: Declaration) -> None:
+        """`constant float *p = x;`, `p = x;`, `s.p = x;`, `return x;` and casts by name."""
+        if self.text[index] in _CASTS:
+            self._named_cast(index)
+            return
+        if self.text[index] == "return":
+            result = pointed(self.text[function.head : function.name])
+        else:
+            result = self._target(index)
+        if result in ("constant*", "constant&"):
+            if self.names.is_device(self.text[index + 1 : self._end(index)], result[-1]):
+                self.unit.error(index + 1, _KEPT)
 
-def _variable(unit: Unit, index: int, device: set[str]) -> None:
-    """`constant float *p = x;`"""
-    text = unit.tokens.text
-    end = index
-    while text[end] not in (";", "{", "}", ")"):
-        end += 1
-    words = text[index:end]
-    if "=" in words and words.count("*") == 1 and _root(words[words.index("=") + 1 :]) in device:
-        unit.error(index + words.index("=") + 1, "a pointer to device memory cannot become one to constant memory")
+    def _end(self, index: int) -> int:
+        """Where the expression behind `index` ends."""
+        end = index + 1
+        while self.text[end] not in (";", ",", ")", "}", "]"):
+            end = self.match[end] + 1 if self.text[end] in ("(", "[", "{") else end + 1
+        return end
 
+    def _target(self, index: int) -> str:
+        """What is to the left of `=`: a declaration, or a pointer that is set."""
+        text, first = self.text, index
+        while text[first - 1] not in (";", "{", "}", "(", ",", ")"):
+            first -= 1
+        words = text[first:index]
+        if {"*", "&"} & set(words):
+            return pointed(words[:-1])
+        known = self.names.members if words[-2:-1] in (["."], ["->"]) else self.names.variables
+        found = known.get(words[-1], "") if words else ""
+        return found if found.endswith("*") else ""
 
-def _root(words: list[str]) -> str:
-    """The pointer that an expression is made of: p, p + n, &p[n], *p; nothing if it may be something else."""
-    bare = words[1:] if words and words[0] in ("&", "*") else words
-    if not bare or "." in bare or "->" in bare or "(" in bare[:2]:
-        return ""
-    if words[0] == "*" and len(bare) > 1:
-        return ""
-    return bare[0] if len(bare) == 1 or bare[1] in ("+", "-", "[") else ""
+    def cast_before(self, index: int) -> None:
+        """`(constant T *)x`, at the word `constant`."""
+        text, opened = self.text, index
+        while text[opened] in SPACES or text[opened] == "const":
+            opened -= 1
+        if text[opened] != "(" or is_name(text[opened - 1]):
+            return
+        close = self.match[opened]
+        if text[close - 1] == "*" and pointed(text[opened + 1 : close]) == "constant*":
+            self._cast(close + 1, self._operand_end(close + 1))
+
+    def _operand_end(self, start: int) -> int:
+        """Where the operand of a cast ends: a group, or a name with its members and subscripts."""
+        end = start + (self.text[start] == "&")
+        end = self.match[end] + 1 if self.text[end] == "(" else end + 1
+        while self.text[end] in (".", "->", "[", "("):
+            end = end + 2 if self.text[end] in (".", "->") else self.match[end] + 1
+        return end
+
+    def _named_cast(self, index: int) -> None:
+        close = close_angle(self.unit.tokens, index + 1)
+        if close >= 0 and pointed(self.text[index + 2 : close]) == "constant*":
+            self._cast(close + 2, self.match[close + 1])
+
+    def _cast(self, start: int, end: int) -> None:
+        if self.names.is_device(self.text[start:end], "*"):
+            self.unit.error(start, "a cast from device to constant memory converts between mismatching address spaces")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..data_types import DataType
 from .aliases import input_type
-from .arguments import POSITIONS, Parameter
+from .arguments import POSITIONS, Parameter, unfit_input
 from .resources import input_spelling
 from .unit import Unit
 
@@ -18,15 +18,20 @@ _SAME_TYPE = (
 _OLD_AND_NEW = ("thread_execution_width", "threads_per_simdgroup")
 
 
-def check_inputs(unit: Unit, parameters: Sequence[Parameter]) -> None:
-    """Notes an error at the first parameter whose type does not go with those before it."""
+def check_inputs(unit: Unit, parameters: Sequence[Parameter], given: Mapping[str, str]) -> None:
+    """Notes an error at the first parameter whose type does not go with those before it.
+
+    `given` has what the names of a template stand for, as far as it is known.
+    """
     known: dict[str, DataType] = {}
     for parameter in parameters:
-        kind = input_type(unit, input_spelling(unit, parameter.start, parameter.end, parameter.name))
+        spelling = input_spelling(unit, parameter.start, parameter.end, parameter.name, given)
+        kind = input_type(unit, spelling)
         if not parameter.builtin or kind is None:
             continue
         anchor = parameter.name if parameter.name >= 0 else parameter.start
-        if message := _disagreement(parameter.builtin, kind, known):
+        message = unfit_input(parameter.builtin, spelling, kind) or _disagreement(parameter.builtin, kind, known)
+        if message:
             unit.error(anchor, message)
             return
         known[parameter.builtin] = kind

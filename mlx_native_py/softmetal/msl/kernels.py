@@ -32,6 +32,7 @@ class KernelFunction:
     max_threads: int | None = None
     max_threads_name: str | None = None  # of the constant that holds it, if it depends on template parameters
     template: list[str] = field(default_factory=list)
+    open_inputs: bool = False  # whether types of built-in inputs depend on template parameters
 
     @property
     def is_template(self) -> bool:
@@ -117,7 +118,9 @@ class KernelReader:
             self._prototype(declaration)
             return
         function.parameters = ParameterReader(unit, self.values).read(*declaration.parameters)
-        check_inputs(unit, function.parameters)
+        check_inputs(unit, function.parameters, dict.fromkeys(function.template, "?"))
+        typed = {word for p in function.parameters if p.builtin for word in text[p.start : p.end]}
+        function.open_inputs = not typed.isdisjoint(function.template)
         self.functions.append(function)
 
     def _prototype(self, declaration: Declaration) -> None:
@@ -242,6 +245,9 @@ class KernelReader:
         self.instantiations.append(declaration)
         arguments = (first, last + 1) if first >= 0 else None
         function = self._choose(candidates, arguments, parameters, name)
+        if function and arguments and function.open_inputs:
+            given = [unit.spelling(start, end) for start, end in split(unit, arguments[0], arguments[1] - 1)]
+            check_inputs(unit, function.parameters, dict(zip(function.template, given, strict=False)))
         host_name = self._string(hosted) if hosted else None
         if host_name and function:
             self._enter(self._entry(host_name, function, arguments, parameters, name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from ..program import KernelArgument
@@ -51,9 +51,10 @@ def resource_argument(
     )
 
 
-def input_spelling(unit: Unit, start: int, end: int, name: int) -> str:
-    """The type of a parameter that is a value."""
-    return unit.spelling(start, _type_end(unit, start, end, name)).replace("const ", "")
+def input_spelling(unit: Unit, start: int, end: int, name: int, given: Mapping[str, str] | None = None) -> str:
+    """The type of a parameter that is a value; `given` has other words for some, of a template."""
+    words = (word for word in unit.tokens.text[start : _type_end(unit, start, end, name)] if word != "const")
+    return unit.join([(given or {}).get(word, word) for word in words])
 
 
 def _type_end(unit: Unit, start: int, end: int, name: int) -> int:

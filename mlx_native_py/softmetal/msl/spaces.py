@@ -20,6 +20,7 @@ _QUALIFIERS = _OTHERS | {"thread", "const", "volatile"}
 
 _RESERVED = (
     "local global generic pipe read_only write_only read_write event_t clk_event_t queue_t reserve_id_t ndrange_t "
+    "atomic_double atomic_flag atomic_intptr_t atomic_ptrdiff_t atomic_size_t atomic_uintptr_t "
     "vec_step sampler_t image1d_t image1d_array_t image1d_buffer_t image2d_t image2d_array_t image2d_depth_t "
     "image2d_msaa_t image3d_t"
 ).split()
@@ -44,7 +45,7 @@ _SHOWN = (
     (re.compile(r"__local\b"), "threadgroup"),
     (re.compile(r"__private\b"), "thread"),
     (re.compile(r"__generic ?"), ""),
-    (re.compile(r"\bsoft_(?:name|tg)_(\w+)"), r"\1"),
+    (re.compile(r"\bsoft_(?:name_|tg_|(?=atomic_))(\w+)"), r"\1"),
     (re.compile(r"\bsoft::(?:detail::)?"), ""),
 )
 

@@ -32,6 +32,7 @@ _FORBIDDEN = {
     "threadgroup_imageblock": "address space 'threadgroup_imageblock' is not supported by software Metal",
 }
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F']+|0[bB][01']+|[1-9][0-9']*)[uUlL]*")
+_ODD_FLOAT = re.compile(r"[0-9.][0-9.']*(?:e[+-]?[0-9]+)?(?:f16|f32|f64|f128|q|w)", re.IGNORECASE)
 _PRAGMA = re.compile(r"#\s*pragma\s+(.*)")
 _LOOP_PRAGMA = re.compile(r"(unroll|nounroll|clang\s+loop)\b")
 _MATH_PRAGMA = re.compile(r"METAL\s+fp\s+(math_mode|contract)\s*\(\s*(\w+)\s*\)\s*$")
@@ -70,6 +71,8 @@ def check(unit: Unit) -> None:
         _attribute(unit, index)
     for index in unit.tokens.places_of(token for token in places if _is_too_large(token)):
         unit.error(index, "integer literal is too large to be represented in any integer type")
+    for index in unit.tokens.places_of(token for token in places if _ODD_FLOAT.fullmatch(token)):
+        unit.error(index, f"'{text[index]}' has a suffix that floating-point literals do not have in Metal")
     for index in graphics_indices(unit.tokens):
         unit.error(index, f"'{text[index]}' is not supported by software Metal")
     for declaration in walk(unit.declarations):

@@ -1,0 +1,133 @@
+"""Forms near those of the other tables: device memory as constant, inputs of templates, words of OpenCL."""
+
+from __future__ import annotations
+
+from .rejected_strict_table import SAME_WIDTH, inputs, line
+from .rejected_table import Refused, in_kernel
+
+F = "float f(constant float* p) { return p[0]; }\n"
+HOLDER = "struct S { device float* p; };\n"
+KEEPER = "struct S { constant float* p; };\n"
+TABLE = "constant float table[2] = {1, 2};\n"
+BOTH = "device float* out, constant float* c, uint i [[thread_position_in_grid]]"
+_WANTED = "expected constant memory"
+_KEPT = "cannot become one to constant memory"
+_CAST = "mismatching address spaces"
+
+SPACES = (
+    line("device-member-for-constant", "S s; s.p = out; out[i] = f(s.p);", _WANTED, F + HOLDER),
+    line("device-member-by-pointer", "S s; thread S* q = &s; out[i] = f(q->p + 1);", _WANTED, F + HOLDER),
+    line("device-variable-for-constant", "device float* q = out + 1; out[i] = f(q);", _WANTED, F),
+    line("device-in-parentheses", "out[i] = f((out));", _WANTED, F),
+    line("device-moved-by-a-call", "out[i] = f(out + min(i, 2u));", _WANTED, F),
+    line("device-for-constant-by-macro", "out[i] = CALL(out);", _WANTED, F + "#define CALL(x) f(x)\n"),
+    line("device-for-constant-member-function", "S s; out[i] = s.f(out);", _WANTED, "struct S {\n" + F + "};\n"),
+    line("device-for-constant-in-namespace", "out[i] = n::f(out);", _WANTED, "namespace n {\n" + F + "}\n"),
+    line(
+        "device-for-constant-template",
+        "out[i] = f<float>(out);",
+        _WANTED,
+        "template <class T> T f(constant T* p) { return p[0]; }\n",
+    ),
+    line(
+        "device-for-constant-or-threadgroup",
+        "out[i] = f(out);",
+        _WANTED,
+        F + "float f(threadgroup float* p) { return p[0]; }\n",
+    ),
+    line("device-assigned-to-constant", "constant float* p = table; p = out;", _KEPT, TABLE),
+    line("device-assigned-to-constant-member", "S s; s.p = out;", _KEPT, KEEPER),
+    line("device-element-as-constant-reference", "constant float& r = out[i]; out[i] = r;", _KEPT),
+    Refused(
+        "device-returned-as-constant",
+        "constant float* f(device float* p) {\nreturn p; // HERE\n}\n" + in_kernel("out[i] = f(out)[0];"),
+        _KEPT,
+    ),
+    line("device-cast-to-constant", "out[i] = *(constant float*)out;", _CAST),
+    line("device-member-cast-to-constant", "S s; out[i] = ((constant uint*)s.p)[0];", _CAST, HOLDER),
+    line("device-static-cast-to-constant", "out[i] = *static_cast<constant float*>(out);", _CAST),
+    line("device-reinterpreted-as-constant", "out[i] = *reinterpret_cast<constant int*>(out + i);", _CAST),
+)
+
+
+def of_template(name: str, header: str, declaration: str, instance: str, pattern: str) -> Refused:
+    return Refused(
+        f"inputs-{name}",
+        f"template <{header}> kernel void k(device float* out, uint2 at [[thread_position_in_grid]],\n"
+        f"{declaration} // HERE\n) {{ }}\n{instance}",
+        pattern,
+    )
+
+
+_EXPLICIT = 'template [[host_name("k3")]] kernel void k<{}>(device float*, uint2, {});'
+INPUTS = (
+    of_template("of-template", "class T", "T n [[threads_per_grid]]", _EXPLICIT.format("uint3", "uint3"), SAME_WIDTH),
+    of_template(
+        "of-template-width",
+        "int N",
+        "vec<uint, N> n [[threads_per_grid]]",
+        _EXPLICIT.format("3", "uint3"),
+        SAME_WIDTH,
+    ),
+    of_template(
+        "of-template-by-decltype",
+        "class T",
+        "T n [[threads_per_grid]]",
+        'typedef decltype(k<uint>) t;\ntemplate [[host_name("k1")]] kernel t k<uint>;',
+        SAME_WIDTH,
+    ),
+    of_template(
+        "of-template-of-floats",
+        "class T",
+        "T n [[threads_per_grid]]",
+        _EXPLICIT.format("float2", "float2"),
+        "invalid type 'float2'",
+    ),
+    inputs(
+        "const-behind",
+        "uint2 const at [[thread_position_in_grid]],\nuint3 const n [[threads_per_grid]] // HERE\n",
+        SAME_WIDTH,
+    ),
+    inputs("packed", "packed_uint3 at [[thread_position_in_grid]] // HERE\n", "invalid type"),
+)
+
+WORDS = (
+    *(
+        line(f"opencl-{name}", f"{name} a;", "unknown type")
+        for name in ("atomic_flag", "atomic_size_t", "atomic_double", "atomic_intptr_t")
+    ),
+    *(
+        line(f"literal-{name}", f"out[i] = {name};", "suffix")
+        for name in ("1.0f16", "1.5F16", ".5q", "1e3w", "2.0f128")
+    ),
+)
+
+TAKEN = {
+    "overloads": TABLE
+    + F
+    + "float f(const device float* p) { return p[0]; }\n"
+    + in_kernel("out[i] = f(out) + f(c) + f(table);", BOTH),
+    "members of one name": F
+    + "struct S { device float* p; };\nstruct D { constant float* p; };\n"
+    + in_kernel("S s; s.p = out; D d; d.p = c; out[i] = f(d.p) + s.p[0];", BOTH),
+    "variables of one name": F
+    + in_kernel("{ constant float* p = c; out[i] = f(p); }\n{ device float* p = out; out[i] += p[0]; }", BOTH),
+    "values": "float f(float x, constant float* p) { return x + p[0]; }\n" + in_kernel("out[i] = f(out[i], c);", BOTH),
+    "addresses in device memory": in_kernel(
+        "out[i] = *(constant float*)a[i];", "device ulong* a, device float* out, uint i [[thread_position_in_grid]]"
+    ),
+    "tables in constant memory": TABLE
+    + in_kernel("constant uchar* p = (constant uchar*)(table + i); p = (constant uchar*)&table[1]; out[i] = p[0];"),
+    "pointers in constant memory": HOLDER
+    + "template <class T> T f(constant T& x) { return x; }\n"
+    + in_kernel(
+        "constant auto& p = s.p; constant ulong& q = reinterpret_cast<constant ulong&>(s.p); p[i] = f(s.p)[0] + q;",
+        "constant S& s, uint i [[thread_position_in_grid]]",
+    ),
+    "generic": "template <class P> float f(P p) { return p[0]; }\n" + in_kernel("out[i] = f(out) + f(c);", BOTH),
+    "inputs of templates": "template <class T> kernel void k(device float* o, T a [[thread_position_in_grid]],\n"
+    "T n [[threads_per_grid]], ushort3 t [[thread_position_in_threadgroup]]) {}\n"
+    'template [[host_name("k3")]] kernel void k<uint3>(device float*, uint3, uint3, ushort3);',
+    "literals": in_kernel("out[i] = 1.0f + .5 + 1e3 + float(1.0h) + float(1.0bf) + 0xf16 + 1u + 0b11;"),
+}
+"""Near to what is refused, and right."""
