@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from .system import ends_within, limit, memory_file, within_limits
 
 MIB = 1 << 20
-# The compiler sees no environment of the user's: results do not depend on it, and messages are in English.
-ENVIRONMENT = {"LC_ALL": "C"}
+# The compiler sees no environment of the user's: results do not depend on it, and messages are in English. It has no
+# place for temporary files, since a source could leave some behind.
+ENVIRONMENT = {"LC_ALL": "C", "TMPDIR": "/nonexistent"}
 _OUT_OF_MEMORY = ("out of memory", "OutOfMemory", "bad_alloc", "allocation failed", "failed to allocate")
 _FULL_DISK = "No space left on device"
 _NOT_WRITTEN = "IO failure on output stream"

@@ -169,6 +169,15 @@ __debugbreak()
 __scoped_atomic_load_n(out, 0, 0)
 __opencl_atomic_load(out, 0, 0)
 __arithmetic_fence(1.0f) + __noop()
+_mm_setcsr(0)
+_mm_getcsr()
+_mm_clflush(out)
+_mm_pause()
+_mm_mfence()
+_m_prefetchw(out)
+__rdtsc()
+__xray_customevent("x", 1)
+__warn_memset_zero_len()
 """
 BUILTINS = tuple(_body(f"builtin-{text.partition('(')[0]}", f"{text};") for text in _BUILTINS.split("\n")[1:-1])
 HARMLESS_BUILTINS = (
@@ -282,6 +291,11 @@ POINTERS = (
 OWN = (
     _top("own-entry", "SOFT_ENTRY((k))"),
     _body("own-namespace", "out[i] = soft::own_lane();"),
+    _top("own-namespace-opened", "namespace soft { inline float mine() { return own_lane(); } }"),
+    _body("own-namespace-used", "out[i] = own_lane();", "using namespace soft;"),
+    _body("own-namespace-used-whole", "out[i] = own_lane();", "using namespace ::soft;"),
+    _body("own-namespace-renamed", "out[i] = s::own_lane();", "namespace s = soft;"),
+    _body("own-namespace-renamed-whole", "out[i] = s::own_lane();", "namespace s = ::soft;"),
     _body("own-run", "soft_run(0, 0, 0, 0, 0, 0);"),
     _body("own-barrier", "soft_barrier(0, 0);"),
     _body("own-meet", "soft_meet(0, 0, 0);"),
@@ -309,6 +323,9 @@ PRAGMAS = (
         _top(f"pragma-{n}", f"#pragma {text}", runs="poison" not in text)
         for n, text in enumerate(_PRAGMAS.split("\n")[1:-1])
     ),
+    _top("pragma-crash", "#pragma clang __debug crash"),
+    _top("pragma-fatal", "#pragma clang __debug llvm_fatal_error"),
+    _top("pragma-module-build", "#pragma clang module build left_behind\nmodule left_behind {}"),
     _top("pragma-operator", '_Pragma("weak system")', runs=True),
     _top(
         "pragma-operator-attribute",
@@ -338,6 +355,11 @@ BOMBS = (
     ),
     _body("bomb-constant", "out[i] = a[uint(out[i])];", "constant char a[1ul << 36] = { 1 };"),
     _body("bomb-brackets", "out[i] = " + "(" * 5000 + "1" + ")" * 5000 + ";"),
+    _body(
+        "bomb-unrolled",
+        "\n#pragma clang loop unroll(full)\nfor (int a = 0; a < 1000; a++)\n#pragma clang loop unroll(full)\n"
+        "for (int b = 0; b < 1000000; b++) out[(a * b) & 7] += sin(out[b & 7]);",
+    ),
     _top("bomb-recursion", "#define A B\n#define B A\nconstant int x = A;"),
 )
 TEXT = (

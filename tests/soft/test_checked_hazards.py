@@ -61,7 +61,18 @@ def test_words_are_found_wherever_they_lie(chosen: set[int], skipped: int, dense
     words = shadow.zeros(1 << 18)
     words[sorted(chosen)] = 7
     words[1000:3000] = dense
-    assert shadow.nonzero(words[skipped:]).tolist() == np.flatnonzero(words[skipped:]).tolist()
+    some = shadow.touched(words[skipped:])
+    assert some.places(np.flatnonzero(some.words)).tolist() == np.flatnonzero(words[skipped:]).tolist()
+
+
+def test_words_that_were_given_back_are_zero_again() -> None:
+    words = shadow.zeros(1 << 18)
+    words[::5000] = 7
+    address = words.ctypes.data
+    shadow.give_back(words)
+    again = shadow.zeros((1 << 18) - 3)
+    assert again.ctypes.data == address and not again.any()
+    assert shadow.zeros(1 << 18).ctypes.data != address
 
 
 def _print(**spans: tuple[int, int]) -> Footprint:

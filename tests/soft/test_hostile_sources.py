@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ def test_source(device: Any, row: Hostile, tmp_path: Path) -> None:
     assert row.runs or message, "the source was accepted"
     assert not (row.runs and message), f"refused: {message}"
     assert WORD not in message and WORD.encode() not in written
-    assert not sentinel.exists()
+    assert not sentinel.exists() and not list(Path(tempfile.gettempdir()).glob("left_behind*"))
     assert children(device) <= before
 
 

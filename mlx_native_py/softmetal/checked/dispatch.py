@@ -16,7 +16,7 @@ from ..program import KernelSignature
 from . import abi, intervals
 from .errors import CheckedError
 from .reports import Explainer
-from .shadow import zeros
+from .shadow import Words, give_back, zeros
 from .sites import Sites
 from .zones import NOT_APART, Apart
 
@@ -116,6 +116,7 @@ class DispatchCheck:
         self._sites = sites
         self._launch = launch
         self._windows = tuple(window for window in windows if window.length)
+        self._zeroed: list[Words] = []
         self._bits: list[NDArray[np.uint64]] = []
         self._read: list[tuple[NDArray[np.uint64], int]] = []
         self._areas = self._make_areas()
@@ -193,7 +194,7 @@ class DispatchCheck:
             zone = zones[window.slot]
             zone.length, zone.access, zone.argument = window.length, window.access, window.slot + 1
             zone.seen = self._seen(window)
-            zone.ready = max(0, window.length - abi.WIDEST + 1) if zone.seen else 0
+            zone.ready = window.length if zone.seen else 0
             self._launch.buffers[window.slot] = zone.start
 
     def _seen(self, window: Window) -> int:
@@ -203,7 +204,7 @@ class DispatchCheck:
         start, end = window.start // 64 * 64, -(-window.end // 64) * 64
         if any(unwritten.bits(low, high) is not None for unwritten, low, high in self._overlaps(start, end)):
             return 0
-        words = zeros(-(-window.length // 8) + _PAGE_WORDS)
+        words = self._zeros(-(-window.length // 8) + _PAGE_WORDS)
         # Processors take a load for one of what was stored just before where both are as far into their pages.
         skipped = (window.start - words.ctypes.data) // 8 % _PAGE_WORDS
         words = words[(skipped + _PAGE_WORDS // 2 + 8) % _PAGE_WORDS :]
@@ -226,8 +227,17 @@ class DispatchCheck:
                 unwritten.written(low, written[(low - area.start) // 64 : (high - area.start) // 64])
 
     def _bitmap(self, words: int) -> int:
-        self._bits.append(zeros(words))
+        self._bits.append(self._zeros(words))
         return int(self._bits[-1].ctypes.data)
+
+    def _zeros(self, words: int) -> Words:
+        self._zeroed.append(zeros(words))
+        return self._zeroed[-1]
+
+    def close(self) -> None:
+        """Nothing is asked any more."""
+        for words in self._zeroed:
+            give_back(words)
 
     def _make_segments(self) -> Any:
         cut = _cut(self._windows)

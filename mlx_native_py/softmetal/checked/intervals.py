@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .shadow import nonzero
+from .shadow import touched
 
 Addresses = NDArray[np.uint64]
 Span = tuple[int, int]
@@ -73,25 +74,42 @@ def of(*spans: Span) -> Intervals:
 
 def of_bits(words: Addresses, base: int) -> Intervals:
     """The set bits of a bitmap whose first bit stands for address `base`."""
-    used = nonzero(words)
-    if not used.size:
-        return EMPTY
-    full = words[used] == np.uint64(0xFFFFFFFFFFFFFFFF)
-    whole = _runs(used[full]) * np.uint64(_BYTES_OF_WORD)
-    parts = _partial(words, used[~full])
-    return Intervals(whole[0] + np.uint64(base), whole[1] + np.uint64(base)) | _shifted(parts, base)
+    return _of_words(words, base, np.uint64(0xFFFFFFFFFFFFFFFF), _bits)
 
 
 def of_bytes(words: Addresses, base: int) -> Intervals:
     """The bytes that are 1 in words of eight, of which the first stands for address `base`."""
-    used = nonzero(words)
-    if not used.size:
-        return EMPTY
-    full = words[used] == np.uint64(0x0101010101010101)
-    whole = _runs(used[full]) * np.uint64(8)
-    numbers = np.flatnonzero(np.ascontiguousarray(words[used[~full]]).view(np.uint8))
-    parts = _runs(used[~full][numbers // 8] * 8 + numbers % 8)
-    return _shifted(whole, base) | _shifted(parts, base)
+    return _of_words(words, base, np.uint64(0x0101010101010101), _bytes)
+
+
+def _bits(words: Addresses) -> NDArray[np.uint8]:
+    return np.unpackbits(words.view(np.uint8), bitorder="little")
+
+
+def _bytes(words: Addresses) -> NDArray[np.uint8]:
+    return words.view(np.uint8)
+
+
+def _of_words(
+    words: Addresses, base: int, whole: np.uint64, flags: Callable[[Addresses], NDArray[np.uint8]]
+) -> Intervals:
+    """Runs of whole words, and runs within the others, of which `flags` tells the bytes that count."""
+    some = touched(words)
+    full = some.words == whole
+    starts, ends = _edges(full)
+    per_word = _BYTES_OF_WORD if flags is _bits else 8
+    runs = some.places(starts) * per_word, (some.places(ends - 1) + 1) * per_word
+    others = np.flatnonzero((some.words != 0) & ~full)
+    numbers = np.flatnonzero(flags(some.words[others]))
+    parts = _runs(some.places(others)[numbers // per_word] * per_word + numbers % per_word)
+    return _shifted(np.array(runs, np.uint64), base) | _shifted(parts, base)
+
+
+def _edges(flags: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The starts and the ends of the runs of set flags; the last one is not set."""
+    changes = np.flatnonzero(flags[1:] != flags[:-1]) + 1
+    changes = np.append(0, changes) if flags[0] else changes
+    return changes[::2], changes[1::2]
 
 
 def _runs(numbers: NDArray[np.intp]) -> NDArray[np.uint64]:
@@ -102,12 +120,6 @@ def _runs(numbers: NDArray[np.intp]) -> NDArray[np.uint64]:
     starts = numbers[np.concatenate([[0], breaks + 1])]
     ends = numbers[np.concatenate([breaks, [numbers.size - 1]])] + 1
     return np.array([starts, ends], np.uint64)
-
-
-def _partial(words: Addresses, used: NDArray[np.intp]) -> NDArray[np.uint64]:
-    bits = np.unpackbits(np.ascontiguousarray(words[used]).view(np.uint8), bitorder="little")
-    numbers = np.flatnonzero(bits)
-    return _runs(used[numbers // _BYTES_OF_WORD] * _BYTES_OF_WORD + numbers % _BYTES_OF_WORD)
 
 
 def _shifted(runs: NDArray[np.uint64], base: int) -> Intervals:

@@ -4,44 +4,109 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
+from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..pages import PAGE, pages
+from ..pages import PAGE
 
 Words = NDArray[np.uint64]
 _LARGE = 1 << 17  # bytes from which on pages are looked at one by one
 _MOST_RUNS = 4096
+_MOST_KEPT = 64 << 20  # bytes of pages that wait to be used again
 _SMALL_PAGES = getattr(mmap, "MADV_NOHUGEPAGE", None)
 _PAGEMAP = Path("/proc/self/pagemap")  # a word for each page
 _TAKEN = np.uint64(3 << 62)  # in memory or swapped out
+_ZERO = np.zeros(1, np.uint64)
 
 
 def zeros(count: int) -> Words:
     """So many words; where they are many, a page is taken when it is touched, and no more than that."""
     if 8 * count < _LARGE or _SMALL_PAGES is None:
         return np.zeros(count, np.uint64)
-    memory = mmap.mmap(-1, pages(8 * count), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    memory.madvise(_SMALL_PAGES)
-    return np.frombuffer(memory, np.uint64, count)
+    return _kept.take(count)
 
 
-def nonzero(words: Words) -> NDArray[np.intp]:
-    """Where the words are that are not zero; pages that nobody touched are not looked at."""
+def give_back(words: Words) -> None:
+    """Nobody looks at words of `zeros` any more."""
+    memory = getattr(words.base, "obj", None)
+    if isinstance(memory, mmap.mmap):
+        _kept.put(words, memory)
+
+
+@dataclass(frozen=True)
+class Touched:
+    """The words in pages that somebody touched, one run of pages behind the other with a zero between."""
+
+    words: Words
+    starts: NDArray[np.intp]  # of the runs, among `words`
+    moved: NDArray[np.intp]  # what leads from there to where they were
+
+    def places(self, numbers: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Where words of `words` were."""
+        return numbers + self.moved[np.searchsorted(self.starts, numbers, side="right") - 1]
+
+
+def touched(words: Words) -> Touched:
+    """What is not zero among the words, and little else."""
+    runs = _taken_runs(words)
+    if runs is None:
+        runs = [(0, words.size)]
+    firsts, lasts = np.array(runs, np.intp).reshape(-1, 2).T
+    starts = np.cumsum(lasts - firsts + 1) - (lasts - firsts + 1)
+    pieces = [each for start, end in runs for each in (words[start:end], _ZERO)]
+    return Touched(np.concatenate([*pieces, _ZERO]), np.append(0, starts), np.append(0, firsts - starts))
+
+
+class _Kept:
+    """Mappings that are zero again, by size. New pages cost several times what clearing old ones does."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[int, mmap.mmap]] = deque()  # bytes that they take; what was used last comes first
+
+    def take(self, count: int) -> Words:
+        size = 1 << (8 * count - 1).bit_length()
+        with self._lock:
+            for index, (_, memory) in enumerate(self._waiting):
+                if len(memory) == size:
+                    del self._waiting[index]
+                    return np.frombuffer(memory, np.uint64, count)
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory.madvise(_SMALL_PAGES or 0)
+        return np.frombuffer(memory, np.uint64, count)
+
+    def put(self, words: Words, memory: mmap.mmap) -> None:
+        runs = _taken_runs(words)
+        if runs is None:
+            return
+        for start, end in runs:
+            words[start:end] = 0
+        with self._lock:
+            self._waiting.appendleft((8 * sum(end - start for start, end in runs), memory))
+            while sum(taken for taken, _ in self._waiting) > _MOST_KEPT:
+                self._waiting.pop()
+
+
+_kept = _Kept()
+
+
+def _taken_runs(words: Words) -> list[tuple[int, int]] | None:
+    """From where to where words lie in pages that have memory; None where that is not known, or they are too many."""
     address = int(words.ctypes.data)
     first = address // PAGE * PAGE
     taken = _taken(first, -(-(address + words.nbytes - first) // PAGE)) if words.nbytes >= _LARGE else None
     if taken is None:
-        return np.flatnonzero(words)
+        return None
     edges = np.flatnonzero(np.diff(taken, prepend=False, append=False))
     if edges.size > 2 * _MOST_RUNS:
-        return np.flatnonzero(words)
+        return None
     offsets = np.clip((edges * PAGE + first - address) // 8, 0, words.size)
-    runs = zip(offsets[::2].tolist(), offsets[1::2].tolist(), strict=True)
-    found = [np.flatnonzero(words[start:end]) + start for start, end in runs]
-    return np.concatenate([np.empty(0, np.intp), *found])
+    return list(zip(offsets[::2].tolist(), offsets[1::2].tolist(), strict=True))
 
 
 def _taken(first: int, count: int) -> NDArray[np.bool_] | None:

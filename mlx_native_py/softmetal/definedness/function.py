@@ -12,11 +12,11 @@ from collections.abc import Callable
 from ..engines.lanes.ir.layout import size_of, stored_bytes
 from ..engines.lanes.ir.model import ArrayType, Declined, FunctionText, Instruction, Module, StructType, Type, Value
 from ..engines.lanes.ir.parse import parse_function, whole_lines
+from .own import UNSEEN
 from .shadows import Shadows, ones, shadow_type
 from .slices import Origins, Slice, is_copy, is_fill, is_source
 
 BRANCH, ADDRESS = 0, 1  # what an undefined value decides; runtime/check_undefined.cpp tells it on
-_UNSEEN = "!nosanitize !{}"  # by the callbacks for races
 _LABELS = re.compile(r', (%(?:"[^"]*"|[-\w$.]+)) \]')
 _PLACE = re.compile(r", !dbg !\d+")
 _POINTERS = {"load": (0,), "store": (1,), "atomicrmw": (0,), "cmpxchg": (0,)}
@@ -154,7 +154,7 @@ class _ShadowedFunction:
         self._shadows.lines.append(f"  call void @{text}{self._dbg}")
 
     def _write(self, text: str) -> None:
-        self._shadows.lines.append(f"  {text}, {_UNSEEN}")
+        self._shadows.lines.append(f"  {text}, {UNSEEN}")
 
 
 def _filled(pointer: str, shadow: str, length: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from .own import OwnLoads
 from .types import Types
 
 UNDEFINED = "soft_undefined."
@@ -31,6 +32,7 @@ class Sources:
         mark = _MARK.search(text)
         self._mark = f"!annotation {mark[1]}" if mark else ""
         self._declared: dict[str, str] = {}  # for a variable of the function, what debuggers know of it
+        self._own = OwnLoads()
         lines = [line for each in text.splitlines() for line in self._line(each)]
         self.text = "\n".join([*lines, *map(_declaration, sorted(self._kinds)), ""])
 
@@ -42,7 +44,7 @@ class Sources:
             self._declared = {}
         elif declared := _DECLARED.match(line):
             self._declared[declared[1]] = declared[2]
-        yield line
+        yield self._own.line(line)
 
     def _variable(self, line: str) -> Iterator[str]:
         """What stands for the zeros of a variable; our own, of headers and of loops that are watched, keep them."""

@@ -56,6 +56,7 @@ class Checker:
             finally:
                 check.finish()
                 self._collect(dispatch, check)
+                check.close()
 
     def _collect(self, dispatch: EncodedDispatch, check: Any) -> None:
         from ..checked import DispatchName, undeclared

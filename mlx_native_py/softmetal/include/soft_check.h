@@ -33,7 +33,7 @@ struct soft_argument_zone {
   soft_u64 length;                    // from there to the end of what is bound
   soft_u64 delta;                     // to be added for the address of the memory itself
   unsigned char *seen;                // a byte for each that was read, where nobody can write and all is written; or null
-  soft_u64 ready;                     // if so: where the widest access may begin, from the start
+  soft_u64 ready;                     // if so: the length
   soft_u32 access;                    // SOFT_READ, SOFT_WRITE or both
   soft_u32 argument;                  // the slot plus one; 0 where it is none of this dispatch
   soft_u64 unused[2];                 // a cache line for each

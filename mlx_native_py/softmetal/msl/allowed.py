@@ -20,8 +20,10 @@ _BUILTINS = frozenset(
     ).split()
 )
 _BUILTIN_FAMILIES = re.compile(r"__builtin_(elementwise|reduce|(?:add|sub|mul)_overflow)\w*")
+# Some of clang's own functions have other beginnings: they speak of the processor.
 _BUILTIN = re.compile(
-    r"__builtin_\w+|__(?:sync|atomic|c11_atomic|scoped_atomic|opencl_atomic|hip_atomic|nvvm|tsan|lane)_\w+|"
+    r"__builtin_\w+|_mm?_\w+|__(?:dmb|dsb|isb|sevl?|wf[ei]|yield|clear_cache|rdtsc|(?:xray|warn)_\w+)|"
+    r"__(?:sync|atomic|c11_atomic|scoped_atomic|opencl_atomic|hip_atomic|nvvm|tsan|lane)_\w+|"
     r"__(?:arm|aarch64|ia32|amdgcn|nontemporal|sigsetjmp|debugbreak|fastfail|annotation|noop|va)\w*"
 )
 _LEFT_OUT = frozenset(
@@ -43,7 +45,7 @@ _OPERAND_END = frozenset({")", "]", "}"})
 def check_allowed(unit: Unit) -> None:
     """Notes an error for each name, attribute or construct that leads from MSL into the compiler or the machine."""
     for token in unit.tokens.places:
-        if token in _LOOKED_AT or token in _LEFT_OUT or (token.startswith("__") and _BUILTIN.fullmatch(token)):
+        if token in _LOOKED_AT or token in _LEFT_OUT or (token[0] == "_" and _BUILTIN.fullmatch(token)):
             for index in unit.tokens.places[token]:
                 _check_token(unit, index, token)
 
@@ -78,7 +80,11 @@ def _is_linkage_of_class(unit: Unit, index: int) -> bool:
 
 def _is_own_namespace(text: list[str], index: int) -> bool:
     """Whether a name leads into the namespace of software Metal, other than by its header for tensors."""
-    return text[index + 1 : index + 2] == ["::"] and text[index + 2 : index + 4] != ["tensors", ";"]
+    if text[index + 1 : index + 2] == ["::"]:
+        return text[index + 2 : index + 4] != ["tensors", ";"]
+    # `namespace soft`, `using namespace ::soft` and `namespace x = ::soft`.
+    before = [word for word in text[max(index - 4, 0) : index] if word != "::"]
+    return before[-1:] == ["namespace"] or (before[-3:-2] == ["namespace"] and before[-1] == "=")
 
 
 def _is_builtin(token: str) -> bool:

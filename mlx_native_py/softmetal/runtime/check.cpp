@@ -69,6 +69,15 @@ static void forget_ticks(Worker &w) {
   __builtin_memset(w.met, 0, sizeof w.met);
 }
 
+// New numbers for some simdgroups, as what they read before says nothing of what they read from now on.
+static void renew_stamps(Worker &w, u32 first, u32 count) {
+  if (w.last_stamp + count > LAST_STAMP) {
+    __builtin_memset(w.tg_stamps, 0, sizeof w.tg_stamps);
+    w.last_stamp = first = 0, count = MAX_SIMDGROUPS;
+  }
+  for (u32 i = first; i < first + count; i++) w.stamps[i] = ++w.last_stamp;
+}
+
 void open_ways(Worker &w) {
   constexpr u64 WIDEST = 16;
   u64 bytes = w.group->launch->tg_bytes;
@@ -109,6 +118,7 @@ void check_group_begin(soft_group &group) {
   w.arguments = w.check->zones;
   w.serial++;
   w.begin = w.base[0] = w.base[1] = w.tick += ONE_TICK;
+  renew_stamps(w, 0, MAX_SIMDGROUPS);
   w.lane = nullptr;
   w.outside = {};
   open_ways(w);
@@ -153,16 +163,16 @@ void check_barrier(const Context &context) {
   unsigned flags = common_flags(context);
   w.tick += ONE_TICK;
   if (flags & 1) w.base[SOFT_DEVICE] = w.tick;
-  if (flags & 2) w.base[SOFT_THREADGROUP] = w.tick;
+  if (flags & 2) w.base[SOFT_THREADGROUP] = w.tick, renew_stamps(w, 0, MAX_SIMDGROUPS);
   w.lane = nullptr;
 }
 
 void check_simdgroup(unsigned simdgroup, unsigned flags) {
   Worker &w = *check_worker;
-  flags = flags ? flags : 3;
+  flags = flags ? flags : 3, simdgroup %= MAX_SIMDGROUPS;
   w.tick += ONE_TICK;
-  if (flags & 1) w.met[simdgroup % MAX_SIMDGROUPS][SOFT_DEVICE] = w.tick;
-  if (flags & 2) w.met[simdgroup % MAX_SIMDGROUPS][SOFT_THREADGROUP] = w.tick;
+  if (flags & 1) w.met[simdgroup][SOFT_DEVICE] = w.tick;
+  if (flags & 2) w.met[simdgroup][SOFT_THREADGROUP] = w.tick, renew_stamps(w, simdgroup, 1);
   w.lane = nullptr;
 }
 

@@ -98,18 +98,24 @@ template <unsigned BYTES> inline bool whole_word(u64 bits) {
   return all & 0x1111;
 }
 
-// Whether a read adds nothing to what is known. Either this thread has read there since the last write, which forgets
-// readers; if it has met others since, its moment is renewed. Or two other threads have, of different simdgroups, or of
+// Whether a read adds nothing to what is known, since two other threads have read there, of different simdgroups, or of
 // this one since it last met: then the write before has been held against one of them, and the next one will be.
-SOFT_INLINE bool settled(Moment &reader, const Moment &reader2, Moment base, Moment now) {
+SOFT_INLINE bool settled_by_others(Moment reader, Moment reader2, Moment base, Moment now) {
   u64 differs = reader ^ now;
-  if (!(differs >> SITE_BITS)) return true;
   if (reader < base) return false;
-  if (!(differs >> SITE_BITS & (MAX_THREADS - 1))) return reader = now | site_of(reader), true;
   if (reader & SHARED && !(differs >> SIMDGROUP_SHIFT)) return true;
   if (reader2 < base) return false;
   if ((reader ^ reader2) >> SIMDGROUP_SHIFT & (MAX_SIMDGROUPS - 1)) return true;
   return !((differs | (reader2 ^ now)) >> SIMDGROUP_SHIFT);
+}
+
+// The same, or since this thread has read there since the last write, which forgets readers; if it has met others since,
+// its moment is renewed.
+SOFT_INLINE bool settled(Moment &reader, Moment reader2, Moment base, Moment now) {
+  u64 differs = reader ^ now;
+  if (!(differs >> SITE_BITS)) return true;
+  if (reader < base || differs >> SITE_BITS & (MAX_THREADS - 1)) return settled_by_others(reader, reader2, base, now);
+  return reader = now | site_of(reader), true;
 }
 
 // Only of the thread whose turn has begun.
@@ -120,6 +126,26 @@ template <unsigned BYTES, unsigned SPACE> SOFT_INLINE bool read_settled(const Wo
     if (!settled(readers[i], readers[CELLS + i], w.base[SPACE], w.now[SPACE])) return false;
   }
   return true;
+}
+
+// Whether all cells have the stamp of the simdgroup that is running.
+template <unsigned BYTES> SOFT_INLINE bool stamped(const Worker &w, u64 offset) {
+  u64 found = 0;
+  __builtin_memcpy(&found, w.tg_stamps + offset / 4, BYTES / 2);
+  return !(found ^ (w.stamp & (BYTES < 16 ? (1ull << BYTES * 4 % 64) - 1 : ~0ull)));
+}
+
+template <unsigned BYTES> SOFT_INLINE void put_stamps(Worker &w, u64 offset, u16 stamp) {
+  for (unsigned i = 0; i < (BYTES + 3) / 4; i++) w.tg_stamps[offset / 4 + i] = stamp;
+}
+
+// Has the simdgroup's threads pass quickly where two of them, or others, have been.
+template <unsigned BYTES> SOFT_INLINE void stamp_settled(Worker &w, const Moment *readers, u64 offset) {
+  Moment base = w.base[SOFT_THREADGROUP], now = w.now[SOFT_THREADGROUP];
+  readers += offset % BLOCK / 4;
+  for (unsigned i = 0; i < BYTES / 4; i++) {
+    if (settled_by_others(readers[i], readers[CELLS + i], base, now)) w.tg_stamps[offset / 4 + i] = (u16)w.stamp;
+  }
 }
 
 // The bytes lie in one word of 64, and words of 4 are whole.
@@ -137,6 +163,7 @@ SOFT_INLINE void touch(Worker &w, Block &block, u64 address, u64 site, u32 argum
     if (block.read_only) return;
   } else {
     block.writes[word] |= mask;
+    if (SPACE == SOFT_THREADGROUP) put_stamps<BYTES>(w, address - (u64)w.tg, 0);
   }
   Conflict conflict = {0, 0};
   Moment now = w.now[SPACE] | place_in_code(w, site);
@@ -189,14 +216,22 @@ template <unsigned BYTES, unsigned ACCESS> SOFT_APART void access_argument(Worke
   touch_argument<BYTES, ACCESS>(w, address + own.delta, site, own.argument);
 }
 
+template <unsigned BYTES> SOFT_APART void read_shared(Worker &w, u64 address, u64 site) {
+  u64 offset = address - (u64)w.tg;
+  Moment *readers = w.tg_readers[offset / BLOCK];
+  if (__builtin_expect(readers && read_settled<BYTES, SOFT_THREADGROUP>(w, readers, address), 1))
+    return stamp_settled<BYTES>(w, readers, offset);
+  touch_apart<BYTES, SOFT_READ, SOFT_THREADGROUP>(w, w.tg_blocks[offset / BLOCK], address, site, 0);
+}
+
 // Threadgroup memory, or elsewhere.
 template <unsigned BYTES, unsigned ACCESS> SOFT_APART void access_shared(Worker &w, u64 address, u64 site) {
   u64 offset = address - (u64)w.tg;
   bool ready = offset < w.tg_ready && in_one_word<BYTES>(address);
   if (__builtin_expect(!ready, 0)) return access_elsewhere<BYTES, ACCESS>(w, address, site);
   if (ACCESS == SOFT_READ && BYTES >= 4) {
-    Moment *readers = w.tg_readers[offset / BLOCK];
-    if (__builtin_expect(readers && read_settled<BYTES, SOFT_THREADGROUP>(w, readers, address), 1)) return;
+    if (__builtin_expect(current_lane == w.lane && stamped<BYTES>(w, offset), 1)) return;
+    return read_shared<BYTES>(w, address, site);
   }
   touch_apart<BYTES, ACCESS, SOFT_THREADGROUP>(w, w.tg_blocks[offset / BLOCK], address, site, 0);
 }
@@ -207,7 +242,7 @@ template <unsigned BYTES, unsigned ACCESS> SOFT_INLINE void access(const volatil
   if (__builtin_expect(zone >= ZONE_BYTES, 0)) return access_shared<BYTES, ACCESS>(w, address, site);
   const soft_argument_zone &own = w.arguments[zone >> SOFT_ZONE_SHIFT];
   u64 offset = address - own.start;
-  bool ready = ACCESS == SOFT_READ && offset < own.ready;
+  bool ready = ACCESS == SOFT_READ && offset < own.ready && own.ready - offset >= BYTES;
   if (__builtin_expect(!ready, 0)) return access_argument<BYTES, ACCESS>(w, address, site);
   __builtin_memset(own.seen + offset, 1, BYTES);
 }

@@ -160,7 +160,10 @@ void free_cells(Block &block) {
 }
 
 static void forget_readers(Worker &w, const Block &block) {
-  if (block.space == SOFT_THREADGROUP) w.tg_readers[&block - w.tg_blocks] = nullptr;
+  if (block.space != SOFT_THREADGROUP) return;
+  u64 number = &block - w.tg_blocks;
+  w.tg_readers[number] = nullptr;
+  __builtin_memset(w.tg_stamps + number * CELLS, 0, CELLS * sizeof *w.tg_stamps);
 }
 
 void split_cells(Worker &w, Block &block) {

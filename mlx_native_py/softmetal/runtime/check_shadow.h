@@ -13,11 +13,13 @@
 namespace soft {
 
 using u8 = unsigned char;
+using u16 = unsigned short;
 using u32 = soft_u32;
 using u64 = soft_u64;
 
 constexpr u64 ZONE_BYTES = (u64)SOFT_ZONES << SOFT_ZONE_SHIFT;
 constexpr u32 BLOCK = SOFT_BLOCK, WORDS = BLOCK / 64, CELLS = BLOCK / 4, TG_BLOCKS = 64, NEAR_BLOCKS = 16;
+constexpr u32 LAST_STAMP = 0xFFFF;
 
 // From the top: 30 bits of the tick, 10 of the thread, one of a first reader, set where the second one is of the same
 // simdgroup and tick, and 23 of the place, which is an offset in the kernel's image.
@@ -73,11 +75,14 @@ struct Worker {
   u64 all_zones;           // as `zones`, always; beyond all addresses where there are none
   Outside outside;         // of the access that comes next
   Moment *tg_readers[TG_BLOCKS];  // of blocks without split cells and atomics
+  u64 stamp;               // of the simdgroup that is running, four times
   const soft_lane *lane;   // who is running; null where that, or the time, has to be looked up
   Moment now[2];           // of it, for each memory space, without a place
   Moment base[2];          // the last barrier, for each memory space
   Moment begin, tick;      // of the group, and the newest
   Moment met[MAX_SIMDGROUPS][2];  // when the threads of each simdgroup last met
+  u16 stamps[MAX_SIMDGROUPS];  // a number for the time since then, in threadgroup memory
+  u32 last_stamp;
   u64 image_start, image_end;  // the kernel's shared object, whose constants may be read
   u32 serial;              // of the group
 
@@ -88,6 +93,7 @@ struct Worker {
   const void *entry;       // of the running group
   u64 state, state_bytes;  // of the running context: lanes and simdgroups
   Block tg_blocks[TG_BLOCKS];
+  u16 tg_stamps[TG_BLOCKS * CELLS];  // of simdgroups whose threads need not tell of reading there any more; or 0
   Block *argument_blocks[SOFT_SLOTS][NEAR_BLOCKS];  // that each argument touched last
   bool partly_written;     // of a copy: some of its bytes have been written, so that others may be padding
 
@@ -159,6 +165,7 @@ void atomic_access(u64 address, unsigned bytes, unsigned access, u64 site);
 inline __attribute__((always_inline)) void begin_turn(Worker &w) {
   w.lane = current_lane;
   u32 index = w.lane->index;
+  w.stamp = w.stamps[index / SOFT_WIDTH % MAX_SIMDGROUPS] * 0x0001000100010001ull;
   for (unsigned space = 0; space < 2; space++) {
     Moment met = w.met[index / SOFT_WIDTH % MAX_SIMDGROUPS][space];
     w.now[space] = (met > w.base[space] ? met : w.base[space]) | (Moment)index << SITE_BITS;
