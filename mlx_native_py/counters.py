@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 from weakref import ref
 
@@ -65,6 +66,7 @@ class Tally:
 
 _MANY = 64  # encoders of a thread whose figures are kept apart
 _NAMES = ("dispatches", "syncs", "cmd_bufs", "barriers", "barrier_ns", "auto_barriers", "auto_concurrent")
+_figures = attrgetter(*_NAMES)
 
 
 class _Thread:
@@ -86,14 +88,14 @@ class _Thread:
     def fold(self) -> None:
         """Adds up the counters of encoders that have been dropped."""
         with _lock:
-            living = []
+            living, ended = [], [_figures(self.ended)]
             for encoder, tally in self.encoders:
                 if encoder() is None:
                     tally.settle()
-                    self.ended += tally
+                    ended.append(_figures(tally))
                 else:
                     living.append((encoder, tally))
-            self.encoders = living
+            self.encoders, self.ended = living, Tally(*map(sum, zip(*ended, strict=True)))
 
 
 class _Own(threading.local):

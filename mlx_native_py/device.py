@@ -162,7 +162,6 @@ class MlxDevice(DeviceContext):
 
     def command_encoder(self, **options: Any) -> CommandEncoder:
         """A new command buffer to encode into; see `CommandEncoder`."""
-        self.require_open()
         return CommandEncoder(self, **options)
 
     def encoder_session(self, **options: Any) -> EncoderSession:

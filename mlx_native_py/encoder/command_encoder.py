@@ -48,7 +48,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
         ticket = self._queue.begin(unretained=self._unretained)
         try:
             ticket.timed = self._settings.profile_cb
-            if self._settings.profile_dispatch or observer.wants_dispatches():
+            if self._settings.profile_dispatch or (observer.watchers and observer.wants_dispatches()):
                 ticket.samples = self._queue.samples.samples()
             self._pass = ComputePass(self.device, ticket)
             self._end = weakref.finalize(self, _dropped, self._queue, ticket, self._pass)
@@ -58,7 +58,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
         ticket.log, ticket.barriers = self.mem_ranges.log, self.mem_ranges.barriers
         if observer.watchers:
             ticket.notes = observer.open_notes(self.device, ticket, current_region())
-        self._tickets = [*(each for each in self._tickets if each.barriers), ticket]
+        self._tickets = [*[each for each in self._tickets if each.barriers], ticket] if self._tickets else [ticket]
         self.ticket = ticket
         self._recording = True
         self._tally.cmd_bufs += 1

@@ -195,7 +195,9 @@ class DispatchEncoder:
             raise Aliased
         if allocation.released:
             allocation.require_live()
-        self.ticket.hold(allocation)
+        if allocation not in (keep := self.ticket.keep):
+            allocation.hold(self.ticket)
+            keep.add(allocation)
         use = uses.get(memory)
         if use is None:
             use = uses[memory] = self.mem_ranges.take_over(allocation.use)

@@ -146,9 +146,11 @@ class Submissions:
             raise EncoderStateError(f"{ticket!r} was not committed, so waiting for it would never end")
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
-            ahead = [] if ticket.is_closed else [each for each in self._in_flight if each.value < ticket.value]
-        for each in (*ahead, ticket):
-            self._await(each, deadline, timeout)
+            others = () if ticket.is_closed or len(self._in_flight) < 2 else tuple(self._in_flight)
+        for each in others:
+            if each.value < ticket.value:
+                self._await(each, deadline, timeout)
+        self._await(ticket, deadline, timeout)
         if self._in_flight:
             self.collect()
         if self._unseen or ticket.failed:
@@ -201,21 +203,18 @@ class Submissions:
         if forks.count != self._forks:
             raise ForkedProcessError(f"{ticket!r} belongs to process {self._pid} from before a fork; {AFTER_FORK}")
         while not ticket.done():
-            left = _LONGEST_SLICE
             if deadline is not None:
-                left = int(min(left, (deadline - time.monotonic()) * 1000 + 1))
-            if deadline is not None and time.monotonic() >= deadline:
-                raise WaitTimeout(
-                    f"{ticket.describe()} is not done after {timeout} s; it goes on and can be waited for"
-                )
-            if self._can_wait:
-                # A failed command buffer signals nothing, hence the look at its status after each slice.
-                signalled = self._event.waitUntilSignaledValue_timeoutMS_(ticket.value, max(1, min(step, left)))
-            else:
-                signalled = False
-                time.sleep(min(step, left) / 1000)
-            if signalled:
+                if time.monotonic() >= deadline:
+                    raise WaitTimeout(
+                        f"{ticket.describe()} is not done after {timeout} s; it goes on and can be waited for"
+                    )
+                step = max(1, int(min(step, (deadline - time.monotonic()) * 1000 + 1)))
+            if not self._can_wait:
+                time.sleep(step / 1000)
+            elif self._event.waitUntilSignaledValue_timeoutMS_(ticket.value, step):
                 self._settle(ticket)
+                return
+            # A failed command buffer signals nothing, hence the look at its status after each slice.
             step = min(step * 10, _LONGEST_SLICE)
 
     def _raise(self, ticket: Ticket | None) -> None:

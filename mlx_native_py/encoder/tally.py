@@ -23,15 +23,18 @@ class EncoderTally(Tally):
     counted_barriers: int = field(default=0, repr=False, compare=False)
 
     def settle(self) -> None:
-        fresh = len(self.tracker.log) - self.counted
+        tracker = self.tracker
+        fresh = len(tracker.log) - self.counted
         self.counted += fresh
         self.dispatches += fresh
-        placed = self.tracker.barriers[self.counted_barriers :]
-        forced = sum(since is not None for _, since in placed)
-        self.counted_barriers += len(placed)
-        self.barriers += len(placed)
-        self.auto_barriers += forced
-        self.auto_concurrent += fresh - forced
+        self.auto_concurrent += fresh
+        if len(tracker.barriers) > self.counted_barriers:
+            placed = tracker.barriers[self.counted_barriers :]
+            forced = sum(since is not None for _, since in placed)
+            self.counted_barriers += len(placed)
+            self.barriers += len(placed)
+            self.auto_barriers += forced
+            self.auto_concurrent -= forced
 
     def skip(self) -> None:
         """Excludes one log entry from the counters."""

@@ -85,12 +85,6 @@ class MemoryUse:
         self.free: list[None] = []
         """Has one item while no tracker uses it; popping the item acquires it, also between threads."""
 
-    def forget(self) -> None:
-        """Drops all state; its tracker must be asked again."""
-        self.tracker = None
-        self.written = self.read = _NOTHING
-        self.free.append(None)
-
 
 _NOTHING = Extent(0, 0)
 UNUSED = MemoryUse(None)
@@ -218,10 +212,13 @@ class MemRanges(TrackerSpellings):
     def close(self) -> None:
         """Forgets everything, at the end of a command buffer."""
         self._checks += len(self.log)
-        self._forced = self.barriers_forced()
+        if self.barriers:
+            self._forced = self.barriers_forced()
         self.log, self.barriers, self.since, self.epoch, self._conflict = [], [], 0, object(), None
         for use in self.uses.values():
-            use.forget()
+            use.tracker = None
+            use.written = use.read = _NOTHING
+            use.free.append(None)
         self.uses.clear()
 
     def push(self, given: BufferRange, by: Any = None) -> None:

@@ -253,4 +253,4 @@ def test_a_command_buffer_may_end_while_a_waiting_thread_looks_at_it(queue: Any)
     target = warm(queue)
     work = adding(queue, target).state
     work.commands = ClearedMeanwhile(work.commands)
-    direct_run(work, joined())
+    direct_run(work, lambda _: joined())

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from mlx_native_py.softmetal.toolchain import RUNTIME_SOURCES, Toolchain, find_t
 
 Position = tuple[int, int, int]
 _One = ctypes.c_uint64 * 2  # the times of a single launch
+_byref = ctypes.byref
 
 
 @dataclass(frozen=True)
@@ -62,16 +64,15 @@ class RuntimeCall:
     __slots__ = ("_fault", "_launches", "_messages", "call", "times")
 
     def __init__(
-        self, function: Any, launches: Any, count: int, deadline_s: float, threads: int, messages: Messages
+        self, function: Any, messages: Messages, launches: Any, count: int, deadline_s: float = 0.0, threads: int = 0
     ) -> None:
-        deadline = max(1, int(deadline_s * 1e9)) if deadline_s > 0 else 0
-        self.times = (
-            _One() if count == 1 else (ctypes.c_uint64 * (2 * count))()
-        )  # start and end of each launch, ns of CLOCK_MONOTONIC
+        deadline = int(deadline_s * 1e9) or 1 if deadline_s > 0 else 0
+        # Start and end of each launch, ns of CLOCK_MONOTONIC.
+        self.times = times = _One() if count == 1 else (ctypes.c_uint64 * (2 * count))()
         self._launches = launches
         self._messages = messages
-        self._fault = abi.Fault()
-        self.call = function, ctypes.byref(launches), count, threads, deadline, self.times, ctypes.byref(self._fault)
+        self._fault = fault = abi.Fault()
+        self.call = function, _byref(launches), count, threads, deadline, times, _byref(fault)
 
     def check(self, answer: int) -> None:
         """Hands on what kernels wrote to the log; raises KernelFault where a kernel was stopped, as the answer says."""
@@ -109,6 +110,8 @@ class Runtime:
         sizes = [ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64]
         self._messages = Messages(self._library)
         self._run.argtypes = [ctypes.c_void_p, *sizes, ctypes.c_void_p, ctypes.c_void_p]
+        self.prepare: Callable[..., RuntimeCall] = partial(RuntimeCall, self._run, self._messages)
+        """A call that runs an array of launches, or a single one: of these, their number, and the rest as for `run`."""
 
     @property
     def library(self) -> ctypes.CDLL:
@@ -129,10 +132,6 @@ class Runtime:
         prepared.check(function(*arguments))
         times = prepared.times
         return RunResult(tuple(LaunchTimes(times[2 * i], times[2 * i + 1]) for i in range(count)))
-
-    def prepare(self, launches: Any, count: int, deadline_s: float = 0.0, threads: int = 0) -> RuntimeCall:
-        """A call that runs an array of launches, or a single one; see `run`."""
-        return RuntimeCall(self._run, launches, count, deadline_s, threads, self._messages)
 
 
 def _detail(kind: str, address: int) -> str:

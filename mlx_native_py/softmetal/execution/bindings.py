@@ -89,9 +89,17 @@ class Bindings:
         self.dirty = True
 
     def bind_inline(self, address: int, length: int, index: int) -> None:
-        self._put(address, length, index)
+        """Bytes at an address that every type may have."""
+        if type(index) is not int or not 0 <= index < SLOTS:
+            index = self.slot(index)
+        bit = 1 << index
+        self._words[index] = address
+        self._words[SLOTS + index] = length
         self.allocations[index] = None
-        self.inline |= 1 << index
+        self.bound |= bit
+        self.inline |= bit
+        self.unaligned &= ~bit
+        self.dirty = True
 
     def move(self, offset: int, index: int) -> None:
         """Another offset into the buffer that is bound already."""

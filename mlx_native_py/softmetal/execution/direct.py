@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from .. import constants as c
@@ -29,12 +30,12 @@ SHORT_ELSEWHERE_NS = 20_000_000
 class DirectRun:
     """The next commands up to a wait for an event: one batch of dispatches, then the values that are signalled."""
 
-    __slots__ = ("_batch", "_begin", "_places", "_prepared", "_signals", "end", "first")
+    __slots__ = ("_batch", "_places", "_prepared", "_signals", "begin", "end", "first")
 
     def __init__(
         self, work: CommandBufferState, batch: LaunchBatch | None, places: list[int], signals: list[Signal], part: range
     ) -> None:
-        self._begin = time.monotonic()
+        self.begin = time.monotonic()
         self._batch = batch
         self._places = places
         self._signals = signals
@@ -48,33 +49,33 @@ class DirectRun:
 
     def outcome(self, work: CommandBufferState, answer: int) -> CommandOutcome:
         """What came of the call; may be asked for again."""
+        start = end = self.begin
         try:
-            return self._outcome(work, answer)
+            if self._batch is not None and self._prepared is not None:
+                self._prepared.check(answer)
+                times = self._prepared.times
+                self._batch.ran(times)
+                start, end = times[0] / 1e9, times[-1] / 1e9
+            for signal in self._signals:
+                signal.event.signal(signal.value)
+            return CommandOutcome(work.done[0] if work.done else start, end)
+        except KernelFault as fault:
+            failure = self._failure(work, fault)
         except Exception as broken:
             report(broken)
-            return CommandOutcome(self._begin, time.monotonic(), Failure(c.MTLCommandBufferErrorInternal, repr(broken)))
+            failure = Failure(c.MTLCommandBufferErrorInternal, repr(broken))
+        return CommandOutcome(start, time.monotonic(), failure)
 
-    def _outcome(self, work: CommandBufferState, answer: int) -> CommandOutcome:
-        start = end = self._begin
-        if self._batch is not None and self._prepared is not None:
-            try:
-                self._prepared.check(answer)
-            except KernelFault as fault:
-                text = fault_text(fault, self._batch.dispatches[fault.launch], work.device.options)
-                place = self._places[min(fault.launch, len(self._places) - 1)]
-                failure = failed(work, Stopped(fault_code(fault), text, place))
-                return CommandOutcome(self._begin, time.monotonic(), failure)
-            times = self._prepared.times
-            self._batch.ran(times)
-            start, end = times[0] / 1e9, times[-1] / 1e9
-        for signal in self._signals:
-            signal.event.signal(signal.value)
-        return CommandOutcome(work.done[0] if work.done else start, end)
+    def _failure(self, work: CommandBufferState, fault: KernelFault) -> Failure:
+        dispatches = () if self._batch is None else self._batch.dispatches
+        text = fault_text(fault, dispatches[fault.launch], work.device.options)
+        place = self._places[min(fault.launch, len(self._places) - 1)]
+        return failed(work, Stopped(fault_code(fault), text, place))
 
 
-def direct_run(work: CommandBufferState, standing: Resident) -> DirectRun | None:
+def direct_run(work: CommandBufferState, standing: Callable[[CommandBufferState], Resident]) -> DirectRun | None:
     """The next commands as one short call; None where they take more than that, may take long, must wait, or somebody
-    is to be told. `standing` is what kernels may reach without its being bound."""
+    is to be told. `standing` tells what kernels may reach without its being bound."""
     options = work.device.options
     if work.scheduled_handlers or work.completed_handlers or work.captures:
         return None
@@ -85,17 +86,19 @@ def direct_run(work: CommandBufferState, standing: Resident) -> DirectRun | None
     first = end = len(work.done)
     # Another thread may run the command buffer meanwhile, and clear the list; what is made here is then not claimed.
     for command in tuple(work.commands)[end:]:
-        if isinstance(command, WaitFor) and (passes or signals):
-            break
         if isinstance(command, Signal):
             signals.append(command)
         elif isinstance(command, Pass) and not signals and not command.attachments:
             passes.append((end, command))
-        elif not isinstance(command, WaitFor) or command.event.value < command.value:
+        elif not isinstance(command, WaitFor):
+            return None
+        elif passes or signals:
+            break
+        elif command.event.value < command.value:
             return None
         end += 1
-    part, replayed = range(first, end), _replayed(passes, standing)
-    if replayed is not None:
+    part = range(first, end)
+    if (replay := _lone_replay(passes)) is not None and (replayed := _replayed(work, replay, standing)) is not None:
         return DirectRun(work, replayed, [passes[0][0]], signals, part) if _is_short(replayed) else None
     encoded = _dispatches(work, passes)
     if encoded is None:
@@ -110,13 +113,20 @@ def must_wait(work: CommandBufferState) -> bool:
     return any(isinstance(each, WaitFor) and each.event.value < each.value for each in rest)
 
 
-def _replayed(passes: list[tuple[int, Pass]], standing: Resident) -> KeptBatch | None:
-    """What a pass that does nothing else replays, where it is known as one batch."""
+def _lone_replay(passes: list[tuple[int, Pass]]) -> Replay | None:
+    """The replay of a pass that does nothing else."""
     if len(passes) != 1 or len(passes[0][1].epochs) != 1 or len(passes[0][1].epochs[0]) != 1:
         return None
     (item,) = passes[0][1].epochs[0]
+    return item if isinstance(item, Replay) else None
+
+
+def _replayed(
+    work: CommandBufferState, replay: Replay, standing: Callable[[CommandBufferState], Resident]
+) -> KeptBatch | None:
+    """What is replayed, where it is known as one batch."""
     try:
-        return item.kept(joined(standing, item.resident)) if isinstance(item, Replay) else None
+        return replay.kept(joined(standing(work), replay.resident))
     except MetalMisuse:  # becomes the error of the command buffer, where the queue's thread finds it
         return None
 
@@ -138,7 +148,9 @@ def _dispatches(
     for place, each in passes:
         for epoch in each.epochs:
             for item in epoch:
-                if not isinstance(item, EncodedDispatch) or not _is_ready(item, work.retained):
+                if not isinstance(item, EncodedDispatch) or item.indirect is not None:
+                    return None
+                if not item.pipeline.is_settled(item.shape) or not (work.retained or _is_live(item)):
                     return None
                 if (taken := expected_ns(item)) is None:
                     return None
@@ -148,8 +160,6 @@ def _dispatches(
     return None if total_ns > SHORT_NS or len(dispatches) > MOST_TIMED else (dispatches, places)
 
 
-def _is_ready(dispatch: EncodedDispatch, retained: bool) -> bool:
-    """Whether it can simply be run."""
-    if dispatch.indirect is not None or not dispatch.pipeline.is_settled(dispatch.shape):
-        return False
-    return retained or all(each is None or each.live for each in dispatch.allocations)
+def _is_live(dispatch: EncodedDispatch) -> bool:
+    """Whether no memory of it was released."""
+    return all(each is None or each.live for each in dispatch.allocations)

@@ -27,20 +27,20 @@ class Runner(Protocol):
 class Waiters:
     """Threads that sleep until something happens; each looks again after a tick, so a lost call costs only that."""
 
-    __slots__ = ("_calls",)
+    __slots__ = ("calls",)
 
     def __init__(self) -> None:
-        self._calls: list[Callable[[object], None]] = []
+        self.calls: list[Callable[[object], None]] = []
 
     def wake(self) -> None:
-        for call in tuple(self._calls):
+        for call in tuple(self.calls):
             call(None)
 
     def wait(self, reached: Callable[[], bool], seconds: float, stopped: Callable[[], bool]) -> bool:
         """Whether `reached` came true in time, before `stopped` did."""
         end = time.monotonic() + seconds
         inbox: SimpleQueue[object] = SimpleQueue()
-        self._calls.append(inbox.put)
+        self.calls.append(inbox.put)
         try:
             while not reached():
                 left = end - time.monotonic()
@@ -50,7 +50,7 @@ class Waiters:
             return True
         finally:
             with suppress(ValueError):
-                self._calls.remove(inbox.put)
+                self.calls.remove(inbox.put)
 
 
 def sleep(inbox: SimpleQueue[object], seconds: float | None) -> None:
@@ -124,7 +124,8 @@ class EventState:
         """Raises the value, by whichever of several threads."""
         insort(self._values, value)
         del self._values[:-1]
-        self._tell()
+        if self.waiters.calls or self.notifications:
+            self._tell()
 
     def set(self, value: int) -> None:
         """Sets the value, also to a smaller one."""

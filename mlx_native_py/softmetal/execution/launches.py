@@ -28,8 +28,9 @@ class LaunchBatch:
             dispatch.pipeline.aim(dispatch.launch, dispatch.shape, dispatch.threads)
             if dispatch.pipeline.code.has_loops:
                 steps_of(dispatch)
-        launches = [dispatch.launch for dispatch in dispatches]
-        self._launches: Any = launches[0] if len(launches) == 1 else (SoftLaunch * len(launches))(*launches)
+        self._launches: Any = dispatches[0].launch
+        if len(dispatches) > 1:
+            self._launches = (SoftLaunch * len(dispatches))(*[dispatch.launch for dispatch in dispatches])
 
     def prepare(self, runtime: Runtime | IsolatedRuntime, options: SoftOptions) -> RuntimeCall | IsolatedCall:
         return runtime.prepare(self._launches, len(self.dispatches), options.watchdog_seconds, options.threads or 0)

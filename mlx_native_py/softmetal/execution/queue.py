@@ -107,15 +107,15 @@ class QueueState:
 
     def run_next(self) -> bool:
         """Runs the first command buffer on this thread if it is short and nobody runs it; whether it did."""
-        work = self._head()
-        if work is None or self.closed:
+        work = first(self.order)
+        if work is None or self.closed or not self.order.get(work):
             return False
         if len(work.progress) < _RAN:
-            run = direct_run(work, self._standing(work)) if work.claim else None
+            run = direct_run(work, self._standing) if work.claim else None
             if run is None:
                 return False
-            work.kernel_end = time.monotonic()
-            work.kernel_start = work.kernel_start or work.kernel_end
+            work.kernel_end = run.begin
+            work.kernel_start = work.kernel_start or run.begin
             try:
                 work.progress.extend(results(((work.claim.remove, run.first), (tuple, (run,)), run.call)))
             except ValueError:  # another thread was faster
@@ -283,8 +283,10 @@ class QueueState:
         work.started = work.scheduled = work.finished = True
         self._moved = time.monotonic()
         one_step((self.order.pop, work, None), (self.taken.discard, ref(work)))
-        work.waiters.wake()
-        self._room.wake()
+        if work.waiters.calls:
+            work.waiters.wake()
+        if self._room.calls:
+            self._room.wake()
         if self.order:
             self.nudge()
         del owner

@@ -70,9 +70,10 @@ class MTLCommandBuffer(Owned, Labelled):
         return self.state.error_options
 
     def status(self) -> int:
-        status = self.state.status(self._queue.order.get(self.state))
-        if status >= c.MTLCommandBufferStatusCompleted:
-            self.state.seen()
+        work = self.state
+        status = work.status(self._queue.order.get(work))
+        if work.history is not None and status >= c.MTLCommandBufferStatusCompleted:
+            work.seen()
         return status
 
     def error(self) -> NSError | None:
@@ -198,8 +199,9 @@ class MTLCommandBuffer(Owned, Labelled):
             raise MetalMisuse(f"{call} on {self!r}, which is {_NAMES[self.status()]} already")
 
     def _between_encoders(self, call: str) -> None:
-        self._recording(call)
-        if self.state.encoding:
+        work = self.state
+        if work.encoding or work.started or work.outcome is not None or self._queue.order.get(work):
+            self._recording(call)
             raise MetalMisuse(f"{call} on {self!r} while an encoder is open: call its endEncoding first")
 
     def __del__(self) -> None:

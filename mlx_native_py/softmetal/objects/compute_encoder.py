@@ -89,13 +89,17 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
     def setBytes_length_atIndex_(self, data: Any, length: int, index: int) -> None:
         if not self._open:
             self._alive("setBytes_length_atIndex_")
+        if type(data) is not bytes or type(length) is not int or not 0 < length == len(data) <= INLINE_LIMIT:
+            data = self._inline(data, length, index)
+        self._bindings.bind_inline(self._store(data), len(data), index)
+
+    @staticmethod
+    def _inline(data: Any, length: int, index: int) -> memoryview:
+        """The bytes that setBytes is to bind."""
         count = natural(length, "length")
         if not 0 < count <= INLINE_LIMIT:
             raise InvalidValue(f"setBytes at index {index}: {count} bytes, expected 1 to {INLINE_LIMIT}; use a buffer")
-        slot = self._bindings.slot(index)
-        exact = type(data) is bytes and len(data) == count
-        address = self._store(data if exact else flat_bytes(data, count, "bytes"))
-        self._bindings.bind_inline(address, count, slot)
+        return flat_bytes(data, count, "bytes")
 
     def setTexture_atIndex_(self, texture: MTLTexture | None, index: int) -> None:
         self._alive("setTexture_atIndex_")

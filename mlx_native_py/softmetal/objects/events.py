@@ -72,16 +72,21 @@ class MTLSharedEvent(MTLEvent):
     def waitUntilSignaledValue_timeoutMS_(self, value: int, milliseconds: int) -> bool:
         """Runs short work on this thread where that brings the value about."""
         wanted, limit = natural(value, "value"), min(natural(milliseconds, "timeoutMS"), _POLL_LIMIT)
-        end, runner = time.monotonic() + limit / 1000, self.state.runner
+        if self.state.value < wanted and not self._bring_about(wanted, limit / 1000):
+            return False
+        self._seen()
+        return True
+
+    def _bring_about(self, wanted: int, seconds: float) -> bool:
+        """Whether the value was reached in time, by whichever thread."""
+        state = self.state
+        end, runner = time.monotonic() + seconds, state.runner
         if runner is not None:
-            while self.state.value < wanted and time.monotonic() < end and runner.run_next():
-                pass
-            if self.state.value < wanted:
-                runner.nudge()
-        reached = self.state.wait(wanted, end - time.monotonic())
-        if reached:
-            self._seen()
-        return reached
+            while time.monotonic() < end and runner.run_next():
+                if state.value >= wanted:
+                    return True
+            runner.nudge()
+        return state.wait(wanted, end - time.monotonic())
 
     def notifyListener_atValue_block_(
         self, listener: MTLSharedEventListener, value: int, block: Callable[[MTLSharedEvent, int], object]
