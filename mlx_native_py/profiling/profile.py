@@ -20,6 +20,7 @@ from .collect import mark_gaps, record_of
 from .compare import Comparison, compare
 from .peaks import measured_peaks
 from .records import CommandBufferRecord, SpanRecord, from_fields
+from .report import page_of
 from .summary import By, Peaks, Row, rows_by
 from .table import profile_table
 from .trace import Trace
@@ -236,8 +237,6 @@ class Profile:
 
     def report(self, path: str | os.PathLike[str], *, compare_with: Profile | None = None, title: str = "") -> Path:
         """Writes a self-contained HTML report, with a comparison if an earlier profile is given."""
-        from .report import page_of
-
         file = Path(path)
         file.write_text(page_of(self, compare_with, title), encoding="utf-8")
         return file
