@@ -56,6 +56,17 @@ def test_limit_that_depends_on_template_parameters() -> None:
     assert [library.build(name, {}).max_total_threads for name in ("f4", "f2")] == [128, 64]
 
 
+ELSEWHERE = "float away(float);\nfloat unused(float a) { return away(a); }\nfloat used(float a) { return a; }\n"
+
+
+@pytest.mark.parametrize("more", ["", "kernel void g(device float* a) { a[0] = 1; }"])
+def test_what_no_kernel_calls_may_lack_its_body(more: str) -> None:
+    library = opened(ELSEWHERE + more + "kernel void f(device float* a) { a[0] = used(1); }")
+    assert library.build("f", {}).entry
+    [refused] = refusals(ELSEWHERE + more + "kernel void f(device float* a) { a[0] = unused(1); }")
+    assert "away" in refused.message
+
+
 def test_builds_are_kept() -> None:
     library = opened("kernel void f(device float* a) { a[0] = 7; }")
     assert library.build("f", {}) is library.build("f", {9: b"\1"})

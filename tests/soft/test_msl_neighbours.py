@@ -48,6 +48,16 @@ ROWS = {
         "P p[3] = {{1}, {2}, {3}}; const P q[2] = {{1}, {4}}; o[0] = last(p).x + last(q).x;",
         [7, 0, 0, 2],
     ),
+    "sizes of classes": (
+        "template<typename T, uint N> struct A { T v[N]; };"
+        "template<typename T, uint N> T last(thread const A<T, N> &a) { return a.v[N - 1]; }"
+        "template<typename T, size_t N> T at(thread const array<T, N> &a, int i) { return a[i]; }"
+        "template<typename T, uint N> T total(vec<T, N> v) { T sum = 0; for (uint i = 0; i < N; i++) sum += v[i]; "
+        "return sum; }",
+        "A<float, 3> a = {{1, 2, 3}}; array<float, 2> b = {4, 5};"
+        "o[0] = last(a); o[1] = at(b, 1); o[2] = total(int3(2));",
+        [3, 5, 6, 2],
+    ),
     "spaces of pointers": (
         "struct S { thread const device float *p; };",
         "thread const device float *p = o; thread device const float *const *a = &p; device float *thread &r = o;"
@@ -70,6 +80,30 @@ ROWS = {
         "threadgroup __attribute__((aligned(16))) float b[16]; threadgroup float c[4] __attribute__((aligned(16)));"
         "b[0] = 1; c[0] = 1; o[0] = b[0] + c[0] + sizeof(P);",
         [7, 0, 0, 2],
+    ),
+    "attributes of functions": (
+        "[[nodiscard]] float f() { return 1; } [[nodiscard]] inline float g() { return 2; }"
+        "template<typename T> [[nodiscard]] T h(T a) { return a; }"
+        "[[maybe_unused]] __attribute__((noinline)) float u() { return 4; }"
+        "struct S { [[nodiscard]] float m() const { return 3; } };",
+        "S s; o[0] = f() + g() + h(1.0f) + s.m();",
+        [7, 0, 0, 2],
+    ),
+    "values of constant objects": (
+        "struct S { float v[2]; device float &g(int i) device { return v[i]; } "
+        "const device float &g(int i) const device { return v[i]; } float g(int i) const constant { return v[i]; } "
+        "float g(int i) const { return v[i] * 10; } }; constant S fixed = {{1, 2}};"
+        "float first(const device S &s) { return s.g(0); }",
+        "device S &s = *(device S *)o; s.g(0) = 5; S l = {{1, 2}}; o[1] = first(s) + fixed.g(1) + l.g(1);",
+        [5, 27, 0, 2],
+    ),
+    "stages that are templates": (
+        "template<typename T> fragment T shade(float4 p [[position]]) { return T(p.x); }"
+        'template [[host_name("shade_float4")]] fragment float4 shade<float4>(float4);'
+        "template<typename T> [[vertex]] T place(uint i [[vertex_id]]) { return T(i); }"
+        'template [[host_name("place_float4")]] [[vertex]] decltype(place<float4>) place<float4>;',
+        "o[0] = 1;",
+        [1, 0, 0, 2],
     ),
     "volatile vectors": (
         "struct S { float4 a; };",

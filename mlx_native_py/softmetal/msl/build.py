@@ -34,7 +34,7 @@ _LOOP = re.compile(r"\b(for|while|do|goto|matmul2d)\b")  # a product of tensors 
 # A constant whose value is worked out when the kernel is loaded would be code that runs outside of it.
 NO_CONSTRUCTORS = "-Werror=global-constructors"
 # What only a whole source can show.
-WHOLE = tuple(f"-Werror={name}" for name in ("undefined-inline", "undefined-func-template", "ctad-maybe-unsupported"))
+WHOLE = tuple(f"-Werror={name}" for name in ("undefined-func-template", "ctad-maybe-unsupported"))
 
 
 class MissingConstant(Exception):
@@ -168,7 +168,7 @@ def compile_spec(spec: BuildSpec, compiler: Compiler) -> bytes:
         if compiled.waits:
             engine, declined["flat"] = "fibers", "threads wait for each other"
             compiled = _compile(spec, compiler, source, engine)
-        refuse_remarked(compiled.remarks, source)
+        refuse_remarked(compiled.remarks, source, spec.manifest.is_called if spec.whole else None)
         if engine == "flat" and not compiled.parallel and not spec.checked:
             declined["flat vectorised"] = "its threads keep arrays of their own"
         linked = folder / "kernel.so"

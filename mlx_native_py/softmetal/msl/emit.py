@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from .attributes import is_attribute
 from .kernels import KernelFunction
 from .scopes import Declaration, walk
 from .unit import Unit
@@ -51,7 +52,10 @@ def make_inline(unit: Unit, functions: list[KernelFunction]) -> None:
         if declaration.head == declaration.name and not declaration.body:
             continue  # a deduction guide
         if declaration.start not in kernels and not {"inline", "static", "constexpr"} & set(words):
-            unit.out[declaration.head] = "inline " + unit.out[declaration.head]
+            index = declaration.head
+            while is_attribute(unit.tokens, index):
+                index = unit.tokens.match[index] + 1
+            unit.out[index] = "inline " + unit.out[index]
 
 
 def outer_functions(declarations: list[Declaration], *, with_body: bool = True) -> Iterable[Declaration]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from .arguments import declared_name, split
 from .attributes import is_attribute
-from .lexer import is_name
+from .lexer import close_angle, is_name
 from .scopes import Declaration, walk
 from .spaces import SPACES
 from .unit import Unit
@@ -52,16 +54,18 @@ def _is_operand(token: str) -> bool:
 
 
 def number_elements(unit: Unit) -> None:
-    """Lets a vector's width be deduced as any type of integer: the class that vectors are here has one for it."""
+    """Lets a vector's width be deduced as any type of integer: the class that vectors are here has one for it.
+
+    Classes of the source, and arrays, have a type for their sizes and keep it.
+    """
     text = unit.tokens.text
+    classes = {"array", *(text[d.name] for d in walk(unit.declarations) if d.kind == "class" and d.name >= 0)}
     for declaration in walk(unit.declarations):
         if declaration.kind != "function" or not declaration.parameters or declaration.head == declaration.start:
             continue
-        widths = {
-            text[i - 1]
-            for i in range(*declaration.parameters)
-            if text[i] in (">", ">>") and text[i - 2] == "," and is_name(text[i - 1])
-        }
+        opened = [i for i in range(*declaration.parameters) if text[i] == "<" and text[i - 1] not in classes]
+        words = [text[i : close_angle(unit.tokens, i)] for i in opened]
+        widths = {word for each in words for before, word in pairwise(each) if before == ","}
         for index in range(declaration.start, declaration.head - 1):
             if text[index] in _UNSIGNED and text[index + 1] in widths and text[index - 1] in ("<", ","):
                 unit.out[index] = "int"

@@ -69,6 +69,10 @@ class LibraryManifest:
             self._reached[start] = reach(self.uses, start)
         return self._reached[start]
 
+    def is_called(self, name: str) -> bool:
+        """Whether some kernel comes by this name; those of operators are not followed."""
+        return not name.isidentifier() or any(name in self.reached(entry) for entry in self.entries)
+
     @cached_property
     def always(self) -> set[str]:
         """The names that the common text comes by."""

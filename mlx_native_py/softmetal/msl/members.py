@@ -14,6 +14,8 @@ from .spaces import MEMBER_SPACES
 from .unit import Unit
 from .values import template_names
 
+_OF_REFERENCES = frozenset({"const", "constant", "device", "&"})
+
 
 @dataclass(frozen=True)
 class _Member:
@@ -129,13 +131,26 @@ class _Overloads:
 
     def _serve_both(self, device: _Member, constant: _Member) -> None:
         """Constant objects use the function for device objects: what it returns is good for both spaces."""
-        swapped = ["constant" if word == "device" else word for word in self._words(device)]
-        if device.declaration.body and swapped != self._words(constant):
+        if device.declaration.body and not self._do_the_same(device, constant):
             self.unit.error(
                 constant.declaration.name,
                 "software Metal cannot tell this function from the one for 'device' objects: make them do the same",
             )
         self.unit.drop(constant.declaration.start, constant.declaration.end)
+
+    def _do_the_same(self, device: _Member, constant: _Member) -> bool:
+        """Whether a constant object may use the function for device objects; a value will do for a reference."""
+        both = []
+        for member in (device, constant):
+            result = self.unit.tokens.text[member.declaration.head : member.declaration.name]
+            rest = self._words(member)[len(result) :]
+            both.append(
+                (
+                    [word for word in result if word not in _OF_REFERENCES],
+                    ["constant" if word == "device" else word for word in rest],
+                )
+            )
+        return both[0] == both[1]
 
     def _keep_apart(self, members: list[_Member]) -> None:
         """Tells overloads apart by the object's space; temporaries, which are in none, go to the thread's."""

@@ -1,20 +1,26 @@
-"""What clang remarks on in a source that it takes and Metal would not: vectors of too few values."""
+"""What clang remarks on in a source that it takes and Metal would not: too few values, functions without a body."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
 from ..toolchain import CompilerFailed
 
 _SHORT = re.compile(r"^(\S+:(\d+):(\d+)): warning: fewer values than components", re.MULTILINE)
+_UNDEFINED = re.compile(r"^(\S+): warning: (inline function '(?:[^'\n]*::)?([^':\n]+)' is not defined)", re.MULTILINE)
 
 
-def refuse_remarked(output: str, source: Path) -> None:
-    """Raises CompilerFailed for what the compiler's `output` tells about `source`, in the compiler's own form."""
+def refuse_remarked(output: str, source: Path, is_called: Callable[[str], bool] | None = None) -> None:
+    """Raises CompilerFailed for what the compiler's `output` tells about `source`, in the compiler's own form.
+
+    Functions without a body matter if `is_called` says that a kernel comes by one of this name.
+    """
     errors = list(_short_vectors(output, source))
+    if is_called:
+        errors += [f"{place}: error: {text}" for place, text, name in _UNDEFINED.findall(output) if is_called(name)]
     if errors:
         raise CompilerFailed(("software Metal",), "\n".join(errors))
 

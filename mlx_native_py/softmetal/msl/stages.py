@@ -58,7 +58,12 @@ def leave_out_graphics(tokens: Tokens, positions: Positions) -> tuple[Tokens, li
     if STAGES.isdisjoint(tokens.places) and not graphics:
         return tokens, []
     parts = [_part(tokens, declaration, graphics) for declaration in _outer(parse(tokens))]
-    gone = {id(part): part.unsupported for part in parts if part.is_stage or part.unsupported >= 0}
+    stages = frozenset[str]().union(*(part.names for part in parts if part.is_stage))
+    gone = {
+        id(part): part.unsupported
+        for part in parts
+        if part.is_stage or part.unsupported >= 0 or (part.declaration.kind == "instantiation" and stages & part.words)
+    }
     while more := _lost(parts, gone):
         gone |= more
     if not any(part.is_kernel for part in parts if id(part) not in gone):

@@ -94,7 +94,8 @@ def check_part(
         file.write_text(f"{before}\n{assemble(manifest.pieces, wanted)}\n")
         arguments = [*flags, "-include-pch", str(compiler.precompiled(flags)), *WHOLE, "-ferror-limit=20"]
         try:
-            refuse_remarked(compiler.toolchain.run(compiler.toolchain.check_syntax(file, arguments)).stderr, file)
+            remarks = compiler.toolchain.run(compiler.toolchain.check_syntax(file, arguments)).stderr
+            refuse_remarked(remarks, file, manifest.is_called)
         except CompilerFailed as failure:
             raise refusal(failure, translation, before.count("\n") + 1, wanted) from None
 
