@@ -40,6 +40,12 @@ def test_what_runs_on_metal_is_selected(selected: list[str]) -> None:
         assert any(f"tests/{place}::" in node and "metal" in parameters(node) for node in selected), place
 
 
+@pytest.mark.parametrize("program", sorted(TESTS.rglob("programs/*.py")), ids=lambda path: path.stem)
+def test_processes_that_tests_start_take_any_device(program: Path) -> None:
+    """The guard sees only what the test's own process asks for."""
+    assert 'MlxDevice("soft")' not in program.read_text()
+
+
 def run_on(name: str, places: Sequence[str]) -> None:
     command = [*PYTEST, "-n2", f"--standin={name}", *(str(TESTS / place) for place in places)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -24,6 +24,10 @@ COMMANDS = [step["run"] for _, step in STEPS if "run" in step]
 ONE_LINE = [re.sub(r"\\\n|2>&1", " ", command) for command in COMMANDS]
 MACS = [name for name in JOBS if name.startswith("macos")]
 FLAGS = {each.metadata["flag"] for each in fields(Settings) if "flag" in each.metadata}
+RETIRED = {"macos-13", "macos-14", "ubuntu-20.04"}
+"""Runners that GitHub no longer has."""
+NODE_24 = {"actions/checkout": 5, "actions/setup-python": 6, "actions/upload-artifact": 6}
+"""The first version of each action that runs on the Node that runners have."""
 DEBUG_LAYER = {"MTL_DEBUG_LAYER": "1", "MTL_DEBUG_LAYER_ERROR_MODE": "nslog"}
 
 
@@ -36,6 +40,14 @@ def as_word(job: str) -> str:
 def test_steps_end_before_their_job(job: str) -> None:
     limits = [step.get("timeout-minutes", 0) for step in JOBS[job]["steps"]]
     assert sum(limits) + 5 <= JOBS[job]["timeout-minutes"]
+
+
+def test_runners_and_actions_are_there() -> None:
+    runners = {each for job in JOBS.values() for each in job.get("strategy", {}).get("matrix", {}).get("runner", ())}
+    runners |= {job["runs-on"] for job in JOBS.values() if "${{" not in job["runs-on"]}
+    assert len(runners) >= 4 and not runners & RETIRED
+    used = {tuple(step["uses"].split("@v")) for _, step in STEPS if "uses" in step}
+    assert used and all(int(version.partition(".")[0]) >= NODE_24[action] for action, version in used)
 
 
 def test_every_file_that_is_named_is_there() -> None:

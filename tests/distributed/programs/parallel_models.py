@@ -16,7 +16,7 @@ from mlx_native_py.models import Decoder, generate_batch_ids, load_model
 from mlx_native_py.parallel import PipelineParallel, TensorParallel, load_pipeline_parallel, load_tensor_parallel
 
 group = d.init()
-device = MlxDevice("soft")
+device = MlxDevice()
 PROMPT = [5, 17, 90, 3, 3, 41, 8, 60, 22, 13, 77]
 PROMPTS = [PROMPT, [40, 2, 2], [70, 11], [9] * 20, [33, 34, 35, 36]]
 NEW = 32

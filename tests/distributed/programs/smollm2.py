@@ -13,7 +13,7 @@ from mlx_native_py.models import load_model, model_path
 from mlx_native_py.parallel import load_pipeline_parallel, load_tensor_parallel
 
 PROMPT = [504, 3575, 282, 4649, 314]
-group, device = d.init(), MlxDevice("soft")
+group, device = d.init(), MlxDevice()
 path = model_path("smollm2")
 
 
