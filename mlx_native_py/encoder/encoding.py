@@ -204,10 +204,6 @@ class DispatchEncoder:
         allocation.use = use
         return use
 
-    def tag(self, kind: CapturedOpKind) -> None:
-        """For generated code: what the last dispatch computes."""
-        self.ticket.kinds[len(self.mem_ranges.log) - 1] = kind
-
     def _barrier(self) -> None:
         """To the pass, timed where that is asked for."""
         if not self._profile_barriers:

@@ -58,7 +58,8 @@ class Sender:
         self._parameters = parameters
         self._keep = keep
         self.cells: dict[bytes, Cell] = {}
-        self._take_cells()
+        if parameters is not None:
+            self._take_cells()
 
     def send(self, dispatch: Dispatch) -> None:
         """One dispatch; everything has been checked, and all that it waits for has been said."""
