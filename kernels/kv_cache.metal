@@ -4,8 +4,9 @@
 using namespace metal;
 
 #include "shared/cache_rows.h"
+#include "shared/parts.h"
 
-// One element per thread: column, head and token, batch and whether it is a key or a value.
+// A thread for PARTS columns, each head and token, and each batch and whether it is a key or a value.
 template <typename S, typename T>
 kernel void kv_cache_copy(device const S *keys [[buffer(0)]],
                           device const S *values [[buffer(1)]],
@@ -16,12 +17,10 @@ kernel void kv_cache_copy(device const S *keys [[buffer(0)]],
                           uint3 at [[thread_position_in_grid]]) {
   const uint head = at.y % c.heads, token = at.y / c.heads, batch = at.z / 2, which = at.z % 2, dim = c.dim[which];
   const long row = cache_row(c, positions, batch, head, token);
-  if (row < 0 || at.x >= dim) return;
-  const ulong from = source_row(c, batch, head, token) * dim + at.x, to = ulong(row) * dim + at.x;
-  if (which)
-    value_cache[to] = T(values[from]);
-  else
-    key_cache[to] = T(keys[from]);
+  if (row < 0 || at.x >= dim / PARTS) return;
+  device const S *from = (which ? values : keys) + source_row(c, batch, head, token) * dim;
+  device T *to = (which ? value_cache : key_cache) + ulong(row) * dim;
+  EACH_COLUMN(at.x, to[column] = T(from[column]))
 }
 
 // One group of columns by a simdgroup; the end of its range that is farther from zero, and zero, are met exactly.

@@ -68,15 +68,15 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
     def commit(self, label: str | None = None) -> Ticket:
         """Submits the work and returns immediately; the ticket tracks its completion."""
         self._require("commit")
-        self._apply_label(label)
-        self._submit()
+        self._submit(label)
         return self.ticket
 
     def commit_and_wait(self, label: str | None = None) -> None:
         """Submits the work and waits for it; raises its error if it failed."""
         self._require("commit_and_wait")
         self._tally.syncs += 1
-        self.commit(label).wait()
+        self._submit(label)
+        self.ticket.wait()
 
     def wait_until_completed(self, timeout: float | None = None) -> None:
         """Waits for committed work, at most `timeout` seconds."""
@@ -100,7 +100,8 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
     def fence_and_commit(self, event: Any, value: int, label: str | None = None) -> Ticket:
         """For sessions: submits the work, which signals `value` on an MTLEvent when it completes."""
         self._require("fence_and_commit")
-        self._apply_label(label)
+        if label is not None:
+            self._apply_label(label)
         self.device.require_open()
         self._pass.end()
         self.ticket.mtl.encodeSignalEvent_value_(event, value)
@@ -127,9 +128,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
         self.ticket.mtl.encodeSignalEvent_value_(event, value)
         self.ticket.mtl.encodeWaitForEvent_value_(event, value + 1)
 
-    def _apply_label(self, label: str | None) -> None:
-        if label is None:
-            return
+    def _apply_label(self, label: str) -> None:
         if not isinstance(label, str) or not label:
             raise InvalidArgument(f"a label is a non-empty str, not {label!r}")
         self.ticket.label = label
@@ -137,7 +136,9 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
             self.ticket.mtl.setLabel_(label)
             self._pass.set_label(label)
 
-    def _submit(self) -> None:
+    def _submit(self, label: str | None = None) -> None:
+        if label is not None:
+            self._apply_label(label)
         self.device.require_open()
         if transfers.under_way:
             transfers.wait_for(self.ticket.keep)

@@ -204,10 +204,6 @@ class DispatchEncoder:
         allocation.use = use
         return use
 
-    def tag(self, kind: CapturedOpKind) -> None:
-        """For generated code: sets the kind of the last dispatch."""
-        self.ticket.kinds[len(self.mem_ranges.log) - 1] = kind
-
     def _barrier(self) -> None:
         """Sends a barrier to the pass, and times it if that is enabled."""
         if not self._profile_barriers:

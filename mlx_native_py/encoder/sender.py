@@ -58,7 +58,8 @@ class Sender:
         self._parameters = parameters
         self._keep = keep
         self.cells: dict[bytes, Cell] = {}
-        self._take_cells()
+        if parameters is not None:
+            self._take_cells()
 
     def send(self, dispatch: Dispatch) -> None:
         """Sends one checked dispatch; barriers have been sent before."""

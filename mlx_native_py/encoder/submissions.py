@@ -202,19 +202,19 @@ class Submissions:
         step = _FIRST_SLICE
         if forks.count != self._forks:
             raise ForkedProcessError(f"{ticket!r} belongs to process {self._pid} from before a fork; {AFTER_FORK}")
-        while not ticket.done():
+        while not ticket.is_closed:
             if deadline is not None:
-                if time.monotonic() >= deadline:
+                left = deadline - time.monotonic()
+                if left <= 0 and not ticket.done():
                     raise WaitTimeout(
                         f"{ticket.describe()} is not done after {timeout} s; it goes on and can be waited for"
                     )
-                step = max(1, int(min(step, (deadline - time.monotonic()) * 1000 + 1)))
-            if not self._can_wait:
-                time.sleep(step / 1000)
-            elif self._event.waitUntilSignaledValue_timeoutMS_(ticket.value, step):
+                step = max(1, int(min(step, left * 1000 + 1)))
+            if self._can_wait and self._event.waitUntilSignaledValue_timeoutMS_(ticket.value, step):
                 self._settle(ticket)
-                return
             # A failed command buffer signals nothing, hence the look at its status after each slice.
+            elif not ticket.done() and not self._can_wait:
+                time.sleep(step / 1000)
             step = min(step * 10, _LONGEST_SLICE)
 
     def _raise(self, ticket: Ticket | None) -> None:
@@ -243,7 +243,8 @@ class Submissions:
             failed = ticket.mtl.status() != self._completed or finding is not None
             error = self._failure(ticket, finding) if failed else None
             times = float(ticket.mtl.GPUStartTime()), float(ticket.mtl.GPUEndTime())
-            self._record(ticket, times, failed)
+            if ticket.timed or ticket.samples is not None or ticket.notes is not None:
+                self._record(ticket, times, failed)
             if failed and ticket.fence is not None:
                 # Metal does not signal for work that failed, and whoever waits for it would wait for ever.
                 ticket.fence[0].setSignaledValue_(ticket.fence[1])

@@ -20,14 +20,18 @@ from ..encoder import CapturedOpKind, CommandEncoder, DeviceContext, Dispatch, R
 from ..encoder.dispatch_code import CALLS, DispatchCode, Slot, indented
 from ..encoder.generate import NAMES
 from ..errors import MlxError
+from ..memory.allocation import Allocation
 from ..memory.buffer import MlxBuffer
 from ..memory.placeholder import placeholder
 from ..memory.shapes import as_shape
+from ..memory.signature import Signature
 
 __all__ = ["recorded"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST = 4096  # calls that a device remembers; with ever new shapes it begins anew
+_SEVERAL_BUFFERS = ("Sequence[MlxBuffer]", "Outputs", "QuantizedRows")  # annotations of parameters
+_SEVERAL_NUMBERS = ("Sequence[int]", "Sequence[int] | None")
 
 
 def recorded(function: F) -> F:
@@ -43,6 +47,7 @@ def recorded(function: F) -> F:
         "learn": _learn,
         "op": function,
         "pack": struct.Struct("<d").pack,
+        "signatures": _signatures,
     }
     call = ", ".join(f"{name}={name}" for name in names)
     lines = [
@@ -80,7 +85,20 @@ def _key(parameter: inspect.Parameter) -> str:
         return f"pack({name})"
     if kind in ("int", "bool", "str"):
         return f"{name}, {name}.__class__"
+    if kind in _SEVERAL_BUFFERS:
+        return f"signatures({name})"
+    if kind in _SEVERAL_NUMBERS:
+        return f"(tuple({name}) if {name}.__class__ is list else {name}), {name}.__class__"
     return f"({name}.signed or {name}.signature if {name}.__class__ is MlxBuffer else {name}), {name}.__class__"
+
+
+def _signatures(buffers: Any) -> tuple[Signature, ...] | None:
+    """The signatures of a list of buffers; raises TypeError for anything else."""
+    if buffers is None:
+        return None
+    if buffers.__class__ not in (list, tuple) or not all(each.__class__ is MlxBuffer for each in buffers):
+        raise TypeError("not a list of buffers")
+    return tuple([each.signature for each in buffers])
 
 
 class _PlaceholderRecorder(Recorder):
@@ -107,21 +125,25 @@ def _learn(device: DeviceContext, key: Any, op: Callable[..., Any], given: dict[
         memory[key] = False
         return None
     recorder = _PlaceholderRecorder(device)
-    stand_ins = {
-        name: placeholder(
-            device.residency, value.dtype, value.shape, value.signature.misalignment, readonly=value.readonly
-        )
-        for name, value in given.items()
-        if isinstance(value, MlxBuffer)
-    }
+    stand_ins = {name: _stand_in(device, value) for name, value in given.items()}
     try:
-        answer = op(recorder, **{**given, **stand_ins})
-        run = _Writer(recorder, stand_ins, list(given)).function(answer)
+        answer = op(recorder, **stand_ins)
+        run = _Writer(recorder, stand_ins).function(answer)
     except (MlxError, _Unknown):
         # An op that refuses its arguments does so in its own words, when it is run on them.
         run = None
     memory[key] = run
     return run
+
+
+def _stand_in(device: DeviceContext, value: Any) -> Any:
+    """A placeholder for a buffer, and for each of a list; other values are returned unchanged."""
+    if isinstance(value, MlxBuffer):
+        misalignment, readonly = value.signature.misalignment, value.readonly
+        return placeholder(device.residency, value.dtype, value.shape, misalignment, readonly=readonly)
+    if value.__class__ in (list, tuple) and all(isinstance(each, MlxBuffer) for each in value):
+        return value.__class__(_stand_in(device, each) for each in value)
+    return value
 
 
 class _Unknown(Exception):
@@ -131,18 +153,28 @@ class _Unknown(Exception):
 class _Writer:
     """Generates the function that sends recorded dispatches with other buffers."""
 
-    def __init__(self, recorder: _PlaceholderRecorder, stand_ins: dict[str, MlxBuffer], parameters: list[str]) -> None:
+    def __init__(self, recorder: _PlaceholderRecorder, arguments: dict[str, Any]) -> None:
         self._recorder = recorder
-        self._parameters = parameters
+        self._lines: list[str] = []
+        self._names: dict[Allocation, tuple[str, MlxBuffer]] = {}
         # Arguments go by their number, since an op may name them like something in the code of a dispatch.
-        numbers = {name: f"p{number}" for number, name in enumerate(parameters)}
-        self._names = {each.allocation: (numbers[name], each) for name, each in stand_ins.items()}
+        self._parameters = [f"p{number}" for number in range(len(arguments))]
+        for parameter, value in zip(self._parameters, arguments.values(), strict=True):
+            self._name(parameter, value)
         self._untouched = {each.allocation for each in recorder.temporaries}
         for number, each in enumerate(recorder.temporaries):
             self._names[each.allocation] = (f"t{number}", each)
         self._space: dict[str, Any] = {**NAMES, "view": _view}
         self._views: dict[tuple[Any, ...], str] = {}
-        self._lines: list[str] = []
+
+    def _name(self, parameter: str, value: Any) -> None:
+        """Says how the code calls a buffer, or each buffer of a list."""
+        if isinstance(value, MlxBuffer):
+            self._names[value.allocation] = (parameter, value)
+        elif isinstance(value, (list, tuple)) and value and isinstance(value[0], MlxBuffer):
+            names = [f"{parameter}_{index}" for index in range(len(value))]
+            self._lines.append(f"{', '.join(names)}, = {parameter}")
+            self._names |= {each.allocation: (name, each) for name, each in zip(names, value, strict=True)}
 
     def function(self, answer: Any) -> Callable[..., Any]:
         self._lines.append("tracker = enc.mem_ranges")
@@ -153,8 +185,7 @@ class _Writer:
                 raise _Unknown
             self._dispatch(node)
         self._lines.append(f"return {self._answer(answer)}")
-        arguments = ", ".join(f"p{number}" for number in range(len(self._parameters)))
-        source = "\n".join([f"def run(enc, {arguments}):", *indented(self._lines)])
+        source = "\n".join([f"def run(enc, {', '.join(self._parameters)}):", *indented(self._lines)])
         exec(compile(source, "<recorded op>", "exec"), self._space)
         run: Callable[..., Any] = self._space.pop("run")
         return run
@@ -171,7 +202,7 @@ class _Writer:
         self._lines += [f"except Aliased: enc.dispatch_slowly({pipeline}, {launch}, ({given}))", "else:"]
         self._lines += indented(["sending = enc.sender", CALLS, *code.track(), *code.send(node.launch)])
         if node.op_kind is not CapturedOpKind.Other:
-            self._lines.append(f"enc.tag({self._constant(node.op_kind)})")
+            self._lines.append(f"enc.ticket.kinds[len(tracker.log) - 1] = {self._constant(node.op_kind)}")
 
     def _slot(self, node: Dispatch, index: int) -> Slot:
         value, binding = node.values[index], node.pipeline.buffers[index]

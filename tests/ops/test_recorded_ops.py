@@ -103,3 +103,23 @@ def test_an_op_is_worked_out_when_it_comes_again_also_as_the_first_of_its_encode
         assert np.array_equal(out.numpy(), x.numpy() ** 2)
         found.append(list(device.recorded_ops.values()))
     assert found[0] == [False] and callable(found[1][0]) and found[2] == found[1]
+
+
+def test_lists_of_buffers_and_of_numbers_are_worked_out_too(device: MlxDevice) -> None:
+    pairs = [[floats(device, 2, 3), floats(device, 2, 5)] for _ in range(3)]
+    joined = []
+    for a, b in pairs:
+        with device.command_encoder() as enc:
+            joined.append(ops.concat(enc, [a, b], axis=1))
+            ops.slice(enc, a, [0, 1], [2, 3])
+    assert len(device.recorded_ops) == 2 and all(map(callable, device.recorded_ops.values()))
+    for (a, b), out in zip(pairs, joined, strict=True):
+        assert np.array_equal(out.numpy(), np.concatenate([a.numpy(), b.numpy()], 1))
+
+
+def test_one_buffer_may_stand_in_a_list_twice(device: MlxDevice) -> None:
+    a, b = floats(device, 4), floats(device, 4)
+    for parts in ([a, b], [b, a], [a, a], [b, b, a]):
+        with device.command_encoder() as enc:
+            out = ops.concat(enc, parts)
+        assert np.array_equal(out.numpy(), np.concatenate([part.numpy() for part in parts]))

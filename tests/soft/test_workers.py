@@ -130,3 +130,33 @@ def test_an_open_device_that_is_idle_takes_no_processor_time() -> None:
     command = [sys.executable, "-c", IDLE + OPEN, str(tests.parent)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert result.returncode == 0 and float(result.stdout.split()[-1]) < 0.01, (result.stdout, result.stderr)
+
+
+CALLS = """
+import os, sys; sys.path[:0] = sys.argv[1:]
+from pathlib import Path
+from mlx_native_py import MlxDevice
+device = MlxDevice("soft")
+count = device.compile("kernel void count(device uint *x, uint i [[thread_position_in_grid]]) { x[i] += 1; }").count
+x = device.zeros(64, "u32")
+def wakes():
+    tasks = [task for task in Path("/proc/self/task").iterdir() if int(task.name) != os.getpid()]
+    lines = [line for task in tasks for line in (task / "status").read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary"))
+for _ in range(100): count(x)
+before = wakes()
+for _ in range(2000): count(x)
+assert wakes() - before < 1000, wakes() - before
+assert (x.numpy() == 2100).all()
+"""
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/task").exists(), reason="the system does not tell how often threads were woken"
+)
+def test_synchronous_calls_wake_no_other_thread() -> None:
+    """The queue's thread looks for itself now and then."""
+    tests = Path(__file__).parents[1]
+    command = [sys.executable, "-c", CALLS, str(tests.parent)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stderr

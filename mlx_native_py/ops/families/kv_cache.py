@@ -9,6 +9,7 @@ from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
 from ..attention_arguments import CacheRows, sequence_lengths, source_rows
 from ..op import FLOATS, Count, op
+from ..strides import parts_of
 from ..support import check_dtype, check_shape, kernel, one_dtype, shown
 
 __all__ = ["kv_cache_copy", "kv_cache_quantize"]
@@ -48,11 +49,12 @@ def kv_cache_copy(
         source_rows(*each) for each in (("key_cache", _batched(key_cache)), ("value_cache", _batched(value_cache)))
     ]
     grid, positions, packed = _plan(keys, values, caches, position, ring, tokens_first)
-    dim = max(each.dim for each in caches)
+    dims = [each.dim for each in caches]
+    each_takes = parts_of(*dims)
     enc.dispatch(
-        kernel(enc, "kv_cache", f"kv_cache_copy_{dtype}_{stored}"),
+        kernel(enc, "kv_cache", f"kv_cache_copy_{dtype}_{stored}", {"PARTS": each_takes}),
         *(keys, values, Out(key_cache), Out(value_cache), positions, packed),
-        threads=(dim, *grid),
+        threads=(max(dims) // each_takes, *grid),
     )
     return key_cache, value_cache
 

@@ -25,7 +25,9 @@ MANY_THREADS = 4096  # of a shape; as long as fewer were asked for, its other en
 LEAST_THREADS = 256  # that a launch counts for: no shape stays without lanes for more than 16 launches
 MOST_SHAPES = 32  # of one kernel; each is a shared object that stays loaded
 _GAP = SoftLaunch.entry.offset - SoftLaunch.stack_bytes.offset - 4
-_pack_code = struct.Struct(f"=2I{_GAP}x2QI").pack_into  # the fields of a launch from `engine` to `edge_engine`
+put_code = struct.Struct(f"=2I{_GAP}x2QI").pack_into
+"""Puts code into a launch: what it fills begins at `CODE` there."""
+CODE = SoftLaunch.engine.offset
 
 
 def scalar_engine(asked: EngineChoice, *, checked: bool, waits: Sequence[str]) -> tuple[Engine, dict[str, str]]:
@@ -51,19 +53,14 @@ def lanes_refused(asked: EngineChoice, *, checked: bool, samples: bool = False) 
 
 
 def code_for(code: Executable, shape: Size, threads: int) -> tuple[Engine, tuple[int, ...]]:
-    """The engine that runs a launch, and what `put_code` takes; threadgroups at the grid's edge keep the code for every
-    shape."""
+    """The engine that runs a launch, and the numbers for `put_code`; threadgroups at the grid's edge keep the code for
+    every shape."""
     lanes = code.lanes.choose(shape, threads) if code.lanes is not None else None
     own = ENGINE_NUMBERS[code.engine]
     if lanes is None:
         return code.engine, (own, code.stack_bytes, code.entry, 0, 0)
     stack_bytes = max(lanes.stack_bytes, code.stack_bytes)
     return "lanes", (ENGINE_NUMBERS[lanes.engine], stack_bytes, lanes.entry, code.entry, own)
-
-
-def put_code(launch: SoftLaunch, numbers: tuple[int, ...]) -> None:
-    """Puts the code that runs into a launch."""
-    _pack_code(launch, SoftLaunch.engine.offset, *numbers)
 
 
 class Builder(Protocol):

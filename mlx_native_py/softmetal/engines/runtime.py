@@ -64,7 +64,14 @@ class RuntimeCall:
     __slots__ = ("_fault", "_launches", "_messages", "call", "times")
 
     def __init__(
-        self, function: Any, messages: Messages, launches: Any, count: int, deadline_s: float = 0.0, threads: int = 0
+        self,
+        functions: tuple[Any, Any],
+        messages: Messages,
+        launches: Any,
+        count: int,
+        deadline_s: float = 0.0,
+        threads: int = 0,
+        brief: bool = False,
     ) -> None:
         deadline = int(deadline_s * 1e9) or 1 if deadline_s > 0 else 0
         # Start and end of each launch, ns of CLOCK_MONOTONIC.
@@ -72,7 +79,7 @@ class RuntimeCall:
         self._launches = launches
         self._messages = messages
         self._fault = fault = abi.Fault()
-        self.call = function, _byref(launches), count, threads, deadline, times, _byref(fault)
+        self.call = functions[brief], _byref(launches), count, threads, deadline, times, _byref(fault)
 
     def check(self, answer: int) -> None:
         """Hands on what kernels wrote to the log; raises KernelFault where a kernel was stopped, as the answer says."""
@@ -105,13 +112,15 @@ class Runtime:
         self.path = path
         _load_math_library()
         self._library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
-        self._run = self._library.soft_run
-        self._run.restype = ctypes.c_uint32
-        sizes = [ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64]
-        self._messages = Messages(self._library)
-        self._run.argtypes = [ctypes.c_void_p, *sizes, ctypes.c_void_p, ctypes.c_void_p]
-        self.prepare: Callable[..., RuntimeCall] = partial(RuntimeCall, self._run, self._messages)
-        """A call that runs an array of launches, or a single one: of these, their number, and the rest as for `run`."""
+        # The second keeps the interpreter's lock. A thread that gives it up and takes it again at once only wakes others.
+        functions = self._library.soft_run, ctypes.PyDLL(str(path)).soft_run
+        for function in functions:
+            function.restype = ctypes.c_uint32
+            sizes = [ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64]
+            function.argtypes = [ctypes.c_void_p, *sizes, ctypes.c_void_p, ctypes.c_void_p]
+        self.prepare: Callable[..., RuntimeCall] = partial(RuntimeCall, functions, Messages(self._library))
+        """A call that runs an array of launches, or a single one: of these, their number, and the rest as for `run`;
+        last, whether it is brief."""
 
     @property
     def library(self) -> ctypes.CDLL:

@@ -25,6 +25,7 @@ from .residency import Resident, joined
 # or never: one whose rounds depend on what buffers hold.
 SHORT_NS = 10_000_000
 SHORT_ELSEWHERE_NS = 20_000_000
+BRIEF_NS = 250_000  # other Python threads wait as long for most functions written in C
 
 
 class DirectRun:
@@ -33,13 +34,20 @@ class DirectRun:
     __slots__ = ("_batch", "_places", "_prepared", "_signals", "begin", "end", "first")
 
     def __init__(
-        self, work: CommandBufferState, batch: LaunchBatch | None, places: list[int], signals: list[Signal], part: range
+        self,
+        work: CommandBufferState,
+        batch: LaunchBatch | None,
+        expected_ns: float,
+        places: list[int],
+        signals: list[Signal],
+        part: range,
     ) -> None:
         self.begin = time.monotonic()
         self._batch = batch
         self._places = places
         self._signals = signals
-        self._prepared = batch.prepare(work.device.runtime, work.device.options) if batch else None
+        brief, device = expected_ns <= BRIEF_NS, work.device
+        self._prepared = batch.prepare(device.runtime, device.options, brief=brief) if batch else None
         self.first, self.end = part.start, part.stop  # the commands that it consists of
 
     @property
@@ -97,14 +105,15 @@ def direct_run(work: CommandBufferState, standing: Callable[[CommandBufferState]
         elif command.event.value < command.value:
             return None
         end += 1
-    part = range(first, end)
-    if (replay := _lone_replay(passes)) is not None and (replayed := _replayed(work, replay, standing)) is not None:
-        return DirectRun(work, replayed, [passes[0][0]], signals, part) if _is_short(replayed) else None
+    part, replay = range(first, end), _lone_replay(passes)
+    if replay is not None and (replayed := _replayed(work, replay, standing)) is not None:
+        taken_ns = _short_time(replayed)
+        return None if taken_ns is None else DirectRun(work, replayed, taken_ns, [passes[0][0]], signals, part)
     encoded = _dispatches(work, passes)
     if encoded is None:
         return None
-    dispatches, places = encoded
-    return DirectRun(work, LaunchBatch(dispatches) if dispatches else None, places, signals, part)
+    dispatches, places, total_ns = encoded
+    return DirectRun(work, LaunchBatch(dispatches) if dispatches else None, total_ns, places, signals, part)
 
 
 def must_wait(work: CommandBufferState) -> bool:
@@ -131,17 +140,19 @@ def _replayed(
         return None
 
 
-def _is_short(batch: KeptBatch) -> bool:
+def _short_time(batch: KeptBatch) -> int | None:
+    """What the batch took last; None where that is not known, or not short."""
     is_main = threading.current_thread() is threading.main_thread()
     if batch.taken_ns is None or (is_main and batch.has_loops):
-        return False
-    return batch.taken_ns <= (SHORT_NS if is_main else SHORT_ELSEWHERE_NS)
+        return None
+    return batch.taken_ns if batch.taken_ns <= (SHORT_NS if is_main else SHORT_ELSEWHERE_NS) else None
 
 
 def _dispatches(
     work: CommandBufferState, passes: list[tuple[int, Pass]]
-) -> tuple[list[EncodedDispatch], list[int]] | None:
-    """All dispatches of the passes, and the places of their passes; None where they are too many or may take long."""
+) -> tuple[list[EncodedDispatch], list[int], float] | None:
+    """All dispatches of the passes, the places of their passes, and what they will take in ns; None where they are too
+    many or may take long."""
     dispatches: list[EncodedDispatch] = []
     places: list[int] = []
     total_ns = 0.0
@@ -157,7 +168,7 @@ def _dispatches(
                 total_ns += taken
                 dispatches.append(item)
                 places.append(place)
-    return None if total_ns > SHORT_NS or len(dispatches) > MOST_TIMED else (dispatches, places)
+    return None if total_ns > SHORT_NS or len(dispatches) > MOST_TIMED else (dispatches, places, total_ns)
 
 
 def _is_live(dispatch: EncodedDispatch) -> bool:

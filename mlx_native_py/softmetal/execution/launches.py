@@ -32,8 +32,12 @@ class LaunchBatch:
         if len(dispatches) > 1:
             self._launches = (SoftLaunch * len(dispatches))(*[dispatch.launch for dispatch in dispatches])
 
-    def prepare(self, runtime: Runtime | IsolatedRuntime, options: SoftOptions) -> RuntimeCall | IsolatedCall:
-        return runtime.prepare(self._launches, len(self.dispatches), options.watchdog_seconds, options.threads or 0)
+    def prepare(
+        self, runtime: Runtime | IsolatedRuntime, options: SoftOptions, *, brief: bool = False
+    ) -> RuntimeCall | IsolatedCall:
+        """The call of the runtime; a `brief` one is over before other Python threads miss the interpreter."""
+        count, seconds, threads = len(self.dispatches), options.watchdog_seconds, options.threads or 0
+        return runtime.prepare(self._launches, count, seconds, threads, brief)
 
     def ran(self, times: Any) -> None:
         """Notes what the launches took, for the estimate of short runs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..engines.abi import SoftLaunch
-from ..engines.choice import code_for, put_code
+from ..engines.choice import CODE, code_for, put_code
 from ..program import Executable, Size
 
 SIMD_WIDTH = 32
@@ -76,7 +76,7 @@ class PipelineState:
                 self._settled[shape] = chosen
             self.engines[shape] = chosen[0]
         self.last_engine, numbers = chosen
-        put_code(launch, numbers)
+        put_code(launch, CODE, *numbers)
 
     def is_settled(self, shape: Size | None = None) -> bool:
         """Whether the choice of engine is made, for one shape or for every one that was launched."""

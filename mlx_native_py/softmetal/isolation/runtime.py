@@ -119,8 +119,10 @@ class IsolatedRuntime:
         """Places a shared object, which this process does not load."""
         return IsolatedImage(self, path.read_bytes())
 
-    def prepare(self, launches: Any, count: int, deadline_s: float = 0.0, threads: int = 0) -> IsolatedCall:
-        """A call that runs an array of launches, or a single one."""
+    def prepare(
+        self, launches: Any, count: int, deadline_s: float = 0.0, threads: int = 0, brief: bool = False
+    ) -> IsolatedCall:
+        """A call that runs an array of launches, or a single one; Python's other threads go on meanwhile."""
         return IsolatedCall(self, launches, count, deadline_s, threads)
 
     def run(self, launches: Sequence[abi.SoftLaunch], deadline_s: float = 0.0, threads: int = 0) -> RunResult:

@@ -50,8 +50,7 @@ class MTLCommandBuffer(Owned, Labelled):
     """Work for a queue. An exception in a handler is raised by waitUntilCompleted; Metal would end the process."""
 
     def __init__(self, owner: Owned, queue: QueueState, work: CommandBufferState) -> None:
-        super().__init__(owner.device())
-        self._owner = owner
+        self._device, self._owner = owner._device, owner
         self._queue = queue
         self._error: NSError | None = None
         self.state = work
@@ -164,7 +163,8 @@ class MTLCommandBuffer(Owned, Labelled):
             while not work.finished and self._queue.run_next():
                 pass
             self._wait(lambda: work.finished, "waitUntilCompleted")
-        work.seen()
+        if work.history is not None:
+            work.seen()
         if work.outcome is not None and work.outcome.failure is not None and work.outcome.failure.finding is not None:
             raise work.outcome.failure.finding
         problem, work.handler_error = work.handler_error, None

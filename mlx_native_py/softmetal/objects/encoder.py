@@ -30,7 +30,8 @@ class MTLCommandEncoder(Labelled):
         return self._owner
 
     def endEncoding(self) -> None:
-        self._alive("endEncoding")
+        if not self._open:
+            self._alive("endEncoding")
         if self._groups:
             raise MetalMisuse(f"endEncoding on {self!r}: debug group {self._groups[-1]!r} was never popped")
         self._open = False

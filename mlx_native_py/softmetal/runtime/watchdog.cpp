@@ -38,8 +38,9 @@ void *watchdog(void *) {
     {
       Locked hold(watch_lock);
       seen = __atomic_load_n(&changed, __ATOMIC_SEQ_CST);
-      uint64_t time = now();
-      wakes_at = look(time);
+      uint64_t time = now(), next = look(time);
+      // While nothing is watched, a time that is set stays: the next deadline is later, and disturbs nobody.
+      if (next || wakes_at <= time) wakes_at = next;
       wait = wakes_at ? wakes_at - time : 0;
     }
     futex_wait(&changed, seen, wait);
