@@ -39,7 +39,7 @@ def give_back(words: Words) -> None:
 
 
 @dataclass(frozen=True)
-class Touched:
+class TouchedPages:
     """The words in pages that somebody touched, one run of pages behind the other with a zero between."""
 
     words: Words
@@ -51,7 +51,7 @@ class Touched:
         return numbers + self.moved[np.searchsorted(self.starts, numbers, side="right") - 1]
 
 
-def touched(words: Words) -> Touched:
+def touched(words: Words) -> TouchedPages:
     """What is not zero among the words, and little else."""
     runs = _taken_runs(words)
     if runs is None:
@@ -59,7 +59,7 @@ def touched(words: Words) -> Touched:
     firsts, lasts = np.array(runs, np.intp).reshape(-1, 2).T
     starts = np.cumsum(lasts - firsts + 1) - (lasts - firsts + 1)
     pieces = [each for start, end in runs for each in (words[start:end], _ZERO)]
-    return Touched(np.concatenate([*pieces, _ZERO]), np.append(0, starts), np.append(0, firsts - starts))
+    return TouchedPages(np.concatenate([*pieces, _ZERO]), np.append(0, starts), np.append(0, firsts - starts))
 
 
 class _Kept:
