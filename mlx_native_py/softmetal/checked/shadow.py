@@ -1,4 +1,4 @@
-"""Zeroed words that stand for much memory, of which a dispatch touches little."""
+"""Shadow memory: zeroed words that describe a large memory, of which a dispatch uses little."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def give_back(words: Words) -> None:
 
 @dataclass(frozen=True)
 class Touched:
-    """The words in pages that somebody touched, one run of pages behind the other with a zero between."""
+    """The words of pages that were used, as runs of pages separated by zeros."""
 
     words: Words
     starts: NDArray[np.intp]  # of the runs, among `words`
@@ -63,7 +63,7 @@ def touched(words: Words) -> Touched:
 
 
 class _Kept:
-    """Mappings that are zero again, by size. New pages cost several times what clearing old ones does."""
+    """Zeroed mappings for reuse, by size. New pages cost several times as much as clearing old ones."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
