@@ -16,12 +16,12 @@ from .ranges import BufferRange, HasSpan, Hazard, HazardKind, Memory, MemRangeRo
 
 __all__ = [
     "BufferRange",
+    "ByteRange",
     "Conflict",
     "Extent",
     "MemRangeRole",
     "MemRanges",
     "MemoryUse",
-    "Touched",
     "UNUSED",
     "touched",
     "widened",
@@ -30,7 +30,7 @@ __all__ = [
 Spans = Sequence[Span]
 
 
-class Touched(Protocol):
+class ByteRange(Protocol):
     """Bytes from `start` to `end`, with `intervals` if there are gaps. A buffer has none."""
 
     @property
@@ -52,7 +52,7 @@ class Extent:
         self.intervals: IntervalSet | None = None
 
 
-def widened(old: Touched, new: Touched) -> Touched:
+def widened(old: ByteRange, new: ByteRange) -> ByteRange:
     """The union of `old` and `new`; reuses `old` if it is an `Extent`."""
     start, end = new.start, new.end
     if old.start <= start and end <= old.end and old.intervals is None:
@@ -75,8 +75,8 @@ class MemoryUse:
 
     __slots__ = ("free", "read", "read_epoch", "tracker", "write_epoch", "written")
 
-    read: Touched
-    written: Touched
+    read: ByteRange
+    written: ByteRange
 
     def __init__(self, tracker: MemRanges | None) -> None:
         self.tracker = tracker
@@ -330,7 +330,7 @@ class MemRanges(TrackerSpellings):
         return Conflict(self.log, *self._conflict)
 
 
-def _meets(touched: Touched, start: int, end: int) -> bool:
+def _meets(touched: ByteRange, start: int, end: int) -> bool:
     """Whether any byte of a non-empty range is covered."""
     if start >= touched.end or touched.start >= end:
         return False

@@ -56,7 +56,7 @@ class MlxBuffer(ArrayMethods):
     )
 
     intervals = None
-    """A view has no gaps; see `hazards.tracker.Touched`."""
+    """A view has no gaps; see `hazards.tracker.ByteRange`."""
 
     def __init__(self, allocation: Allocation, dtype: DType, shape: tuple[int, ...], offset: int, nbytes: int) -> None:
         self.allocation = allocation

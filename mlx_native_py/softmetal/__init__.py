@@ -1,7 +1,7 @@
-"""Software Metal: what `import Metal` offers for compute, with kernels that run on the CPU.
+"""Software Metal: the compute API of `import Metal`, with kernels that run on the CPU.
 
-Objects have PyObjC's selectors and manners. What Metal answers with an abort raises `MetalMisuse` here.
-`configure()` says how the default device behaves; `open_device()` makes another one.
+Objects have PyObjC's selectors and conventions. Misuse that would abort the process in Metal raises `MetalMisuse`.
+`configure()` sets the options of the default device; `open_device()` opens another one.
 """
 
 from __future__ import annotations

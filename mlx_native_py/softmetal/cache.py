@@ -1,4 +1,4 @@
-"""The disk cache: private, verified before use, atomic, bounded, shared by processes; locks spare work, no more."""
+"""The disk cache: private, verified, atomic, size-limited and shared by processes; locks only avoid duplicate work."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _PASSING = ("scratch-", "new-", "lock-")  # names of what lives only as long as 
 
 
 class CacheError(RuntimeError):
-    """The cache directory cannot be trusted or used."""
+    """The cache directory is not private or not usable."""
 
 
 @dataclass(frozen=True)
 class Usage:
-    """Files of a cache, and the room that they take."""
+    """The number of files in a cache, and their size."""
 
     files: int
     nbytes: int
@@ -51,7 +51,7 @@ def digest(*parts: str | bytes) -> str:
 
 
 class Store:
-    """Records (small, by key) and artefacts (files to be loaded, named by their own digest)."""
+    """Records (small values by key) and artefacts (files named by their digest)."""
 
     def __init__(self, directory: Path, limit: int = DEFAULT_LIMIT) -> None:
         # Found while files can still be opened: later the search would blame the folders.

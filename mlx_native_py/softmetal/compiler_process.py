@@ -1,4 +1,4 @@
-"""One run of the compiler: limited in time, memory and output, and gone with all its children when it is over."""
+"""One compiler process, limited in time, memory and output, and killed together with its children."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOT_WRITTEN = "IO failure on output stream"
 
 @dataclass(frozen=True)
 class CompileLimits:
-    """What one compiler process may take."""
+    """The limits of a compiler process."""
 
     seconds: float = 300.0
     memory_mib: int = 4096  # of address space
@@ -34,15 +34,15 @@ DEFAULT_LIMITS = CompileLimits()
 
 
 class ToolchainError(RuntimeError):
-    """No usable compiler, or it failed where the source is not to blame."""
+    """There is no usable compiler, or it failed for a reason other than the source."""
 
 
 class LimitExceeded(ToolchainError):
-    """The compiler took more than it may; the settings say how much that is."""
+    """The compiler exceeded a limit of the settings."""
 
 
 class CompilerFailed(ToolchainError):
-    """The compiler refused its input; `output` is what it said."""
+    """The compiler rejected its input; `output` has its messages."""
 
     def __init__(self, command: Sequence[str], output: str) -> None:
         super().__init__(f"{' '.join(command[:2])} failed:\n{output}")

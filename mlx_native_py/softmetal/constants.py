@@ -1,4 +1,4 @@
-"""The constants of `import Metal` that compute work uses, with Metal's own values."""
+"""The constants of `import Metal` that compute work uses, with Metal's values."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How often each line of a kernel runs, and with how many threads of a simdgroup at once, counted in a launch.
+"""Execution counts per source line, and active threads per simdgroup, for one launch.
 
-The kernel is built once more, for the lanes engine and for this alone: each basic block first adds to its counters,
-each branch notes whether it divided its simdgroup. What other launches run is not touched.
+The kernel is compiled again for the lanes engine with counters in each basic block and branch. Other launches are not
+affected.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COUNT = "declare i32 @llvm.ctpop.i32(i32)"
 
 @dataclass(frozen=True)
 class CountedInstruction:
-    """An instruction of one thread: what it is and where in the compiled text it comes from."""
+    """An instruction and its location in the compiled text."""
 
     kind: InstructionKind
     place: Place | None
@@ -43,7 +43,7 @@ class CountedInstruction:
 
 @dataclass
 class CountedBlock:
-    """A basic block: its instructions, and what its counters had at the end."""
+    """A basic block: its instructions and final counters."""
 
     instructions: list[CountedInstruction] = field(default_factory=list)
     passes: int = 0
@@ -153,7 +153,7 @@ def _divided(end: str, address: int, name: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _CountingBuilder(LanesBuilder):
-    """Makes the lanes code of one kernel with counters in it; nothing of it is kept on disk."""
+    """Builds the lanes code of one kernel with counters; nothing is cached."""
 
     counters: Any = None
     blocks: list[CountedBlock] = field(default_factory=list)
@@ -177,7 +177,7 @@ class _CountingBuilder(LanesBuilder):
 
 
 class LaunchCounter:
-    """Counts what a pipeline runs from here on; its device has to run threadgroups one after the other."""
+    """Counts the launches of a pipeline from now on; the device must run threadgroups sequentially."""
 
     def __init__(self, state: Any) -> None:
         builder, self._counters = state.code.lanes.builder, (ctypes.c_uint64 * (_COUNTERS * MOST_BLOCKS))()

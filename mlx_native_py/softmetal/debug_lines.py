@@ -1,4 +1,4 @@
-"""The line table of a shared object (DWARF 4): which line and column an instruction was compiled from."""
+"""The line table of a shared object (DWARF 4): source line and column of each instruction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _END, _SET_ADDRESS = 1, 2  # extended
 
 
 class _Numbers:
-    """Numbers of a section, one after the other."""
+    """A reader of numbers in a section."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
         self.data = data

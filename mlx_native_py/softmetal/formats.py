@@ -1,4 +1,4 @@
-"""Pixel formats: how a texel is stored, and which elements a kernel may see in it."""
+"""Pixel formats: texel storage, and the element types that kernels may see."""
 
 from __future__ import annotations
 

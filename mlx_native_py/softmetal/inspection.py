@@ -1,7 +1,7 @@
-"""What a kernel's loads and stores look like to a simdgroup, line by line, from the compiler's view of the source.
+"""Memory access patterns of a kernel's loads and stores, per source line.
 
-The kernel is compiled once more with line tables, for this alone; what runs is not touched. Addresses are classified by
-the analysis of the lanes engine: neighbouring threads on neighbouring bytes, on bytes a stride apart, or anywhere.
+The kernel is compiled again with line tables; what runs is not affected. The divergence analysis of the lanes engine
+classifies addresses: consecutive threads on consecutive bytes, at a stride, or arbitrary.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ARITHMETIC = frozenset(
 
 @dataclass(frozen=True)
 class MemoryAccess:
-    """One load or store of the source, as the 32 threads of a simdgroup make it."""
+    """One load or store in the source, by the 32 threads of a simdgroup."""
 
     line: int
     source: str
@@ -62,7 +62,7 @@ class MemoryAccess:
 
 @dataclass(frozen=True)
 class Inspected:
-    """A kernel's accesses and the operations of one pass through its blocks; loops count once."""
+    """A kernel's accesses, and the operations of one pass through its blocks; loops count once."""
 
     accesses: tuple[MemoryAccess, ...]
     operations: int

@@ -1,4 +1,4 @@
-"""The line table that clang leaves in LLVM's text: which line of a kernel's own source an instruction comes from."""
+"""The line table in clang's LLVM text: the source line of each instruction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DEBUG = re.compile(r", !dbg !(\d+)")
 
 
 class LineTable:
-    """Places by the numbers of their nodes."""
+    """Locations by metadata node number."""
 
     def __init__(self, text: str) -> None:
         self._nodes = dict(_NODE.findall(text))

@@ -1,4 +1,4 @@
-"""Device memory: whole pages, followed by a gap that faults; where there are too many of them, small ones share."""
+"""Device memory: whole pages followed by a guard gap; with too many allocations, small ones share pages."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def view(address: int, length: int) -> memoryview:
 
 
 class Places:
-    """Reserved addresses, which grow in steps; freed ones rest before they are used again, so that stale ones fault."""
+    """Reserved addresses, growing in steps; freed ones are quarantined, so that stale pointers fault."""
 
     RESTING = 4096  # how many freed places rest at least
 
@@ -120,7 +120,7 @@ class Slab:
 
 
 class MemoryArena:
-    """Device memory, all from one source of pages. Its methods may be called from several threads at once."""
+    """Device memory from one source of pages; thread-safe."""
 
     SHARED = 1 << 20  # allocations up to this size may share a mapping
     SLAB = 1 << 20
@@ -252,7 +252,7 @@ class MemoryArena:
 
 
 class DeviceMemory:
-    """Some device memory and whether it is still there; command buffers without references keep only this."""
+    """An allocation and whether it is still valid; command buffers without references keep only this."""
 
     __slots__ = ("__weakref__", "address", "length", "label", "live", "unwritten", "addressed", "_arena")
 

@@ -1,4 +1,4 @@
-"""What software Metal raises where Metal would abort the process or silently do the wrong thing."""
+"""Exceptions for misuse that would abort the process, or be silently wrong, in Metal."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from ..errors import ForkedProcessError
 
 
 class MetalMisuse(RuntimeError):
-    """A call that Metal answers with an abort, with silence or with undefined behaviour."""
+    """A call that Metal would answer with an abort, silence or undefined behaviour."""
 
 
 class InvalidValue(MetalMisuse, ValueError):
-    """An argument outside what the kernel, the object or the device allows."""
+    """An argument that the kernel, the object or the device does not allow."""
 
 
 class QueueFull(MetalMisuse, TimeoutError):
-    """Every command buffer of a queue is taken and nothing on the way can give one back."""
+    """All command buffers of a queue are in use, and none in flight can complete."""
 
 
 class ForkedProcess(MetalMisuse, ForkedProcessError):
-    """A device, opened before a fork, was used in the child."""
+    """A device opened before a fork was used in the child."""

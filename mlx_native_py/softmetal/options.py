@@ -1,4 +1,4 @@
-"""Options of a software device, and the profile of limits and capabilities that it reports."""
+"""Options of a software device, and the limits and capabilities that it reports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RESIDENCY = frozenset(
 
 @dataclass(frozen=True)
 class SoftOptions:
-    """Choices about execution, none of which changes a correct program's results."""
+    """Execution options, none of which changes a correct program's results."""
 
     schedule: str = "ordered"  # ordered | reversed | shuffled:SEED, for dispatches between two barriers
     checked: bool = False
@@ -76,7 +76,7 @@ def _families() -> frozenset[int]:
 
 @dataclass(frozen=True)
 class DeviceProfile:
-    """What the device answers about itself, so that both sides of every capability test can run."""
+    """The reported properties of the device, so that both outcomes of every capability test can be exercised."""
 
     name: str | None = None
     architecture: str | None = None  # None: named after the CPU

@@ -1,4 +1,4 @@
-"""Pages of this process: reserved, opened, closed and emptied; and how many the system gives."""
+"""Pages of this process: reserve, commit, protect and discard, and system limits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def libc() -> ctypes.CDLL:
 
 
 class PageSource(Protocol):
-    """Where an arena has its pages from."""
+    """Provides pages to an arena."""
 
     def reserve(self, length: int) -> int | None:
         """Addresses that fault, or None; no memory is taken, and none is promised."""
@@ -63,7 +63,7 @@ class PageSource(Protocol):
 
 
 class PrivatePages:
-    """Pages of this process alone."""
+    """Pages private to this process."""
 
     def reserve(self, length: int) -> int | None:
         address: int = libc().mmap(None, length, NO_ACCESS, RESERVED, -1, 0)
@@ -89,7 +89,7 @@ class PrivatePages:
 
 
 class FilePages(PrivatePages):
-    """Pages in a file without a name, which has what is open and no more: they can be seen elsewhere as well."""
+    """Pages in an anonymous file, which other processes can map."""
 
     closed: ClassVar[deque[tuple[int, int]] | None] = None
     """Addresses and lengths, for whoever keeps second mappings."""

@@ -1,4 +1,4 @@
-"""Process-wide matters: refusal of a device after fork, and reports of errors that no caller can receive."""
+"""Process-wide concerns: refusal after a fork, and reporting of errors that no caller can receive."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ os.register_at_fork(after_in_child=_note_fork)
 
 
 class _Carrier:
-    """Raises its error where Python itself reports what nobody can catch."""
+    """Raises its error where Python reports uncatchable exceptions."""
 
     def __init__(self, error: BaseException) -> None:
         self._error = error

@@ -1,4 +1,4 @@
-"""The values that pass between the MSL front end, the engines and the Metal objects."""
+"""Values passed between the MSL front end, the engines and the Metal objects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EngineChoice = Literal["auto", "flat", "lanes", "fibers"]
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What `MTLCompileOptions` says about one source."""
+    """The `MTLCompileOptions` of one source."""
 
     macros: tuple[tuple[str, str], ...] = ()
     math_mode: Literal["safe", "relaxed", "fast"] = "fast"
@@ -23,7 +23,7 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One message of the compiler, at the user's own line."""
+    """One compiler message, at the user's line."""
 
     severity: Literal["error", "warning"]
     message: str
@@ -38,7 +38,7 @@ class Diagnostic:
 
 
 class CompileError(Exception):
-    """The source was refused; `diagnostics` says where and why."""
+    """The source was rejected; `diagnostics` says where and why."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
         super().__init__("\n".join(map(str, diagnostics)))
@@ -47,7 +47,7 @@ class CompileError(Exception):
 
 @dataclass(frozen=True)
 class KernelArgument:
-    """One bindable argument of a kernel. Size and alignment are known once it is compiled (else 0)."""
+    """One bindable argument of a kernel. Size and alignment are known after compilation (otherwise 0)."""
 
     kind: Literal["buffer", "threadgroup", "texture", "sampler"]
     index: int
@@ -68,7 +68,7 @@ class KernelArgument:
 
 @dataclass(frozen=True)
 class ArgumentMember:
-    """A member of the struct behind an argument buffer, or an array of them; `index` is its id."""
+    """A member of an argument buffer's struct, or an array of them; `index` is its id."""
 
     index: int
     count: int
@@ -90,7 +90,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class KernelSignature:
-    """A kernel's signature as its source declares it; `name` is the host name."""
+    """A kernel's signature as declared; `name` is the host name."""
 
     name: str
     arguments: tuple[KernelArgument, ...]
@@ -116,7 +116,7 @@ class KernelImage(Protocol):
 
 @dataclass(frozen=True)
 class Specialised:
-    """A kernel compiled for the lanes engine and one shape of threadgroup."""
+    """A kernel compiled for the lanes engine and one threadgroup size."""
 
     entry: int  # address of its soft_lanes_entry, or of a soft_entry for whole threadgroups
     engine: Literal["lanes", "flat"]  # how the runtime calls it; flat where simdgroups never wait for each other
@@ -126,7 +126,7 @@ class Specialised:
 
 
 class LanesCode(Protocol):
-    """The code of one kernel for the lanes engine, shape by shape; see engines/choice.py."""
+    """The lanes code of one kernel, by threadgroup size; see engines/choice.py."""
 
     def choose(self, shape: Size, threads: int) -> Specialised | None:
         """The code for the next launch, which has so many threads; None for the executable's own."""

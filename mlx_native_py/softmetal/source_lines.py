@@ -1,4 +1,4 @@
-"""Lines of a source by the file and number that it gives them: headers that were put into it come with `#line`."""
+"""Source lines by file and number; inlined headers are marked by `#line`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between operating systems and processors; the runtime's own share is in runtime/system_*.cpp."""
+"""Differences between operating systems and processors; the runtime's part is in runtime/system_*.cpp."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MACOS = "14.0"  # the oldest that is supported
 
 @dataclass(frozen=True)
 class System:
-    """An operating system on a processor that kernels are compiled for."""
+    """An operating system and processor that kernels are compiled for."""
 
     name: Literal["linux", "darwin"]
     machine: Literal["x86_64", "aarch64"]

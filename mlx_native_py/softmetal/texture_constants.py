@@ -1,4 +1,4 @@
-"""The constants of textures and samplers, with Metal's own values."""
+"""The constants of textures and samplers, with Metal's values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work on several threads at once, and on this one where the system gives no others."""
+"""Parallel work on several threads, or on this one if no threads can be started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiler: where it is, which flags each step takes, and what a compiled kernel needs to run."""
+"""The compiler toolchain: its location, the flags of each step, and what compiled kernels link to."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ WAITS = b"soft_flat_kernels_cannot_wait"
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """An object file, the stack that a thread of it takes, and whether its lanes run as one vectorised loop."""
+    """An object file, its stack size per thread, and whether its threads run as one vectorised loop."""
 
     path: Path
     stack_bytes: int
@@ -122,7 +122,7 @@ class CompiledKernel:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A clang with its linker. Steps are lists of arguments, to be given to `run`."""
+    """A clang with its linker. Steps are argument lists for `run`."""
 
     compiler: tuple[str, ...]
     linker: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Memory whose contents are not defined, byte by byte, until the CPU or a kernel writes there."""
+"""Uninitialised memory, tracked byte by byte until the CPU or a kernel writes it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MARK = np.uint64(0xA7F3C96B5DE18B4D)
 
 
 class Unwritten:
-    """Marks that are left in some memory; where one is gone, the CPU has written.
+    """Marker patterns in memory; where one has changed, the CPU has written.
 
-    The CPU's writes are seen by words of 8 bytes, those of kernels byte by byte.
+    CPU writes are detected in words of 8 bytes, kernel writes byte by byte.
     """
 
     def __init__(self, address: int, length: int) -> None:

@@ -1,4 +1,4 @@
-"""Metal's structs, and the checked conversion of Python arguments to them."""
+"""Metal's structs, and checked conversion of Python arguments to them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MTLRegion(NamedTuple):
 
 
 class MTLSizeAndAlign(NamedTuple):
-    """What a resource needs inside a heap."""
+    """The size and alignment of a resource in a heap."""
 
     size: int
     align: int
@@ -51,14 +51,14 @@ class MTLResourceID:
 
 
 class NSRange(NamedTuple):
-    """A run of elements."""
+    """A range of elements."""
 
     location: int
     length: int
 
 
 class Null:
-    """Stands for `objc.NULL`: an out-parameter that the caller does not want."""
+    """Stands for `objc.NULL`: an unwanted out-parameter."""
 
     def __repr__(self) -> str:
         return "NULL"

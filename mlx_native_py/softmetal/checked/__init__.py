@@ -1,7 +1,7 @@
-"""Checked mode: bounds, data races and missing barriers, reported as exceptions.
+"""Checked mode: out-of-bounds accesses, data races and missing barriers, reported as exceptions.
 
 Kernels are compiled with callbacks before each load and store, and run on fibers. A checked device raises at
-`waitUntilCompleted()`, which is stricter than a GPU; the command buffer's `error()` carries the same report.
+`waitUntilCompleted()`, which is stricter than a GPU; the command buffer's `error()` has the same report.
 """
 
 from .declared import undeclared

@@ -1,4 +1,4 @@
-"""Indices outside of their arrays, as the compiler describes them where it planted the check."""
+"""Array indices out of range, as described by the compiler that inserted the check."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class _ArrayAccess(ctypes.Structure):
 
 @dataclass(frozen=True)
 class OutsideArray:
-    """An index, the type of the array it was for, the threadgroup variable's name if it is one, and where.
+    """An index, the array's type, the threadgroup variable's name if it is one, and the location.
 
-    Of a texture there is no type: the name is that of the coordinate, and the index has its limit in the upper half.
+    For a texture there is no type: the name is that of the coordinate, and the index has its limit in the upper half.
     """
 
     index: int

@@ -1,4 +1,4 @@
-"""Accesses beyond what the caller declared of a dispatch, on which its barriers are built."""
+"""Accesses outside the declared `reads` and `writes` of a dispatch, from which its barriers are derived."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .intervals import EMPTY, Intervals, Span
 
 
 class Declarations(Protocol):
-    """The addresses that a dispatch is said to read and to write."""
+    """The addresses that a dispatch declares to read and write."""
 
     @property
     def reads(self) -> Sequence[Span]: ...

@@ -1,4 +1,4 @@
-"""One checked dispatch: tells the runtime what may be touched, and reads back what was."""
+"""One checked dispatch: tells the runtime which memory may be accessed, and reads back what was."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PAGE_WORDS = 4096 // 8
 
 
 class Bytes(Protocol):
-    """Which bytes of an allocation nobody has written, in bits of words that stand for 64 bytes."""
+    """The uninitialised bytes of an allocation, as bits in words that cover 64 bytes each."""
 
     address: int
 
@@ -40,7 +40,7 @@ class Bytes(Protocol):
 
 @dataclass(frozen=True)
 class Window:
-    """Memory that the dispatch may touch: from where a slot is bound to the end, or a resident allocation."""
+    """Memory that the dispatch may access: from a slot's offset to the end, or a resident allocation."""
 
     start: int
     length: int
@@ -64,7 +64,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Footprint:
-    """The addresses that a dispatch touched, by kind of access."""
+    """The addresses that a dispatch accessed, by kind of access."""
 
     reads: intervals.Intervals = intervals.EMPTY
     writes: intervals.Intervals = intervals.EMPTY
@@ -102,7 +102,7 @@ def _cut(windows: Sequence[Window]) -> list[tuple[int, int, int]]:
 
 
 class DispatchCheck:
-    """Fills `launch.check`; lives until the launch has run, and then answers `findings()` and `footprint()`."""
+    """Fills `launch.check`, and after the launch returns `findings()` and `footprint()`."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ Position = tuple[int, int, int]
 
 
 class CheckedError(RuntimeError):
-    """A kernel did what no kernel may do; the message says what, where, and what would help."""
+    """A violation by a kernel; the message says what, where, and what would help."""
 
     others: tuple[CheckedError, ...] = ()
     raised_as: ClassVar[type[CommandBufferError]] = CommandBufferError
@@ -49,7 +49,7 @@ observers: list[Callable[[CheckedError], None]] = []
 
 @dataclass(frozen=True)
 class Access:
-    """One access of a thread; `thread` is None where only the group is known."""
+    """One access by a thread; `thread` is None if only the group is known."""
 
     kind: Literal["read", "write", "atomic read", "atomic write", "atomic update", "access"]  # the last: unknown which
     bytes: int
@@ -66,7 +66,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Place:
-    """The memory that an access met, or came nearest to; `offset` counts bytes from where it begins."""
+    """The memory of an access, or the nearest; `offset` counts bytes from its start."""
 
     space: Literal[
         "buffer",
@@ -100,7 +100,7 @@ def shown(source: Diagnostic | None) -> str:
 
 
 class OutOfBounds(CheckedError, IndexError):
-    """An access outside of bound buffers, inline bytes, threadgroup memory or an array; it was not carried out."""
+    """An access outside bound buffers, inline bytes, threadgroup memory or an array; it was not performed."""
 
     raised_as = OutOfBoundsError
 
@@ -123,7 +123,7 @@ class OutOfBounds(CheckedError, IndexError):
 
 
 class DataRace(CheckedError):
-    """Two threads touch the same bytes, at least one writes, and nothing puts them in order."""
+    """Two threads access the same bytes, at least one writes, and nothing orders them."""
 
     raised_as = DataRaceError
 
@@ -148,7 +148,7 @@ class DataRace(CheckedError):
 
 
 class DivergentBarrier(CheckedError):
-    """Threads of one threadgroup wait at different barriers: each of them must be reached by all or by none."""
+    """Threads of one threadgroup wait at different barriers; each must be reached by all or by none."""
 
     raised_as = DivergentBarrierError
 
@@ -170,7 +170,7 @@ class DivergentBarrier(CheckedError):
 
 
 class UninitialisedRead(CheckedError):
-    """A read of memory that neither the CPU nor a kernel has written: its contents are not defined."""
+    """A read of memory that neither the CPU nor a kernel has written."""
 
     raised_as = UninitialisedReadError
 
@@ -186,7 +186,7 @@ class UninitialisedRead(CheckedError):
 
 
 class MisalignedAccess(CheckedError):
-    """An access at an address that is no multiple of what its type asks for."""
+    """An access that is misaligned for its type."""
 
     raised_as = MisalignedAccessError
 
@@ -200,7 +200,7 @@ class MisalignedAccess(CheckedError):
 
 @dataclass(frozen=True)
 class DispatchName:
-    """A dispatch within its encoder, or a blit; `where` says more of it where several command buffers meet."""
+    """A dispatch within its encoder, or a blit; `where` adds detail if several command buffers are involved."""
 
     index: int
     kernel: str
@@ -215,7 +215,7 @@ _VERBS = {"RAW": ("writes", "reads"), "WAR": ("reads", "writes"), "WAW": ("write
 
 
 class MissingBarrier(CheckedError):
-    """Two dispatches of one concurrent encoder touch the same bytes, at least one writes, with no barrier between."""
+    """Two dispatches of one concurrent encoder access the same bytes, at least one writes, without a barrier."""
 
     raised_as = MissingBarrierError
     what: ClassVar[str] = "missing barrier"
@@ -241,7 +241,7 @@ class MissingBarrier(CheckedError):
 
 
 class UnorderedQueues(MissingBarrier):
-    """Command buffers of two queues touch the same bytes, at least one writes, and nothing puts them in order."""
+    """Command buffers of two queues access the same bytes, at least one writes, and nothing orders them."""
 
     what = "missing order between queues"
     advice = (
@@ -251,7 +251,7 @@ class UnorderedQueues(MissingBarrier):
 
 
 class UndeclaredAccess(CheckedError):
-    """A dispatch touches bytes that it does not declare, so that no barrier may be where one is needed."""
+    """A dispatch accesses bytes that it does not declare, so a barrier may be missing."""
 
     raised_as = UndeclaredAccessError
 
@@ -264,7 +264,7 @@ class UndeclaredAccess(CheckedError):
 
 
 class OrderDependence(CheckedError):
-    """A pass left other bytes in another order of its dispatches and threadgroups."""
+    """A pass gave different bytes in another order of its dispatches and threadgroups."""
 
     raised_as = OrderDependenceError
 

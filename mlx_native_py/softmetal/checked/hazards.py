@@ -1,4 +1,4 @@
-"""Dispatches of one concurrent encoder that touch the same bytes without a barrier between them."""
+"""Missing barriers: dispatches of one concurrent encoder that access the same bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Locate = Callable[[int], tuple[str, int]]
 
 @dataclass(frozen=True)
 class Done:
-    """A dispatch that has run, and what it touched."""
+    """A completed dispatch and its footprint."""
 
     name: DispatchName
     touched: Footprint
@@ -51,7 +51,7 @@ def _first(one: Span | None, two: Span | None) -> Span | None:
 
 
 class HazardCheck:
-    """Follows one compute encoder. A serial encoder needs none, and encoders come in order."""
+    """Checks one compute encoder. Serial encoders need none, and encoders run in order."""
 
     def __init__(self, locate: Locate) -> None:
         self._locate = locate

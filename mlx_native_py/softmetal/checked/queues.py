@@ -1,4 +1,4 @@
-"""Work of several queues that touches the same bytes, with neither an event nor a wait of the CPU between."""
+"""Missing synchronisation between queues that access the same bytes: neither an event nor a CPU wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEPT = 64  # stretches of a queue: on Metal no more command buffers are in flig
 
 
 class Timed(Protocol):
-    """Something that hands a clock on: an event."""
+    """An object that carries a vector clock: an event."""
 
     clock: Clock
 
@@ -39,7 +39,7 @@ def _union(parts: Sequence[Intervals]) -> Intervals:
 
 @dataclass
 class _Stretch:
-    """What a queue ran between two events."""
+    """The work of a queue between two events."""
 
     queue: int
     number: int
@@ -59,7 +59,7 @@ class _Stretch:
 
 
 class Timeline:
-    """What the queues of a device ran, and what the CPU has seen of it."""
+    """The work of a device's queues, and what the CPU has observed of it."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # reentrant, because a finaliser may look at work anywhere
@@ -122,7 +122,7 @@ class Timeline:
 
 
 class History:
-    """One command buffer: what it ran since the last event, and what came before."""
+    """One command buffer: its work since the last event, and what happened before it."""
 
     def __init__(self, timeline: Timeline, queue: int, name: str, clock: Clock) -> None:
         self._timeline = timeline

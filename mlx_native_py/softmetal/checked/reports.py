@@ -62,7 +62,7 @@ def _signed(value: int) -> int:
 
 
 class Explainer:
-    """Knows the memory of one dispatch."""
+    """The memory map of one dispatch."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Zeroed words that stand for much memory, of which a dispatch touches little."""
+"""Shadow memory: zeroed words that describe a large memory, of which a dispatch uses little."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def give_back(words: Words) -> None:
 
 
 @dataclass(frozen=True)
-class TouchedPages:
-    """The words in pages that somebody touched, one run of pages behind the other with a zero between."""
+class Touched:
+    """The words of pages that were used, as runs of pages separated by zeros."""
 
     words: Words
     starts: NDArray[np.intp]  # of the runs, among `words`
@@ -51,7 +51,7 @@ class TouchedPages:
         return numbers + self.moved[np.searchsorted(self.starts, numbers, side="right") - 1]
 
 
-def touched(words: Words) -> TouchedPages:
+def touched(words: Words) -> Touched:
     """What is not zero among the words, and little else."""
     runs = _taken_runs(words)
     if runs is None:
@@ -59,11 +59,11 @@ def touched(words: Words) -> TouchedPages:
     firsts, lasts = np.array(runs, np.intp).reshape(-1, 2).T
     starts = np.cumsum(lasts - firsts + 1) - (lasts - firsts + 1)
     pieces = [each for start, end in runs for each in (words[start:end], _ZERO)]
-    return TouchedPages(np.concatenate([*pieces, _ZERO]), np.append(0, starts), np.append(0, firsts - starts))
+    return Touched(np.concatenate([*pieces, _ZERO]), np.append(0, starts), np.append(0, firsts - starts))
 
 
 class _Kept:
-    """Mappings that are zero again, by size. New pages cost several times what clearing old ones does."""
+    """Zeroed mappings for reuse, by size. New pages cost several times as much as clearing old ones."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""From an instruction of a compiled kernel back to the line of the user's source."""
+"""Maps an instruction of a compiled kernel to its source line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LineOf = Callable[[int], tuple[int, int] | None]
 
 
 class Sites:
-    """Looks places up for reports; nothing is known of a kernel without a line table."""
+    """Looks up source lines for reports; needs a line table."""
 
     def __init__(self, locate: Locate | None = None, line_of: LineOf | None = None) -> None:
         self.locate = locate

@@ -1,4 +1,4 @@
-"""Addresses for a kernel's arguments: each in a zone of its own, so that any index of it is known as its own."""
+"""Separate address zones for kernel arguments, so that any out-of-range index is attributed to its argument."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Key = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Apart:
-    """The zones of a dispatch's arguments, by slot, among all of them."""
+    """The zones of a dispatch's arguments, by slot."""
 
     start: int
     table: Any
@@ -43,8 +43,8 @@ NOT_APART = Apart(0, None, {})
 class Zones:
     """The zones of this process; one dispatch at a time has its arguments there.
 
-    What is bound again is seen where it was before, and stays there as long as the zone is not needed for something
-    else: a kernel may have stored a pointer to it.
+    A buffer that is bound again keeps its zone until the zone is needed for something else, because a kernel may have
+    stored a pointer to it.
     """
 
     def __init__(self, start: int) -> None:

@@ -1,1 +1,1 @@
-"""Variables that are read before they have a value: found by shadows, which the compiled kernel carries along."""
+"""Detection of uninitialised variables, by shadow values in the compiled kernel."""

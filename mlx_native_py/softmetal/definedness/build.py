@@ -1,4 +1,5 @@
-"""Compiles a kernel so that undefined values are seen; most need nothing for it once the optimiser has been through."""
+"""Compiles a kernel so that uses of undefined values are detected; most kernels need no instrumentation after
+optimisation."""
 
 from __future__ import annotations
 

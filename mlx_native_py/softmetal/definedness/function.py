@@ -1,7 +1,7 @@
-"""Shadows of one function.
+"""Shadow values of one function.
 
-What matters is what others see: a branch, an address, a store to device or threadgroup memory. All else, arithmetic and
-copies between variables of the thread, passes undefined bits on.
+Only observable uses are checked: branches, addresses, stores to device or threadgroup memory. Arithmetic and copies
+between private variables propagate undefined bits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loads of the runtime's own structures, which no callback of checked mode needs to hear of."""
+"""Loads of the runtime's own structures, which need no callback in checked mode."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOAD = re.compile(rf"  %\S+ = load [^,]+, ptr {_LOCAL},")
 
 
 class OwnLoads:
-    """Follows a module before any optimisation, line by line."""
+    """Scans a module line by line before optimisation."""
 
     def __init__(self) -> None:
         self._places: set[str] = set()  # members, and elements of them, in the present function

@@ -1,4 +1,4 @@
-"""Lets a kernel carry shadows: each value that may be undefined gets one, and each use that matters looks at it."""
+"""Instruments a kernel with shadow values: one per possibly undefined value, checked at each observable use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MEMORY = re.compile(r" memory\([^)]*\)")
 
 
 class _Names:
-    """Lists of variables as constants of the module, which reports point to."""
+    """Lists of variable names as constants of the module, for reports."""
 
     def __init__(self, variables: Sequence[str]) -> None:
         self._variables = variables

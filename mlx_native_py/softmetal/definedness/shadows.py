@@ -1,6 +1,6 @@
-"""The shadow of a value: an integer of the same bits, in which a set bit says that the value's bit is undefined.
+"""Shadow values: an integer with a set bit for each undefined bit of the value.
 
-A vector's shadow is a vector, a pointer's 64 bits; an aggregate in a register has one bit for all of it.
+The shadow of a vector is a vector, that of a pointer has 64 bits; an aggregate in a register has one bit.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def ones(kind: Type) -> str:
 
 
 class Shadows:
-    """Writes the instructions that make shadows; `lines` takes them."""
+    """Emits the instructions that compute shadow values, to `lines`."""
 
     def __init__(self, text: Callable[[Value], str]) -> None:
         self.lines: list[str] = []

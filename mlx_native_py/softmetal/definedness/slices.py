@@ -32,7 +32,7 @@ def is_fill(inst: Instruction) -> bool:
 
 
 class Slice:
-    """What variables without a value can reach, through values and through memory of the thread."""
+    """What uninitialised variables can reach, through values and private memory."""
 
     def __init__(self, function: IrFunction, defined: Iterable[str]) -> None:
         self.function = function

@@ -1,7 +1,7 @@
-"""Gives variables without a value one that no optimiser knows.
+"""Replaces the zeros that clang stores to uninitialised variables by opaque values.
 
-Clang writes zeros into them first, and marks where. Here each such zero becomes the result of a function without a
-body, so that what the optimiser leaves of its calls is what may reach a use. Of most kernels nothing is left.
+Each becomes the result of a function without a body, so that the calls left after optimisation are those that may reach
+a use. Most kernels have none left.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MEMSET = re.compile(rf"  call void @llvm\.memset[.\w]*\(ptr[^%]* {_LOCAL}, (i8 
 
 
 class Sources:
-    """The text of a module with unknown values in place of zeros, and the names of the variables that have them."""
+    """The text of a module with opaque values, and the names of the variables that have them."""
 
     def __init__(self, text: str) -> None:
         self.variables: list[str] = []

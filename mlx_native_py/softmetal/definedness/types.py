@@ -1,4 +1,4 @@
-"""Where in a variable its members lie, by what the compiler tells debuggers; the rest is padding."""
+"""The layout of variables, from debug information; bytes outside members are padding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engines: they run compiled kernels, threadgroups in parallel over all cores."""
+"""The engines, which run compiled kernels with threadgroups in parallel on all cores."""
 
 from mlx_native_py.softmetal.engines.abi import SoftLaunch
 from mlx_native_py.softmetal.engines.runtime import KernelFault, LaunchTimes, RunResult, Runtime, open_runtime, runtime

@@ -49,7 +49,7 @@ class SoftLaunch(ctypes.Structure):
 
 
 class SoftArgument(ctypes.Structure):
-    """struct soft_argument: one bindable argument as the compiler saw it."""
+    """struct soft_argument: one bindable argument according to the compiler."""
 
     _fields_ = [
         ("index", ctypes.c_uint32),
@@ -62,7 +62,7 @@ class SoftArgument(ctypes.Structure):
 
 
 class Fault(ctypes.Structure):
-    """struct soft_fault: why a run was abandoned."""
+    """struct soft_fault: why a run was aborted."""
 
     _fields_ = [
         ("kind", ctypes.c_uint32),

@@ -1,4 +1,4 @@
-"""Threads for compilations that run beside launches; what is left of them when the process ends is dropped."""
+"""Threads for background compilation; pending tasks are dropped at exit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Task = Callable[[], object]
 
 
 class _Background:
-    """As many threads as processors, each started when a task finds no idle one. Tasks do not raise."""
+    """A thread pool with one thread per processor, started on demand. Tasks do not raise."""
 
     def __init__(self) -> None:
         self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()

@@ -1,8 +1,7 @@
-"""Which engine runs a kernel: lanes where that pays, flat or fibers where lanes decline or are still being compiled.
+"""Engine selection: lanes if it pays off, otherwise flat or fibers, which also serve while lanes code is compiled.
 
-The choice depends on the settings, the kernel, the shape of its threadgroups and how many threads were launched, never
-on measured times. All engines give the same bits, so what is cached, and when a compilation ends, changes nothing but
-speed.
+The choice depends on the settings, the kernel, its threadgroup size and the number of threads launched, never on
+measured times. All engines give the same bits, so caching and compile timing affect only speed.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def code_for(code: Executable, shape: Size, threads: int) -> tuple[Engine, tuple
 
 
 class Builder(Protocol):
-    """Makes the lanes code of one kernel; see msl/lanes.py."""
+    """Builds the lanes code of one kernel; see msl/lanes.py."""
 
     def stored(self, shape: Size) -> Specialised | None:
         """What the disk cache has; raises Declined where the kernel was declined before."""
@@ -77,7 +76,7 @@ class Builder(Protocol):
 
 @dataclass
 class _Build:
-    """The lanes code for one shape of threadgroup, or the reason why there is none."""
+    """The lanes code for one threadgroup size, or the reason why there is none."""
 
     deadline: float | None = None
     """Until when launches wait for it; set by the first of them."""
@@ -87,11 +86,11 @@ class _Build:
 
 
 class LanesChoice:
-    """The lanes code of one kernel, shape by shape.
+    """The lanes code of one kernel, by threadgroup size.
 
-    The first launch of a shape takes its code from the disk cache. What is not there is compiled once MANY_THREADS were
-    asked for. Launches wait for that for `budget` seconds; then the kernel's other engine serves until the code is
-    there. With a budget of None the first launch has it compiled, however long that takes.
+    The first launch of a size loads its code from the disk cache. Otherwise it is compiled once MANY_THREADS have been
+    launched. Launches wait `budget` seconds for that, then use the kernel's other engine until the code is ready. With
+    a budget of None, the first launch compiles and waits.
     """
 
     def __init__(self, builder: Builder, *, budget: float | None = BUDGET_S) -> None:

@@ -1,4 +1,4 @@
-"""Messages that kernels write by `os_log`, handed on to Python's logging after the command buffer that wrote them."""
+"""Messages that kernels write by `os_log`, forwarded to Python's logging after their command buffer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEVELS = {
 
 
 class Messages:
-    """The runtime's messages; `pending.value` is 0 where there are none."""
+    """The runtime's messages; `pending.value` is 0 if there are none."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.pending = ctypes.c_uint32.in_dll(library, "soft_log_pending")

@@ -1,4 +1,4 @@
-"""The runtime library: built once per machine, loaded once per process, runs launches."""
+"""The runtime library, built once per machine and loaded once per process, which runs launches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _byref = ctypes.byref
 
 @dataclass(frozen=True)
 class LaunchTimes:
-    """When a launch began and ended, in ns of CLOCK_MONOTONIC."""
+    """Start and end of a launch, in ns of CLOCK_MONOTONIC."""
 
     start_ns: int
     end_ns: int
@@ -34,13 +34,13 @@ class LaunchTimes:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run tells about its launches, in their order."""
+    """The results of a run's launches, in order."""
 
     times: tuple[LaunchTimes, ...]
 
 
 class KernelFault(RuntimeError):
-    """A kernel was stopped; later launches of its run did not begin."""
+    """A kernel faulted; later launches of its run did not start."""
 
     def __init__(
         self, kind: str, launch: int, group: Position, thread: Position | None, address: int, access: str = ""
@@ -59,7 +59,7 @@ class KernelFault(RuntimeError):
 
 
 class RuntimeCall:
-    """A call of the runtime that is ready to be made, by `call[0](*call[1:])`; it leaves its findings in memory."""
+    """A prepared call of the runtime, made by `call[0](*call[1:])`; its results are left in memory."""
 
     __slots__ = ("_fault", "_launches", "_messages", "call", "times")
 
@@ -106,13 +106,13 @@ class LoadedImage(ctypes.CDLL):
 
 
 class Runtime:
-    """The loaded library. Its methods may be called from several threads at once."""
+    """The loaded library; thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         _load_math_library()
         self._library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
-        # The second keeps the interpreter's lock: for brief work, giving it up would only wake other threads.
+        # The second keeps the interpreter's lock: releasing it for a brief kernel only wakes other threads.
         functions = self._library.soft_run, ctypes.PyDLL(str(path)).soft_run
         for function in functions:
             function.restype = ctypes.c_uint32

@@ -1,1 +1,1 @@
-"""State of the Metal objects, without selectors, and the execution of command buffers."""
+"""State of the Metal objects, without selectors, and execution of command buffers."""

@@ -1,7 +1,6 @@
 """State changes that an exception or Ctrl-C cannot interrupt halfway.
 
-Python raises what a signal handler raises between two bytecodes. Calls that C makes one after the other have no
-bytecode between them.
+Python raises exceptions of signal handlers between bytecodes; calls chained inside C have no bytecode between them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The argument table of an encoder or of an indirect command: bound state, checked, and frozen at each dispatch."""
+"""The argument table of an encoder or indirect command: checked bindings, copied at each dispatch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _pack_dimensions = struct.Struct("9I").pack_into
 
 
 class Bindings:
-    """A launch being filled in; `dispatch` hands out copies of it."""
+    """A launch under construction; `dispatch` returns copies of it."""
 
     __slots__ = (
         "_device",

@@ -1,4 +1,4 @@
-"""Captures: the work of command queues, written into a folder of readable files."""
+"""Captures: the work of command queues, written to a folder of readable files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .queue import QueueState
 
 
 class Capture:
-    """A folder being written: one line of JSON for each command buffer when committed and when completed."""
+    """A capture folder: one line of JSON for each commit and each completion of a command buffer."""
 
     def __init__(self, covers: Callable[[QueueState], bool], folder: Path, *, dump: bool) -> None:
         self.covers = covers
@@ -153,7 +153,7 @@ def _binding(dispatch: EncodedDispatch, argument: Any) -> dict[str, Any]:
 
 
 class ActiveCapture:
-    """The one capture of the process, if there is one."""
+    """The active capture of the process, if any."""
 
     def __init__(self) -> None:
         self.current: Capture | None = None

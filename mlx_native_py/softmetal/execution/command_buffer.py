@@ -1,4 +1,4 @@
-"""A command buffer's state: what it holds, and how far it has come."""
+"""The state of a command buffer: its commands and its progress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _forget(_: object) -> None:
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong, as the code and the text of an NSError."""
+    """The code and text of an NSError."""
 
     code: int
     message: str
@@ -32,7 +32,7 @@ class Failure:
 
 @dataclass(eq=False, slots=True)
 class CommandOutcome:
-    """When the device began and ended, in seconds of the monotonic clock, and what went wrong."""
+    """Start and end on the device, in monotonic seconds, and the failure, if any."""
 
     start: float
     end: float
@@ -40,11 +40,11 @@ class CommandOutcome:
 
 
 class CommandBufferState:
-    """Commands for a queue. How far it has come is told by single stores, so no exception finds it in between.
+    """The commands of a command buffer. Progress is recorded by single stores, which exceptions cannot interrupt.
 
-    `claim` holds one token, the number of the first command that is not `done`; whoever takes it out runs the commands
-    from there. `progress` gets what a direct run yields; where that ends before the last command, a token comes back.
-    `outcome` is the end of the work, `finished` the end of everything, handlers included.
+    `claim` holds one token, the index of the first command that is not `done`; whoever takes it runs the commands from
+    there. `progress` receives the results of a direct run; if that stops before the last command, a token is returned.
+    `outcome` is set when the work ends, `finished` when handlers have run too.
     """
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""What a command buffer holds besides compute passes: blits and events, each able to run itself."""
+"""Commands other than compute passes: blits and events."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class BlitPass:
 
 @dataclass(eq=False, slots=True)
 class Signal:
-    """Raises an event's value."""
+    """Sets an event's value."""
 
     event: EventState
     value: int
@@ -49,7 +49,7 @@ class Signal:
 
 @dataclass(eq=False, slots=True)
 class WaitFor:
-    """Holds the queue until an event's value is reached."""
+    """Blocks the queue until an event's value is reached."""
 
     event: EventState
     value: int
@@ -57,7 +57,7 @@ class WaitFor:
 
 @dataclass(frozen=True)
 class Fail:
-    """Ends the command buffer with an error, for those who test what they do then."""
+    """Ends the command buffer with an error, for fault injection."""
 
     code: int
 

@@ -1,4 +1,4 @@
-"""A device's state: its options, its account of memory, and what its command buffers share."""
+"""The state of a device: options, memory accounting, and what its command buffers share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_SAMPLE_BUFFERS = 32
 
 
 class _Charge(ref[memory.DeviceMemory]):
-    """So many bytes on an account; the callback takes it off when the memory is gone."""
+    """Bytes charged to an account, until the memory is freed."""
 
     __slots__ = ("nbytes",)
     nbytes: int

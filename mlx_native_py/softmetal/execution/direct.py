@@ -1,4 +1,4 @@
-"""Short command buffers run by the waiting thread itself, as one call of the runtime."""
+"""Direct runs: short command buffers executed by the waiting thread, as one call of the runtime."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BRIEF_NS = 250_000  # other Python threads wait as long for most functions writt
 
 
 class DirectRun:
-    """The next commands up to a wait for an event: one batch of dispatches, then the values that are signalled."""
+    """The next commands up to an event wait: one batch of dispatches, then the signals."""
 
     __slots__ = ("_batch", "_places", "_prepared", "_signals", "begin", "end", "first")
 

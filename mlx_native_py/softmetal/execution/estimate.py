@@ -1,4 +1,4 @@
-"""How long a dispatch will take, by what it took before."""
+"""Estimates of a dispatch's duration from earlier launches."""
 
 from __future__ import annotations
 

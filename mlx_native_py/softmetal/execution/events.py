@@ -1,4 +1,4 @@
-"""Events: monotonic values, the threads that wait for them, and notifications."""
+"""Events: monotonic values, waiting threads and notifications."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Task = Callable[[], object]
 
 
 class Runner(Protocol):
-    """Can bring a value about on the thread that waits for it; a queue."""
+    """A queue that can run work on a waiting thread to reach a value."""
 
     def run_next(self) -> bool: ...
     def nudge(self) -> None: ...
 
 
 class Waiters:
-    """Threads that sleep until something happens; each looks again after a tick, so a lost call costs only that."""
+    """Sleeping threads; each polls after a tick, so a lost wake-up costs only that."""
 
     __slots__ = ("calls",)
 
@@ -90,7 +90,7 @@ def _listen(tasks: SimpleQueue[Task | None]) -> None:
 
 
 class Notification:
-    """Who wants to be told of a value, and how."""
+    """A handler and the value that it waits for."""
 
     __slots__ = ("block", "listener", "value")
 
@@ -104,7 +104,7 @@ class Notification:
 
 
 class EventState:
-    """A value that only grows, unless the CPU sets it. Each change is one call of C, so nothing can tear it."""
+    """A monotonic value, unless the CPU sets it. Each change is one C call and cannot be interrupted."""
 
     __slots__ = ("_values", "clock", "label", "notifications", "runner", "waiters")
 

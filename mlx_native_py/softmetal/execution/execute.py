@@ -1,4 +1,4 @@
-"""Runs a command buffer's commands in order, turning kernel faults into failures."""
+"""Runs a command buffer's commands in order, and converts kernel faults to failures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CODE_TEXTS = {
 
 
 class Stopped(Exception):
-    """A command could not be carried out."""
+    """A command could not be executed."""
 
     def __init__(self, code: int, message: str, place: int, finding: Exception | None = None) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class Stopped(Exception):
 
 
 class Execution:
-    """Collects dispatches and hands them to the runtime in as few calls as possible."""
+    """Collects dispatches and passes them to the runtime in as few calls as possible."""
 
     def __init__(self, work: CommandBufferState, standing: Resident, wait_for: Callable[[WaitFor], bool]) -> None:
         self._work = work

@@ -1,4 +1,4 @@
-"""Error messages for a kernel that faulted: which kernel, whose memory, and how to find out more."""
+"""Error messages for faulting kernels: which kernel, whose memory, and how to find out more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The textures and samplers that an encoder has bound, checked and made into a kernel's table of handles."""
+"""Bound textures and samplers of an encoder, as a kernel's table of handles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TYPES = {
 
 
 class Handles:
-    """What is bound to texture and sampler indices."""
+    """The bound textures and samplers by index."""
 
     __slots__ = ("samplers", "store", "textures")
 

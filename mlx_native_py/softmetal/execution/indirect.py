@@ -1,4 +1,4 @@
-"""Indirect commands: dispatches encoded once, and the launches that replaying them takes, kept until one is edited."""
+"""Indirect commands: dispatches encoded once, and their prepared launches, kept until a command is edited."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _is_live = attrgetter("live")
 
 @dataclass(frozen=True)
 class IndirectRules:
-    """What the commands of one indirect command buffer may do."""
+    """The limits of an indirect command buffer's commands."""
 
     types: int
     inherit_buffers: bool
@@ -97,7 +97,7 @@ class IndirectCommand:
 
 
 class IndirectState:
-    """The commands of an indirect command buffer, and what was worked out about ranges of them."""
+    """The commands of an indirect command buffer, and the prepared launches of ranges."""
 
     def __init__(self, device: DeviceState, rules: IndirectRules, count: int) -> None:
         self.device = device
@@ -183,7 +183,7 @@ class Replay(PassItem):
 
 
 class KeptBatch(LaunchBatch):
-    """The dispatches of a replay as one batch, which is timed as a whole."""
+    """The dispatches of a replay as one batch, timed as a whole."""
 
     __slots__ = ("has_loops", "taken_ns")
 
@@ -197,7 +197,7 @@ class KeptBatch(LaunchBatch):
 
 
 class Expanded:
-    """The dispatches of commands that inherit nothing; they stay the same until a command is edited."""
+    """Dispatches of commands without inherited state, valid until a command is edited."""
 
     def __init__(self, epochs: list[list[EncodedDispatch]], resident: Resident) -> None:
         self._epochs = epochs

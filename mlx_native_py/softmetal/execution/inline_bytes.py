@@ -1,4 +1,4 @@
-"""Memory for setBytes: chunks of device memory that command buffers borrow until they are done."""
+"""Memory for setBytes: chunks of device memory that command buffers borrow until completion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STEP = 64  # the strictest alignment of any argument
 
 
 class Chunk:
-    """Some device memory, given back when nobody holds it any more."""
+    """Device memory that is returned when it is no longer referenced."""
 
     __slots__ = ("allocation", "view")
 

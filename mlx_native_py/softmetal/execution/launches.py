@@ -1,4 +1,4 @@
-"""Dispatches put together for one call of the runtime, each with the fastest code that is ready for it."""
+"""Batches of dispatches for one call of the runtime, each with the fastest code available."""
 
 from __future__ import annotations
 

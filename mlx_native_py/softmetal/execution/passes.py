@@ -1,4 +1,4 @@
-"""What a compute encoder records: dispatches, grouped into epochs that barriers separate."""
+"""Compute passes: dispatches, grouped into epochs separated by barriers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .textures import TextureState
 
 @dataclass(frozen=True, eq=False)
 class Declared:
-    """What the caller says of a dispatch beside what is bound: lengths of views by slot, and the addresses in use.
+    """The caller's declarations for a dispatch: lengths of views by slot, and the addresses in use.
 
-    What is bound at other slots holds numbers, which nobody writes.
+    Other slots hold inline numbers, which are never written.
     """
 
     lengths: Mapping[int, int]
@@ -27,13 +27,13 @@ class Declared:
 
 
 class PassItem:
-    """What a pass holds: a dispatch, a counter sample, or the replay of an indirect command buffer."""
+    """An item of a pass: a dispatch, a counter sample, or the replay of an indirect command buffer."""
 
     __slots__ = ()
 
 
 class EncodedDispatch(PassItem):
-    """One dispatch with everything it was bound to, as of the moment it was encoded."""
+    """One dispatch with its bindings at the time of encoding."""
 
     __slots__ = (
         "allocations",
@@ -101,7 +101,7 @@ class Sample(PassItem):
 
 @dataclass(frozen=True)
 class Attachment:
-    """Samples at the two ends of a pass; None where none is wanted."""
+    """Samples at the start and end of a pass; None if not wanted."""
 
     samples: list[int]
     start: int | None
@@ -116,14 +116,14 @@ class Attachment:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What runs between two barriers, in the order of encoding."""
+    """The items between two barriers, in encoding order."""
 
     items: tuple[EncodedDispatch | Sample, ...]
     only: tuple[DeviceMemory, ...] | None = None  # the barrier before it orders only accesses to these
 
 
 class Pass:
-    """A compute pass: epochs run one after the other; inside an epoch any order is right."""
+    """A compute pass: epochs run in order; items inside an epoch may run in any order."""
 
     __slots__ = ("attachments", "concurrent", "epochs", "label", "only", "signposts")
 
@@ -168,4 +168,4 @@ class Pass:
 
 
 class LostResource(MetalMisuse):
-    """A dispatch uses memory that is gone, or that nobody made resident; becomes the command buffer's error."""
+    """A dispatch uses memory that was freed or is not resident; becomes the command buffer's error."""

@@ -1,4 +1,4 @@
-"""A pipeline's state: the compiled kernel, what it needs bound, and how it ran so far."""
+"""The state of a pipeline: the compiled kernel, its bindings, and its launch history."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIMD_WIDTH = 32
 
 @dataclass(frozen=True)
 class PipelineRules:
-    """What the maker of a pipeline promises about its threadgroups."""
+    """Guarantees about threadgroups given by the pipeline descriptor."""
 
     max_threads: int = 0  # 0: as many as the kernel allows
     required: Size = (0, 0, 0)
@@ -22,7 +22,7 @@ class PipelineRules:
 
 @dataclass(frozen=True)
 class KernelSource:
-    """Where a kernel comes from, for captures."""
+    """The origin of a kernel, for captures."""
 
     text: str
     digest: str
@@ -30,7 +30,7 @@ class KernelSource:
 
 
 class PipelineState:
-    """A kernel ready to be dispatched; its fields are what an encoder needs at each dispatch."""
+    """A kernel ready to be dispatched, with everything that an encoder needs."""
 
     def __init__(self, name: str, code: Executable, rules: PipelineRules, source: KernelSource) -> None:
         self.name = name

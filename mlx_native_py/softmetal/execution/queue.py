@@ -1,4 +1,4 @@
-"""A queue's state: command buffers in the order they were enqueued, its slots, and the thread that runs them."""
+"""The state of a queue: command buffers in order, its capacity, and the thread that runs them."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _queues: WeakSet[QueueState] = WeakSet()
 
 
 class QueueState:
-    """A queue; each change of state is one step that no exception can interrupt, and the next thread continues from it.
+    """A queue; each state change is one step that exceptions cannot interrupt, and the next thread continues from it.
 
-    A command buffer is first in `order` until it is finished, and only the first one runs. Usually the queue's thread
-    runs it; one that is short is run by the thread that waits for it, if that comes first. While this happens, commits
-    do not wake the queue's thread: it looks for itself, for there may be work that nobody waits for.
+    A command buffer stays first in `order` until it is finished, and only the first one runs. Usually the queue's
+    thread runs it; a short one is run by a thread that waits for it, if that comes first. Meanwhile commits do not wake
+    the queue's thread, which polls, because there may be work that nobody waits for.
     """
 
     def __init__(self, device: DeviceState, slots: int) -> None:

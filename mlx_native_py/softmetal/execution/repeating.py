@@ -1,4 +1,4 @@
-"""Passes that run again and again in other orders, and must leave the same bytes each time."""
+"""Repetition of passes in other orders, which must give the same bytes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def kernels_of(work: Pass, resident: Resident) -> list[str]:
 
 
 class Repetition:
-    """Runs a pass in each of some orders, from the same bytes."""
+    """Runs a pass in several orders from the same memory."""
 
     def __init__(self, names: tuple[str, ...], kernels: Sequence[str], memory: Iterable[DeviceMemory]) -> None:
         self._names = names

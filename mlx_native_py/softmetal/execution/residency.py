@@ -1,4 +1,4 @@
-"""Which memory kernels may reach without its being bound: residency sets, and what a pass declares itself."""
+"""Resident memory: what kernels may access without a binding, from residency sets and pass declarations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTHING: Resident = {}
 
 
 class ResidencyState:
-    """Members that count once committed. Each change is one store."""
+    """The members of a residency set, effective once committed. Each change is one store."""
 
     __slots__ = ("committed", "members", "resident")
 

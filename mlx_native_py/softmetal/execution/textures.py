@@ -1,4 +1,4 @@
-"""Textures as memory: levels and slices inside an allocation, and the description that kernels read."""
+"""Textures in memory: levels and slices of an allocation, and the descriptor that kernels read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Description(ctypes.Structure):
 
 
 class Descriptions:
-    """Room for descriptions in device memory; a texture's handle is the address of its own."""
+    """Descriptors in device memory; a texture's handle is the address of its own."""
 
     def __init__(self, arena: memory.MemoryArena) -> None:
         self._arena = arena
@@ -70,7 +70,7 @@ def descriptions(arena: memory.MemoryArena) -> Descriptions:
 
 @dataclass(frozen=True)
 class Level:
-    """Where a mipmap level lies: bytes from the texture's begin, and the sizes of its parts."""
+    """The layout of a mipmap level: its byte offset and sizes."""
 
     offset: int
     row_bytes: int
@@ -79,7 +79,7 @@ class Level:
 
 @dataclass(frozen=True)
 class TextureShape:
-    """What a texture is like, without its memory."""
+    """The shape of a texture, without its memory."""
 
     type: int  # MTLTextureType
     format: PixelFormat
@@ -132,7 +132,7 @@ class TextureShape:
 
 
 class TextureState:
-    """A texture's shape in some memory, described for kernels as long as it lives."""
+    """A texture in memory, with a descriptor for kernels."""
 
     def __init__(
         self, shape: TextureShape, allocation: memory.DeviceMemory, start: int, usage: int, arena: memory.MemoryArena

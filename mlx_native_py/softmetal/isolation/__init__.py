@@ -1,1 +1,1 @@
-"""Isolated devices: kernels run in helper processes that can ask the system for nothing but memory and time."""
+"""Isolated devices: kernels run in sandboxed helper processes."""

@@ -1,4 +1,4 @@
-"""What a process and its helper share: struct soft_channel of runtime/isolate.h, as ctypes."""
+"""Shared memory between a process and its helper: struct soft_channel of runtime/isolate.h, as ctypes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LINE = 64
 
 
 class PageChange(ctypes.Structure):
-    """struct soft_change: pages that the helper maps or lets go of."""
+    """struct soft_change: pages for the helper to map or unmap."""
 
     _fields_ = [(name, ctypes.c_uint64) for name in ("address", "length", "offset", "is_open")]
 
 
 class Channel(ctypes.Structure):
-    """struct soft_channel: one request at a time, and its answer."""
+    """struct soft_channel: one request at a time, and its reply."""
 
     _fields_ = [
         ("request", ctypes.c_uint32),

@@ -1,6 +1,6 @@
-"""The program of a helper: maps what it shares, closes itself off from the system, then answers requests.
+"""The helper program: maps shared memory, enters the sandbox, then serves requests.
 
-It runs by itself, in a fresh interpreter without the package, so that there is nothing in its memory worth reading.
+It runs in a new interpreter without the package, so that its memory contains nothing worth reading.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""Puts compiled kernels where helpers see them. Nothing of a kernel is loaded into, or run by, this process."""
+"""Maps compiled kernels into helpers. No kernel code is loaded into or run by this process."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _WORD_MASK = (1 << 64) - 1
 
 
 class ImageDamaged(ToolchainError):
-    """A shared object that cannot be placed."""
+    """A shared object that cannot be mapped."""
 
 
 class PlacedImage:
-    """A shared object at its place in the helpers."""
+    """A shared object mapped into the helpers."""
 
     def __init__(self, data: bytes, space: SharedSpace, slot_of: Callable[[str], int]) -> None:
         try:

@@ -1,4 +1,4 @@
-"""One helper process: how it is started, asked, and found dead."""
+"""One helper process: start, requests, and detection of its death."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REQUEST_NS = 10_000_000_000
 
 
 class HelperGone(ToolchainError):
-    """The helper ended, or had to be ended; `kind` says why in a few words."""
+    """The helper ended or was killed; `kind` gives the reason."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(f"a helper of the isolated device is gone: {kind}")
@@ -34,7 +34,7 @@ class HelperGone(ToolchainError):
 
 
 class Helper:
-    """A process that runs kernels. One thread at a time asks it for something."""
+    """A process that runs kernels, for one thread at a time."""
 
     def __init__(self, space: SharedSpace, library: ctypes.CDLL, runtime: Path) -> None:
         self._space = space

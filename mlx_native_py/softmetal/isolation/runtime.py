@@ -1,4 +1,4 @@
-"""The runtime of isolated devices: helpers run the launches; a helper that dies costs one command buffer."""
+"""The runtime of isolated devices: helpers run the launches, and a helper that dies fails one command buffer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_IDLE = 4
 
 
 class HelperFault(KernelFault):
-    """The process that ran a kernel is gone; the next command buffer gets another one."""
+    """The process that ran a kernel has ended; the next command buffer gets a new one."""
 
     def __init__(self, kind: str, launch: int) -> None:
         super().__init__(kind, launch, (0, 0, 0), None, 0)
@@ -60,7 +60,7 @@ class IsolatedImage:
 
 
 class IsolatedCall:
-    """A run of launches in a helper, which it holds until the call is checked; see RuntimeCall."""
+    """A run of launches in a helper, reserved until the call is checked; see RuntimeCall."""
 
     def __init__(self, runtime: IsolatedRuntime, launches: Any, count: int, deadline_s: float, threads: int) -> None:
         limit_ns = max(1, int(deadline_s * 1e9)) if deadline_s > 0 else 0
@@ -104,7 +104,7 @@ class IsolatedCall:
 
 
 class IsolatedRuntime:
-    """Runs launches as Runtime does, and loads images, in helpers. Several threads may use it at once."""
+    """Runs launches and loads images in helpers, like Runtime; thread-safe."""
 
     def __init__(self, own: Runtime, space: SharedSpace) -> None:
         self.space = space

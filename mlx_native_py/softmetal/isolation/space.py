@@ -1,4 +1,4 @@
-"""Addresses that this process and its helpers share: device memory, and the code of kernels."""
+"""The address range shared with helpers: device memory and kernel code."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Change = tuple[int, int, int, int]
 
 
 class IsolationUnavailable(DeviceNotFound):
-    """This system cannot run kernels in a process of their own."""
+    """This system cannot run kernels in separate processes."""
 
 
 class SharedSpace:
-    """One range of addresses. Imports come first, code next, device memory last; helpers have it at the same place."""
+    """One address range, mapped at the same place in helpers: imports first, then code, then device memory."""
 
     def __init__(self) -> None:
         self.start, self.size = _reserve_range()
@@ -52,7 +52,7 @@ class SharedSpace:
 
 
 class SharedPages(FilePages):
-    """Device memory that helpers see too."""
+    """Device memory that is shared with helpers."""
 
     def __init__(self, start: int, end: int) -> None:
         super().__init__()

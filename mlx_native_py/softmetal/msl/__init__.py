@@ -1,4 +1,4 @@
-"""The front end: MSL source in, compiled kernels out."""
+"""The MSL front end: source to compiled kernels."""
 
 from .compiler import Compiler, open_compiler
 from .library import SourceLibrary, open_library

@@ -1,4 +1,4 @@
-"""Names that a source gives to types by `using` and `typedef`."""
+"""Type aliases by `using` and `typedef`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a source may name of the compiler beneath it: an allow-list of builtins and attributes, no way out of MSL."""
+"""Allow-lists of compiler builtins and attributes."""
 
 from __future__ import annotations
 

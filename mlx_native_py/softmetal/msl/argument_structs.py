@@ -1,4 +1,4 @@
-"""The struct behind an argument buffer: its members, their ids and where they lie."""
+"""The struct of an argument buffer: its members, their ids and offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel's parameters: what each is bound to, and the rules that Metal has for them."""
+"""Kernel parameters: what each is bound to, and Metal's rules for them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SPACES = ("device", "constant", "threadgroup", "thread")
 
 @dataclass
 class Parameter:
-    """One parameter of a kernel and the item that the entry macro needs for it."""
+    """One parameter of a kernel, and its item in the entry macro."""
 
     start: int
     end: int
@@ -114,7 +114,7 @@ def declared_name(unit: Unit, start: int, end: int) -> int:
 
 
 class ParameterReader:
-    """Reads the parameters of one kernel and numbers those that have no index of their own."""
+    """Parses the parameters of one kernel, and assigns missing indices."""
 
     def __init__(self, unit: Unit, values: Values) -> None:
         self.unit = unit

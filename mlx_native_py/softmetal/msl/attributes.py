@@ -60,7 +60,7 @@ _KEPT = frozenset({"maybe_unused", "nodiscard", "fallthrough", "likely", "unlike
 
 @dataclass(frozen=True)
 class Attribute:
-    """One attribute; `start` to `end` are its brackets' tokens, `arguments` what stands in its parentheses."""
+    """One attribute; `start` to `end` are the tokens of its brackets, `arguments` those in its parentheses."""
 
     name: str
     index: int  # of its name

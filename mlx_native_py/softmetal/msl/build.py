@@ -1,4 +1,4 @@
-"""One kernel for one set of constants: its text, its shared object, and what the object says about itself."""
+"""The build of one kernel with given constants: source text, shared object, and reflection."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WHOLE = tuple(f"-Werror={name}" for name in ("undefined-func-template", "ctad-ma
 
 
 class MissingConstant(Exception):
-    """A kernel needs a function constant that was not given, or was given too few bytes."""
+    """A required function constant was not given, or has too few bytes."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class MissingConstant(Exception):
 
 @dataclass(frozen=True)
 class BuildSpec:
-    """What is to be built: an entry of a manifest, with constants."""
+    """A kernel to build: an entry of a manifest, with constants."""
 
     manifest: LibraryManifest
     entry: str

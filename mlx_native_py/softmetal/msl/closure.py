@@ -1,4 +1,4 @@
-"""Which names a kernel reaches: what it needs, which constants it uses, whether its threads wait for each other."""
+"""Reachability: the declarations and constants that a kernel uses, and whether its threads wait for each other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TYPES = re.compile(r"simdgroup_\w+8x8|cooperative_tensor|matmul2d\w*|tensor_ops
 
 @dataclass
 class Graph:
-    """`uses` maps each name that the source declares to those that its declarations mention."""
+    """`uses` maps each declared name to the names that its declarations mention."""
 
     uses: dict[str, list[str]] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)  # names whose declarations themselves wait

@@ -1,4 +1,4 @@
-"""Where kernels are made: the compiler, the disk cache, and the set-up that comes before the first kernel."""
+"""The MSL compiler: toolchain, disk cache, and one-time set-up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _announce(message: str) -> None:
 
 @dataclass
 class Compiler:
-    """A compiler with a cache. `announce` hears of the set-up, which is the one step that takes long."""
+    """A compiler with a cache. `announce` is called for the set-up, the only slow step."""
 
     store: Store
     toolchain: Toolchain

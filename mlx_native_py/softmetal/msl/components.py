@@ -1,4 +1,4 @@
-"""Assignments with an operator inside templates, where clang loses properties and conversions."""
+"""Compound assignments inside templates, where clang loses properties and conversions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operands of `?:`, which Metal takes from any address space and OpenCL only from one."""
+"""Operands of `?:`, which Metal accepts from different address spaces and OpenCL does not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WRITES = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=",
 
 @dataclass(frozen=True)
 class Operand:
-    """Tokens from `start` up to `end`; `inner` is the conditional that they are, if they are one."""
+    """Tokens from `start` up to `end`; `inner` is a nested conditional, if they are one."""
 
     start: int
     end: int
@@ -23,7 +23,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Conditional:
-    """What stands around the colon of a question mark."""
+    """The operands around the colon of a `?:`."""
 
     question: int
     first: Operand

@@ -1,4 +1,4 @@
-"""Device memory where `constant` is asked for: an address space of its own on Metal, the same memory here."""
+"""Device pointers used as `constant`: separate address spaces in Metal, the same memory here."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _takes_no_device(known: set[str], mark: str) -> bool:
 
 
 class _Check:
-    """Looks at the expressions of one function."""
+    """Checks the expressions of one function."""
 
     def __init__(self, unit: Unit, names: PointerNames) -> None:
         self.unit = unit

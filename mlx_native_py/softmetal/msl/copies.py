@@ -1,4 +1,4 @@
-"""Constructors and assignments: which members they are, and those that copy as the compiler would by itself."""
+"""Constructors and assignment operators, and which of them are equivalent to the defaulted ones."""
 
 from __future__ import annotations
 

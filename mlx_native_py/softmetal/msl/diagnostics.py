@@ -1,4 +1,4 @@
-"""The compiler's messages, brought back to the user's lines and words."""
+"""Compiler messages, mapped back to the user's source."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FLAG = re.compile(r" \[-W[\w#+,=-]+\]$")
 
 @dataclass(frozen=True)
 class Message:
-    """One message as clang printed it."""
+    """One message as printed by clang."""
 
     severity: Literal["error", "warning", "note"]
     file: str

@@ -1,4 +1,4 @@
-"""The text that clang compiles, in segments, and the way back from its lines to tokens."""
+"""The text that clang compiles, in segments, and the mapping from its lines to tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Kind = Literal["common", "body", "instantiation"]
 
 @dataclass(frozen=True)
 class Segment:
-    """A run of tokens; a body belongs to the function of that name and may be left out."""
+    """A run of tokens; a function body can be omitted."""
 
     kind: Kind
     owner: str

@@ -1,4 +1,4 @@
-"""Constant expressions of attributes and derived function constants, over tokens."""
+"""Evaluates constant expressions in attributes and derived function constants."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CASTS = frozenset(
 
 
 class NotConstant(Exception):
-    """The expression holds something whose value is not known here."""
+    """The expression contains something whose value is unknown here."""
 
 
 def evaluate(tokens: Sequence[str], lookup: Callable[[str], Value], defined: Callable[[str], bool]) -> Value:

@@ -1,4 +1,4 @@
-"""Functions as arguments, which become references: OpenCL's C++ resolves those, and none is null or a number."""
+"""Functions as arguments, converted to references, which OpenCL C++ resolves and which cannot be null."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters that OpenCL's C++ takes in another form than Metal: constant references, arrays, widths of vectors."""
+"""Parameters that OpenCL C++ needs in another form than Metal: constant references, arrays, vector widths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pointers to functions that could hold any address: a kernel calls what its source defines."""
+"""Checks of function pointers that could hold any address: a kernel may call only functions of its source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compiled kernels depend on besides their source, as a digest that is quick to come by."""
+"""A digest of everything that compiled kernels depend on besides their source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A compiled kernel before it is loaded: what it asks of the process, and that nothing of it runs by being loaded."""
+"""Checks of a compiled kernel before it is loaded: its imports, and that loading runs no code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FAMILIES = re.compile(
 
 
 class ImageRefused(Exception):
-    """A shared object that must not be loaded; `symbol` is the one at fault, if it is one."""
+    """A shared object that must not be loaded; `symbol` is the offending one, if any."""
 
     def __init__(self, reason: str, symbol: str = "") -> None:
         super().__init__(reason)

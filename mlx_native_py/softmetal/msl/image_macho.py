@@ -1,4 +1,4 @@
-"""The same check for Mach-O, the format of macOS: load commands, sections, symbols, and calls through pointers."""
+"""The same checks for Mach-O, the format of macOS: load commands, sections, symbols, indirect calls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MachSection:
 
 @dataclass(frozen=True)
 class MachSymbol:
-    """One symbol, without the underscore that C names have there."""
+    """One symbol, without its leading underscore."""
 
     name: str
     defined: bool
@@ -47,7 +47,7 @@ class MachSymbol:
 
 @dataclass(frozen=True)
 class MachImage:
-    """A dynamic library for Apple silicon as its load commands describe it."""
+    """A dynamic library for Apple silicon, from its load commands."""
 
     data: bytes
     commands: tuple[int, ...]

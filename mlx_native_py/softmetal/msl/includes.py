@@ -1,4 +1,4 @@
-"""The files that a source may read: those in the include folders it was given and Metal's own headers, no others."""
+"""Include files that a source may read: those in its include folders, and Metal's own headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types of a kernel's built-in inputs, which Metal wants to agree with each other."""
+"""The types of a kernel's built-in inputs, which must be consistent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels in all their forms: definitions, templates, and explicit instantiations with host names."""
+"""Kernels: definitions, templates, and explicit instantiations with host names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CALLABLE = frozenset({"visible", "stitchable"})
 
 @dataclass
 class KernelFunction:
-    """A kernel's definition (or template); `number` is its place among the unit's kernels."""
+    """A kernel's definition or template; `number` is its index in the unit."""
 
     number: int
     declaration: Declaration
@@ -42,7 +42,7 @@ class KernelFunction:
 
 @dataclass(frozen=True)
 class Entry:
-    """A kernel that the host can name: `expression` denotes the function in C++."""
+    """A kernel with a host name; `expression` denotes the function in C++."""
 
     host_name: str
     function: int
@@ -53,7 +53,7 @@ class Entry:
 
 
 class KernelReader:
-    """Finds kernels and entries, and edits them into plain static functions."""
+    """Finds kernels and entries, and rewrites them as plain static functions."""
 
     def __init__(self, unit: Unit, values: Values) -> None:
         self.unit = unit

@@ -1,4 +1,4 @@
-"""Functions that were checked before: many libraries begin with the same text, which little of what follows harms."""
+"""Function bodies that were checked before, since many libraries start with the same text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One kernel for one shape of threadgroup on the lanes engine: its text, its vector code, its shared object."""
+"""Lanes builds of one kernel per threadgroup size: IR, vector code and shared object."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _pass_identity() -> str:
 
 @dataclass(frozen=True)
 class LanesBuilder:
-    """Finds and makes the builds of one kernel, shape by shape; may be used from several threads."""
+    """Finds and creates the lanes builds of one kernel; thread-safe."""
 
     spec: BuildSpec
     compiler: Compiler

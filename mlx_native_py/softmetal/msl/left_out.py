@@ -1,4 +1,4 @@
-"""C++ that MSL leaves out: structured bindings and deduction guides, and recursion in its older versions."""
+"""C++ that MSL excludes: structured bindings, deduction guides, and recursion in older versions."""
 
 from __future__ import annotations
 

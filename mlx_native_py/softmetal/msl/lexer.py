@@ -1,4 +1,4 @@
-"""Tokens of preprocessed MSL, each with the file and line it came from."""
+"""The lexer: tokens of preprocessed MSL with file and line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CLOSERS = {")": "(", "]": "[", "}": "{"}
 
 @dataclass
 class Tokens:
-    """Parallel lists, one entry per token; `row` names a source line, `match` the partner of a bracket (else -1)."""
+    """Parallel lists, one entry per token; `row` is a source line, `match` the matching bracket or -1."""
 
     text: list[str] = field(default_factory=list)
     row: list[tuple[str, int]] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Tokens:
 
 
 class LexicalError(Exception):
-    """A character that MSL has no use for, or a bracket without its partner."""
+    """An invalid character, or an unmatched bracket."""
 
     def __init__(self, message: str, tokens: Tokens, index: int) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Libraries: a source that passed the checks, its kernels, and their builds."""
+"""Libraries: a checked source, its kernels and their builds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .translate import Translation, translate
 
 
 class _Kernels(Mapping[str, KernelSignature]):
-    """Signatures, made when they are looked at."""
+    """Signatures, created on demand."""
 
     def __init__(self, manifest: LibraryManifest) -> None:
         self._manifest = manifest
@@ -49,7 +49,7 @@ class _Kernels(Mapping[str, KernelSignature]):
 
 
 class SourceLibrary:
-    """A library from source; `build` may be called from several threads."""
+    """A library from source; `build` is thread-safe."""
 
     def __init__(
         self, source: str, options: SourceOptions, path: str, compiler: Compiler, manifest: LibraryManifest, key: str

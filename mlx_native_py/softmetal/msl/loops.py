@@ -1,4 +1,4 @@
-"""Loops in which some threads may wait and others go on: threads count their rounds, so that only equals meet."""
+"""Loops with waits that some threads may skip: threads count iterations, so that only equal ones rendezvous."""
 
 from __future__ import annotations
 

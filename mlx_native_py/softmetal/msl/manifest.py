@@ -1,4 +1,4 @@
-"""What is kept of a translated source: enough to list its kernels and to make the text of each."""
+"""Library manifests: what is cached of a translated source, enough to list its kernels and to emit each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .translate import Translation
 
 @dataclass(frozen=True)
 class ParameterItem:
-    """One parameter: a bindable argument, or a built-in value; perhaps switched by a function constant."""
+    """One parameter: a bindable argument or built-in value, optionally enabled by a function constant."""
 
     macro: str
     argument: KernelArgument | None
@@ -27,7 +27,7 @@ class ParameterItem:
 
 @dataclass(frozen=True)
 class Function:
-    """A kernel function as all its entries share it."""
+    """A kernel function, shared by all its entries."""
 
     name: str
     items: tuple[ParameterItem, ...]
@@ -46,7 +46,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class LibraryManifest:
-    """What the front end knows about a library: kernels, constants and text, as the cache keeps them."""
+    """Kernels, constants and text of a library, as stored in the cache."""
 
     pieces: tuple[Piece, ...]
     uses: dict[str, list[str]]

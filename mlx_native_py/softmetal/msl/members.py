@@ -1,4 +1,4 @@
-"""Member functions and the address space of their object, which Metal writes behind the parameters."""
+"""Member functions and the address space of `this`, which Metal writes after the parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OF_REFERENCES = frozenset({"const", "constant", "device", "&"})
 
 @dataclass(frozen=True)
 class _Member:
-    """A member function; `space` is that of its object (thread if none is written)."""
+    """A member function; `space` is that of its object (default: thread)."""
 
     declaration: Declaration
     space: str

@@ -1,4 +1,4 @@
-"""The names of Metal's own functions, which a program may give to functions of its own as well."""
+"""The names of Metal's functions, which a program may also give to its own functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The object of a member function: inside, it and its parts are in the address space that the function is for."""
+"""The address space of `this` and its parts inside member functions."""
 
 from __future__ import annotations
 

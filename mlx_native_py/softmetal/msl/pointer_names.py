@@ -1,4 +1,4 @@
-"""Names of pointers and references to device and to constant memory, as far as their declarations say so."""
+"""Variables declared as pointers or references to device and constant memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEVICE = {
 
 @dataclass(frozen=True)
 class PointerNames:
-    """What each variable and member is: "device*", "constant&" ...; those declared in two ways are left out."""
+    """The kind of each variable and member, such as "device*" or "constant&"; ambiguous ones are omitted."""
 
     variables: dict[str, str]
     members: dict[str, str]

@@ -1,4 +1,4 @@
-"""Pointers and references, which Metal wants to see with an address space."""
+"""Checks that pointers and references have an address space, as Metal requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a token stands in the user's own text: line, column, and the line itself."""
+"""Source positions of tokens: line, column and the text of the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The preprocessing step: macros and includes, by clang; every token keeps its file and line."""
+"""Preprocessing by clang: macros and includes, with file and line of every token."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INCLUDE = re.compile(
 
 @dataclass(frozen=True)
 class Preprocessed:
-    """Text without directives, and the files it was made of."""
+    """The preprocessed text, and the files it was made from."""
 
     text: str
     files: tuple[Path, ...]

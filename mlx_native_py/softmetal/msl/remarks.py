@@ -1,4 +1,4 @@
-"""What clang remarks on in a source that it takes and Metal would not: too few values, functions without a body."""
+"""Clang remarks about code that Metal rejects: vectors with too few values, functions without a body."""
 
 from __future__ import annotations
 

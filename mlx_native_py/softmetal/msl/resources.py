@@ -1,4 +1,4 @@
-"""Textures and samplers among a kernel's parameters, as their source spells them."""
+"""Texture and sampler parameters of a kernel."""
 
 from __future__ import annotations
 

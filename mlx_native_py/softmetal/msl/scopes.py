@@ -1,4 +1,4 @@
-"""The tree of declarations: namespaces, classes, functions, variables, instantiations."""
+"""The declaration tree: namespaces, classes, functions, variables, instantiations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TRAILING = frozenset(
 
 @dataclass
 class Declaration:
-    """One declaration: tokens `start` to `end` (exclusive), and the places in it that later passes need."""
+    """One declaration: tokens `start` to `end` (exclusive), and positions that later passes need."""
 
     kind: Kind
     start: int

@@ -1,4 +1,4 @@
-"""Word-for-word translation: address spaces, names that OpenCL or our headers have, literals that OpenCL lacks."""
+"""Token-level translation: address spaces, reserved names, and literals that OpenCL lacks."""
 
 from __future__ import annotations
 

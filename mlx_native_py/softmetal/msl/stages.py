@@ -1,4 +1,4 @@
-"""What a source holds besides compute: render stages and their types, left out where kernels do without them."""
+"""Render stages and their types, removed from sources that also have kernels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _is_graphics(tokens: Tokens, index: int) -> bool:
 
 @dataclass(frozen=True)
 class _Part:
-    """A declaration outside classes and functions, with the names that it gives and that it mentions."""
+    """A top-level declaration, with the names it declares and mentions."""
 
     declaration: Declaration
     names: frozenset[str]

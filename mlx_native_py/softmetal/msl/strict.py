@@ -1,4 +1,4 @@
-"""What Metal refuses, or software Metal has no use for: never passed over in silence."""
+"""Checks for C++ that Metal rejects or software Metal does not support."""
 
 from __future__ import annotations
 

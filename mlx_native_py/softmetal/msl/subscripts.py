@@ -1,4 +1,4 @@
-"""Subscripts with several indices, as tensors take them: `t[i, j]`."""
+"""Multi-index subscripts, as for tensors: `t[i, j]`."""
 
 from __future__ import annotations
 

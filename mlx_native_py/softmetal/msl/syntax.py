@@ -1,4 +1,4 @@
-"""The check of a whole source by clang, and its errors at the user's own lines."""
+"""The syntax check of a whole source by clang, with errors at the user's lines."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def check_whole(
 
 @dataclass(frozen=True)
 class _Share:
-    """Everything but the bodies of some functions: known ones, and kernels that other processes look at."""
+    """A source without some function bodies: known ones, and kernels checked by other processes."""
 
     left_out: frozenset[str]
     instantiations: bool

@@ -1,4 +1,4 @@
-"""Threadgroup variables of kernels, which become places in the threadgroup's memory."""
+"""Threadgroup variables of kernels, converted to offsets in threadgroup memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From preprocessed MSL to what clang compiles: runs the passes in their order."""
+"""Translation of preprocessed MSL to C++: runs the passes in order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .values import Values
 
 @dataclass(frozen=True)
 class Translation:
-    """A source after all passes; the unit leads from its text back to the user's."""
+    """A translated source; its unit maps the text back to the user's."""
 
     unit: Unit
     functions: tuple[KernelFunction, ...]

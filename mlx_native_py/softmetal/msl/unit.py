@@ -1,4 +1,4 @@
-"""A source under translation: its tokens, what becomes of each, and the errors found."""
+"""A source under translation: tokens, their replacements, and errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOT_A_TYPE = frozenset({"if", "while", "for", "switch", "return", "sizeof", "de
 
 @dataclass
 class Unit:
-    """`out[i]` is what token `i` is translated to; passes edit it, and report what they refuse."""
+    """`out[i]` is the translation of token `i`; passes edit it and report errors."""
 
     tokens: Tokens
     positions: Positions

@@ -1,4 +1,4 @@
-"""Values known while translating: named integer constants, and function constants with their derived ones."""
+"""Values known during translation: named integer constants and function constants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SPECIFIERS = frozenset({"constant", "const", "constexpr", "static", "inline", "
 
 @dataclass(frozen=True)
 class FunctionConstant:
-    """A constant that gets its value at build; SOFT_FC_<number> stands for it in the text."""
+    """A constant whose value is given at build time; SOFT_FC_<number> stands for it in the text."""
 
     number: int
     constant: Constant

@@ -1,4 +1,4 @@
-"""Binary archives: which functions have been compiled ahead, kept in a small readable file."""
+"""Binary archives: which functions were compiled ahead, in a small readable file."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def archive_error(code: int, message: str) -> NSError:
 
 
 class MTLBinaryArchiveDescriptor(Descriptor):
-    """Where an archive comes from; without a place it starts empty."""
+    """The URL of an archive; without one it starts empty."""
 
     url, setUrl_ = attribute("url", maybe(NSURL), None)
 
 
 class MTLBinaryArchive(FunctionArchive):
-    """A set of functions by digest; their machine code lives in the compiler's own cache."""
+    """A set of function digests; their machine code is in the compiler's cache."""
 
     def addComputePipelineFunctionsWithDescriptor_error_(self, descriptor: Any, error: None) -> Any:
         unwanted(error, "error")

@@ -1,4 +1,4 @@
-"""Argument encoders: handles, addresses and constants, put where a kernel's struct has them."""
+"""Argument encoders: write handles, addresses and constants into an argument buffer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MTLArgumentDescriptor(Descriptor):
 
 
 class MTLArgumentEncoder(Owned, Labelled):
-    """Writes what a struct's members stand for into an argument buffer, by their ids."""
+    """Writes the members of a struct into an argument buffer, by id."""
 
     def __init__(self, device: DeviceObject, members: Iterable[ArgumentMember]) -> None:
         super().__init__(device)

@@ -1,4 +1,4 @@
-"""The root of all objects: selectors as methods, `respondsToSelector_`, and descriptors made by alloc/init."""
+"""The root class: selectors as methods, `respondsToSelector_`, and descriptors created by alloc/init."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Setter = Callable[[Any, Any], None]
 
 
 class NSObject:
-    """What every Metal object can do."""
+    """The base class of all Metal objects."""
 
     def respondsToSelector_(self, selector: bytes | str) -> bool:
         """Whether the object has this selector; names of the software's own are never selectors."""
@@ -34,7 +34,7 @@ class NSObject:
 
 
 class Descriptor(NSObject):
-    """An object that is only a set of properties."""
+    """A set of properties."""
 
     @classmethod
     def alloc(cls) -> Self:
@@ -78,7 +78,7 @@ class Labelled(NSObject):
 
 
 class _Absent:
-    """Makes one inherited method unknown, as on an older system."""
+    """Hides an inherited method, as on an older system."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name

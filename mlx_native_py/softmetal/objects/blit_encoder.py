@@ -1,4 +1,4 @@
-"""The blit encoder: copies, fills and the housekeeping of counters and indirect command buffers."""
+"""The blit encoder: copies, fills, counter resolution and indirect command buffer management."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _part(buffer: Any, start: Any, length: Any, what: str) -> tuple[MTLBuffer, i
 
 
 class MTLBlitCommandEncoder(MTLCommandEncoder):
-    """Runs its commands in the order they were encoded."""
+    """Runs its commands in encoding order."""
 
     def __init__(self, owner: Owned, state: CommandBufferState, work: BlitPass) -> None:
         super().__init__(owner, state, work.signposts)

@@ -1,4 +1,4 @@
-"""Resources: buffers over pages of their own, over memory of the caller, or inside a heap."""
+"""Resources: buffers with their own pages, over the caller's memory, or inside a heap."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def resource_options(value: Any) -> int:
 
 
 class varlist:
-    """What PyObjC returns for memory of unknown length; it holds an address and no reference."""
+    """PyObjC's type for memory of unknown length; it holds an address and no reference."""
 
     __slots__ = ("_address", "_length")
 
@@ -99,7 +99,7 @@ class Resource(Owned, Labelled):
 
 
 class MTLBuffer(Resource):
-    """Bytes that kernels and the CPU share; `gpuAddress` is their address in this process."""
+    """Memory shared by kernels and the CPU; `gpuAddress` is its address in this process."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The capture manager, and the scopes that limit a capture."""
+"""The capture manager, and capture scopes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _any(value: Any, what: str) -> Any:
 
 
 class MTLCaptureDescriptor(Descriptor):
-    """What to capture and where to."""
+    """What to capture, and where to."""
 
     captureObject, setCaptureObject_ = attribute("captureObject", _any, None)
     destination, setDestination_ = attribute("destination", whole, c.MTLCaptureDestinationDeveloperTools)
@@ -32,7 +32,7 @@ class MTLCaptureDescriptor(Descriptor):
 
 
 class MTLCaptureScope(Owned, Labelled):
-    """A stretch of time, marked by its owner, that a capture is limited to."""
+    """A period of time that a capture is limited to."""
 
     def __init__(self, device: DeviceObject, queue: MTLCommandQueue | None = None) -> None:
         super().__init__(device)
@@ -60,7 +60,7 @@ class MTLCaptureScope(Owned, Labelled):
 
 
 class MTLCaptureManager(NSObject):
-    """Starts and stops captures; there is one."""
+    """Starts and stops captures; a singleton."""
 
     def __init__(self) -> None:
         self._scope: MTLCaptureScope | None = None

@@ -1,4 +1,4 @@
-"""Command buffers: recorded once, committed once, and asked about the outcome."""
+"""Command buffers: recorded and committed once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAMES = ("not enqueued", "enqueued", "committed", "scheduled", "completed", "fa
 
 
 class MTLCommandBufferEncoderInfo(NSObject):
-    """How far one encoder came."""
+    """The progress of one encoder."""
 
     def __init__(self, label: str | None, state: int, signposts: Sequence[str]) -> None:
         self._label = label
@@ -47,7 +47,7 @@ class MTLCommandBufferEncoderInfo(NSObject):
 
 
 class MTLCommandBuffer(Owned, Labelled):
-    """Work for a queue. An exception in a handler is raised by waitUntilCompleted; Metal would end the process."""
+    """Work for a queue. An exception in a handler is raised by waitUntilCompleted; Metal would abort."""
 
     def __init__(self, owner: Owned, queue: QueueState, work: CommandBufferState) -> None:
         self._device, self._owner = owner._device, owner

@@ -1,4 +1,4 @@
-"""The compute encoder: binds arguments and records dispatches into a pass."""
+"""The compute encoder: binds arguments and records dispatches in a pass."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ONE = (1, 1, 1)
 
 
 class MTLComputeCommandEncoder(MTLCommandEncoder):
-    """Binding state carries over from dispatch to dispatch; each dispatch keeps its own copy of it."""
+    """Bindings carry over between dispatches; each dispatch keeps its own copy."""
 
     def __init__(self, owner: Owned, state: CommandBufferState, work: Pass) -> None:
         super().__init__(owner, state, work.signposts)

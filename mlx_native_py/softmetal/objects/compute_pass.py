@@ -1,4 +1,4 @@
-"""Descriptors of compute passes and of the counter samples taken at their ends."""
+"""Descriptors of compute passes and their counter samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counter sets and the buffers that timestamps are sampled into."""
+"""Counter sets and timestamp sample buffers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MTLCounter(NSObject):
 
 
 class MTLCounterSet(NSObject):
-    """The set of timestamps, the only one there is."""
+    """The timestamp counter set, the only one."""
 
     def name(self) -> str:
         return c.MTLCommonCounterSetTimestamp
@@ -35,7 +35,7 @@ class MTLCounterSet(NSObject):
 
 
 class MTLCounterSampleBufferDescriptor(Descriptor):
-    """How many samples of which set."""
+    """The counter set and the number of samples."""
 
     label, setLabel_ = attribute("label", optional_text, None)
     counterSet, setCounterSet_ = attribute("counterSet", maybe(MTLCounterSet), None)
@@ -44,7 +44,7 @@ class MTLCounterSampleBufferDescriptor(Descriptor):
 
 
 class MTLCounterSampleBuffer(Owned):
-    """Timestamps in nanoseconds; zero where nothing has been sampled."""
+    """Timestamps in nanoseconds; zero if not sampled."""
 
     def __init__(self, device: DeviceObject, descriptor: MTLCounterSampleBufferDescriptor) -> None:
         super().__init__(device)

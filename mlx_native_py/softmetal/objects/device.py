@@ -1,4 +1,4 @@
-"""The device: limits and abilities, and the factory of everything else."""
+"""The device: limits, capabilities, and factory methods."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from .texture import LINEAR_STEP, MTLTexture, MTLTextureDescriptor, new_texture
 
 
 class MTLArchitecture(NSObject):
-    """The name of the kind of processor."""
+    """The name of the processor architecture."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -58,7 +58,7 @@ class MTLArchitecture(NSObject):
 
 
 class MTLDevice(DeviceObject):
-    """A CPU that stands for a GPU."""
+    """A CPU that acts as a GPU."""
 
     def __init__(self, options: SoftOptions | None = None, profile: DeviceProfile | None = None) -> None:
         opening()

@@ -1,4 +1,4 @@
-"""What all encoders share: being open until endEncoding, debug groups, fences."""
+"""The base class of encoders: open until endEncoding, debug groups, fences."""
 
 from __future__ import annotations
 

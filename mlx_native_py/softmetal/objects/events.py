@@ -1,4 +1,4 @@
-"""Events and fences: points that command buffers of any queue, and the CPU, can signal and wait for."""
+"""Events and fences, which command buffers and the CPU can signal and wait for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _POLL_LIMIT = 1 << 32
 
 
 class MTLEvent(Owned, Labelled):
-    """A value that only grows, signalled by the device."""
+    """A monotonic value, signalled by the device."""
 
     def __init__(self, device: DeviceObject) -> None:
         super().__init__(device)
@@ -28,7 +28,7 @@ class MTLEvent(Owned, Labelled):
 
 
 class MTLSharedEventListener(NSObject):
-    """Runs notifications on a thread of its own."""
+    """Runs notifications on its own thread."""
 
     def __init__(self) -> None:
         self.state = Listener()
@@ -50,7 +50,7 @@ class MTLSharedEventListener(NSObject):
 
 
 class MTLSharedEvent(MTLEvent):
-    """An event that the CPU can read, signal and wait for too."""
+    """An event that the CPU can also read, signal and wait for."""
 
     def signaledValue(self) -> int:
         value = self.state.value

@@ -1,4 +1,4 @@
-"""The few Foundation classes that Metal hands out: errors, data, URLs, arrays."""
+"""The Foundation classes that Metal returns: errors, data, URLs, arrays."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class NSArray(tuple[T, ...], Generic[T]):
 
 
 class NSURL(NSObject):
-    """The place of a file."""
+    """A file URL."""
 
     def __init__(self, path: str) -> None:
         self._path = path

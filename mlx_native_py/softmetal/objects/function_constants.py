@@ -1,4 +1,4 @@
-"""Values for function constants, copied when they are set, by index or by name."""
+"""Values of function constants, copied when set, by index or by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heaps: one allocation from which buffers are cut, by Metal's own choice or at the caller's offsets."""
+"""Heaps: one allocation for several buffers, placed automatically or at the caller's offsets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def size_and_align(length: Any, options: Any) -> MTLSizeAndAlign:
 
 
 class MTLHeapDescriptor(Descriptor):
-    """How large a heap is and how it is used."""
+    """The size and type of a heap."""
 
     size, setSize_ = attribute("size", natural, 0)
     storageMode, setStorageMode_ = attribute("storageMode", natural, c.MTLStorageModePrivate)
@@ -43,7 +43,7 @@ class MTLHeapDescriptor(Descriptor):
 
 
 class MTLHeap(Resource):
-    """Memory out of which buffers are cut; they keep it alive."""
+    """Memory that buffers are allocated from; they keep it alive."""
 
     def __init__(self, device: DeviceObject, descriptor: MTLHeapDescriptor, allocation: memory.DeviceMemory) -> None:
         super().__init__(device, allocation, descriptor.resourceOptions())

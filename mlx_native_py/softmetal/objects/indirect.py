@@ -1,4 +1,4 @@
-"""Indirect command buffers: dispatches encoded once, replayed many times."""
+"""Indirect command buffers: dispatches encoded once and replayed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_OFFSET = (1 << 32) - 1
 
 
 class MTLIndirectCommandBufferDescriptor(Descriptor):
-    """Which commands an indirect command buffer holds and what they inherit from the encoder."""
+    """The command types of an indirect command buffer, and what they inherit from the encoder."""
 
     commandTypes, setCommandTypes_ = attribute("commandTypes", natural, 0)
     inheritBuffers, setInheritBuffers_ = attribute("inheritBuffers", truth, True)
@@ -31,7 +31,7 @@ class MTLIndirectCommandBufferDescriptor(Descriptor):
 
 
 class MTLIndirectComputeCommand(NSObject):
-    """One dispatch of an indirect command buffer; every change says so, because launches are kept."""
+    """One dispatch of an indirect command buffer; edits invalidate prepared launches."""
 
     def __init__(self, commands: IndirectState, command: IndirectCommand) -> None:
         self._commands = commands
@@ -110,7 +110,7 @@ class MTLIndirectComputeCommand(NSObject):
 
 
 class MTLIndirectCommandBuffer(Owned, Labelled):
-    """Commands that an encoder executes by range; it does not hold on to the buffers they bind."""
+    """Commands that an encoder executes by range; it does not retain the buffers they bind."""
 
     def __init__(self, device: DeviceObject, descriptor: MTLIndirectCommandBufferDescriptor, count: int) -> None:
         super().__init__(device)

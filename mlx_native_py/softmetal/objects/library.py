@@ -1,4 +1,4 @@
-"""Libraries of compiled MSL, their functions, and the options they are compiled with."""
+"""Libraries of compiled MSL, their functions, and compile options."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class MTLFunctionConstant(NSObject):
 
 @dataclass(frozen=True)
 class FunctionState:
-    """A kernel with the values of its constants, and the program it is part of."""
+    """A kernel with the values of its constants, and its program."""
 
     program: LibraryProgram
     source: str
@@ -163,7 +163,7 @@ class MTLFunction(Owned, Labelled):
 
 
 class FunctionArchive(Owned, Labelled):
-    """Functions that were compiled ahead, by their keys; MTLBinaryArchive adds its selectors."""
+    """Functions compiled ahead, by key; MTLBinaryArchive adds its selectors."""
 
     def __init__(self, device: DeviceObject, names: dict[str, str]) -> None:
         super().__init__(device)
@@ -171,7 +171,7 @@ class FunctionArchive(Owned, Labelled):
 
 
 class MTLLibrary(Owned, Labelled):
-    """What one source compiled to."""
+    """The compiled form of one source."""
 
     def __init__(self, device: DeviceObject, program: LibraryProgram, source: str, digest: str) -> None:
         super().__init__(device)

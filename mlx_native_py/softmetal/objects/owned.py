@@ -1,4 +1,4 @@
-"""Objects that a device made, and the device as they know it."""
+"""Objects created by a device, and the device as they know it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class DeviceObject(NSObject):
 
 
 class Owned(NSObject):
-    """An object that was made by a device."""
+    """An object created by a device."""
 
     def __init__(self, device: DeviceObject) -> None:
         self._device = device

@@ -1,4 +1,4 @@
-"""Compute pipelines: a function compiled and ready, its limits and its reflection."""
+"""Compute pipelines: a compiled function, its limits and its reflection."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _NO_ARCHIVES: NSArray[FunctionArchive] = NSArray()
 
 
 class MTLPipelineBufferDescriptor(Descriptor):
-    """Whether a buffer argument is promised not to change."""
+    """Whether a buffer argument is promised to be immutable."""
 
     mutability, setMutability_ = attribute("mutability", natural, c.MTLMutabilityDefault)
 
 
 class MTLPipelineBufferDescriptorArray(NSObject):
-    """One descriptor for each buffer slot."""
+    """One descriptor per buffer slot."""
 
     def __init__(self) -> None:
         self._items: dict[int, MTLPipelineBufferDescriptor] = {}
@@ -49,7 +49,7 @@ def _archives(value: Any, what: str) -> NSArray[FunctionArchive]:
 
 
 class MTLComputePipelineDescriptor(Descriptor):
-    """What to make a pipeline of."""
+    """The parameters of a pipeline."""
 
     def __init__(self) -> None:
         self._buffers = MTLPipelineBufferDescriptorArray()
@@ -165,7 +165,7 @@ _BINDINGS: dict[str, type[MTLBinding]] = {
 
 
 class MTLComputePipelineReflection(NSObject):
-    """What a kernel binds."""
+    """The arguments of a kernel."""
 
     def __init__(self, arguments: tuple[KernelArgument, ...]) -> None:
         self._bindings: NSArray[MTLBinding] = NSArray(_BINDINGS[argument.kind](argument) for argument in arguments)

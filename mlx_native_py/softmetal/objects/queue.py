@@ -1,4 +1,4 @@
-"""Command queues: hand out command buffers, at most so many at once, and run them in order."""
+"""Command queues: create a limited number of command buffers, and run them in order."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MOST_RESIDENCY_SETS = 32
 
 
 class MTLCommandBufferDescriptor(Descriptor):
-    """How a command buffer holds its resources and reports errors."""
+    """How a command buffer retains resources and reports errors."""
 
     retainedReferences, setRetainedReferences_ = attribute("retainedReferences", truth, True)
     errorOptions, setErrorOptions_ = attribute("errorOptions", natural, 0)
 
 
 class MTLCommandQueue(Owned, Labelled):
-    """Runs command buffers one after the other, beside other queues."""
+    """Runs command buffers in order, concurrently with other queues."""
 
     def __init__(self, device: DeviceObject, slots: int) -> None:
         if not slots:

@@ -1,4 +1,4 @@
-"""Residency sets: allocations that stay reachable for the device without being named at each pass."""
+"""Residency sets: allocations that stay accessible to the device without being declared in each pass."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .owned import DeviceObject, Owned
 
 
 class MTLResidencySetDescriptor(Descriptor):
-    """A name and a guess of the size."""
+    """A label and an initial capacity."""
 
     label, setLabel_ = attribute("label", optional_text, None)
     initialCapacity, setInitialCapacity_ = attribute("initialCapacity", natural, 0)
 
 
 class MTLResidencySet(Owned):
-    """Members that count once committed; the set holds on to them, as Metal's does."""
+    """Members take effect once committed; the set retains them, as in Metal."""
 
     def __init__(self, device: DeviceObject, descriptor: MTLResidencySetDescriptor) -> None:
         super().__init__(device)

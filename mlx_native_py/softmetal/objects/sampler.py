@@ -1,4 +1,4 @@
-"""Samplers: how textures are read between their texels and beyond their edges."""
+"""Samplers: texture filtering and addressing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _number(value: Any, what: str) -> float:
 
 
 class MTLSamplerDescriptor(Descriptor):
-    """What to make a sampler of."""
+    """The parameters of a sampler."""
 
     label, setLabel_ = attribute("label", optional_text, None)
     minFilter, setMinFilter_ = attribute("minFilter", _up_to(1), c.MTLSamplerMinMagFilterNearest)
@@ -52,7 +52,7 @@ class MTLSamplerDescriptor(Descriptor):
 
 
 class MTLSamplerState(Owned):
-    """A sampler; eight bytes say all of it, as include/soft_sampler.h packs them."""
+    """A sampler, packed in eight bytes as in include/soft_sampler.h."""
 
     def __init__(self, device: DeviceObject, descriptor: MTLSamplerDescriptor) -> None:
         super().__init__(device)

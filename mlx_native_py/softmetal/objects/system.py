@@ -1,4 +1,4 @@
-"""The default device of the process and how it was configured."""
+"""The default device of the process and its configuration."""
 
 from __future__ import annotations
 

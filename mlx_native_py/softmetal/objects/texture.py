@@ -1,4 +1,4 @@
-"""Textures: descriptors, memory of their own or a buffer's, views, and regions that the CPU copies in and out."""
+"""Textures: descriptors, memory of their own or a buffer's, views, and CPU copies of regions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LIMITS = {c.MTLTextureType3D: (2048, 2048, 2048), c.MTLTextureTypeTextureBuffer
 
 
 class MTLTextureDescriptor(Descriptor):
-    """What to make a texture of."""
+    """The parameters of a texture."""
 
     textureType, setTextureType_ = attribute("textureType", natural, c.MTLTextureType2D)
     pixelFormat, setPixelFormat_ = attribute("pixelFormat", natural, c.MTLPixelFormatRGBA8Unorm)

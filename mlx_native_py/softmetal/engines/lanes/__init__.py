@@ -1,1 +1,1 @@
-"""The lanes engine: one simdgroup becomes one vector function, by a pass over LLVM's textual IR."""
+"""The lanes engine: vectorises a simdgroup into one function, by a pass over LLVM's textual IR."""

@@ -1,4 +1,4 @@
-"""One simdgroup as one function: from clang's text of a kernel for one thread to the text for 32 lanes."""
+"""Vectorises a kernel: from clang's IR for one thread to IR for a simdgroup of 32 lanes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KEPT_ATTRIBUTE = re.compile(r'"[^"]*"(?:="[^"]*")?')
 
 @dataclass(frozen=True)
 class Vectors:
-    """A module for 32 lanes, and the buffer slots that decide how many steps it takes; see `deciding_slots`."""
+    """A module for 32 lanes, and the buffer slots that determine its number of steps; see `deciding_slots`."""
 
     text: str
     decided_by: frozenset[int] | None

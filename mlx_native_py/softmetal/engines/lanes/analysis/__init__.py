@@ -1,1 +1,1 @@
-"""What differs between the lanes of a simdgroup: values, branches, and what accesses touch."""
+"""Divergence analysis: how values, branches and accesses differ between the lanes of a simdgroup."""

@@ -1,4 +1,4 @@
-"""Divergent branches: what a branch on which lanes disagree does to the blocks after it."""
+"""Divergent branches and their effect on later blocks."""
 
 from __future__ import annotations
 

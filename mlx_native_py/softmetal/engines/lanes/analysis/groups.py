@@ -1,4 +1,4 @@
-"""Finds accesses that lie side by side in each lane, such as the parts of a `float4`: they are better made together."""
+"""Finds adjacent accesses in each lane, such as the parts of a `float4`, which are faster together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SILENT = frozenset(("load", "store", "call", "atomicrmw", "cmpxchg", "fence", "
 
 @dataclass(eq=False)
 class AccessGroup:
-    """Loads, or stores, of neighbouring elements of one type, in the order of their addresses."""
+    """Loads or stores of adjacent elements of one type, ordered by address."""
 
     members: list[Instruction]
     last: Instruction  # in the order of the program
@@ -57,7 +57,7 @@ Placed = tuple[int, Instruction]
 
 @dataclass(eq=False)
 class _Open:
-    """Runs of a block that may still grow: by opcode and memory, and there by what their addresses depend on."""
+    """Groups of a block that may still grow, by opcode and memory, then by base address."""
 
     done: list[list[Placed]] = field(default_factory=list)
     runs: dict[tuple[str, Value | None], dict[Hashable, list[Placed]]] = field(default_factory=dict)

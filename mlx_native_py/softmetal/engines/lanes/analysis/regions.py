@@ -1,4 +1,4 @@
-"""The order in which blocks run while lanes are apart: a chain of blocks, each with lanes waiting for it."""
+"""The order of blocks while lanes have diverged: a chain of blocks, each with a mask of waiting lanes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_TWICE = 1000
 
 @dataclass(frozen=True, eq=False)
 class Stop:
-    """A place in the chain: a block that may have lanes waiting, or the end of a loop that some may be going round."""
+    """An element of the chain: a block with waiting lanes, or the end of a loop that some lanes still execute."""
 
     block: BasicBlock
     loop: Loop | None = None
@@ -29,7 +29,7 @@ class Stop:
 
 @dataclass(eq=False)
 class Chain:
-    """`apart` are the blocks that some lanes run without the others; `landings` those where all are together again."""
+    """`apart` are the blocks that some lanes execute alone; `landings` those where all have converged."""
 
     apart: set[BasicBlock]
     landings: set[BasicBlock]

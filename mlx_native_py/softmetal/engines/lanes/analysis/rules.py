@@ -1,4 +1,4 @@
-"""How the shape of an instruction's result follows from the shapes of its operands."""
+"""Rules for the lane shape of an instruction's result, given those of its operands."""
 
 from __future__ import annotations
 

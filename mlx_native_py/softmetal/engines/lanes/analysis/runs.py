@@ -1,4 +1,4 @@
-"""What an access of all lanes touches in memory: runs of elements without gaps."""
+"""The memory accessed by all lanes of an instruction, as runs of contiguous elements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONG = 8
 
 @dataclass(frozen=True)
 class Run:
-    """Elements without gaps: `count` of them, `first` bytes and `factor` strides after lane 0's pointer."""
+    """`count` contiguous elements, `first` bytes and `factor` strides after lane 0's pointer."""
 
     factor: int
     first: int

@@ -1,4 +1,4 @@
-"""What is known about a value in the lanes of a simdgroup: the same in all, known offsets from one, or nothing."""
+"""Lane shapes: whether a value is uniform, at known offsets, or varying across a simdgroup."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Offsets = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class LaneShape:
-    """Lane i has what lane 0 has plus `offsets[i]`, modulo the type's size; without offsets it varies freely.
+    """Lane i has lane 0's value plus `offsets[i]`, modulo the type's size; without offsets it varies.
 
-    Lane 0's value is `residue` modulo `multiple`, a power of two. Offsets of pointers count bytes. Where there is a
-    `stride`, a uniform value that only the running kernel knows, `factors[i]` times it (as a signed number) is added.
+    Lane 0's value is `residue` modulo `multiple`, a power of two. Offsets of pointers are in bytes. With a `stride`, a
+    uniform value known only at run time, `factors[i]` times it (as a signed number) is added.
     """
 
     offsets: Offsets | None

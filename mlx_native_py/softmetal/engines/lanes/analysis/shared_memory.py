@@ -1,4 +1,4 @@
-"""Finds private memory of which a simdgroup needs one copy only: it holds what all lanes do as one."""
+"""Finds private memory that all lanes use identically, so that one copy per simdgroup suffices."""
 
 from __future__ import annotations
 

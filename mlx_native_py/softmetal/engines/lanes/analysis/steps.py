@@ -1,4 +1,4 @@
-"""What decides how many steps a thread takes: its place in the grid, bytes of some arguments, or other memory."""
+"""What determines a thread's number of steps: its grid position, bytes of some arguments, or other memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BUFFERS_END = SLOTS * _POINTER_BYTES  # in soft_launch; then come the lengths o
 
 @dataclass(eq=False)
 class _Causes:
-    """For values: the buffer slots that they were worked out from. Values in `unknown` come from other memory too."""
+    """The buffer slots that values depend on. Values in `unknown` also depend on other memory."""
 
     slots: dict[Value, frozenset[int]] = field(default_factory=dict)
     unknown: set[Value] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""Small constant arrays of a module, and the instructions that read such an array in registers."""
+"""Small constant arrays of a module, and instructions that look them up in registers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CONSTANT = re.compile(r'@("[^"]*"|[-\w$.]+) = [^\[]*\bconstant \[(\d+) x (float
 
 @dataclass(frozen=True)
 class ConstantArray:
-    """A constant array: how many elements it has, and of what type."""
+    """A constant array: its length and element type."""
 
     count: int
     kind: str
@@ -20,7 +20,7 @@ class ConstantArray:
 
 @dataclass(frozen=True)
 class Permutation:
-    """An instruction that takes elements of one register by the indices in another."""
+    """An instruction that selects elements of a register by the indices in another."""
 
     name: str
     lanes: int  # that it serves at a time

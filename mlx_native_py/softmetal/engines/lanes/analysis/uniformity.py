@@ -1,4 +1,4 @@
-"""Shapes of all values of a function, and the branches at which its lanes may part; the two depend on each other."""
+"""Uniformity analysis: lane shapes of all values and divergent branches of a function, which depend on each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LINEAR = frozenset(("add", "sub", "mul", "shl", "or", "phi", "freeze"))
 
 @dataclass(eq=False)
 class Analysis:
-    """`shapes` holds what is known where a value is made; `shape_at` what a block sees of it."""
+    """`shapes` has the shape of each value where it is defined; `shape_at` as seen from a block."""
 
     function: IrFunction
     flow: Flow

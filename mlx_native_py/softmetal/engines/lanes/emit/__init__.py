@@ -1,1 +1,1 @@
-"""Writes the vector code of a simdgroup, instruction by instruction."""
+"""Emits the vector code of a simdgroup, instruction by instruction."""

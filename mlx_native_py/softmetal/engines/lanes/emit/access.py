@@ -1,4 +1,4 @@
-"""Writes accesses of all lanes at given addresses: as vectors, in a few runs, or element by element."""
+"""Emits accesses of all lanes at given addresses: as vectors, in a few runs, or per element."""
 
 from __future__ import annotations
 

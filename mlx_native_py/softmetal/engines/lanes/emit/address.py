@@ -1,4 +1,4 @@
-"""Where the lanes of a simdgroup read or write: known distances from lane 0's pointer, or a vector of pointers."""
+"""Addresses of a simdgroup's lanes: known distances from lane 0's pointer, or a vector of pointers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALIKE = f"<{WIDTH} x i32> zeroinitializer"
 
 @dataclass(frozen=True)
 class Address:
-    """A pointer of all lanes, written once for lane 0 unless it varies freely."""
+    """A pointer of all lanes; only lane 0's is emitted unless it varies."""
 
     text: str
     shape: LaneShape

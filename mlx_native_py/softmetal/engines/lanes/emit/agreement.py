@@ -1,4 +1,4 @@
-"""Writes scalar tests that tell cheaply when all lanes answer a condition alike, as in most rounds of a loop."""
+"""Emits cheap scalar tests for conditions on which all lanes agree, as in most loop iterations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DEEPEST = 4
 
 @dataclass(frozen=True)
 class Agreement:
-    """Two conditions on scalars, for all 32 lanes: if `yes` holds all say yes, if `no` holds all say no."""
+    """Two scalar conditions: `yes` implies that all 32 lanes are true, `no` that all are false."""
 
     yes: str
     no: str

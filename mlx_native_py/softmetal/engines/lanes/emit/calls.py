@@ -1,4 +1,4 @@
-"""Chooses how a call is written."""
+"""Selects how a call is emitted."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Writes blocks and what leads from one to the next, for lanes that are together and for lanes that are apart.
+"""Emits blocks and control flow, for converged and for diverged lanes.
 
-Each block has a copy that all lanes run, with real branches. Blocks that only some of them may run have a second copy
-in the chain: it runs if its mask has lanes, and sends them on by adding them to the masks of the blocks they go to.
-As soon as all lanes wait for the same block of the chain, they go on in its first copy.
+Each block has a copy for converged lanes, with real branches. Blocks that only some lanes may execute have a second
+copy in the chain: it runs if its mask is not empty, and passes lanes on by adding them to the masks of successor
+blocks. As soon as all lanes wait for the same block, they continue in its converged copy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ END = "finished"
 
 @dataclass(frozen=True)
 class Move:
-    """What a phi becomes on an edge."""
+    """The copy that a phi becomes on an edge."""
 
     phi: Instruction
     text: str

@@ -1,4 +1,4 @@
-"""Writes conversions of floats to integers that saturate: LLVM would make them lane by lane."""
+"""Emits saturating float-to-integer conversions, which LLVM would do per lane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes divisions of 32-bit integers that differ between lanes in double precision: hardware divides no vectors."""
+"""Emits varying 32-bit integer divisions in double precision, since there are no vector divisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes sums of four products of bytes: even and odd bytes become 16 bits wide, their products are added in pairs."""
+"""Emits sums of four byte products: even and odd bytes are widened to 16 bits, and products are added in pairs."""
 
 from __future__ import annotations
 

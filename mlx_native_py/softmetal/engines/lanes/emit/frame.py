@@ -1,4 +1,4 @@
-"""Where one copy of a block is written: names of values, the mask of the lanes at work, and the lines themselves."""
+"""The context of one emitted copy of a block: value names, the lane mask, and its lines."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def numbers(kind: Type, values: Sequence[int]) -> str:
 
 @dataclass(eq=False)
 class Writer:
-    """A function being written. Values go from block to block through slots, which become registers again later."""
+    """A function being emitted. Values pass between blocks through stack slots, which LLVM turns into registers."""
 
     analysis: Analysis
     lines: list[str] = field(default_factory=list)

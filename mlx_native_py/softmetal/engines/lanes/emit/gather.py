@@ -1,4 +1,4 @@
-"""Writes gathers and scatters: accesses of all lanes at addresses that have nothing to do with each other."""
+"""Emits gathers and scatters: accesses at unrelated addresses."""
 
 from __future__ import annotations
 

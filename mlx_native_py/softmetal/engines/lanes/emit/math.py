@@ -1,4 +1,4 @@
-"""Writes calls of mathematical functions and of LLVM's own on vectors."""
+"""Emits calls of math functions and LLVM intrinsics on vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes loads and stores: once where all lanes mean one place, else for all lanes together."""
+"""Emits loads and stores: once if all lanes use the same address, otherwise for all lanes."""
 
 from __future__ import annotations
 

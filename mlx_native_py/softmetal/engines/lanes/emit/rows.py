@@ -1,7 +1,7 @@
-"""Writes groups of neighbouring accesses: each lane reads or writes a row at once, and rows are turned into columns.
+"""Emits groups of adjacent accesses: each lane accesses a row at once, and rows are transposed.
 
-A row of up to 8 bytes is one integer in each lane, taken apart or put together by shifts. A row of 16 bytes is four
-words in each lane; those of eight lanes are transposed in registers.
+A row of up to 8 bytes is one integer per lane, split or combined by shifts. A row of 16 bytes is four words per lane;
+those of eight lanes are transposed in registers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes accesses of all lanes that consist of a few runs without gaps: vector loads and stores with shuffles."""
+"""Emits accesses that consist of a few contiguous runs: vector loads and stores with shuffles."""
 
 from __future__ import annotations
 

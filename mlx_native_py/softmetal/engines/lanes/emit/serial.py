@@ -1,4 +1,4 @@
-"""Writes what lanes must do one after the other: atomic operations and calls of ordinary functions."""
+"""Emits operations that lanes must execute one after the other: atomics and calls of ordinary functions."""
 
 from __future__ import annotations
 

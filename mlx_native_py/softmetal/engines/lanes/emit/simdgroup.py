@@ -1,4 +1,4 @@
-"""Writes the functions of a simdgroup: where its lanes are, what they exchange, and how they are folded."""
+"""Emits simdgroup functions: lane indices, shuffles and reductions."""
 
 from __future__ import annotations
 

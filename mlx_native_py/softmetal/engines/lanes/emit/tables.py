@@ -1,6 +1,6 @@
-"""Writes reads of small constant tables, each lane at an index of its own: the table lies in registers.
+"""Emits lookups in small constant tables in registers, with an index per lane.
 
-What an index beyond the table gives may be anything, but no other memory is read.
+An index out of range gives an arbitrary value, but reads no other memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes arithmetic, casts, comparisons and addresses: once where lanes agree, else on vectors."""
+"""Emits arithmetic, casts, comparisons and addresses: once if uniform, otherwise on vectors."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""LLVM's intermediate representation: its values, its text, its flow, and rewrites that leave only scalars."""
+"""LLVM IR: values, text, control flow, and rewrites that leave only scalars."""

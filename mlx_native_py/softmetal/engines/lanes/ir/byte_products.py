@@ -1,6 +1,6 @@
-"""Joins sums of products of bytes: four products of two words' bytes and a number become one `__lane_dot`.
+"""Combines sums of byte products: four products of two words' bytes and a number become one `__lane_dot`.
 
-Integers wrap around, so the sum is the same in whatever order it is made.
+Integers wrap around, so the order of the sum does not matter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SIGNS = {"sext": "s", "zext": "u"}
 
 @dataclass(frozen=True, eq=False)
 class _Byte:
-    """A widened byte: where it lies, as what that depends on and a number, and whether it has a sign."""
+    """A widened byte: its address as base and offset, and whether it is signed."""
 
     value: Value  # as a byte, unless it lies in a word of 32 bits
     sign: str

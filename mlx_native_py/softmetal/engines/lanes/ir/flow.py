@@ -1,4 +1,4 @@
-"""Control flow of a function: order of blocks, dominators, post-dominators and loops."""
+"""Control flow of a function: block order, dominators, post-dominators and loops."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .model import BasicBlock, Declined, IrFunction
 
 @dataclass(eq=False)
 class Loop:
-    """A natural loop; `blocks` includes those of the loops inside."""
+    """A natural loop; `blocks` includes those of nested loops."""
 
     header: BasicBlock
     blocks: set[BasicBlock]
@@ -25,7 +25,7 @@ class Loop:
 
 @dataclass(eq=False)
 class Flow:
-    """`order` has each block after those it depends on, back edges aside, and each loop's blocks side by side."""
+    """`order` is a reverse postorder that keeps the blocks of each loop together."""
 
     order: list[BasicBlock]
     index: dict[BasicBlock, int]

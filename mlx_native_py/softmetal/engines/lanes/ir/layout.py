@@ -1,4 +1,4 @@
-"""Sizes and places of types in memory, as the 64-bit targets lay them out."""
+"""Sizes and offsets of types in memory on 64-bit targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes new instructions, leaving out those that would do nothing."""
+"""Creates instructions, folding those that would do nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def scalar_of(kind: Type) -> Scalar:
 
 
 class Maker:
-    """Appends to `inst`, the instructions of the block being written."""
+    """Appends to `inst`, the instructions of the current block."""
 
     def __init__(self, function: IrFunction) -> None:
         self.function = function

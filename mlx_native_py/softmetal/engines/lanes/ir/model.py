@@ -39,7 +39,7 @@ from dataclasses import dataclass, field
 
 
 class Declined(Exception):
-    """The kernel is beyond the lanes engine; the message says why."""
+    """The lanes engine does not support this kernel; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ HALF, BFLOAT, FLOAT, DOUBLE = FloatType("half"), FloatType("bfloat"), FloatType(
 
 @dataclass(slots=True, eq=False)
 class IrConstant:
-    """A literal, a global's address or a constant expression; the same in all lanes."""
+    """A literal, a global's address or a constant expression; uniform."""
 
     type: Type
     text: str
@@ -156,7 +156,7 @@ class IrParameter:
 
 @dataclass(slots=True, eq=False)
 class Instruction:
-    """See above for what is where; metadata and attributes that only help optimisers are not kept."""
+    """An instruction; the module docstring lists its fields. Optimiser metadata and attributes are dropped."""
 
     opcode: str
     type: Type
@@ -239,7 +239,7 @@ class IrFunction:
 
 @dataclass(slots=True, eq=False)
 class FunctionText:
-    """A function as the module writes it; `body` is empty for a declaration."""
+    """The text of a function; `body` is empty for a declaration."""
 
     name: str
     head: str  # the whole first line, without the brace
@@ -252,7 +252,7 @@ class FunctionText:
 
 @dataclass(slots=True, eq=False)
 class Module:
-    """A translation unit, with the parts that stay as they are kept as text."""
+    """A translation unit; parts that do not change are kept as text."""
 
     header: str  # data layout, triple and comdats
     types: dict[str, StructType]  # by name, with its %

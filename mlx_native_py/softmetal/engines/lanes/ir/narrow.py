@@ -1,4 +1,4 @@
-"""Splits loads and stores of 64 bits that only carry smaller values: calls pass a `float2` as a double, for example."""
+"""Splits 64-bit loads and stores that only carry smaller values, such as a `float2` passed as a double."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PARTS = (8, 16, 32)  # bits
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """What lies at which bit of a wider value, all of one size."""
+    """The equally sized values at bit positions of a wider value."""
 
     bits: int
     places: dict[Instruction, int]  # for a load, the instructions that take a part out

@@ -1,4 +1,4 @@
-"""Reads a module of LLVM's text; functions are read when they are asked for."""
+"""Parses LLVM's text; functions are parsed on demand."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _take_function(module: Module, line: str, lines: Iterator[str]) -> None:
 
 
 class _Structs(Mapping[str, StructType]):
-    """Named structs, each read when it is first asked for: a definition may follow its use."""
+    """Named structs, parsed on demand, since a definition may follow its use."""
 
     def __init__(self, bodies: dict[str, str]) -> None:
         self._bodies = bodies

@@ -1,4 +1,4 @@
-"""Reads one instruction of LLVM's text."""
+"""Parses one instruction of LLVM's text."""
 
 from __future__ import annotations
 

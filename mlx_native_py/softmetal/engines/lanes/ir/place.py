@@ -1,4 +1,4 @@
-"""Addresses as sums, so that those at constant distances from each other are known."""
+"""Addresses as sums, so that constant distances between them are known."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Lays a thread's own arrays out with the same element of all lanes side by side, so that accesses become vectors.
+"""Interleaves private arrays by lane, so that accesses become vectors.
 
-An element of `s` bytes at byte `o` of an array moves to byte `32 * o + lane * s` of one array for all lanes, an alloca
-with the flag "shared". That needs accesses of known sizes; arrays of which an address goes elsewhere stay.
+An element of `s` bytes at byte `o` moves to byte `32 * o + lane * s` of one array for all lanes, an alloca with the
+flag "shared". This requires accesses of known sizes; arrays whose address escapes are left alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST_PIECES = 256
 
 @dataclass(eq=False)
 class _Array:
-    """An alloca with everything that is done to it; `unit` is the size of its smallest access."""
+    """An alloca and all its uses; `unit` is the size of its smallest access."""
 
     alloca: Instruction
     bytes: int

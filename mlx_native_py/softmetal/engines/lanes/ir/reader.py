@@ -1,4 +1,4 @@
-"""Reads words of LLVM's text: types, constants and operands."""
+"""Parses types, constants and operands of LLVM's text."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def label_name(word: str) -> str:
 
 
 class Reader:
-    """The words of one line, read from left to right. Ends with an empty word."""
+    """The words of one line, from left to right, ending with an empty word."""
 
     __slots__ = ("blocks", "line", "position", "structs", "values", "words")
 

@@ -1,4 +1,4 @@
-"""Splits calls that take small vectors: functions that work on each element, and reductions."""
+"""Splits calls on small vectors: elementwise functions and reductions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Splits small vectors and aggregates into scalars, so that what follows sees only scalars and pointers.
+"""Scalarises small vectors and aggregates, so that later passes see only scalars and pointers.
 
-Structs remain as results of cmpxchg and of arithmetic with overflow, each taken apart by extractvalue at once.
+Structs remain as results of cmpxchg and overflow arithmetic, immediately followed by extractvalue.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _is_pure(inst: Instruction) -> bool:
 
 
 class _Splitter(Maker):
-    """Walks the blocks so that operands are met before their uses; phis are completed at the end."""
+    """Visits blocks so that operands come before their uses; phis are completed at the end."""
 
     def __init__(self, function: IrFunction, kept: set[Value]) -> None:
         super().__init__(function)

@@ -1,4 +1,4 @@
-"""Writes instructions and functions as LLVM's text."""
+"""Prints instructions and functions as LLVM's text."""
 
 from __future__ import annotations
 
