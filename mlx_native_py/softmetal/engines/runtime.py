@@ -112,7 +112,7 @@ class Runtime:
         self.path = path
         _load_math_library()
         self._library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
-        # The second keeps the interpreter's lock. A thread that gives it up and takes it again at once only wakes others.
+        # The second keeps the interpreter's lock: giving it up and taking it again at once only wakes other threads.
         functions = self._library.soft_run, ctypes.PyDLL(str(path)).soft_run
         for function in functions:
             function.restype = ctypes.c_uint32
