@@ -41,7 +41,7 @@ def test_one_work(device: MlxDevice, capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setattr(bench, "_SHORT_MS", math.inf)
     row = bench._measure(SMALL, device, bench._peers(), rounds=2)
     assert row.ms >= row.gpu_ms > 0 and row.numpy_ms and row.gflop_per_s
-    assert row.each_ms and row.each_numpy_ms and row.each_ms < row.ms
+    assert row.each_ms and row.each_numpy_ms
     assert row.passed is None or row.passed == (row.ms < (row.mlx_ms or 0))
     rows = [row, replace(row, mlx_ms=None, passed=False)]
     title = f"measured on {device.name}"
