@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from dataclasses import replace
 from types import ModuleType, SimpleNamespace
@@ -36,9 +37,11 @@ def test_works_are_ops_and_have_names_of_their_own() -> None:
     assert sum(work.bar for work in WORKS) == 5
 
 
-def test_one_work(device: MlxDevice, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_work(device: MlxDevice, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "_SHORT_MS", math.inf)
     row = bench._measure(SMALL, device, bench._peers(), rounds=2)
     assert row.ms >= row.gpu_ms > 0 and row.numpy_ms and row.gflop_per_s
+    assert row.each_ms and row.each_numpy_ms
     assert row.passed is None or row.passed == (row.ms < (row.mlx_ms or 0))
     rows = [row, replace(row, mlx_ms=None, passed=False)]
     title = f"measured on {device.name}"
@@ -48,14 +51,17 @@ def test_one_work(device: MlxDevice, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_peer_gets_arrays_of_its_own_and_a_column(device: MlxDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "_SHORT_MS", math.inf)
     given: list[Any] = []
     torch = ModuleType("torch")
     vars(torch)["from_numpy"] = lambda array: ("tensor", array)
     monkeypatch.setitem(sys.modules, "torch", torch)
     work = replace(SMALL, torch=lambda module, a, b: given.append((module, a[0], b[0])))
     row = bench._measure(work, device, bench._peers(), rounds=2)
-    assert given == [(torch, "tensor", "tensor")] * 3
-    assert row.torch_ms is not None and str(bench._columns()["torch"](row)).endswith("x")
+    assert given == [(torch, "tensor", "tensor")] * (3 + 3 * bench.AT_ONCE)
+    assert (
+        row.torch_ms is not None and row.each_torch_ms is not None and str(bench._columns()["torch"](row)).endswith("x")
+    )
 
 
 def test_nothing_is_timed_while_the_process_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:

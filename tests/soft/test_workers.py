@@ -151,9 +151,7 @@ assert (x.numpy() == 2100).all()
 """
 
 
-@pytest.mark.skipif(
-    not Path("/proc/self/task").exists(), reason="the system does not tell how often threads were woken"
-)
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not count wake-ups")
 def test_synchronous_calls_wake_no_other_thread() -> None:
     """The queue's thread looks for itself now and then."""
     tests = Path(__file__).parents[1]

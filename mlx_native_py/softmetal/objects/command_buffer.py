@@ -50,7 +50,8 @@ class MTLCommandBuffer(Owned, Labelled):
     """Work for a queue. An exception in a handler is raised by waitUntilCompleted; Metal would abort."""
 
     def __init__(self, owner: Owned, queue: QueueState, work: CommandBufferState) -> None:
-        self._device, self._owner = owner._device, owner
+        super().__init__(owner.device())
+        self._owner = owner
         self._queue = queue
         self._error: NSError | None = None
         self.state = work

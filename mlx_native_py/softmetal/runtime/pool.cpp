@@ -4,13 +4,14 @@
 namespace soft {
 namespace {
 
-enum : uint64_t { WORTH_WAKING = 20000, SURE = 5000, CERTAIN = 10000000, IDLE_SPINS = 2000 };
+enum : uint64_t { WORTH_WAKING = 20000, WORTH_SHARING = 4000, SURE = 5000, CERTAIN = 10000000, IDLE_SPINS = 2000 };
 enum { REMEMBERED = 256 };
 
 Lock pool_lock;
 Run *runs;
 uint32_t published;                   // futex: changes when a run appears in the list
 uint32_t sleepers;
+uint32_t lookouts;                    // workers that have nothing to do and look for a run, before they sleep
 uint32_t worker_count;                // started
 
 // The cores are for the first workers only; who has more than these is not short of cores.
@@ -104,7 +105,9 @@ void *worker(void *place) {
       join(*run);
       continue;
     }
+    __atomic_add_fetch(&lookouts, 1, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < IDLE_SPINS && __atomic_load_n(&published, __ATOMIC_RELAXED) == seen; i++) relax();
+    __atomic_sub_fetch(&lookouts, 1, __ATOMIC_RELAXED);
     if (__atomic_load_n(&published, __ATOMIC_SEQ_CST) != seen) continue;
     __atomic_add_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
     futex_wait(&published, seen, 0);
@@ -171,9 +174,12 @@ void wait_for_workers(Run &run) {
   }
 }
 
-// As many as have enough to do: a small launch disturbs few others or nobody.
+// As many as have enough to do: a small launch disturbs few others or nobody. Those that are awake help with less.
 uint32_t helpers_for(const Run &run, uint64_t nanoseconds) {
   uint64_t most = run.threads - 1, left = run.total - run.next, worth = nanoseconds / WORTH_WAKING;
+  uint64_t awake = __atomic_load_n(&lookouts, __ATOMIC_RELAXED), shared = nanoseconds / WORTH_SHARING;
+  if (awake > shared) awake = shared;
+  if (worth < awake) worth = awake;
   if (most > left) most = left;
   return worth < most ? worth : most;
 }
@@ -201,6 +207,7 @@ void forked() {
   runs = nullptr;
   worker_count = 0;
   sleepers = 0;
+  lookouts = 0;
   forget_contexts_in_use();
   reset_signals_after_fork();
   reset_faults_after_fork();
