@@ -92,6 +92,11 @@ INPUTS = (
 )
 
 WORDS = (
+    Refused(
+        "auto-template-parameter",
+        "template <auto N> // HERE\nfloat f() { return N; }\n" + in_kernel("out[i] = f<1>();"),
+        "'auto'.*template parameter.*4.0",
+    ),
     *(
         line(f"opencl-{name}", f"{name} a;", "unknown type")
         for name in ("atomic_flag", "atomic_size_t", "atomic_double", "atomic_intptr_t")
