@@ -25,12 +25,14 @@ def check_constant_pointers(unit: Unit) -> None:
     calls = unit.tokens.places_of({name for name, _ in wanted})
     spaces = unit.tokens.places_of(SPACES)
     others = unit.tokens.places_of(("=", "return", *_CASTS))
+    autos = unit.tokens.places.get("auto", [])
     members = member_names(unit)
     for function in functions:
         if function.body is None:
             continue
         within = _between(spaces, function.body)
         check = _Check(unit, PointerNames(variable_names(unit, function, within), members))
+        check.deduce(_between(autos, function.body))
         for index in _between(calls, function.body):
             check.call(index, wanted)
         for index in within:
@@ -71,6 +73,16 @@ class _Check:
         self.unit = unit
         self.text, self.match = unit.tokens.text, unit.tokens.match
         self.names = names
+
+    def deduce(self, autos: list[int]) -> None:
+        """Learns what `auto p = x;` declares, where all variables of the name are alike."""
+        found: dict[str, set[bool]] = {}
+        for index in autos:
+            if self.text[index + 2] == "=":
+                value = self.text[index + 3 : self._end(index + 2)]
+                found.setdefault(self.text[index + 1], set()).add(self.names.is_device(value, "*"))
+        known = self.names.variables
+        known.update({name: "device*" for name, kinds in found.items() if kinds == {True} and name not in known})
 
     def call(self, index: int, wanted: Mapping[tuple[str, int], Mapping[int, str]]) -> None:
         """`f(x)`, `n::f(x)`, `s.f(x)` and `f<T>(x)`."""

@@ -1,4 +1,4 @@
-"""C++ that MSL excludes: structured bindings, deduction guides, and recursion in older versions."""
+"""C++ that MSL excludes, in all or only in older language versions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from .scopes import Declaration, walk
 from .unit import Unit
 
 _TAKES_RECURSION = (2, 4)
+_TAKES_CPP17 = (4, 0)
 
 
 def check_left_out(unit: Unit) -> None:
@@ -22,6 +23,8 @@ def check_left_out(unit: Unit) -> None:
     for declaration in walk(unit.declarations):
         if declaration.kind == "function" and _is_deduction_guide(unit, declaration):
             unit.error(declaration.name, "class template argument deduction is not supported in Metal")
+        if unit.language < _TAKES_CPP17:
+            _deduced_parameters(unit, declaration)
     if unit.language < _TAKES_RECURSION:
         _recursion(unit)
 
@@ -33,6 +36,12 @@ def _structured_binding(unit: Unit, index: int) -> None:
         after += 1
     if text[after] == "[" and is_name(text[after + 1]) and text[unit.tokens.match[after] - 1] != "]":
         unit.error(after, "structured bindings are not supported in Metal")
+
+
+def _deduced_parameters(unit: Unit, declaration: Declaration) -> None:
+    for index in range(declaration.start, declaration.head):
+        if unit.tokens.text[index] == "auto":
+            unit.error(index, "'auto' is not allowed in a template parameter: C++17 came with Metal 4.0")
 
 
 def _is_deduction_guide(unit: Unit, declaration: Declaration) -> bool:

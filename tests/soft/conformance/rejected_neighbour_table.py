@@ -18,6 +18,7 @@ SPACES = (
     line("device-member-for-constant", "S s; s.p = out; out[i] = f(s.p);", _WANTED, F + HOLDER),
     line("device-member-by-pointer", "S s; thread S* q = &s; out[i] = f(q->p + 1);", _WANTED, F + HOLDER),
     line("device-variable-for-constant", "device float* q = out + 1; out[i] = f(q);", _WANTED, F),
+    line("device-auto-for-constant", "const auto q = out + 1; out[i] = f(q);", _WANTED, F),
     line("device-in-parentheses", "out[i] = f((out));", _WANTED, F),
     line("device-moved-by-a-call", "out[i] = f(out + min(i, 2u));", _WANTED, F),
     line("device-for-constant-by-macro", "out[i] = CALL(out);", _WANTED, F + "#define CALL(x) f(x)\n"),
@@ -92,6 +93,11 @@ INPUTS = (
 )
 
 WORDS = (
+    Refused(
+        "auto-template-parameter",
+        "template <auto N> // HERE\nfloat f() { return N; }\n" + in_kernel("out[i] = f<1>();"),
+        "'auto'.*template parameter.*4.0",
+    ),
     *(
         line(f"opencl-{name}", f"{name} a;", "unknown type")
         for name in ("atomic_flag", "atomic_size_t", "atomic_double", "atomic_intptr_t")
@@ -112,6 +118,8 @@ TAKEN = {
     + in_kernel("S s; s.p = out; D d; d.p = c; out[i] = f(d.p) + s.p[0];", BOTH),
     "variables of one name": F
     + in_kernel("{ constant float* p = c; out[i] = f(p); }\n{ device float* p = out; out[i] += p[0]; }", BOTH),
+    "auto of both spaces": F
+    + in_kernel("{ auto p = c; out[i] = f(p); }\n{ auto p = out; auto x = out[i]; out[i] = p[0] + x; }", BOTH),
     "values": "float f(float x, constant float* p) { return x + p[0]; }\n" + in_kernel("out[i] = f(out[i], c);", BOTH),
     "addresses in device memory": in_kernel(
         "out[i] = *(constant float*)a[i];", "device ulong* a, device float* out, uint i [[thread_position_in_grid]]"
