@@ -335,16 +335,6 @@ def test_atomics(engine: str) -> None:
     np.testing.assert_array_equal(kit.texels(texture, start)[..., 0], wanted)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_atomics_on_faces_of_cubes(engine: str) -> None:
-    mtl = kit.device(engine)
-    faces = kit.texture(mtl, "R32Uint", [np.zeros((6, 2, 2, 1), np.uint32)], Metal.MTLTextureTypeCube)
-    cubes = kit.texture(mtl, "R32Sint", [np.zeros((12, 2, 2, 1), np.int32)], Metal.MTLTextureTypeCubeArray)
-    kit.run(mtl, "counted_faces", (6,), [faces, cubes], [np.zeros(6, np.uint32)])
-    (seen,) = kit.run(mtl, "counted_faces", (6,), [faces, cubes], [np.zeros(6, np.uint32)])
-    assert seen.tolist() == [20 + (1 << face) for face in range(6)]
-
-
 def test_argument_buffers() -> None:
     """Handles of textures and samplers stand in memory that the kernel reads."""
     mtl = kit.device(checked=True)

@@ -97,13 +97,6 @@ kernel void counted(texture2d<uint, access::read_write, memory_coherence_device>
   if (i == 0 && !t.atomic_compare_exchange_weak(uint2(0, 3), &seen, uint4(7))) t.atomic_store(seen + 1, uint2(0, 3));
   if (i == 1) t.atomic_store(t.atomic_exchange(uint2(1, 3), 9u) + 2, uint2(2, 3));
 }
-kernel void counted_faces(texturecube<uint, access::read_write> t [[texture(0)]],
-    texturecube_array<int, access::read_write> list [[texture(1)]], device uint *seen,
-    uint i [[thread_position_in_grid]]) {
-  t.atomic_fetch_add(uint2(1, 0), i % 6, 10u);
-  list.atomic_fetch_or(ushort2(0, 1), i % 6, i / 6, 1 << (i % 6));
-  seen[i] = t.atomic_load(uint2(1, 0), i % 6).x + list.read(ushort2(0, 1), i % 6, i / 6).x;
-}
 kernel void beyond(texture2d<float, access::read> t [[texture(0)]], texture2d<float, access::write> to [[texture(1)]],
     constant uint2 &far [[buffer(0)]], uint2 g [[thread_position_in_grid]]) {
   to.write(t.read(g + far) + 1.0f, g + far); }

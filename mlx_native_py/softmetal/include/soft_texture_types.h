@@ -244,8 +244,6 @@ template <class T, access A = access::sample, memory_coherence = memory_coherenc
 template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct texturecube : SOFT_BASE(soft::tex::TEXTURE_CUBE, 2) {
   SOFT_TEXELS_CUBE(uint)
   SOFT_TEXELS_CUBE(ushort)
-  SOFT_ATOMICS((vec<uint, 2> c, uint face), c.x, c.y, face)
-  SOFT_ATOMICS((vec<ushort, 2> c, uint face), c.x, c.y, face)
   SOFT_EXTENTS_2
   template <class... O, class = soft::tex::if_allowed<soft::tex::options<gradientcube, void>, O...>>
   vec<T, 4> sample(sampler s, vec<float, 3> c, O... o) const {
@@ -269,8 +267,6 @@ template <class T, access A = access::sample, memory_coherence = memory_coherenc
 template <class T, access A = access::sample, memory_coherence = memory_coherence_threadgroup> struct texturecube_array : SOFT_BASE(soft::tex::TEXTURE_CUBE_ARRAY, 2) {
   SOFT_TEXELS_CUBE_ARRAY(uint)
   SOFT_TEXELS_CUBE_ARRAY(ushort)
-  SOFT_ATOMICS((vec<uint, 2> c, uint face, uint array), c.x, c.y, array * 6 + face)
-  SOFT_ATOMICS((vec<ushort, 2> c, uint face, uint array), c.x, c.y, array * 6 + face)
   SOFT_EXTENTS_2
   uint get_array_size() const { return this->state()->slices / 6; }
   template <class... O, class = soft::tex::if_allowed<soft::tex::options<gradientcube, void>, O...>>
