@@ -273,8 +273,14 @@ template <class T, int N> struct make_signed<vec<T, N>> {
 template <class T, int N> struct make_unsigned<vec<T, N>> {
   typedef vec<typename make_unsigned<T>::type, N> type;
 };
+template <class T> struct make_scalar {
+  typedef T type;
+};
+template <class T, int N> struct make_scalar<vec<T, N>> : make_scalar<T> {};
+template <class T, int N> struct make_scalar<packed_vec<T, N>> : make_scalar<T> {};
 SOFT_TRANSFORM(make_signed)
 SOFT_TRANSFORM(make_unsigned)
+SOFT_TRANSFORM(make_scalar)
 
 template <class... T> struct common_type;
 template <class T> struct common_type<T> {

@@ -200,6 +200,8 @@ _TRAITS: tuple[tuple[str, bool], ...] = (
     ("is_same_v<vec<float, 4>, float4>", True),
     ("is_same_v<make_unsigned_t<short>, ushort>", True),
     ("is_same_v<make_signed_t<ulong>, long>", True),
+    ("is_same_v<make_scalar<half3>::type, half>", True),
+    ("is_same_v<make_scalar_t<packed_int2>, int> && is_same_v<make_scalar_t<float>, float>", True),
     ("is_same_v<remove_const_t<const int>, int>", True),
     ("is_same_v<remove_reference_t<thread int&>, int>", True),
     ("is_same_v<remove_cv_t<const volatile float>, float>", True),
