@@ -87,6 +87,9 @@ class ModelFileError(MlxError, ValueError):
         self.offset = offset
 
 
+_FEW = 16  # names that a message has room for
+
+
 class KernelNotFound(MlxError, LookupError):
     """No kernel of that name is registered."""
 
@@ -97,8 +100,11 @@ class KernelNotFound(MlxError, LookupError):
     def __str__(self) -> str:
         import difflib
 
-        close = difflib.get_close_matches(self.name, self.args[1], n=3)
+        known = self.args[1]
+        close = difflib.get_close_matches(self.name, known, n=3)
         guess = f". Did you mean {' or '.join(map(repr, close))}?" if close else ""
+        if not close and 0 < len(known) <= _FEW:
+            guess = f". There are: {', '.join(known)}"
         return f"Kernel not found: {self.name!r}{guess}"
 
 
