@@ -20,6 +20,7 @@ from mlx_native_py.testing import (
     assert_messages,
     assert_no_leak,
 )
+from mlx_native_py.testing.devices import DEVICES
 
 pytestmark = pytest.mark.soft
 ROOT = Path(__file__).parent.parent
@@ -91,9 +92,11 @@ def test_devices_are_chosen(tmp_path: Path) -> None:
     assert set(outcomes(session(tmp_path, "--metal-devices=soft-shuffled", "-k", "right"))) == {
         "test_right[soft-shuffled]"
     }
-    assert "there is no 'gpu'; there are: soft" in session(tmp_path, "--metal-devices=gpu").stdout
+    refused = session(tmp_path, "--metal-devices=gpu")
+    assert refused.stderr.strip() == f"ERROR: --metal-devices: there is no 'gpu'; there are: {', '.join(DEVICES)}"
     done = session(tmp_path, "--metal-devices=metal", "-k", "right")
     assert done.returncode == 1 and "Metal was demanded and is not here" in done.stdout
+    assert "Traceback" not in done.stdout and "plugin.py" not in done.stdout
 
 
 def test_the_plugin_costs_other_projects_nothing(tmp_path: Path) -> None:

@@ -88,9 +88,15 @@ CHECKED = (
 )
 # Indices outside of arrays; what is known of them must not be among a kernel's variables (include/checked.ld).
 ARRAYS = ("-fsanitize=array-bounds", "-fdata-sections")
+# Pointers that leave the private variable or the constant that they were made from.
+LOCAL_BOUNDS = "-fsanitize=local-bounds"
 # Addresses that types cannot have, and where each instruction comes from: what our headers do counts for the line that
 # calls them (soft.h).
-FIBERS_ONLY = ("-fsanitize=alignment", "-gline-tables-only", "-gdwarf-4")
+FIBERS_ONLY = (
+    LOCAL_BOUNDS,
+    *("-fno-sanitize-trap=local-bounds", "-fsanitize-recover=local-bounds", "-fno-sanitize-merge=local-bounds"),
+    *("-fsanitize=alignment", "-gline-tables-only", "-gdwarf-4"),
+)
 # Unrolled loops and a search for vectors in long blocks take the compiler several times as long, for an engine that
 # serves where lanes cannot.
 QUICK = ("-fno-unroll-loops", "-fno-slp-vectorize")

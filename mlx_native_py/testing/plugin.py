@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 _CHECKED = ["soft-checked"]
+_NAMES = ("soft", "soft-checked", "soft-shuffled", "metal")  # those of DEVICES
 _FOUND = pytest.StashKey[list[str]]()
 _TEST = pytest.StashKey[str]()
 _LEFT_OUT = pytest.StashKey[dict[str, str]]()
@@ -44,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_FOUND], config.stash[_LEFT_OUT], config.stash[_TEST] = [], {}, "no test"
+    _asked(config)
     if config.getoption("--metal-check"):
         _check_everything(config)
 
@@ -86,16 +88,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("metal_device", _devices(metafunc.config), indirect=True)
 
 
+def _asked(config: pytest.Config) -> list[str]:
+    """The devices that the command line names."""
+    asked = [name for name in str(config.getoption("--metal-devices")).split(",") if name]
+    if unknown := [name for name in asked if name not in _NAMES]:
+        raise pytest.UsageError(f"--metal-devices: there is no {unknown[0]!r}; there are: {', '.join(_NAMES)}")
+    return asked
+
+
 def _devices(config: pytest.Config) -> list[str]:
     """The requested devices, or those available."""
     from .devices import DEVICES, absent
 
     if config.getoption("--metal-check"):
         return _CHECKED
-    asked = [name for name in str(config.getoption("--metal-devices")).split(",") if name]
-    if unknown := [name for name in asked if name not in DEVICES]:
-        raise pytest.UsageError(f"--metal-devices: there is no {unknown[0]!r}; there are: {', '.join(DEVICES)}")
-    if asked:
+    if asked := _asked(config):
         return asked
     reasons = {name: absent(name) for name in DEVICES}
     config.stash[_LEFT_OUT] = {name: reason for name, reason in reasons.items() if reason}
@@ -107,8 +114,10 @@ def _devices(config: pytest.Config) -> list[str]:
 @pytest.fixture
 def metal_device(request: pytest.FixtureRequest) -> Iterator[Any]:
     """An open MlxDevice: the software one, plain, checked and shuffled, and Apple's if there is one."""
-    from .devices import opened
+    from .devices import absent, opened
 
+    if reason := absent(request.param):
+        pytest.fail(reason, pytrace=False)
     with opened(request.param) as device:
         yield device
 

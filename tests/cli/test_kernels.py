@@ -33,6 +33,9 @@ kernel void scaled(device int *y, constant int3 &by, threadgroup int *shared [[t
   shared[0] = 0;
   y[i] = factor * (by.x + by.y + by.z);
 }
+kernel void painted(texture2d<float, access::write> image, device float *y, uint2 at [[thread_position_in_grid]]) {
+  image.write(y[0], at);
+}
 """
 
 
@@ -84,8 +87,10 @@ def test_run_takes_constants_vectors_and_shared_memory(metal: str, capsys: Captu
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "has 4 kernels, so --kernel has to name one; there are: axpy"),
+        ([], "has 5 kernels, so --kernel has to name one; there are: axpy"),
         (["--kernel", "axpi"], "Did you mean 'axpy'"),
+        (["--kernel", "other"], "There are: axpy, "),
+        (["--kernel", "painted", "--arg", "image=zeros:4x4", "--arg", "y=ones:1"], "takes textures (image)"),
         (["--kernel", "axpy"], "--arg y=zeros:1024 --arg x=random:1024 --arg a=1"),
         (["--kernel", "racing", "--arg", "z=1"], "has no argument 'z'; it has: y"),
         (["--kernel", "racing", "--arg", "y"], "expected NAME=VALUE"),
@@ -121,7 +126,7 @@ def test_check_compiles_every_kernel(metal: str, capsys: Captured) -> None:
     assert [each.rpartition(": ")[2] for each in result["not_checked"]] == ["scaled"]
     assert cli.main(["check", metal]) == 0
     out = capsys.readouterr().out
-    assert "not checked  " in out and "3 ok, 0 FAULT, 1 not checked" in out
+    assert "not checked  " in out and "4 ok, 0 FAULT, 1 not checked" in out
 
 
 def test_check_finds_what_does_not_compile(metal: str, capsys: Captured, tmp_path: Path) -> None:

@@ -8,7 +8,70 @@ from .checked_programs import AB, SYNC, Program
 
 _TWO = "threadgroup float s[64];\nthreadgroup float u[64];\nu[t] = 0; "
 _FOUR = "float p[4];\nfor (int k = 0; k < 4; k++) p[k] = a[(i + k) % 64];\n"
+_POINTED = "through a pointer, outside of the private variable or constant that it points to"
+_HELPER = "float sum(thread const float *v, int n) { float s = 0; for (int k = 0; k < n; k++) s += v[k]; return s; }"
+
+
+def _through(name: str, body: str, text: str, fix: tuple[str, str], before: str = "") -> Program:
+    """An array that is left by a pointer to it, which no index of the array tells of."""
+    fields = {"place.space": "private memory"}
+    return Program(name, body, AB, OutOfBounds, [_POINTED, f"{text}\n"], fix, before=before, fields=fields)
+
+
+_POINTERS_OUTSIDE = [
+    _through(
+        "past a private array by a pointer",
+        _FOUR + "thread float *q = p;\nb[i] = q[int(a[4])];",
+        "b[i] = q[int(a[4])];",
+        ("[int(a[4])]", "[int(a[3])]"),
+    ),
+    _through(
+        "a write past a private array by a pointer",
+        _FOUR + "thread float *q = p + 1;\nq[int(a[3])] = 2;\nb[i] = p[i % 4];",
+        "q[int(a[3])] = 2;",
+        ("[int(a[3])] =", "[int(a[2])] ="),
+    ),
+    _through(
+        "before a private array by a pointer",
+        _FOUR + "thread float *q = p + 1;\nb[i] = q[-int(a[2])];",
+        "b[i] = q[-int(a[2])];",
+        ("[-int(a[2])]", "[-int(a[1])]"),
+    ),
+    _through("in a function, past its array", _FOUR + "b[i] = sum(p, int(a[5]));", _HELPER, ("a[5]", "a[4]"), _HELPER),
+    _through(
+        "by a pointer that walks",
+        _FOUR + "float s = 0;\nfor (thread float *q = p; q <= p + int(a[4]); q++)\n  s += *q;\nb[i] = s;",
+        "  s += *q;",
+        ("q <=", "q <"),
+    ),
+    _through(
+        "a component that a vector has not",
+        "float4 v = a[i];\nv[int(a[4])] = 2;\nb[i] = v.x + v.y;",
+        "v[int(a[4])] = 2;",
+        ("[int(a[4])]", "[int(a[3])]"),
+    ),
+    _through(
+        "a column that a matrix has not",
+        "float4x4 m(a[i]);\nb[i] = m[int(a[4])].x;",
+        "b[i] = m[int(a[4])].x;",
+        ("a[4]", "a[3]"),
+    ),
+    _through(
+        "past metal::array",
+        "array<float, 4> v = {a[0], 1, 2, 3};\nb[i] = v[int(a[4])];",
+        "b[i] = v[int(a[4])];",
+        ("a[4]", "a[3]"),
+    ),
+    _through(
+        "from one table into the next",
+        "constant float *p = T;\nb[i] = p[int(a[4])] + U[i % 4];",
+        "b[i] = p[int(a[4])] + U[i % 4];",
+        ("a[4]", "a[3]"),
+        "constant float T[4] = {1, 2, 3, 4}, U[4] = {5, 6, 7, 8};",
+    ),
+]
 ARRAYS_OUTSIDE = [
+    *_POINTERS_OUTSIDE,
     Program(
         "past a private array",
         _FOUR + "b[i] = p[i];",

@@ -240,8 +240,8 @@ def test_bad_safetensors(tmp_path: Path, name: str) -> None:
     refused(tmp_path / "m.safetensors", BAD_SAFETENSORS[name], open_safetensors, always=True)
 
 
-def mutations(whole: bytes, count: int) -> Iterator[bytes]:
-    rng = np.random.default_rng(1)
+def mutations(whole: bytes, count: int, seed: int) -> Iterator[bytes]:
+    rng = np.random.default_rng(seed)
     words = [0, 1, 0xFF, 0x7F, 0x80]
     for _ in range(count):
         data = bytearray(whole)
@@ -261,11 +261,14 @@ def test_files_that_end_early(tmp_path: Path, step: int) -> None:
         refused(tmp_path / "x.safetensors", whole[:length], open_safetensors, always=True)
 
 
-def test_mutated_files(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    count = 10_000 if request.config.getoption("--full") else 200
+MILLION = [pytest.param(50_000, seed, marks=pytest.mark.full) for seed in range(2, 12)]
+
+
+@pytest.mark.parametrize(("count", "seed"), [(1000, 1), *MILLION])
+def test_mutated_files(tmp_path: Path, count: int, seed: int) -> None:
     whole = written(tmp_path / "m.gguf", small_model).read_bytes()
-    for data in mutations(whole, count):
+    for data in mutations(whole, count, seed):
         refused(tmp_path / "x.gguf", data, open_gguf, always=False)
     save_file({"a": np.zeros((2, 3), np.float32), "b": np.zeros(5, np.uint32)}, tmp_path / "m.safetensors", {"k": "v"})
-    for data in mutations((tmp_path / "m.safetensors").read_bytes(), count):
+    for data in mutations((tmp_path / "m.safetensors").read_bytes(), count, seed):
         refused(tmp_path / "x.safetensors", data, open_safetensors, always=False)

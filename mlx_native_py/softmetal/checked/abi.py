@@ -26,10 +26,11 @@ class ArgumentZone(ctypes.Structure):
         ("length", u64),
         ("delta", u64),
         ("seen", u64),
+        ("seen_words", u64),
         ("ready", u64),
+        ("ready_words", u64),
         ("access", u32),
         ("argument", u32),
-        ("unused", u64 * 2),
     ]
 
 

@@ -118,7 +118,7 @@ class DispatchCheck:
         self._windows = tuple(window for window in windows if window.length)
         self._zeroed: list[Words] = []
         self._bits: list[NDArray[np.uint64]] = []
-        self._read: list[tuple[NDArray[np.uint64], int]] = []
+        self._read: list[tuple[NDArray[np.uint64], int, int]] = []
         self._areas = self._make_areas()
         self._segments = self._make_segments()
         self._use_zones(zones.arguments)
@@ -193,29 +193,33 @@ class DispatchCheck:
                 continue
             zone = zones[window.slot]
             zone.length, zone.access, zone.argument = window.length, window.access, window.slot + 1
-            zone.seen = self._seen(window)
-            zone.ready = window.length if zone.seen else 0
+            if self._is_only_read(window):
+                zone.seen, zone.seen_words = self._seen(window, 1), self._seen(window, 4)
+                zone.ready, zone.ready_words = window.length, window.length // 4 * 4
             self._launch.buffers[window.slot] = zone.start
 
-    def _seen(self, window: Window) -> int:
-        """A byte for each that is read, where that is all there is to know; else 0."""
+    def _is_only_read(self, window: Window) -> bool:
+        """Whether which bytes are read is all there is to know."""
         if window.access & abi.WRITE or any(each.may_be_written(window) for each in self._windows):
-            return 0
+            return False
         start, end = window.start // 64 * 64, -(-window.end // 64) * 64
-        if any(unwritten.bits(low, high) is not None for unwritten, low, high in self._overlaps(start, end)):
-            return 0
-        words = self._zeros(-(-window.length // 8) + _PAGE_WORDS)
+        return all(unwritten.bits(low, high) is None for unwritten, low, high in self._overlaps(start, end))
+
+    def _seen(self, window: Window, unit: int) -> int:
+        """A byte for each `unit` bytes that are read together."""
+        count = -(-window.length // (8 * unit))
+        words = self._zeros(count + _PAGE_WORDS)
         # Processors take a load for one of what was stored just before where both are as far into their pages.
         skipped = (window.start - words.ctypes.data) // 8 % _PAGE_WORDS
         words = words[(skipped + _PAGE_WORDS // 2 + 8) % _PAGE_WORDS :]
-        self._read.append((words[: -(-window.length // 8)], window.start))
+        self._read.append((words[:count], window.start, unit))
         return int(words.ctypes.data)
 
     def finish(self) -> None:
         """The launch is as it was, and what it wrote is no longer unwritten."""
         self._launch.check = None
         for zone in self._zones:
-            zone.length = zone.access = zone.argument = zone.seen = zone.ready = 0
+            zone.length = zone.access = zone.argument = zone.seen = zone.seen_words = zone.ready = zone.ready_words = 0
         for slot, address in self._places.items():
             self._launch.buffers[slot] = address
         arrays = {int(array.ctypes.data): array for array in self._bits}
@@ -265,6 +269,6 @@ class DispatchCheck:
             for index, kind in enumerate(kinds):
                 if address := getattr(area, kind):
                     sets[index] |= intervals.of_bits(arrays[address], area.start)
-        for seen, start in self._read:
-            sets[0] |= intervals.of_bytes(seen, start)
+        for seen, start, unit in self._read:
+            sets[0] |= intervals.of_bytes(seen, start, unit)
         return Footprint(*sets)

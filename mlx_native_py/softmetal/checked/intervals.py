@@ -52,6 +52,10 @@ class Intervals:
         last = np.concatenate([first[1:], [True]])
         return Intervals(starts[first], reach[last])
 
+    def moved(self, base: int, unit: int) -> Intervals:
+        """As units of so many bytes behind an address."""
+        return Intervals(*(each * np.uint64(unit) + np.uint64(base) for each in (self.starts, self.ends)))
+
     def without(self, span: Span) -> Intervals:
         """All bytes but those of `span`."""
         low, high = np.uint64(span[0]), np.uint64(span[1])
@@ -74,12 +78,12 @@ def of(*spans: Span) -> Intervals:
 
 def of_bits(words: Addresses, base: int) -> Intervals:
     """The set bits of a bitmap whose first bit stands for address `base`."""
-    return _of_words(words, base, np.uint64(0xFFFFFFFFFFFFFFFF), _bits)
+    return _of_words(words, np.uint64(0xFFFFFFFFFFFFFFFF), _bits).moved(base, 1)
 
 
-def of_bytes(words: Addresses, base: int) -> Intervals:
-    """The bytes that are 1 in words of eight, of which the first stands for address `base`."""
-    return _of_words(words, base, np.uint64(0x0101010101010101), _bytes)
+def of_bytes(words: Addresses, base: int, unit: int = 1) -> Intervals:
+    """The bytes that are 1 in words of eight, each for `unit` bytes, of which the first stands for address `base`."""
+    return _of_words(words, np.uint64(0x0101010101010101), _bytes).moved(base, unit)
 
 
 def _bits(words: Addresses) -> NDArray[np.uint8]:
@@ -90,9 +94,7 @@ def _bytes(words: Addresses) -> NDArray[np.uint8]:
     return words.view(np.uint8)
 
 
-def _of_words(
-    words: Addresses, base: int, whole: np.uint64, flags: Callable[[Addresses], NDArray[np.uint8]]
-) -> Intervals:
+def _of_words(words: Addresses, whole: np.uint64, flags: Callable[[Addresses], NDArray[np.uint8]]) -> Intervals:
     """Runs of whole words, and runs within the others, of which `flags` tells the bytes that count."""
     some = touched(words)
     full = some.words == whole
@@ -102,7 +104,7 @@ def _of_words(
     others = np.flatnonzero((some.words != 0) & ~full)
     numbers = np.flatnonzero(flags(some.words[others]))
     parts = _runs(some.places(others)[numbers // per_word] * per_word + numbers % per_word)
-    return _shifted(np.array(runs, np.uint64), base) | _shifted(parts, base)
+    return Intervals(*np.array(runs, np.uint64)) | Intervals(*parts)
 
 
 def _edges(flags: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -120,7 +122,3 @@ def _runs(numbers: NDArray[np.intp]) -> NDArray[np.uint64]:
     starts = numbers[np.concatenate([[0], breaks + 1])]
     ends = numbers[np.concatenate([breaks, [numbers.size - 1]])] + 1
     return np.array([starts, ends], np.uint64)
-
-
-def _shifted(runs: NDArray[np.uint64], base: int) -> Intervals:
-    return Intervals(runs[0] + np.uint64(base), runs[1] + np.uint64(base))

@@ -89,8 +89,8 @@ class Explainer:
         array = outside_array(report.array, report.index, self._sites.locate) if report.array else None
         if report.kind == abi.OUT_OF_BOUNDS:
             return self._out_of_bounds(report, access, array)
-        if report.kind == abi.OUTSIDE_ARRAY and array is not None:
-            return self._outside_array(report, access, array)
+        if report.kind == abi.OUTSIDE_ARRAY:
+            return self._outside_array(report, access, array) if array else self._outside_variable(report, access)
         if report.kind == abi.DIVERGENT:
             sources = self._sites.source(report.site), self._sites.source(report.other_site)
             return DivergentBarrier(
@@ -114,6 +114,13 @@ class Explainer:
             place = self._threadgroup_place(_signed(report.address))
             where = f"byte offset {place.offset} of threadgroup memory, which is another variable's"
         return OutOfBounds(self._kernel.name, access, place, f"by {array}: {where}", "Check the index.", array)
+
+    def _outside_variable(self, report: abi.Report, access: Access) -> OutOfBounds:
+        what = "through a pointer, outside of the private variable or constant that it points to"
+        source = self._sites.source(report.site)
+        return OutOfBounds(
+            self._kernel.name, access, Place("private memory", 0), what, "Check the index.", source=source
+        )
 
     def _undefined(self, report: abi.Report, access: Access) -> UninitialisedRead:
         names = ctypes.string_at(report.array).decode()

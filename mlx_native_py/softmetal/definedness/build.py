@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from ..cache import digest
-from ..toolchain import THREAD_CALLBACKS, Toolchain
+from ..toolchain import LOCAL_BOUNDS, THREAD_CALLBACKS, Toolchain
 from .rewrite import with_shadows
 from .sources import UNDEFINED, Sources
 
@@ -30,8 +30,9 @@ def compile_defined(toolchain: Toolchain, source: Path, output: Path, options: S
     plain.write_text(sources.text)
     remarks = toolchain.run(toolchain.compile(plain, output, options)).stderr
     if UNDEFINED.encode() in output.read_bytes():
-        # The callbacks for races come last, when shadows are there and are left out.
-        toolchain.run(toolchain.to_ir(plain, optimised, [each for each in options if each != THREAD_CALLBACKS]))
+        # The callbacks for races and bounds come last, when shadows are there and are left out.
+        early = [each for each in options if each not in (THREAD_CALLBACKS, LOCAL_BOUNDS)]
+        toolchain.run(toolchain.to_ir(plain, optimised, early))
         optimised.write_text(with_shadows(optimised.read_text(), sources.variables))
         remarks = toolchain.run(toolchain.compile(optimised, output, options)).stderr
     return said + remarks

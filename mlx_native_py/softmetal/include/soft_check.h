@@ -33,10 +33,11 @@ struct soft_argument_zone {
   soft_u64 length;                    // from there to the end of what is bound
   soft_u64 delta;                     // to be added for the address of the memory itself
   unsigned char *seen;                // a byte for each that was read, where nobody can write and all is written; or null
+  unsigned char *seen_words;          // likewise, for four that were read together and are aligned
   soft_u64 ready;                     // if so: the length
+  soft_u64 ready_words;               // and up to where there are whole words of four; a zone is a cache line
   soft_u32 access;                    // SOFT_READ, SOFT_WRITE or both
   soft_u32 argument;                  // the slot plus one; 0 where it is none of this dispatch
-  soft_u64 unused[2];                 // a cache line for each
 };
 
 // Whole blocks around one or more segments, with a bit for each byte that was touched in a given way.

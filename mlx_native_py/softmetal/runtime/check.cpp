@@ -11,6 +11,7 @@ Worker no_worker = {.zones = NO_ZONES, .all_zones = NO_ZONES};
 __thread Worker *check_worker __attribute__((tls_model("initial-exec"))) = &no_worker;
 
 enum { KEPT_BLOCKS = 256 };           // whose cells the processor's cache can hold
+constexpr u32 STAMPS = 1 + SOFT_WIDTH;  // of a simdgroup and its threads
 constexpr Moment LAST_TICK = 0xC000000000000000ull;
 
 // The shared object around an address in it, from its own program headers.
@@ -39,8 +40,9 @@ static const u64 ALL_FRESH[WORDS] = {~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~
                                      ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull};
 
 static Worker &new_worker() {
-  Worker *w = (Worker *)calloc(1, sizeof(Worker));
+  Worker *w = (Worker *)aligned_alloc(alignof(Worker), sizeof(Worker));
   if (!w) __builtin_trap();
+  __builtin_memset(w, 0, sizeof *w);
   w->tg = reserve_threadgroup_memory();
   for (Block &block : w->tg_blocks) {
     block.space = SOFT_THREADGROUP;
@@ -71,12 +73,14 @@ static void forget_ticks(Worker &w) {
 
 // New numbers for some simdgroups, as what they read before says nothing of what they read from now on.
 static void renew_stamps(Worker &w, u32 first, u32 count) {
-  if (w.last_stamp + count > LAST_STAMP) {
+  if (w.last_stamp + count * STAMPS > LAST_STAMP) {
     __builtin_memset(w.tg_stamps, 0, sizeof w.tg_stamps);
     w.last_stamp = first = 0, count = MAX_SIMDGROUPS;
   }
-  for (u32 i = first; i < first + count; i++) w.stamps[i] = ++w.last_stamp;
+  for (u32 i = first; i < first + count; i++, w.last_stamp += STAMPS) w.stamps[i] = w.last_stamp + 1;
 }
+
+static void renew_all_stamps(Worker &w) { renew_stamps(w, 0, (w.group->count + SOFT_WIDTH - 1) / SOFT_WIDTH); }
 
 void open_ways(Worker &w) {
   constexpr u64 WIDEST = 16;
@@ -118,7 +122,7 @@ void check_group_begin(soft_group &group) {
   w.arguments = w.check->zones;
   w.serial++;
   w.begin = w.base[0] = w.base[1] = w.tick += ONE_TICK;
-  renew_stamps(w, 0, MAX_SIMDGROUPS);
+  renew_all_stamps(w);
   w.lane = nullptr;
   w.outside = {};
   open_ways(w);
@@ -163,7 +167,7 @@ void check_barrier(const Context &context) {
   unsigned flags = common_flags(context);
   w.tick += ONE_TICK;
   if (flags & 1) w.base[SOFT_DEVICE] = w.tick;
-  if (flags & 2) w.base[SOFT_THREADGROUP] = w.tick, renew_stamps(w, 0, MAX_SIMDGROUPS);
+  if (flags & 2) w.base[SOFT_THREADGROUP] = w.tick, renew_all_stamps(w);
   w.lane = nullptr;
 }
 

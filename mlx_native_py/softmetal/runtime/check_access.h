@@ -46,6 +46,12 @@ SOFT_INLINE bool inside(const soft_argument_zone &own, u64 offset, u64 bytes, un
   return offset < own.length && own.length - offset >= bytes && !(access & (SOFT_READ | SOFT_WRITE) & ~own.access);
 }
 
+// Notes a read where nobody can write.
+template <unsigned BYTES> SOFT_INLINE void see(const soft_argument_zone &own, u64 offset) {
+  if (BYTES >= 4 && __builtin_expect(!(offset % 4), 1)) __builtin_memset(own.seen_words + offset / 4, 1, BYTES / 4);
+  else __builtin_memset(own.seen + offset, 1, BYTES);
+}
+
 // The argument that the address is of, if any; then it becomes that of the memory. So does one that another dispatch
 // has stored. Does not return from a bad access.
 inline const soft_argument_zone *through_argument(Worker &w, u64 &address, u64 bytes, unsigned access, u64 site) {
@@ -128,23 +134,25 @@ template <unsigned BYTES, unsigned SPACE> SOFT_INLINE bool read_settled(const Wo
   return true;
 }
 
-// Whether all cells have the stamp of the simdgroup that is running.
+// Whether all cells have the stamp of the thread that is running, or of its simdgroup.
 template <unsigned BYTES> SOFT_INLINE bool stamped(const Worker &w, u64 offset) {
+  constexpr u64 MASK = BYTES < 16 ? (1ull << BYTES * 4 % 64) - 1 : ~0ull;
   u64 found = 0;
   __builtin_memcpy(&found, w.tg_stamps + offset / 4, BYTES / 2);
-  return !(found ^ (w.stamp & (BYTES < 16 ? (1ull << BYTES * 4 % 64) - 1 : ~0ull)));
+  return found == (w.stamp & MASK) || found == (w.own_stamp & MASK);
 }
 
 template <unsigned BYTES> SOFT_INLINE void put_stamps(Worker &w, u64 offset, u16 stamp) {
   for (unsigned i = 0; i < (BYTES + 3) / 4; i++) w.tg_stamps[offset / 4 + i] = stamp;
 }
 
-// Has the simdgroup's threads pass quickly where two of them, or others, have been.
+// Has this thread pass quickly when it comes again, or all of the simdgroup where two of them, or others, have been.
 template <unsigned BYTES> SOFT_INLINE void stamp_settled(Worker &w, const Moment *readers, u64 offset) {
   Moment base = w.base[SOFT_THREADGROUP], now = w.now[SOFT_THREADGROUP];
   readers += offset % BLOCK / 4;
   for (unsigned i = 0; i < BYTES / 4; i++) {
-    if (settled_by_others(readers[i], readers[CELLS + i], base, now)) w.tg_stamps[offset / 4 + i] = (u16)w.stamp;
+    bool by_others = settled_by_others(readers[i], readers[CELLS + i], base, now);
+    w.tg_stamps[offset / 4 + i] = (u16)(by_others ? w.stamp : w.own_stamp);
   }
 }
 
@@ -212,7 +220,7 @@ template <unsigned BYTES, unsigned ACCESS> SOFT_APART void access_argument(Worke
   const soft_argument_zone &own = w.arguments[(address - w.zones) >> SOFT_ZONE_SHIFT];
   u64 offset = address - own.start;
   if (__builtin_expect(!inside(own, offset, BYTES, ACCESS), 0)) return access_elsewhere<BYTES, ACCESS>(w, address, site);
-  if (ACCESS == SOFT_READ && own.seen) return (void)__builtin_memset(own.seen + offset, 1, BYTES);
+  if (ACCESS == SOFT_READ && own.seen) return see<BYTES>(own, offset);
   touch_argument<BYTES, ACCESS>(w, address + own.delta, site, own.argument);
 }
 
@@ -242,9 +250,10 @@ template <unsigned BYTES, unsigned ACCESS> SOFT_INLINE void access(const volatil
   if (__builtin_expect(zone >= ZONE_BYTES, 0)) return access_shared<BYTES, ACCESS>(w, address, site);
   const soft_argument_zone &own = w.arguments[zone >> SOFT_ZONE_SHIFT];
   u64 offset = address - own.start;
-  bool ready = ACCESS == SOFT_READ && offset < own.ready && own.ready - offset >= BYTES;
+  bool ready = ACCESS == SOFT_READ && (BYTES == 4 ? offset < own.ready_words && !(offset % 4)
+                                                  : offset < own.ready && own.ready - offset >= BYTES);
   if (__builtin_expect(!ready, 0)) return access_argument<BYTES, ACCESS>(w, address, site);
-  __builtin_memset(own.seen + offset, 1, BYTES);
+  see<BYTES>(own, offset);
 }
 
 }  // namespace soft

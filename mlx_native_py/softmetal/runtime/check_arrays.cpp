@@ -1,5 +1,5 @@
-// What the compiler plants for types: indices outside of arrays (-fsanitize=array-bounds), and addresses that a type cannot
-// have (-fsanitize=alignment).
+// What the compiler plants for types: indices outside of arrays (-fsanitize=array-bounds), pointers that leave their
+// variable (-fsanitize=local-bounds), and addresses that a type cannot have (-fsanitize=alignment).
 #include <string.h>
 
 #include "check_shadow.h"
@@ -66,6 +66,12 @@ extern "C" __attribute__((visibility("default"))) void __ubsan_handle_type_misma
   soft_u64 site = (soft_u64)__builtin_return_address(0);
   soft_u32 access = mismatch->kind == LOAD ? SOFT_READ : SOFT_WRITE;
   soft::misaligned(*w, {address, 0, site, access, 0, 0, 0}, bytes);
+}
+
+// Of the thread's own, or a constant; which one, only the line tells.
+extern "C" __attribute__((visibility("default"))) void __ubsan_handle_local_out_of_bounds() {
+  soft::Worker *w = soft::check_worker;
+  if (w->group) soft::outside_variable(*w, (soft_u64)__builtin_return_address(0));
 }
 
 // The access to threadgroup memory follows and tells more; that to a private array mostly has no callback.

@@ -72,6 +72,12 @@ void out_of_bounds(Worker &w, const Finding &finding) {
   give_up(w, begin(w, finding, SOFT_OUT_OF_BOUNDS, current_lane->index));
 }
 
+void outside_variable(Worker &w, u64 site) {
+  soft_report report = begin(w, {0, 0, site, 0, 0, 0, 0}, SOFT_OUTSIDE_ARRAY, current_lane->index);
+  report.space = SOFT_PRIVATE;
+  give_up(w, report);
+}
+
 void outside_private_array(Worker &w, const Outside &outside) {
   w.outside = outside;
   soft_report report = begin(w, {0, 0, outside.array, 0, 0, 0, 0}, SOFT_OUTSIDE_ARRAY, current_lane->index);

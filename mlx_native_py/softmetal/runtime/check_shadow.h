@@ -20,6 +20,7 @@ using u64 = soft_u64;
 constexpr u64 ZONE_BYTES = (u64)SOFT_ZONES << SOFT_ZONE_SHIFT;
 constexpr u32 BLOCK = SOFT_BLOCK, WORDS = BLOCK / 64, CELLS = BLOCK / 4, TG_BLOCKS = 64, NEAR_BLOCKS = 16;
 constexpr u32 LAST_STAMP = 0xFFFF;
+constexpr u64 FOUR_TIMES = 0x0001000100010001ull;
 
 // From the top: 30 bits of the tick, 10 of the thread, one of a first reader, set where the second one is of the same
 // simdgroup and tick, and 23 of the place, which is an offset in the kernel's image.
@@ -67,21 +68,23 @@ struct Outside {
   const soft_lane *lane;
 };
 
-struct Worker {
+struct alignas(64) Worker {
+  // What every access looks at is one cache line.
   u64 zones;               // start of the arguments' zones; beyond all addresses where short ways are shut
   const soft_argument_zone *arguments;
   char *tg;                // start of threadgroup memory, inside a reserved range
   u64 tg_ready;            // where it may be accessed without another look; 0 where short ways are shut
+  const soft_lane *lane;   // who is running; null where that, or the time, has to be looked up
+  u64 stamp, own_stamp;    // of the simdgroup that is running, and of the thread, four times
   u64 all_zones;           // as `zones`, always; beyond all addresses where there are none
+
+  Moment now[2];           // of the thread that is running, for each memory space, without a place
+  Moment base[2];          // the last barrier, for each memory space
   Outside outside;         // of the access that comes next
   Moment *tg_readers[TG_BLOCKS];  // of blocks without split cells and atomics
-  u64 stamp;               // of the simdgroup that is running, four times
-  const soft_lane *lane;   // who is running; null where that, or the time, has to be looked up
-  Moment now[2];           // of it, for each memory space, without a place
-  Moment base[2];          // the last barrier, for each memory space
   Moment begin, tick;      // of the group, and the newest
   Moment met[MAX_SIMDGROUPS][2];  // when the threads of each simdgroup last met
-  u16 stamps[MAX_SIMDGROUPS];  // a number for the time since then, in threadgroup memory
+  u16 stamps[MAX_SIMDGROUPS];  // a number for the time since then, in threadgroup memory; its threads' follow
   u32 last_stamp;
   u64 image_start, image_end;  // the kernel's shared object, whose constants may be read
   u32 serial;              // of the group
@@ -93,7 +96,7 @@ struct Worker {
   const void *entry;       // of the running group
   u64 state, state_bytes;  // of the running context: lanes and simdgroups
   Block tg_blocks[TG_BLOCKS];
-  u16 tg_stamps[TG_BLOCKS * CELLS];  // of simdgroups whose threads need not tell of reading there any more; or 0
+  u16 tg_stamps[TG_BLOCKS * CELLS];  // of simdgroups and threads that need not tell of reading there any more; or 0
   Block *argument_blocks[SOFT_SLOTS][NEAR_BLOCKS];  // that each argument touched last
   bool partly_written;     // of a copy: some of its bytes have been written, so that others may be padding
 
@@ -144,6 +147,7 @@ struct Finding {
 };
 [[noreturn]] void out_of_bounds(Worker &, const Finding &);
 [[noreturn]] void outside_private_array(Worker &, const Outside &);
+[[noreturn]] void outside_variable(Worker &, u64 site);
 void outside_array(Worker &, const Finding &);  // comes back where nothing is outside of threadgroup memory
 void race_in_group(Worker &, const Finding &, Moment other);
 void uninitialised(Worker &, const Finding &);
@@ -165,7 +169,8 @@ void atomic_access(u64 address, unsigned bytes, unsigned access, u64 site);
 inline __attribute__((always_inline)) void begin_turn(Worker &w) {
   w.lane = current_lane;
   u32 index = w.lane->index;
-  w.stamp = w.stamps[index / SOFT_WIDTH % MAX_SIMDGROUPS] * 0x0001000100010001ull;
+  w.stamp = w.stamps[index / SOFT_WIDTH % MAX_SIMDGROUPS] * FOUR_TIMES;
+  w.own_stamp = w.stamp + (1 + index % SOFT_WIDTH) * FOUR_TIMES;
   for (unsigned space = 0; space < 2; space++) {
     Moment met = w.met[index / SOFT_WIDTH % MAX_SIMDGROUPS][space];
     w.now[space] = (met > w.base[space] ? met : w.base[space]) | (Moment)index << SITE_BITS;
