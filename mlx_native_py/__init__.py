@@ -146,7 +146,7 @@ _HOMES = {name: module for module, names in _NAMES.items() for name in names.spl
 __all__ = sorted([*_MODULES, *_HOMES])
 
 
-# Hidden from type checkers, which would take it as a promise that every name exists.
+# Hidden from type checkers, which would otherwise accept any attribute name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:

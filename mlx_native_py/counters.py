@@ -64,7 +64,7 @@ class Tally:
         return Tally(*(getattr(self, name) - getattr(other, name) for name in _NAMES))
 
 
-_MANY = 64  # encoders of a thread whose figures are kept apart
+_MAX_ENCODERS = 64  # encoders per thread that are counted separately
 _NAMES = ("dispatches", "syncs", "cmd_bufs", "barriers", "barrier_ns", "auto_barriers", "auto_concurrent")
 _figures = attrgetter(*_NAMES)
 
@@ -135,7 +135,7 @@ def mine() -> Tally:
 def open_tally(encoder: Any, tally: Tally) -> None:
     """Adds an encoder's tally to the calling thread's counters."""
     thread = _own.thread
-    if len(thread.encoders) >= _MANY:
+    if len(thread.encoders) >= _MAX_ENCODERS:
         thread.fold()
     thread.encoders.append((ref(encoder), tally))
 
@@ -151,7 +151,7 @@ def _sum() -> Tally:
     global _past
     with _lock:
         for thread in list(_ended):
-            # A thread may end before its encoders do; its figures stay apart until they are gone.
+            # A thread may end before its encoders do; its counts are kept separately until those are gone.
             thread.fold()
             if not thread.encoders:
                 _ended.remove(thread)

@@ -58,7 +58,7 @@ class DType(Enum):
         member.format = form
         return member
 
-    # Members are one of a kind, and many tables are looked up by them.
+    # Members are singletons and keys of many tables, so they hash by identity.
     __hash__ = object.__hash__
 
     @classmethod

@@ -85,7 +85,7 @@ class ModelFileError(MlxError, ValueError):
         self.offset = offset
 
 
-_FEW = 8  # names that an error message lists
+_MAX_NAMES = 8  # names listed in an error message
 
 
 class KernelNotFound(MlxError, LookupError):
@@ -102,7 +102,7 @@ class KernelNotFound(MlxError, LookupError):
         hint = ""
         if close := difflib.get_close_matches(self.name, known, n=3):
             hint = f". Did you mean {' or '.join(map(repr, close))}?"
-        elif 0 < len(known) <= _FEW:
+        elif 0 < len(known) <= _MAX_NAMES:
             hint = f"; there are: {', '.join(known)}"
         return f"Kernel not found: {self.name!r}{hint}"
 
@@ -142,7 +142,7 @@ class CaptureError(MlxError, RuntimeError):
     """The device cannot write a GPU trace, because of how it was started or where it should be written."""
 
 
-# MTLCommandBufferError; what no retry can help is marked by _LOST.
+# MTLCommandBufferError codes; those that a retry cannot help are in _LOST.
 COMMAND_BUFFER_CODES = {
     1: "internal",
     2: "timeout",

@@ -14,7 +14,7 @@ from .errors import MlxError, ModelFileError
 __all__ = ["Fields", "parse_table", "read_table"]
 
 T = TypeVar("T")
-_MOST = (1 << 31) - 1
+_MAX_INT = (1 << 31) - 1
 
 
 def read_table(path: Path) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Fields:
             raise self.wrong(key, "a table")
         return Fields(self.path, self.get(key, {}), self._path_to(key), self._offset)
 
-    # Values that have to be there
+    # Required values
 
     def plain(self, kinds: tuple[type, ...]) -> Any:
         """The value, if it has one of these types; True is not an int."""
@@ -125,9 +125,9 @@ class Fields:
             raise self.fault("", f"has {len(values)} items, expected more than {index}")
         return Fields(self.path, values[index], f"{self._where}[{index}]", self._offset)
 
-    # Values with a default
+    # Optional values with a default
 
-    def count(self, key: str, default: int | None = None, *, most: int = _MOST) -> int:
+    def count(self, key: str, default: int | None = None, *, most: int = _MAX_INT) -> int:
         """An integer of at least 1."""
         value = self.get(key, default)
         if type(value) is not int or not 0 < value <= most:
@@ -151,7 +151,7 @@ class Fields:
         """One token id, or a list of them."""
         value = self.get(key, ())
         tokens = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
-        if not all(type(each) is int and 0 <= each <= _MOST for each in tokens):
+        if not all(type(each) is int and 0 <= each <= _MAX_INT for each in tokens):
             raise self.wrong(key, "one token or a list of them")
         return tokens
 

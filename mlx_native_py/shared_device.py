@@ -15,7 +15,7 @@ __all__ = ["default_device"]
 _lock = threading.Lock()
 _opened: dict[settings.Settings, MlxDevice] = {}
 
-# What each encoder reads for itself does not make another device.
+# Settings that each encoder reads by itself do not need another device.
 _PER_ENCODER: dict[str, Any] = {
     "profile_cb": False,
     "profile_dispatch": False,

@@ -8,9 +8,9 @@ from ..device import MlxDevice
 
 __all__ = ["read_bandwidth"]
 
-_GROUPS, _WIDTH, _VALUES = 1024, 32, 1 << 15  # threadgroups, threads of one, and what each threadgroup reads
+_GROUPS, _WIDTH, _VALUES = 1024, 32, 1 << 15  # threadgroups, threads per threadgroup, values read per threadgroup
 _ROUNDS = 15
-# Four sums, so that additions do not wait for each other.
+# Four accumulators, so that additions do not wait for each other.
 _SOURCE = """
 #include <metal_stdlib>
 using namespace metal;

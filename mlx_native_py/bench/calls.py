@@ -23,8 +23,8 @@ __all__ = ["CallRow", "main", "measure"]
 
 SIZE = 1024
 LARGE = 1 << 22
-_CALLS, _TURNS = 20, 20  # each call is timed; short turns, so that a busy moment falls on all ways
-_WARM_UP = 1  # rounds that are not counted
+_CALLS, _TURNS = 20, 20  # each call is timed; turns are short, so that a busy moment affects all alternatives
+_WARM_UP = 1  # rounds not counted
 
 POCL = "PyOpenCL + PoCL, enqueue and finish"
 BUFFERS = "lib.k(buffer)"

@@ -16,7 +16,7 @@ __all__ = ["CheckedRow", "main", "measure"]
 
 LIMIT = 20
 """How many times slower a checked kernel may be."""
-_ENOUGH = 2.0  # seconds of CPU time after which a work is not run again
+_MAX_SECONDS = 2.0  # seconds of CPU time after which a workload is not repeated
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def _milliseconds(work: OpWork, device: MlxDevice, rounds: int) -> float:
     inputs = inputs_on(device, work.arrays())
     run_work(work, device, inputs, {}, [])
     taken: list[float] = []
-    while len(taken) < rounds and sum(taken) < _ENOUGH:
+    while len(taken) < rounds and sum(taken) < _MAX_SECONDS:
         start = time.process_time()
         run_work(work, device, inputs, {}, [])
         taken.append(time.process_time() - start)

@@ -16,7 +16,7 @@ from ..shared_device import default_device
 
 __all__ = ["main"]
 
-_CALLS = 20  # in one measurement; the three ways take turns, so that each has its share of a busy machine
+_CALLS = 20  # calls per measurement; the three alternatives take turns
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -27,7 +27,7 @@ OPENCL = "PyOpenCL, the same trace"
 PROFILED = "dispatch, profiled"
 LENGTHS = (100, trace.DISPATCHES, 10_000)
 RANGES = (10, 100, 1_000, 10_000)
-_WARM_UP = 3  # rounds that are not counted: the first ones work out launches, ops and kernels' own functions
+_WARM_UP = 3  # rounds not counted: they compute launches and generate code
 
 Round = Callable[[], float]
 """Encodes once; returns seconds per dispatch."""

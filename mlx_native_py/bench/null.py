@@ -12,7 +12,7 @@ __all__ = ["counting_device", "free_device"]
 
 _COMPLETED = 4  # MTLCommandBufferStatusCompleted
 _ENCODER: dict[str, Callable[..., Any]] = {
-    # Methods of builtins that take as many arguments as the message has, and do nothing with them.
+    # Builtin methods that take as many arguments as the message and do nothing with them.
     "setComputePipelineState_": {}.get,
     "setBufferOffset_atIndex_": {}.get,
     "dispatchThreads_threadsPerThreadgroup_": {}.get,

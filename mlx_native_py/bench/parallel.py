@@ -30,8 +30,8 @@ __all__ = ["Configuration", "main", "measure"]
 
 _PROMPT = [1, 2, 3, 4, 5]
 _SUMS = 60
-_WARM, _STEPS = 4, 12  # of a configuration before the next one has its turn; the first ones are not timed
-_SHORT, _LONG = 3, 13  # tokens of sequences in flight, whose difference is free of how they begin and end
+_WARM, _STEPS = 4, 12  # steps per turn of a configuration; the first are not timed
+_SHORT, _LONG = 3, 13  # tokens per sequence; the difference excludes start and end
 _LINK_VALUES = 1 << 20
 _LEAST, _FURTHEST = 0.8, 0.25
 Step = Callable[[], object]
@@ -138,7 +138,7 @@ def _in_turns(
                 barrier(group=group)
                 begin = time.perf_counter()
                 step()
-                # The first steps compile, and wake what has slept meanwhile.
+                # The first steps compile pipelines and wake idle threads.
                 if turn and number >= _WARM:
                     times[way].append(time.perf_counter() - begin)
     return times

@@ -28,7 +28,7 @@ __all__ = ["EngineRow", "main", "measure"]
 _F32 = NDArray[np.float32]
 Launched = partial[Ticket]
 """A kernel with its arguments and launch size."""
-_WARM_SECONDS = 5.0  # for the device to settle on an engine
+_WARM_SECONDS = 5.0  # time for the device to choose an engine
 _COLUMNS = {"soft": "soft", "lanes": "lanes", "fibers": "fibers", "numpy": "numpy", "mlx": "MLX CPU", "pocl": "PoCL"}
 
 

@@ -71,7 +71,7 @@ def _rehearse(chosen: argparse.Namespace) -> int:
         if not chosen.json:
             print(f"{finding.verdict:15}{finding.subject}: {finding.detail}", flush=True)
         findings.append(finding)
-        # Each time, for Metal may end the process at what comes next.
+        # Written after each one, because Metal may end the process at the next.
         write_report(findings, path)
     faults = sum(finding.good is False for finding in findings)
     if chosen.json:

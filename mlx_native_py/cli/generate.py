@@ -17,7 +17,7 @@ __all__ = ["MODEL", "options", "run"]
 
 MODEL = "a path, smollm2, minilm, or OWNER/NAME on the Hugging Face hub (default: %(default)s)"
 
-_TOLD_EVERY = 64  # tokens of a prompt between two signs of progress
+_PROGRESS_EVERY = 64  # prompt tokens between progress updates
 _SAMPLING = {
     "temperature": (float, 0.0, "how freely to choose; 0 takes the likeliest token"),
     "top_p": (float, 1.0, "choose among the likeliest tokens that have this share together"),
@@ -128,7 +128,7 @@ def _streamed(chosen: argparse.Namespace, model: Any, tokenizer: Any, tokens: li
     from ..models.progress import progress
 
     options = {name: getattr(chosen, name) for name in _SAMPLING}
-    options |= {"max_tokens": chosen.max_tokens, "stop": chosen.stop, "prefill_step_size": _TOLD_EVERY}
+    options |= {"max_tokens": chosen.max_tokens, "stop": chosen.stop, "prefill_step_size": _PROGRESS_EVERY}
     with progress("reading the prompt") as report:
         report(0, len(tokens))
         responses = stream_generate(model, tokenizer, tokens, progress=report, **options)

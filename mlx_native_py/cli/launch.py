@@ -27,7 +27,7 @@ __all__ = ["options", "run"]
 _READS = ("generate", "embed")
 _MOST_TEXT = 1 << 16
 _INTERRUPTED = 130
-_GRACE = 5.0  # seconds that the launcher has to end its ranks before it is told again
+_GRACE = 5.0  # seconds for the launcher to end its ranks before it is signalled again
 
 
 def options(command: argparse.ArgumentParser) -> None:

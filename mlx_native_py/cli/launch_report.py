@@ -8,13 +8,13 @@ from typing import TextIO
 
 __all__ = ["LaunchReport"]
 
-# Open MPI frames its reports, on standard error.
+# Open MPI frames its reports on standard error.
 _RULE = re.compile(r"-{50,}\s*$")
 _OF_MPIEXEC = ("prterun noticed", "prterun detected", "prterun has exited", "MPI_ABORT was invoked")
 _KILLED = re.compile(r"process rank (\d+) with PID \d+ on node (\S+) exited on\s+signal (\d+)")
 _ABORTED = re.compile(r"MPI_ABORT was invoked on rank (\d+)|process rank (\d+) with PID")
 _EXITED = re.compile(r"Process name: \[\S+,(\d+)\]\s+Exit code:\s+(\d+)")
-# MPICH ends its standard output with one, which names a process; the ranks have said which of them is which.
+# MPICH ends its standard output with one that names a process; the ranks themselves have said which failed.
 _DOUBLE_RULE = re.compile(r"={40,}\n*$")
 _BAD_END = "=   BAD TERMINATION"
 _ENDED = re.compile(r"PID (\d+) RUNNING AT (\S+)\s+=\s+EXIT CODE: (\d+)")

@@ -53,7 +53,7 @@ def _run(chosen: argparse.Namespace) -> int:
         print("\nmlx-native: stopped", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has left; the interpreter must not try to write the rest of it.
+        # The reader of the output is gone; the interpreter must not try to flush the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (MlxError, OSError) as error:

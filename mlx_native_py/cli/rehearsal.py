@@ -97,7 +97,7 @@ def _versions() -> str:
     return f"Python {platform.python_version()}, {system}" + (f", PyObjC's Metal {bridge}" if bridge else "")
 
 
-# Abilities of the device
+# Device capabilities
 
 
 def _memory(device: MlxDevice) -> tuple[str, Any]:

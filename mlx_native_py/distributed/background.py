@@ -22,7 +22,7 @@ from .world import init
 
 __all__ = ["Transfer", "begin"]
 
-_LOOK_AT_PROCESSES = 0.2  # seconds between two looks
+_CHECK_ALIVE_SECONDS = 0.2  # seconds between checks that other ranks are alive
 _waiting: queue.SimpleQueue[Transfer] = queue.SimpleQueue()
 _thread: threading.Thread | None = None
 
@@ -60,7 +60,7 @@ class Transfer:
         """Waits and returns the result; raises its error."""
         if threading.get_ident() == transfers.thread:
             return None
-        while not self._finished.wait(_LOOK_AT_PROCESSES):
+        while not self._finished.wait(_CHECK_ALIVE_SECONDS):
             self._group.require_alive(repr(self))
         transfers.end(self)
         if self._error is not None:

@@ -15,7 +15,7 @@ from .mpi import mpi, reported
 
 __all__ = ["prepare", "reduce_in_place", "repeat_reduction"]
 
-_MOST = 4096  # reductions that a group remembers
+_MAX_PREPARED = 4096  # reductions cached per group
 
 
 def repeat_reduction(name: str, x: Any, group: Group | None) -> bool:
@@ -31,7 +31,7 @@ def repeat_reduction(name: str, x: Any, group: Group | None) -> bool:
         known = group.prepared.get(id(x))
     if known is None:
         return False
-    # The body of _run, written out because a call would be a good part of the whole.
+    # `_run` inlined, because a call would cost a good part of the total.
     owner, known_name, dtype, shape, meet, call, function, in_place, memory, mpi_op = known
     if known_name is not name or dtype is not x.dtype or shape != x.shape or (owner is not None and owner() is not x):
         return False
@@ -75,7 +75,7 @@ def prepare(name: str, op: str, x: Any, group: Group) -> tuple[Any, ...] | None:
     memory: list[Any] = []
     if is_buffer:
         memory = [mpi().memory.fromaddress(x.start, x.nbytes), x.size, mpi().Datatype.fromcode(dtype.char)]
-    if len(group.prepared) >= _MOST:
+    if len(group.prepared) >= _MAX_PREPARED:
         group.prepared.clear()
     meet = group.meet if group.rendezvous is None else group.rendezvous.meet
     call = call_on(name, dtype, x.shape)

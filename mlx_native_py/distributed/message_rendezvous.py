@@ -15,7 +15,7 @@ from .rendezvous import Call
 __all__ = ["MessageRendezvous"]
 
 _SPINS, _NAP = 2000, 0.0002
-_SILENCE = 0.25  # of the time that there is: who waits for longer than that says that it is here
+_HEARTBEAT_SHARE = 0.25  # share of the timeout after which a waiting rank reports that it is alive
 
 
 class MessageRendezvous:
@@ -33,7 +33,7 @@ class MessageRendezvous:
     def meet(self, call: Call) -> None:
         """Waits until all ranks have made the same call."""
         self._count += 1
-        # The largest and the smallest in one go.
+        # The largest and the smallest in one reduction.
         checks = np.array([call.check, -call.check], np.int64)
         self._wait(told(self._comm.Iallreduce, mpi().IN_PLACE, checks, mpi().MAX), call)
         if checks[0] != -checks[1]:
@@ -55,7 +55,7 @@ class MessageRendezvous:
                 here = self._here()
                 missing = tuple(rank for rank in range(self._size) if rank not in here)
                 raise CollectiveTimeout(call.text, self.timeout, missing, tuple(sorted(here)))
-            if waited > self.timeout * _SILENCE and not is_told:
+            if waited > self.timeout * _HEARTBEAT_SHARE and not is_told:
                 is_told = True
                 self._tell()
             time.sleep(_NAP)

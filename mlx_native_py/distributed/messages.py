@@ -23,9 +23,9 @@ from .world import init
 __all__ = ["isend", "recv", "recv_like", "send"]
 
 _SPINS, _NAP = 2000, 0.0005
-_SOON = 0.02  # seconds in which a message is looked for without sleeping
+_SPIN_SECONDS = 0.02  # seconds of polling without sleep
 _MOST_UNFINISHED = 64
-_TAGS = 0x7FFF  # every MPI has as many tags as that
+_MAX_TAG = 0x7FFF  # the largest tag that every MPI supports
 
 
 @as_span
@@ -87,7 +87,7 @@ def _receive(out: ArrayLike, dtype: np.dtype[Any], shape: tuple[int, ...], src: 
 
 
 def _tag(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
-    return call_on("message", dtype, shape).check & _TAGS
+    return call_on("message", dtype, shape).check & _MAX_TAG
 
 
 def _other_rank(group: Group | None, name: str, rank: int) -> Group:
@@ -105,7 +105,7 @@ def _wait(request: Any, group: Group, what: str, other: int, status: Any = None)
             if spins < _SPINS:
                 continue
             waited = time.monotonic() - start
-            if waited < _SOON:
+            if waited < _SPIN_SECONDS:
                 os.sched_yield()
                 continue
             if waited > group.timeout:
@@ -113,7 +113,7 @@ def _wait(request: Any, group: Group, what: str, other: int, status: Any = None)
             group.require_alive(what)
             time.sleep(_NAP)
     except BaseException:
-        # MPI must not write to memory that nobody keeps.
+        # The memory must outlive MPI's write to it.
         if request:
             request.Cancel()
         raise

@@ -18,12 +18,12 @@ from .mpi import mpi
 
 __all__ = ["Call", "SharedMemoryRendezvous"]
 
-_WORDS = 64  # of 8 bytes each, for a rank: two of arrival, its process, and two texts
+_WORDS = 64  # 8-byte words per rank: two of arrival, its process ID, and two texts
 _PROCESS, _TEXT, _TEXT_WORDS = 2, 3, 30
 _CHECK_BITS = 24
-_SPINS = range(300)  # looks without a pause: about as long as a small reduction takes
+_SPINS = range(300)  # polls without a pause: about as long as a small reduction takes
 _FIRST_NAP, _LONGEST_NAP = 0.0, 0.001
-_LOOK_AT_PROCESSES = 0.1  # seconds between two looks
+_CHECK_ALIVE_SECONDS = 0.1  # seconds between checks that other ranks are alive
 
 
 class Call:
@@ -109,7 +109,7 @@ class SharedMemoryRendezvous:
             if not missing:
                 return
             now = time.monotonic()
-            if now - looked > _LOOK_AT_PROCESSES:
+            if now - looked > _CHECK_ALIVE_SECONDS:
                 looked = now
                 self.require_alive(call.text)
             if now - start > self.timeout:
@@ -157,7 +157,7 @@ class SharedMemoryRendezvous:
         at = self._text_at(self._base)
         encoded = text.encode()[: (_TEXT_WORDS - 1) * 8]
         self._bytes[at * 8 + 8 : at * 8 + 8 + len(encoded)] = encoded
-        # The length goes last, as others look at it.
+        # The length is written last, since other ranks poll it.
         self._words[at] = self._count << 16 | len(encoded)
 
     def _said(self, base: int) -> str:

@@ -48,7 +48,7 @@ def refuse_count(pipeline: Pipeline, given: Sequence[Any]) -> InvalidArgument:
     )
 
 
-_MODEST = 16  # bytes: the size and alignment of the largest vectors, and more than most arguments ask for
+_VECTOR_BYTES = 16  # bytes: size and alignment of the largest vectors
 _requirements: dict[tuple[int, int, bool], int] = {}
 
 
@@ -59,7 +59,7 @@ def requirement(binding: Binding) -> int:
 
 def is_modest(binding: Binding) -> bool:
     """Whether a buffer that `suits_most` arguments is good enough for this one."""
-    return binding.size <= _MODEST and _MODEST % binding.alignment == 0
+    return binding.size <= _VECTOR_BYTES and _VECTOR_BYTES % binding.alignment == 0
 
 
 def argument(
@@ -112,7 +112,8 @@ def check_buffer(pipeline: Pipeline, slot: int, given: MlxBuffer) -> None:
             f"needs an offset that is a multiple of {binding.alignment}; {_shown(given)} starts at byte {given.offset}",
         )
     given.passed |= requirement(binding)
-    given.suits_most = given.nbytes >= _MODEST and given.offset % _MODEST == 0 and not given.allocation.readonly
+    aligned = given.nbytes >= _VECTOR_BYTES and given.offset % _VECTOR_BYTES == 0
+    given.suits_most = aligned and not given.allocation.readonly
 
 
 def _refusal(pipeline: Pipeline, binding: Binding, problem: str) -> InvalidArgument:

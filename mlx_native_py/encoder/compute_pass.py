@@ -93,7 +93,7 @@ class ComputePass:
     def send(self, dispatch: Dispatch, parameters: Parameters | None) -> None:
         """Sends one dispatch, with counter samples around it if dispatches are timed."""
         if dispatch.textures and self._scope != self._device.barrier_scope:
-            # A texture of this dispatch is younger than the pass, whose barriers speak of buffers alone.
+            # Barriers of the pass cover buffers only, so a texture created after the pass began needs a new pass.
             self.end()
         if not self._open_pass or self._own_passes:
             self._open()
@@ -129,7 +129,7 @@ class ComputePass:
             return
         if not self._open_pass:
             self._open()
-        # Forgotten before the first message, since a plan that breaks off has set whatever it had come to.
+        # Cleared before the first message: a plan that fails halfway leaves unknown state bound.
         self._earlier = plan.bound_after
         self.sender = None
         plan.send(self._mtl)
@@ -137,7 +137,7 @@ class ComputePass:
     def end(self) -> None:
         """Ends the pass, if one is open."""
         if self._open_pass:
-            # Bound selectors hold the pass, and the pass holds its command buffer.
+            # Bound selectors keep the pass alive, and the pass keeps its command buffer alive.
             self._mtl = self.sender = None
             self.barrier = _no_pass
             _in_one_go(self._open_pass[0].endEncoding, self._open_pass.clear)
@@ -159,7 +159,7 @@ class ComputePass:
                 how = self._samples.next_pass(dispatch_type)
             else:
                 open_with, how = commands.computeCommandEncoderWithDispatchType_, dispatch_type
-            # One step for Python, so that after a Ctrl-C the pass is either not open or known to be.
+            # A single bytecode step, so that after a Ctrl-C the pass is either closed or known to be open.
             self._open_pass.extend(map(open_with, (how,)))
         opened = self._open_pass[0]
         if opened is None:

@@ -47,7 +47,7 @@ from .timing import SAMPLE_LIMIT
 
 __all__ = ["DeviceContext"]
 
-# Metal's fixed limits, which no device answers for itself.
+# Metal's fixed limits, which devices do not report.
 _FIXED_LIMITS = {
     "max_buffer_bindings": BUFFER_SLOTS,
     "max_threadgroup_bindings": BUFFER_SLOTS,
@@ -55,7 +55,7 @@ _FIXED_LIMITS = {
     "max_counter_samples": SAMPLE_LIMIT,
     "max_unfinished_command_buffers": SLOTS,
 }
-# Apple's own GPUs take constants at any multiple of 4; others want them far apart.
+# Apple GPUs accept constant offsets at any multiple of 4; others need larger alignment.
 _CLOSE, _FAR = 16, 256
 _RAW = (bytes, bytearray, memoryview, mmap.mmap)
 
@@ -124,7 +124,7 @@ class DeviceContext:
         """A zero-filled buffer of `byte_len` bytes, which must match `dtype` and `shape`."""
         nbytes, kind, axes = exact_layout(byte_len, dtype, shape)
         buffer = self.empty(axes, kind, label=label)
-        # Metal recycles pages, so a fresh buffer may hold old bytes.
+        # Metal recycles pages, so a new buffer may contain old data.
         ctypes.memset(buffer.allocation.address, 0, nbytes)
         return buffer
 
@@ -223,7 +223,7 @@ class DeviceContext:
         allocation, offset = over_pages(self.backend, self.mtl, array, limit, self.residency)
         return MlxBuffer(allocation, kind, array.shape, offset, array.nbytes)
 
-    # Work
+    # Commands
 
     @property
     def kernels(self) -> KernelRegistry:
@@ -265,7 +265,7 @@ class DeviceContext:
                     self._parameters = Parameters(self.empty, self.constant_alignment)
         return self._parameters
 
-    # Life
+    # Lifetime
 
     @property
     def is_closed(self) -> bool:

@@ -252,7 +252,7 @@ class DispatchEncoder:
         self._pending_kind = checked_kind(kind)
         self.owner = 0
 
-    # Replaying
+    # Replay
 
     def replay_dispatch(self, dispatch: Dispatch) -> None:
         """Encodes a recorded dispatch, even while capturing; it is not counted again."""
@@ -271,7 +271,7 @@ class DispatchEncoder:
             raise EncoderStateError("a plan cannot be captured; replay it on an encoder that is not capturing")
         if plan.device is not self.device:
             raise InvalidArgument("this plan was made for another device")
-        # Whatever can be refused comes before anything is recorded.
+        # All checks come before anything is recorded.
         plan.acquire(self.ticket)
         tracker = self.mem_ranges
         if len(tracker.log) > tracker.since:

@@ -35,7 +35,7 @@ Pattern = tuple[str, ...]
 """The kind of each slot; see `Slot.kind`."""
 Function = Callable[..., Any]
 _UNKNOWN = "AttributeError, ValueError, StructError, OverflowError, Aliased"
-_MOST_PACKED = 256  # numbers that a kernel's argument remembers
+_MAX_PACKED = 256  # packed numbers cached per kernel argument
 
 
 class Aliased(Exception):
@@ -126,7 +126,7 @@ def _compiled(pipeline: Pipeline, head: str, body: list[str], names: dict[str, A
     space = {**NAMES, "PIPELINE": pipeline, "STATE": pipeline.mtl, **names}
     source = "\n".join([f"def {head}:", *indented(body)])
     exec(compile(source, f"<{name} of {pipeline.label}>", "exec"), space)
-    # Taken out of its own namespace, so that the function, and the pipeline that it names, are freed with it.
+    # Removed from its own globals: the reference cycle would delay freeing the function and its pipeline.
     function: Function = space.pop(name)
     return function
 
@@ -192,7 +192,7 @@ def _packing_names(slot: Slot) -> dict[str, Any]:
 
     def pack_and_keep(value: int) -> bytes:
         data: bytes = pack(value)
-        if len(packed) < _MOST_PACKED:
+        if len(packed) < _MAX_PACKED:
             packed[value] = data
         return data
 

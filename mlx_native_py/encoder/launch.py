@@ -16,11 +16,11 @@ __all__ = ["DispatchKind", "Launch", "Launchable", "Size", "is_nothing", "pipeli
 
 Size = tuple[int, int, int]
 
-_MOST = 1 << 32  # MSL's positions in the grid are 32 bits wide
+_MAX_GRID = 1 << 32  # MSL's grid positions are 32 bits wide
 _MOST_THREADS = 1 << 64
-_USUAL = 256  # threads of a group whose size was left open
-_CACHED = 1024  # shapes kept per pipeline
-_STEP = 16  # threadgroup memory comes in steps
+_DEFAULT_GROUP = 256  # threads per threadgroup, if not given
+_MAX_CACHED = 1024  # launches cached per pipeline
+_GROUP_MEMORY_STEP = 16  # threadgroup memory is allocated in steps of 16 bytes
 
 
 class DispatchKind(Enum):
@@ -84,14 +84,14 @@ def plan_launch(pipeline: Pipeline, threads: Any, threadgroups: Any, group: Any,
     grid = _size(pipeline, kind.value, threads if threads is not None else threadgroups)
     size = _chosen(pipeline, grid, kind) if group is None else _size(pipeline, "group", group)
     _check_group(pipeline, size)
-    if kind is DispatchKind.ThreadGroups and any(g * s >= _MOST for g, s in zip(grid, size, strict=True)):
+    if kind is DispatchKind.ThreadGroups and any(g * s >= _MAX_GRID for g, s in zip(grid, size, strict=True)):
         raise InvalidArgument(f"{_name(pipeline)}: {grid} threadgroups of {size} have 2**32 or more threads in a row")
     total = math.prod(grid) * (math.prod(size) if kind is DispatchKind.ThreadGroups else 1)
     if total >= _MOST_THREADS:
         raise InvalidArgument(f"{_name(pipeline)}: {kind.value}={grid} are {total} threads, expected fewer than 2**64")
     launch = Launch(kind is DispatchKind.Threads, grid, size, _shared(pipeline, shared))
     try:
-        if len(pipeline.launches) >= _CACHED:
+        if len(pipeline.launches) >= _MAX_CACHED:
             pipeline.launches.clear()
             pipeline.thread_launches.clear()
         pipeline.launches[threads, threadgroups, group, shared] = launch
@@ -121,8 +121,8 @@ def _size(pipeline: Pipeline, what: str, value: Any) -> Size:
     if not 1 <= len(parts) <= 3:
         raise InvalidArgument(f"{_name(pipeline)}: {what}={value!r}, expected one to three numbers")
     x, y, z = (*(_whole(pipeline, what, part) for part in parts), 1, 1)[:3]
-    if min(x, y, z) < 1 or max(x, y, z) >= _MOST:
-        raise InvalidArgument(f"{_name(pipeline)}: {what}={value!r}, expected numbers from 1 to {_MOST - 1}")
+    if min(x, y, z) < 1 or max(x, y, z) >= _MAX_GRID:
+        raise InvalidArgument(f"{_name(pipeline)}: {what}={value!r}, expected numbers from 1 to {_MAX_GRID - 1}")
     return x, y, z
 
 
@@ -145,7 +145,7 @@ def _floor_power(value: int) -> int:
 
 def _chosen(pipeline: Pipeline, grid: Size, kind: DispatchKind) -> Size:
     """A default threadgroup: whole simdgroups, no wider than the grid, of about the usual number of threads."""
-    left = _floor_power(min(_USUAL, pipeline.max_threads))
+    left = _floor_power(min(_DEFAULT_GROUP, pipeline.max_threads))
     if kind is DispatchKind.ThreadGroups:
         return min(left, pipeline.limits.threads[0]), 1, 1
     sizes = []
@@ -154,7 +154,7 @@ def _chosen(pipeline: Pipeline, grid: Size, kind: DispatchKind) -> Size:
         sizes.append(part)
         left //= part
     total = sizes[0] * sizes[1] * sizes[2]
-    # A group smaller than a simdgroup leaves lanes idle either way; full ones are what simd functions expect.
+    # A threadgroup smaller than a simdgroup leaves lanes idle either way; simd functions expect full simdgroups.
     if total < pipeline.width <= pipeline.max_threads:
         sizes[0] *= pipeline.width // total
     return sizes[0], sizes[1], sizes[2]
@@ -178,8 +178,8 @@ def _shared(pipeline: Pipeline, shared: Any) -> tuple[tuple[int, int], ...]:
         count = _whole(pipeline, f"shared[{index}]", length)
         if count < 1:
             raise InvalidArgument(f"{_name(pipeline)}: {slot} of {count} bytes, expected at least 1")
-        rounded.append((index, -(-count // _STEP) * _STEP))
-    own = -(-pipeline.static_threadgroup_bytes // _STEP) * _STEP
+        rounded.append((index, -(-count // _GROUP_MEMORY_STEP) * _GROUP_MEMORY_STEP))
+    own = -(-pipeline.static_threadgroup_bytes // _GROUP_MEMORY_STEP) * _GROUP_MEMORY_STEP
     total = own + sum(count for _, count in rounded)
     if total > pipeline.limits.threadgroup_memory:
         raise InvalidArgument(

@@ -29,7 +29,7 @@ __all__ = ["SLOTS", "Submissions"]
 SLOTS = 64
 """The maximum number of uncompleted command buffers of a Metal queue."""
 
-_FIRST_SLICE, _LONGEST_SLICE = 1, 50  # milliseconds between two looks for Ctrl-C and for errors
+_FIRST_SLICE, _LONGEST_SLICE = 1, 50  # milliseconds between checks for Ctrl-C and errors
 _numbers = itertools.count(1)
 
 
@@ -80,7 +80,7 @@ class Submissions:
                     f"{len(self._open)} command buffers of this device are neither committed nor dropped, "
                     "and Metal has no more; commit or drop some encoders first"
                 )
-            # The reference and its entry come into being together, and the entry goes with the ticket.
+            # The weak reference and its entry are created together, and the entry is removed with the ticket.
             self._open.update(map(ref, (ticket,), (self._open.discard,)))
         try:
             if len(self._open) + len(self._in_flight) > SLOTS:
@@ -111,7 +111,7 @@ class Submissions:
             self._value += 1
             ticket.value, ticket.sequence = self._value, next(_numbers)
             ticket.mtl.encodeSignalEvent_value_(self._event, self._value)
-            # Known before it is in flight, so that an interrupt in between cannot lose it.
+            # Registered before the commit, so that an interrupt in between cannot lose it.
             try:
                 self._in_flight.append(ticket)
                 ticket.submitted()
@@ -212,7 +212,7 @@ class Submissions:
                 step = max(1, int(min(step, left * 1000 + 1)))
             if self._can_wait and self._event.waitUntilSignaledValue_timeoutMS_(ticket.value, step):
                 self._settle(ticket)
-            # A failed command buffer signals nothing, hence the look at its status after each slice.
+            # A failed command buffer does not signal, so its status is checked after each time slice.
             elif not ticket.done() and not self._can_wait:
                 time.sleep(step / 1000)
             step = min(step * 10, _LONGEST_SLICE)
@@ -246,7 +246,7 @@ class Submissions:
             if ticket.timed or ticket.samples is not None or ticket.notes is not None:
                 self._record(ticket, times, failed)
             if failed and ticket.fence is not None:
-                # Metal does not signal for work that failed, and whoever waits for it would wait for ever.
+                # Metal does not signal events for failed work, so waiters would wait for ever.
                 ticket.fence[0].setSignaledValue_(ticket.fence[1])
             if error is not None:
                 self._unseen.append(ticket)
@@ -263,7 +263,7 @@ class Submissions:
         reported = ticket.mtl.error()
         code = int(reported.code()) if reported is not None else None
         message = str(finding) if finding else str(reported.localizedDescription()) if reported else "no reason given"
-        # A checking device says what its finding is raised as.
+        # A checking device determines the exception that its finding is raised as.
         error = ticket.failure(code, message, getattr(finding, "raised_as", CommandBufferError))
         error.__cause__ = finding
         return error

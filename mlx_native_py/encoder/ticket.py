@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Ticket"]
 
-_LONGEST_NAP = 0.002  # between two looks of an awaiting task
+_MAX_SLEEP = 0.002  # seconds between polls of an awaiting task
 
 
 class Ticket:
@@ -130,11 +130,11 @@ class Ticket:
     async def _finished(self) -> None:
         import asyncio  # slow to import, and needed by few
 
-        # Polled, because Metal's notifications would run Python on threads that it does not own.
+        # Polled, because Metal's callbacks would run Python on threads that Metal owns.
         nap = 0.0
         while not self.done():
             await asyncio.sleep(nap)
-            nap = min(_LONGEST_NAP, nap + 0.0001)
+            nap = min(_MAX_SLEEP, nap + 0.0001)
         self.wait()
 
     def hold(self, allocation: Allocation) -> None:

@@ -178,7 +178,7 @@ class Samples:
 
 def _entry(label: str, sequence: int, dispatch: Dispatched, start: int, end: int, source: Provenance) -> DispatchEntry:
     index, kind, kernel = dispatch.index, dispatch.kind.value, dispatch.pipeline.label
-    # Zero was never written; all ones is how Metal says that a sample failed.
+    # Zero was never written; all ones is Metal's value for a failed sample.
     if start in (0, 2**64 - 1) or end in (0, 2**64 - 1):
         return DispatchEntry(label, kind, index, 0, 0, 0, kernel, sequence, unsupported("the GPU took no sample"))
     begin, finish = convert_gpu_ticks_to_ns(start), convert_gpu_ticks_to_ns(end)

@@ -16,7 +16,7 @@ from ..ops.op import no_such_name
 from .derived import *
 from .written import *
 
-# Hidden from type checkers, which would take it as a promise that every name exists.
+# Hidden from type checkers, which would otherwise accept any attribute name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> None:

@@ -75,7 +75,7 @@ class Arena:
         self.values: Array = np.zeros(0, np.uint8)
         """The values for the next replay; created by `close`."""
 
-    # Placing
+    # Placement
 
     def number(self, node: Dispatch, slot: int, data: bytes) -> Cell:
         """The cell of an inline value."""
@@ -104,7 +104,7 @@ class Arena:
         self.values = np.frombuffer(self._data.ljust(size, b"\0"), np.uint8).copy()
         self._cells.clear()
 
-    # Using
+    # Use
 
     def scalars(self, name: str) -> Scalars:
         """The cells of all arguments called `name`."""

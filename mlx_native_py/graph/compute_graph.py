@@ -169,7 +169,7 @@ class ComputeGraph(Recording):
         with CommandEncoder(self.device) as enc:
             self.encode_with_barriers(enc)
 
-    # Showing and keeping
+    # Inspection and saving
 
     def text(self) -> str:
         """One line per dispatch and barrier."""

@@ -82,7 +82,7 @@ class GraphSession:
         """Whether dispatches are recorded and encoded by `finish`."""
         return isinstance(self.encoder, Recorder)
 
-    # Barriers by hand
+    # Manual barriers
 
     def barrier(self) -> None:
         """Inserts a memory barrier."""
@@ -106,7 +106,7 @@ class GraphSession:
         self._require_open("track_dispatch")
         self._tracker.add_dispatch(reads, writes)
 
-    # The end
+    # Completion
 
     def finish(
         self,
@@ -160,7 +160,7 @@ class GraphSession:
         encoded = time.perf_counter()
         self._end_trace()
         counters.add(syncs=1)
-        # The last one waits for all before it, and raises whatever went wrong in any of them.
+        # The last command buffer waits for all earlier ones and raises their errors.
         tickets[-1].wait()
         return Outcome(
             fused=changes.get("fused", 0),

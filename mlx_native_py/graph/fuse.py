@@ -101,7 +101,7 @@ def fused(
         result[second] = replacement
         del result[at]
         count += 1
-        # The new dispatch may itself be the second of a pair that begins earlier.
+        # The new dispatch may itself be the second of a pair that starts earlier.
         at = max(0, at - LOOK_AHEAD)
     return result, count
 
@@ -144,7 +144,7 @@ def _match(nodes: list[CapturedNode], at: int, hidden: Collection[Any], tried: _
     rules = [rule for rule in rules if tried.serves(rule, first.pipeline, other.pipeline)]
     rules = [rule for rule in rules if whole or rule.reads_parts]
     between = _buffer_at(first, first.writes[0]) if rules else None
-    # What looks at all that follows comes last, for the few pairs that get so far.
+    # The check that scans all later dispatches comes last, for the few pairs that pass the others.
     if between is None or not _clear(nodes, at, second):
         return None
     own = first.writes[0].allocation in hidden and not _read_later(nodes, second, first.writes[0])

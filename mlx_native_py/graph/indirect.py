@@ -27,7 +27,7 @@ class Indirect:
     ) -> None:
         metal = device.backend.Metal
         self._mtl = mtl
-        # Metal cannot see what commands reach, and orders passes by what it is told.
+        # Metal cannot see which resources the commands use; it orders passes by declared resources.
         self._resources = (*resources, arena.mtl)
         self._usage = metal.MTLResourceUsageRead | metal.MTLResourceUsageWrite
         self._range = (0, len(sequence))

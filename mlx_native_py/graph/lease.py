@@ -11,7 +11,7 @@ from ..memory.allocation import Allocation
 
 __all__ = ["Lease"]
 
-_MANY = 64  # replays that are remembered without a look at whether they are done
+_MAX_REPLAYS = 64  # replays kept before completed ones are removed
 
 
 class _Claim:
@@ -59,6 +59,6 @@ class Lease:
             transfers.wait_for(self._allocations)
         ticket.keep.add(self)
         tickets = self._claim.tickets
-        if len(tickets) >= _MANY:
+        if len(tickets) >= _MAX_REPLAYS:
             self._claim.tickets = tickets = [ref(each) for each in self._claim.in_flight()]
         tickets.append(ref(ticket))

@@ -91,7 +91,7 @@ def _lives(nodes: Sequence[CapturedNode], temporaries: Collection[Allocation]) -
         node = step.node
         group += step.barrier
         bound = {each.value.span[0] for each in node.bindings if isinstance(each.value, MlxBuffer)}
-        # What a dispatch touches without binding it, it finds by an address, which would not move along.
+        # A dispatch reaches unbound memory by its address, which would not follow if the buffer moved.
         fixed |= {each.allocation for each in (*node.reads, *node.writes)} - bound
         for memory, start, end in (each.span for each in node.reads):
             life = lives.get(memory)

@@ -135,7 +135,7 @@ class Plan:
         with CommandEncoder(self.device) as enc:
             self.encode(enc)
 
-    # For the encoder
+    # Used by the encoder
 
     def acquire(self, ticket: Ticket) -> None:
         """Reserves the plan's memory for a command buffer."""

@@ -247,7 +247,7 @@ class _Loader:
         slot = fields.at(0).number("", 0, len(pipeline.buffers))
         value = fields.at(1)
         bound = self.view(value) if value.is_table() else value.checked(lambda: bytes.fromhex(value.text("")))
-        # As an encoder checks it: slot, size, alignment, and that numbers are only read.
+        # The same checks as the encoder's: slot, size, alignment, and that inline data is only read.
         value.checked(lambda: argument(pipeline, slot, bound, lambda _: None, _refuse_long))
         return slot, bound
 

@@ -13,7 +13,7 @@ __all__ = ["Replay", "straight_line"]
 Replay = Callable[[Any, Any], None]
 """Takes an MTLComputeCommandEncoder and the arena's MTLBuffer."""
 
-_LINES = 4096  # of one function; longer ones take long to compile
+_MAX_LINES = 4096  # lines per generated function; longer ones compile slowly
 _SHORT = {
     "setComputePipelineState_": "p",
     "setBuffer_offset_atIndex_": "b",
@@ -36,10 +36,10 @@ def straight_line(messages: Iterable[Message]) -> Replay:
     names = {name: value for value, name in objects.items()}
     used = list(dict.fromkeys(selector for selector, _ in sent))
     head = f"def replay(arena, {', '.join(_SHORT[selector] for selector in used)}):\n"
-    parts = [_compiled(head, lines[at : at + _LINES], names) for at in range(0, len(lines), _LINES)]
+    parts = [_compiled(head, lines[at : at + _MAX_LINES], names) for at in range(0, len(lines), _MAX_LINES)]
 
     def replay(enc: Any, arena: Any) -> None:
-        # Looking a selector up costs as much as sending it, so each is looked up once.
+        # Looking up a selector costs as much as sending it, so each is looked up once.
         selectors = [getattr(enc, selector) for selector in used]
         for part in parts:
             part(arena, *selectors)
@@ -63,6 +63,6 @@ def _line(message: Message, objects: dict[Any, str]) -> str:
 def _compiled(head: str, lines: Sequence[str], names: dict[str, Any]) -> Callable[..., None]:
     space: dict[str, Any] = dict(names)
     exec(compile(head + "".join(lines), "<plan>", "exec"), space)
-    # Taken out, since a function that its own names lead back to is freed late, and the buffers with it.
+    # Removed from its own globals: the reference cycle would delay freeing the function and its buffers.
     function: Callable[..., None] = space.pop("replay")
     return function

@@ -63,7 +63,7 @@ class IntervalSet:
             chunk += chunks.pop(at + 1)
             del tops[at]
         high = bisect_right(chunk, end, low)
-        # An odd place is inside a range (or at its edge), which then goes on.
+        # An odd index is inside a range or at its edge, so that range is extended.
         if low & 1:
             chunk[low:high] = () if high & 1 else (end,)
         else:

@@ -146,7 +146,7 @@ class Allocation:
 
     def hold(self, completion: Completion) -> None:
         """Marks the memory as in use until `completion` is done, in addition to earlier completions."""
-        # Completions are asked outside the lock: they take the lock of their queue.
+        # Completions are queried outside the lock, because they take their queue's lock.
         while True:
             earlier = self.pending
             if earlier is completion:
@@ -196,7 +196,7 @@ class Allocation:
     @property
     def root(self) -> Allocation:
         """The pool block that this was leased from, or itself."""
-        # By its type, because the module's names may be gone when the last buffers go.
+        # Through the type, because module globals may be gone at interpreter exit.
         return self.owner if isinstance(self.owner, type(self)) else self
 
     def set_label(self, label: str) -> None:
@@ -259,7 +259,7 @@ def allocate(backend: Backend, device: Any, nbytes: int, limit: int, residency: 
     mode = backend.Metal.MTLResourceStorageModeShared
     mtl = device.newBufferWithLength_options_(nbytes, mode)
     if mtl is None and residency.flush():
-        # Removals that were only staged kept memory; now it is free.
+        # Pending removals kept memory allocated; now it is free.
         mtl = device.newBufferWithLength_options_(nbytes, mode)
     buffer = _allocated(mtl, nbytes, device)
     if backend.forget is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ArrayMethods", "Elements", "OutOfRange"]
 
-_SHOWN = 6  # values in a repr
+_REPR_VALUES = 6  # values in a repr
 _HTML_ROWS, _HTML_COLUMNS = 8, 12
 
 
@@ -67,10 +67,10 @@ class ArrayMethods:
 
     __slots__ = ()
 
-    # numpy leaves `array + buffer` to the buffer.
+    # Makes numpy defer `array + buffer` to the buffer.
     __array_priority__ = 1000.0
 
-    # One value, many values
+    # Scalars and copies
 
     def item(self: Elements) -> Any:
         """The only value, as a Python number."""
@@ -150,7 +150,7 @@ class ArrayMethods:
             raise EncoderStateError(f"the device of {self!r} is gone; keep the MlxDevice as long as its buffers")
         return owner
 
-    # Indices
+    # Indexing
 
     def select(self: Elements, key: Any) -> MlxBuffer:
         """`buf[key]` for general keys: a view if the elements are contiguous, otherwise a copy made by a kernel.
@@ -166,7 +166,7 @@ class ArrayMethods:
             return self._run("take", self._row_numbers(parts[0]), 0)
         if not all(map(_is_basic, parts)):
             raise InvalidArgument(f"{key!r} cannot index a buffer; use slices and numbers, or numpy()[...]")
-        # numpy works out shape and strides; no element is looked at.
+        # numpy computes shape and strides; no element is read.
         whole = self.numpy(wait=False)
         try:
             part: Any = whole[parts if ... in parts else (*parts, ...)]
@@ -180,7 +180,7 @@ class ArrayMethods:
         strides = [step // self.dtype.size for step in part.strides]
         if min(strides) < 0:
             raise InvalidArgument(f"{key!r}: negative steps need numpy()[...]")
-        # The kernel counts from the first element on.
+        # The kernel's offset is relative to the first element.
         rest = self.slice_view(first, (self.nbytes - first) // self.dtype.size)
         copy: MlxBuffer = _functions().as_strided(rest, part.shape, strides, stream=self.device)
         return copy
@@ -200,7 +200,7 @@ class ArrayMethods:
             raise InvalidArgument(f"{self!r} lies over read-only memory")
         self.numpy()[key] = value
 
-    # Showing
+    # Display
 
     def __repr__(self: Elements) -> str:
         axes = ", ".join(map(str, self.shape))
@@ -217,7 +217,7 @@ class ArrayMethods:
         if self.allocation.writer(self.start, self.end) is not None:
             return ", in flight"
         values = self.numpy(wait=False).reshape(-1)
-        few = values if self.size <= _SHOWN else [*values[: _SHOWN // 2], ..., values[-1]]
+        few = values if self.size <= _REPR_VALUES else [*values[: _REPR_VALUES // 2], ..., values[-1]]
         return ": " + ", ".join("..." if each is ... else _shown(each) for each in few)
 
     def _repr_html_(self: Elements) -> str:

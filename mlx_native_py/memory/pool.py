@@ -90,15 +90,15 @@ class MlxBufferPool:
         self._zero = zero
         # Reentrant, because a finaliser that releases a buffer may run anywhere inside.
         self._lock = threading.RLock()
-        # Each block with the buffer that it was lent to last, if that is lent or waits; so a block changes hands in
-        # one step, which no exception can part.
+        # Each block with its current buffer, in use or waiting for the GPU. One assignment changes the owner, so that
+        # an exception cannot leave a block half assigned.
         self._blocks: dict[Allocation, MlxBuffer | None] = {}
-        # Where to look first for a free block, by size; `_blocks` decides.
+        # Where to look first for a free block, by size; `_blocks` is authoritative.
         self._free: dict[int, list[Allocation]] = {}
         self._returned: dict[int, list[Allocation]] = {}
         self._held = self._peak = self._reused = self._allocated = 0
 
-    # Lending
+    # Allocation
 
     def alloc(self, byte_len: int, dtype: Any, shape: int | Sequence[int]) -> MlxBuffer:
         """A buffer of exactly `byte_len` bytes in a power-of-two block."""
@@ -161,7 +161,7 @@ class MlxBufferPool:
             raise InvalidArgument(f"{buffer!r} belongs to another device than {self.device!r}")
         return self.device.residency.add(buffer.allocation)
 
-    # Keeping
+    # Retention
 
     def trim(self, keep_bytes: int = 0) -> int:
         """Frees unused blocks, largest first, until at most `keep_bytes` are unused; returns the bytes freed."""
@@ -235,7 +235,7 @@ class MlxBufferPool:
         try:
             block = self.device.allocate(size)
         except BufferAllocationError:
-            # Memory of other sizes may be all that is missing.
+            # Free blocks of other sizes may be enough.
             if not self.trim():
                 raise
             self.device.residency.flush()

@@ -107,9 +107,9 @@ class Residency:
         token, root.resident = root.resident, 0
         if token:
             self._members.discard(token)
-            # Whoever takes the addition out first settles it: this call, or a flush in another thread.
+            # Settled by whoever removes the addition first: this call or a flush in another thread.
             if self._additions.pop(token, None) is None:
-                # The memory's owner stays until the set has let go of the memory.
+                # Keeps the memory's owner alive until the set has released the memory.
                 self._removals.append((root.mtl, root.owner))
             self._staged = True
         return True
@@ -172,7 +172,7 @@ def open_residency(backend: Backend, device: Any, queue: Any, able: Capabilities
     descriptor.setInitialCapacity_(CAPACITY)
     mtl, error = device.newResidencySetWithDescriptor_error_(descriptor, None)
     if mtl is None:
-        # Residency is a promise of speed, not of results: Metal makes what is bound resident by itself.
+        # Residency affects speed, not results: Metal makes bound resources resident by itself.
         why = f": {error.localizedDescription()}" if error is not None else ""
         return Residency(backend, None, queue, f"the device refused a residency set{why}")
     mtl.requestResidency()

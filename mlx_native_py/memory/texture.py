@@ -27,7 +27,7 @@ _KINDS: dict[str, str] = {
     "f32": "32Float",
 }
 _CHANNELS = {1: "R", 2: "RG", 4: "RGBA"}
-_MOST = 16384  # texels in a row or column
+_MAX_SIDE = 16384  # texels in a row or column
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,8 @@ class MlxSampler:
 def texture_over(backend: Backend, device: Any, buffer: MlxBuffer, form: TextureFormat, width: int) -> MlxTexture:
     """A texture over a buffer of (height, row elements); created once per memory and layout."""
     height, row = buffer.shape[0], buffer.nbytes // buffer.shape[0]
-    if not 1 <= width <= _MOST or not 1 <= height <= _MOST:
-        raise InvalidArgument(f"a texture of {width} x {height} texels; each may be 1 to {_MOST}")
+    if not 1 <= width <= _MAX_SIDE or not 1 <= height <= _MAX_SIDE:
+        raise InvalidArgument(f"a texture of {width} x {height} texels; each may be 1 to {_MAX_SIDE}")
     step = int(device.minimumLinearTextureAlignmentForPixelFormat_(form.number))
     if buffer.offset % step or row % step:
         raise InvalidArgument(

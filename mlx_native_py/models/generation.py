@@ -13,7 +13,7 @@ from .decoder import Decoder, Sampling
 
 __all__ = ["GenerationResponse", "generate_batch_ids", "generate_ids"]
 
-_ROUND = 256  # capacities are whole multiples of this
+_CAPACITY_STEP = 256  # cache capacities are multiples of this
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,4 +131,4 @@ def _room(name: str, model: Any, length: int, cache: KVCache | None = None) -> i
 def _capacity(length: int, model: Any) -> int:
     """The cache size for a whole generation, limited to the model's context."""
     longest: int = model.config.max_positions
-    return -(-min(length, longest) // _ROUND) * _ROUND
+    return -(-min(length, longest) // _CAPACITY_STEP) * _CAPACITY_STEP

@@ -113,7 +113,7 @@ def _check(fields: Fields, activations: Sequence[str]) -> None:
 def family_of(name: Any, path: Path) -> Any:
     """The class `Model` of the module named after the architecture."""
     module = ALIASES.get(name, name) if isinstance(name, str) else ""
-    # Names come from files: only a family is imported.
+    # Names come from files, so only known families are imported.
     if module not in _FAMILIES:
         known = ", ".join(architectures())
         raise ModelFileError(path, "architecture", None, f"{name!r:.60} is not supported; there are: {known}")

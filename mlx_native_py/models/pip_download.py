@@ -15,10 +15,10 @@ from .extras import MissingExtra
 
 __all__ = ["pip_download"]
 
-# Runs pip as `python -m pip` does, but with its temporary files where their growth can be seen.
+# Runs pip like `python -m pip`, but with temporary files in a folder whose size is watched.
 _PIP = "import runpy, sys, tempfile; tempfile.tempdir = sys.argv.pop(1); runpy.run_module('pip', run_name='__main__')"
 _OPTIONS = ("--no-deps", "--only-binary=:all:", "--no-cache-dir", "--progress-bar=off", "--disable-pip-version-check")
-_LOOK = 0.1  # seconds between two looks
+_POLL_SECONDS = 0.1  # seconds between polls
 
 
 def pip_download(
@@ -38,7 +38,7 @@ def pip_download(
         try:
             while process.poll() is None:
                 report(_bytes_in(arrived) + _bytes_in(under_way))
-                time.sleep(_LOOK)
+                time.sleep(_POLL_SECONDS)
         finally:
             if process.poll() is None:
                 process.kill()

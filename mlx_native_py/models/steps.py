@@ -14,7 +14,7 @@ from ..memory.buffer import MlxBuffer
 
 __all__ = ["HasSteps", "step_graph", "structure_key"]
 
-_MOST = 8
+_MAX_TEMPLATES = 8
 """The maximum number of templates per model."""
 
 
@@ -45,7 +45,7 @@ def step_graph(
     with capture as graph:
         graph.keep(**record(graph.encoder))
     better = graph.optimise()
-    while len(templates) >= _MOST:
+    while len(templates) >= _MAX_TEMPLATES:
         del templates[next(iter(templates))]
     templates[key] = Template(better)
     return better

@@ -48,7 +48,7 @@ def prompt_ids(tokenizer: Tokenizer, prompt: Prompt, *, most: int | None = None)
     if isinstance(prompt, str):
         _require_room(tokenizer, prompt, most)
         tokens = tokenizer.encode(prompt)
-        # The prompt goes on: nothing ends here yet.
+        # The prompt will be continued, so the tokens that end a text are removed.
         end = len(tokenizer.behind)
         return tokens[:-end] if end and tuple(tokens[-end:]) == tokenizer.behind else tokens
     parts: list[Any] = list(prompt)

@@ -43,7 +43,7 @@ from .op import Op as Op
 from .op import no_such_name
 from .op import table as table
 
-# Hidden from type checkers, which would take it as a promise that every name exists.
+# Hidden from type checkers, which would otherwise accept any attribute name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> None:

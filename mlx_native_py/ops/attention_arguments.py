@@ -144,7 +144,7 @@ def arguments(q: MlxBuffer, k: Source, v: Source, options: AttentionOptions) -> 
     if most > capacity and not options.ring:
         raise InvalidArgument(f"length is {most}, expected at most {capacity}, the capacity (or a ring)")
     together = math.gcd(heads // kv_heads * queries, SIMDGROUPS)
-    # What is absent is bound, and never read.
+    # Absent arguments are bound to a placeholder that is never read.
     numbers = q if options.mask is None else options.mask, q if options.sinks is None else options.sinks
     return AttentionCall(
         *(keys, values, batch, heads, queries, capacity, together),

@@ -29,7 +29,7 @@ from ..memory.signature import Signature
 __all__ = ["recorded"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-_MOST = 4096  # calls that a device remembers; with ever new shapes it begins anew
+_MAX_CALLS = 4096  # calls cached per device; the cache is cleared when full
 _SEVERAL_BUFFERS = ("Sequence[MlxBuffer]", "Outputs", "QuantizedRows")  # annotations of parameters
 _SEVERAL_NUMBERS = ("Sequence[int]", "Sequence[int] | None")
 
@@ -120,7 +120,7 @@ def _learn(device: DeviceContext, key: Any, op: Callable[..., Any], given: dict[
     """
     memory = device.recorded_ops
     if key not in memory:
-        if len(memory) >= _MOST:
+        if len(memory) >= _MAX_CALLS:
             memory.clear()
         memory[key] = False
         return None
@@ -130,7 +130,7 @@ def _learn(device: DeviceContext, key: Any, op: Callable[..., Any], given: dict[
         answer = op(recorder, **stand_ins)
         run = _Writer(recorder, stand_ins).function(answer)
     except (MlxError, _Unknown):
-        # An op that refuses its arguments does so in its own words, when it is run on them.
+        # An op reports invalid arguments itself when it runs on them.
         run = None
     memory[key] = run
     return run
@@ -157,7 +157,7 @@ class _Writer:
         self._recorder = recorder
         self._lines: list[str] = []
         self._names: dict[Allocation, tuple[str, MlxBuffer]] = {}
-        # Arguments go by their number, since an op may name them like something in the code of a dispatch.
+        # Arguments are numbered, since their names could clash with names in the generated code.
         self._parameters = [f"p{number}" for number in range(len(arguments))]
         for parameter, value in zip(self._parameters, arguments.values(), strict=True):
             self._name(parameter, value)

@@ -20,7 +20,7 @@ __all__ = [
     "vision_frequencies",
 ]
 
-_DIVIDED_BITS = 8  # that a fraction gives up where factors divide it, so that it may be more than a turn
+_DIVIDED_BITS = 8  # bits of a fraction reserved if factors divide it, since the quotient may exceed one turn
 
 
 def frequencies(pairs: int, base: float) -> tuple[float, ...]:

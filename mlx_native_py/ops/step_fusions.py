@@ -60,7 +60,7 @@ def _rope_then_cache(enc: Encoder, rope: Arguments, copy: Arguments, between: Ml
     *strides, kv_heads, tokens, _, _, _, width, _ = struct.unpack("<3Q7I4x", copy["c"])
     grid, sequences = rope.dispatch.launch.grid, copy.dispatch.launch.grid[2] // 2
     keys, values = copy["keys"], copy["values"]
-    # Where a thread turns several heads it finds an angle once; the sequences follow each other as tokens do.
+    # A thread that rotates several heads computes each angle once; sequences are consecutive, like tokens.
     if heads_each != 1 or grid[1:] != (tokens * sequences, heads) or shared_bytes(between.span, values.span):
         return False
     if keys.dtype is not between.dtype or shared_bytes(between.span, keys.span) != keys.span[1:]:

@@ -15,9 +15,9 @@ from .support import SIMD, kernel, shown
 __all__ = ["as_bits", "axis_of", "contiguous", "parts_of", "strided_copy"]
 
 _BITS = {1: DType.U8, 2: DType.U16, 4: DType.U32, 8: DType.U64}
-_PARTS = 4  # elements of a row that a thread takes, where the row is so many whole simdgroups
-_AXES = 4  # of the kernel
-_LONGEST = 1 << 31  # that joined axes become
+_PARTS = 4  # elements per thread, if the row is a multiple of that many simdgroups
+_AXES = 4  # axes that the kernel takes
+_LONGEST = 1 << 31  # limit for the length of merged axes
 
 Axis = tuple[int, int, int]
 """Count, input stride and output stride."""

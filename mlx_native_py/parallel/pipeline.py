@@ -104,7 +104,7 @@ class StageDecoder(Decoder):
 
     def begin(self) -> None:
         """Runs the micro-batch through this rank's layers and sends the result to the next rank."""
-        # A sequence that has ended stays where it is while others of its micro-batch go on.
+        # A finished sequence stays at its position while others of its micro-batch continue.
         longest = self.model.config.max_positions
         self.cache.lengths = lengths = [min(length, longest - 1) for length in self.cache.lengths]
         self._reserve(max(lengths) + 1)

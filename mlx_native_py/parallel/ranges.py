@@ -52,10 +52,7 @@ def weighted_ranges(weights: Sequence[int], parts: int, first: int = 0, last: in
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """The query heads of a rank, and the KV head of each run of `len(queries)
-
-    len(keys)` of them.
-    """
+    """The query heads of a rank, and the KV head of each run of `len(queries) // len(keys)` of them."""
 
     queries: range
     keys: tuple[int, ...]

@@ -22,7 +22,7 @@ __all__ = ["PARTS", "Shard", "shard_file", "stage_shards", "tensor_shards"]
 PARTS = ("weight", "scales", "biases", "bias")
 """The tensors that a module can have."""
 _LAYER = re.compile(r"^(.*?(?:layers|layer|blk)\.)(\d+)(\..+)$")
-_VALUES = 32  # dense rows are cut into whole runs of this where they can be
+_VALUES = 32  # dense rows are split at multiples of this if possible
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def _cut(tensor: Tensor, part: str, split: Split, shard: Shard, config: Config) 
     if part == "bias":
         return part_of(tensor) if shard.leads else None
     (values,), extent, width = ranges, _extent(split, config), tensor.shape[-1]
-    # Words and groups stand for several values each.
+    # Each packed word and each scale group covers several values.
     return part_of(tensor, None, range(values.start * width // extent, values.stop * width // extent))
 
 

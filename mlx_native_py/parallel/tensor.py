@@ -47,7 +47,7 @@ class TensorParallel:
     def gathered(self, logits: Array) -> Array:
         """The logits of all tokens, [rows, vocab_size], from each rank's own."""
         rows, lengths = len(logits), [len(shard.vocabulary) for shard in self.shards]
-        # Ranks send equal numbers, so those with fewer tokens fill up.
+        # Ranks send equal counts, so those with fewer tokens pad.
         sent = np.zeros((rows, max(lengths)), logits.dtype)
         sent[:, : logits.shape[1]] = logits
         parts = all_gather(sent, group=self.group).reshape(self.group.size, rows, -1)
@@ -89,7 +89,7 @@ class TensorParallelDecoder(Decoder):
         steps.add(enc, lambda: every.copy_from(self.model.gathered(logits.numpy())), logits, every)
         super()._sample(enc, every)
         sampled = self.inputs.tokens, self.log_probabilities
-        # Processors of different kinds may round differently: the first rank's choice holds.
+        # Different processors may round differently, so the first rank's choice is used.
         steps.add(enc, lambda: [broadcast(each, out=each, group=self.model.group) for each in sampled], *sampled)
 
     def _choose(self, logits: MlxBuffer, token: MlxBuffer, log_probability: MlxBuffer) -> None:
@@ -102,6 +102,6 @@ class TensorParallelDecoder(Decoder):
         winner, rows = highest.argmax(axis=0), np.arange(self.cache.batch)
         first = np.array([shard.vocabulary.start for shard in self.model.shards])
         self.inputs.tokens.copy_from((index[winner, rows] + first[winner]).astype(np.uint32))
-        # A rank's own log-probability is minus the logarithm of the sum of exp(logit - highest).
+        # A rank's log-probability is minus the logarithm of the sum of exp(logit - highest).
         total = np.logaddexp.reduce(highest - log_share, axis=0)
         self.log_probabilities.copy_from((highest[winner, rows] - total).astype(DType.F32.numpy))

@@ -18,7 +18,7 @@ from .shard import PARTS, Shard, shard_file, stage_shards, tensor_shards
 
 __all__ = ["Estimate", "Machine", "calibrated", "estimate", "rank_bytes"]
 
-_ACTIVATION = 4  # bytes of a value that is exchanged
+_ACTIVATION_BYTES = 4  # bytes per exchanged value
 
 
 _Part = Sequence[tuple[int, int]]  # bytes and weights of each tensor that a rank has
@@ -70,11 +70,11 @@ def estimate(opened: OpenedModel, ranks: int, way: str, machine: Machine) -> Est
     parts = [_part(opened, shard) for shard in shards]
     sizes = tuple(sum(nbytes for nbytes, _ in part) for part in parts)
     times = [machine.reading(part) for part in parts]
-    exchanged = opened.config.hidden_size * _ACTIVATION
+    exchanged = opened.config.hidden_size * _ACTIVATION_BYTES
     if ranks == 1:
         return Estimate(1, way, sizes, times[0], 0.0, times[0])
     if way == "tensor":
-        # Sums go over the ranks in rounds of pairs; the last exchange is that of the token.
+        # All-reduce takes rounds of pairwise exchanges; the last message is the token's.
         sums = 2 * opened.config.n_layers * machine.exchange(exchanged) + machine.latency
         communication = ceil(log2(ranks)) * sums
         token = max(times) + communication

@@ -37,7 +37,7 @@ class PipelineArchive:
         if pipeline is not None and reflection is not None:
             return pipeline, reflection, error, True
         if pipeline is not None:
-            # What was compiled earlier may come without its reflection, and nothing can be bound by guesswork.
+            # A pipeline from an archive may lack reflection, without which arguments cannot be bound safely.
             descriptor.setBinaryArchives_([])
             return *make(descriptor, options, None, None), False
         pipeline, reflection, error = make(descriptor, options, None, None)

@@ -61,10 +61,10 @@ class CompileOptions:
             modes = {"safe": metal.MTLMathModeSafe, "relaxed": metal.MTLMathModeRelaxed, "fast": metal.MTLMathModeFast}
             options.setMathMode_(modes[self.math])
             if self.math == "safe" and options.respondsToSelector_(b"setMathFloatingPointFunctions:"):
-                # The mode is about arithmetic; without this, exp, log and their like stay the fast variants.
+                # The math mode covers arithmetic only; without this, exp, log etc. stay the fast variants.
                 options.setMathFloatingPointFunctions_(metal.MTLMathFloatingPointFunctionsPrecise)
         elif self.math is not None:
-            # Systems without math modes know two, and only the exact one keeps infinities and NaNs.
+            # Systems without math modes have two settings, and only the exact one keeps infinities and NaNs.
             options.setFastMathEnabled_(self.math == "fast")
         if self.logging and options.respondsToSelector_(b"setEnableLogging:"):
             options.setEnableLogging_(True)

@@ -69,7 +69,7 @@ class _Inlining:
         return None
 
     def _inlined(self, header: Path) -> Iterator[str]:
-        # A file that includes itself does so behind a guard, so the inner one is empty.
+        # A file that includes itself has an include guard, so the inner include is empty.
         if header in self._open:
             return
         if len(self._open) >= _DEEPEST:

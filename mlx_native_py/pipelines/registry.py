@@ -28,7 +28,7 @@ from .sources import kernel_families, kernel_source
 __all__ = ["KernelLibrary", "KernelRegistry", "RegistryStats", "source_digest"]
 
 V = TypeVar("V")
-# Sums may be reordered; infinities and NaNs, which masks are made of, keep their meaning.
+# Sums may be reordered; infinities and NaNs, which masks use, keep their meaning.
 _SHIPPED = CompileOptions(math="relaxed")
 _PLACE = re.compile(r"^program_source:(\d+):(\d+): .*$", re.MULTILINE)
 
@@ -213,7 +213,7 @@ class KernelRegistry:
                 begun.append(workers.submit(self.get_pipeline, name, constants))
         for each in begun:
             each.result()
-        # Those for which the system gave no thread.
+        # Compiled here because the system could not start a thread for them.
         for name, constants in wanted[len(begun) :]:
             self.get_pipeline(name, constants)
         self.save()
@@ -349,7 +349,7 @@ class KernelRegistry:
         return self._shipped_home(name, registered)
 
     def _shipped_home(self, name: str, registered: Mapping[str, Any]) -> KernelLibrary:
-        # Macros may build a kernel's name, so files that do not spell it out come last, not never.
+        # Macros may build a kernel's name, so files that do not contain it are tried last.
         texts = {family: kernel_source(family) for family in kernel_families()}
         known = [each for source, options in registered.values() for each in self.library(source, options).names]
         for family in sorted(

@@ -18,10 +18,10 @@ from .summary import By, check_by
 
 __all__ = ["Change", "Comparison", "compare"]
 
-_FEWEST = 3  # calls from which noise can be told
-_LEAST = 0.02  # differences below this share of the time are none
+_MIN_CALLS = 3  # calls needed to estimate noise
+_MIN_DIFFERENCE = 0.02  # relative differences below this count as none
 _BOUND = 3.0
-_MEDIAN_ERROR = 1.2533 * 1.4826  # of a median of normally distributed times, from their median deviation
+_MEDIAN_ERROR = 1.2533 * 1.4826  # standard error of a median of normal samples, from the median absolute deviation
 
 Calls = dict[str, dict[int, list[float]]]
 """Times in nanoseconds, by name and by the bytes that a call accesses."""
@@ -54,7 +54,7 @@ class Change:
             return "gone" if self.calls[0] else "new"
         if math.isinf(self.noise_ns):
             return "too few calls"
-        if abs(self.difference_ns) <= self.noise_ns or abs(self.difference_ns) < _LEAST * self.before_ns:
+        if abs(self.difference_ns) <= self.noise_ns or abs(self.difference_ns) < _MIN_DIFFERENCE * self.before_ns:
             return "same"
         return "slower" if self.difference_ns > 0 else "faster"
 
@@ -149,7 +149,7 @@ def _mean_median(sizes: dict[int, list[float]]) -> float:
 
 def _error(times: list[float]) -> float:
     """The standard error of the median."""
-    if len(times) < _FEWEST:
+    if len(times) < _MIN_CALLS:
         return math.inf
     middle = _median(times)
     return _MEDIAN_ERROR * _median(abs(each - middle) for each in times) / math.sqrt(len(times))

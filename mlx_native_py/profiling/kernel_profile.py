@@ -39,8 +39,8 @@ __all__ = [
     "unsupported",
 ]
 
-_LATEST = 1 << 16  # times per label that percentiles are taken of
-_MOST = 1 << 20  # entries of the flat tables; older ones go
+_MAX_TIMES = 1 << 16  # times per label used for percentiles
+_MAX_ENTRIES = 1 << 20  # entries of the flat tables; the oldest are dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class _Label:
     def __init__(self) -> None:
         self.count = self.total = self.least = self.most = 0
         self.provenance = MEASURED
-        self.times: deque[int] = deque(maxlen=_LATEST)
+        self.times: deque[int] = deque(maxlen=_MAX_TIMES)
 
     def add(self, ns: int, provenance: Provenance) -> None:
         self.least = ns if not self.count else min(self.least, ns)
@@ -150,8 +150,8 @@ class _Label:
 
 _lock = threading.Lock()
 _labels: dict[str, _Label] = {}
-_command_buffers: deque[CommandBufferEntry] = deque(maxlen=_MOST)
-_dispatches: deque[DispatchEntry] = deque(maxlen=_MOST)
+_command_buffers: deque[CommandBufferEntry] = deque(maxlen=_MAX_ENTRIES)
+_dispatches: deque[DispatchEntry] = deque(maxlen=_MAX_ENTRIES)
 _sources: WeakSet[Source] = WeakSet()
 _clock: list[tuple[int, int]] = []  # the first and the latest (CPU ns, GPU ticks)
 

@@ -11,7 +11,7 @@ __all__ = ["Key", "OpCall", "key_of", "look_up", "note"]
 Key = tuple[str, tuple[int, ...], tuple[int, ...]]
 """A kernel, and the sizes of the ranges that it reads and writes."""
 
-_MOST = 1 << 16  # calls that are remembered; with ever new shapes it begins anew
+_MAX_CALLS = 1 << 16  # calls cached; the cache is cleared when full
 _known: dict[Key, OpCall] = {}
 
 
@@ -36,7 +36,7 @@ def note(op: str, keys: Sequence[Key], flops: int) -> None:
 
     A known launch keeps its op, so that of nested ops the innermost one counts.
     """
-    if len(_known) >= _MOST:
+    if len(_known) >= _MAX_CALLS:
         _known.clear()
     largest = max(keys, key=lambda key: sum(key[1]) + sum(key[2]), default=None)
     for key in keys:

@@ -40,7 +40,7 @@ kernel void peak_fma(device float *y, constant float &a, constant uint &n, uint 
     y[i] = c0 + c1 + c2 + c3 + c4 + c5 + c6 + c7;
 }
 """
-_COPIED = 64 << 20  # bytes: more than caches hold
+_COPIED = 64 << 20  # bytes, more than caches hold
 _THREADS, _STEPS, _CHAINS = 1 << 17, 256, 8
 _RUNS = 5
 _WEEK_S = 7 * 86400.0

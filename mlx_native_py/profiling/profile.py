@@ -31,8 +31,8 @@ __all__ = ["Level", "Profile", "load_profile", "profile"]
 Level = Literal["cb", "dispatch"]
 FORMAT = "mlx_native_py profile 1"
 
-_MOST = 1 << 20  # dispatches that a profile keeps; older ones go
-_LOOKS = 64  # command buffers between two looks at how many that are
+_MAX_DISPATCHES = 1 << 20  # dispatches kept; the oldest are dropped
+_CHECK_EVERY = 64  # command buffers between checks of that limit
 _NAP = 0.0005
 _SIMULATED = "simulated: the time that this machine's CPU took; it says nothing about a GPU"
 _APPORTIONED = "apportioned: a share of a command buffer's time, by bytes and arithmetic"
@@ -86,9 +86,9 @@ class Profile:
         """Called by the observer."""
         self._notes.append(notes)
         self._added += 1
-        if self._added % _LOOKS == 0:
-            self._kept += sum(len(each.log) for each in list(self._notes)[-_LOOKS:])
-            while self._kept > _MOST:
+        if self._added % _CHECK_EVERY == 0:
+            self._kept += sum(len(each.log) for each in list(self._notes)[-_CHECK_EVERY:])
+            while self._kept > _MAX_DISPATCHES:
                 self._kept -= len(self._notes.popleft().log)
                 self.dropped += 1
 
@@ -125,7 +125,7 @@ class Profile:
             self._seen_kernels.add(dispatch.kernel)
         self._records.append(record)
 
-    # Reading
+    # Results
 
     @property
     def peaks(self) -> Peaks | None:
@@ -180,7 +180,7 @@ class Profile:
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
 
-    # Taking away
+    # Export
 
     def to_records(self, by: By | None = None) -> list[dict[str, Any]]:
         """A dict per dispatch, or per row of the table `by`."""

@@ -30,7 +30,7 @@ def page_of(profiled: Profile, earlier: Profile | None, title: str) -> str:
         "title": html.escape(title or "GPU profile"),
         "style": (folder / "page.css").read_text(encoding="utf-8"),
         "script": (folder / "page.js").read_text(encoding="utf-8"),
-        # A script element ends at the first "</", wherever that stands.
+        # A script element ends at the first "</", even inside a string.
         "data": data.replace("</", "<\\/"),
     }
     page = (folder / "page.html").read_text(encoding="utf-8")
@@ -114,7 +114,7 @@ def _barriers(record: CommandBufferRecord, origin_ns: int) -> Iterator[dict[str,
             "text": f"{waits} {waited} {barrier.memory} {record.label} {'/'.join(later.region)}",
             "to": f"{record.sequence}/{barrier.before}",
             "from": f"{record.sequence}/{barrier.earlier}" if known else None,
-            # Where single dispatches were not timed, their command buffer is what there is to show.
+            # Without timings of single dispatches, the command buffer is shown.
             "start": record.start_ns - origin_ns,
             "end": record.end_ns - origin_ns,
         }

@@ -11,7 +11,7 @@ from .trace import Event, Trace
 
 __all__ = ["trace_of"]
 
-_FEW = 20  # barriers and kernels that a command buffer names where its dispatches were not timed
+_MAX_LISTED = 20  # barriers and kernels listed for a command buffer without dispatch timings
 
 
 def trace_of(records: Sequence[CommandBufferRecord], spans: Sequence[SpanRecord], trace: Trace) -> Trace:
@@ -42,8 +42,8 @@ def _command_buffer(record: CommandBufferRecord, commit: Event, trace: Trace) ->
     }
     timed = [each for each in record.dispatches if each.end_ns]
     if not timed:
-        args["kernels"] = ", ".join(dict.fromkeys(each.kernel for each in record.dispatches[:_FEW]))
-        args["barriers"] = [f"before {each.before}: {each.reason}" for each in record.barriers[:_FEW]]
+        args["kernels"] = ", ".join(dict.fromkeys(each.kernel for each in record.dispatches[:_MAX_LISTED]))
+        args["barriers"] = [f"before {each.before}: {each.reason}" for each in record.barriers[:_MAX_LISTED]]
     track = f"GPU command buffers, {record.device}"
     trace.arrow("submit", commit, trace.span(track, record.label, record.start_ns, record.end_ns, **args))
     if timed:

@@ -19,7 +19,7 @@ __all__ = ["GgufFile", "open_gguf"]
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 MOST_AXES = 8
-# Bytes that an entry takes at the very least: key or name, types, counts.
+# Minimum bytes of an entry: key or name, types, counts.
 _LEAST_PAIR, _LEAST_TENSOR = 8 + 4 + 1, 8 + 4 + 8 + 4 + 8
 _PLAIN = {0: DType.F32, 1: DType.F16, 24: DType.I8, 25: DType.I16, 26: DType.I32, 27: DType.I64, 30: DType.BF16}
 _BLOCKS = {kind.code: kind for kind in GGML_TYPES.values()}

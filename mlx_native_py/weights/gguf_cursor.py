@@ -15,7 +15,7 @@ from ..memory.buffer import Array
 
 __all__ = ["Cursor", "Strings"]
 
-# The types of values by their numbers; strings and arrays are of their own kind.
+# Value types by their codes; strings and arrays are handled separately.
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 

@@ -16,7 +16,7 @@ from .tensors import Tensor
 
 __all__ = ["TensorPart", "part_of"]
 
-_SMALL = 1 << 16  # bytes; less than this is copied, as a mapped buffer takes whole pages
+_MIN_MAPPED = 1 << 16  # bytes; smaller parts are copied, as a mapped buffer takes whole pages
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +43,7 @@ class TensorPart(Tensor):
         """A buffer over the pages of the file, if possible, otherwise a copy."""
         array = self.numpy()
         aligned = array.__array_interface__["data"][0] % array.itemsize == 0
-        shared = array.flags.c_contiguous and aligned and array.nbytes >= _SMALL
+        shared = array.flags.c_contiguous and aligned and array.nbytes >= _MIN_MAPPED
         return device.buffer(array, copy=None if shared and not copy else True, label=self.name)
 
 

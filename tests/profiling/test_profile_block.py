@@ -224,7 +224,7 @@ def test_wrong_words_are_refused(work: Work) -> None:
 
 
 def test_old_command_buffers_go(device: MlxDevice, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlx_native_py.profiling.profile._MOST", 100)
+    monkeypatch.setattr("mlx_native_py.profiling.profile._MAX_DISPATCHES", 100)
     with profile() as p:
         for _ in range(64):
             work()

@@ -28,12 +28,12 @@ _FILTERS = """
     lower map max min reject rejectattr replace reverse round safe select selectattr sort string title tojson trim
     unique upper urlencode wordcount
 """.split()
-# Filters that look at no entry, and filters that hand entries on; the others make texts of them.
+# Filters that do not read entries, and filters that pass entries on; all others convert entries to text.
 _LOOKS = ("attr", "count", "d", "default", "first", "last", "length")
 _HAND_ON = "dictsort groupby items list map max min reject rejectattr reverse select selectattr sort unique".split()
 _GLOBALS = ("dict", "namespace", "range")
 _OURS = ("counted", "handed_on", "paid")
-# Of texts. What is missing makes any length out of a short text (`expandtabs`, `translate`), or bytes, which can too.
+# String methods. Omitted are those that make long texts of short ones (`expandtabs`, `translate`) or return bytes.
 _METHODS = frozenset(
     """
     capitalize casefold center count endswith find format format_map index isalnum isalpha isascii isdecimal isdigit
@@ -45,7 +45,7 @@ _METHODS = frozenset(
 _WIDEST_INDENT = 16
 _WIDTH = re.compile(r":[^}]*[\d{]")
 _LARGEST_NUMBER = 100_000
-_ENTRIES = 4  # of a list that is handed on, for one step
+_ENTRIES = 4  # list entries passed on per step
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def _check_arguments(function: Any, arguments: tuple[Any, ...], options: dict[st
         if isinstance(each, int) and abs(each) > _LARGEST_NUMBER:
             raise BudgetExceeded(f"passes the number {each:.3e}")
         budget.pay(each, deep=deep)
-    # Jinja wraps the methods that format.
+    # Jinja wraps string formatting methods.
     name, own = getattr(function, "__name__", ""), getattr(getattr(function, "__wrapped__", function), "__self__", None)
     given = [own, *arguments] if isinstance(own, str) else list(arguments)
     texts = [each for each in given if isinstance(each, str)]
@@ -213,7 +213,7 @@ def _check_json(value: Any, _: Any = False, indent: Any = None, separators: Any 
 
 
 def _check_format(form: Any, arguments: tuple[Any, ...]) -> None:
-    # A width makes any length out of nothing, and may come out of another field.
+    # A width can produce any length, and may come from another field.
     if not isinstance(form, str) or _WIDTH.search(form):
         raise BudgetExceeded("formats with widths, which is not allowed")
     for each in arguments:
@@ -232,7 +232,7 @@ def _check_operator(operator: str, left: Any, right: Any) -> None:
     elif operator == "**" and isinstance(right, int):
         size = max(a, 1) * abs(right)
     elif operator == "%" and isinstance(left, str):
-        # A width in a format makes any length out of nothing.
+        # A width in a format can produce any length.
         if any(mark in left for mark in "0123456789*"):
             raise BudgetExceeded("formats with widths, which is not allowed")
         size = a + left.count("%") * b
@@ -286,7 +286,7 @@ def _environment() -> Any:
             _check_arguments(__obj, args, kwargs, deep=__obj is dict)
             return _budget.get().pay(super().call(__context, __obj, *args, **kwargs))
 
-    # Without the optimiser, which would run filters while it compiles.
+    # Without the optimiser, which would run filters at compile time.
     env = Sandbox(trim_blocks=True, lstrip_blocks=True, optimized=False, extensions=["jinja2.ext.loopcontrols"])
     env.add_extension(_generation_tag())
     known = {**env.filters, "tojson": _tojson}

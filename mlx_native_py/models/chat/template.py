@@ -36,7 +36,7 @@ class ChatTemplate:
             self._template = compiled(source)
         except extra("jinja2").TemplateSyntaxError as reason:
             raise InvalidArgument(f"the chat template does not compile: line {reason.lineno}: {reason}") from None
-        # Python's own compiler has limits for what is nested.
+        # Python's compiler limits nesting depth.
         except (RecursionError, MemoryError, SyntaxError, extra("jinja2").TemplateError) as reason:
             raise InvalidArgument(f"the chat template does not compile: {reason}") from None
 

@@ -149,7 +149,7 @@ class Bert:
         if wrong := [token for each in sequences for token in each if not 0 <= token < vocab]:
             raise InvalidArgument(f"embed_ids: token {wrong[0]}, expected 0 to {vocab - 1}")
         vectors = np.empty((len(sequences), self.config.hidden_size), np.float32)
-        # Sequences of about one length share a batch, so that little of it is padding.
+        # Sequences of similar length share a batch, to keep padding small.
         order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
         for first in range(0, len(order), batch_size):
             part = order[first : first + batch_size]

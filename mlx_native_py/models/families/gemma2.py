@@ -78,7 +78,7 @@ class Gemma2(llama.Llama):
     @classmethod
     def completed(cls, table: Mapping[str, Any], *, is_gguf: bool) -> dict[str, Any]:
         complete = super().completed(table, is_gguf=is_gguf)
-        # GGUF has no key for it: queries go by the size of a head, but in the largest model by the width of one.
+        # GGUF has no key for the query scale: the head size, except in the largest model (hidden size / heads).
         width, heads = complete.get("hidden_size"), complete.get("num_attention_heads")
         if is_gguf and complete.get("num_hidden_layers") == cls.layers_of_27b and width and heads:
             complete["query_pre_attn_scalar"] = width // heads if type(width) is type(heads) is int else None

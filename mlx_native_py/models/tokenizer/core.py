@@ -26,12 +26,12 @@ class CoreEncoder:
 
     def __init__(self, core: Any) -> None:
         self._core = core
-        # Whether names of control tokens count is a state of the tokenizer, and encoding lets other threads run.
+        # Whether control tokens are recognised is state of the tokenizer, and encoding releases the GIL.
         self._lock = threading.Lock()
 
     def encode(self, text: str, special: bool) -> list[int]:
         """The tokens of a text; names of control tokens are recognised only if `special`."""
-        # A lone surrogate cannot be written as bytes; the package would refuse the whole text.
+        # A lone surrogate has no UTF-8 encoding; the package would reject the whole text.
         clean = text.encode(errors="replace").decode() if not text.isascii() else text
         with self._lock:
             if self._core.encode_special_tokens == special:

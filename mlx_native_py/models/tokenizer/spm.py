@@ -27,7 +27,7 @@ class SentencePieces:
         unknown = vocabulary.id("unknown")
         self._unknown = [unknown] if unknown is not None else vocabulary.of_kind(Kind.UNKNOWN)[:1]
         self._leads_with_space = vocabulary.flag("add_space_prefix", True)
-        # Where no token goes from one word into the next, words are on their own, and most come again.
+        # If no token spans two words, words are encoded separately, and most of them recur.
         self._by_words = not any(_ACROSS.search(name) for name in self._ids)
         self._encode_word = lru_cache(maxsize=1 << 14)(self._encode_run)
         own = vocabulary.ids_by_name(Kind.USER_DEFINED)
@@ -78,7 +78,7 @@ class SentencePieces:
             offer(at, at + 1)
         while waiting:
             _, left, right, both = heappop(waiting)
-            # Either side may have been joined with another since this pair was put here.
+            # Either side may have been merged since this pair was queued.
             if not pieces[left] or not pieces[right] or pieces[left] + pieces[right] != both or after[left] != right:
                 continue
             pieces[left], pieces[right] = both, ""

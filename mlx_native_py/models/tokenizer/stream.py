@@ -32,7 +32,7 @@ class StopStrings:
         if self.found is not None:
             return ""
         text = self._held + text
-        # What is complete first counts, however the text was cut on its way here.
+        # The first complete match counts, however the text was split.
         ends = [(at + len(stop), at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
         if ends:
             _, at, self.found = min(ends)

@@ -140,7 +140,7 @@ class Tokenizer:
         """A stream that decodes tokens one by one, as a continuation of a prompt."""
 
         def piece(token: int) -> bytes:
-            # Models have more rows than tokens, for the sake of round numbers, and may sample one of those.
+            # Models pad the vocabulary to round sizes and may sample one of the padding rows.
             is_known = token < self.vocab_size
             return self.pieces.piece(token, special=special) if is_known else "\ufffd".encode()
 
@@ -168,7 +168,7 @@ class Tokenizer:
         names = {"bos_token": self.bos_token_id, "eos_token": self.eos_token_id, "pad_token": self.pad_token_id}
         known = {key: self.pieces.names[token] for key, token in names.items() if token is not None}
         text = ChatTemplate(self.chat_template).render(messages, **{**known, **values})
-        # The template has written what the model wants before and behind.
+        # The template already contains the tokens before and after.
         return self.encode(text, add_special_tokens=False) if tokenize else text
 
 

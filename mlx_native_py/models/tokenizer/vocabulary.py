@@ -14,7 +14,7 @@ from ...errors import ModelFileError
 __all__ = ["GgufVocabulary", "Kind"]
 
 _PREFIX = "tokenizer.ggml."
-# Tokens that end an answer in the families that there are; files often name only one of theirs.
+# End-of-turn tokens of known families; files often name only one of several.
 _ENDS = frozenset(
     "<|eot_id|> <|eom_id|> <|im_end|> <|end|> <end_of_turn> <|endoftext|> <|end_of_text|> <EOT> [EOT]".split()
 )

@@ -34,10 +34,9 @@ def gated_delta_net(
     """The queries' results, in the shape and type of v; `state` is updated in place.
 
     q and k are [sequences, tokens, key heads, key dim], v is [sequences, tokens, heads, value dim], g and beta are f32
-    [sequences, tokens, heads], state is f32 [sequences, heads, value dim, key dim]. Value head h uses key head h
-
-    (heads / key heads), or h % key heads if `key_heads` is "tiled". `norm_eps` normalises each q and k first: x /
-    sqrt(sum(x^2) + norm_eps).
+    [sequences, tokens, heads], state is f32 [sequences, heads, value dim, key dim]. Value head h uses key head
+    h // (heads / key heads), or h % key heads if `key_heads` is "tiled". `norm_eps` normalises each q and k first:
+    x / sqrt(sum(x^2) + norm_eps).
     """
     sizes = check_delta(q, k, v, g, beta, state, key_heads)
     out = result(enc, out, v.shape, v.dtype)

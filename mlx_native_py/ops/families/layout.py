@@ -28,8 +28,8 @@ __all__ = [
 
 ANY = tuple(DType)
 _TILE, _TILE_ROWS = 32, 8
-_AT_ONCE = 4  # inputs of a concat kernel
-_SMALL = 8  # an axis shorter than this leaves tiles mostly empty
+_MAX_INPUTS = 4  # inputs per concat kernel
+_MIN_TILED = 8  # a shorter axis leaves tiles mostly empty
 
 
 @op(
@@ -67,7 +67,7 @@ def transpose(enc: Encoder, x: MlxBuffer, axes: Sequence[int] | None = None, out
         raise InvalidArgument(f"axes is {axes}, expected each of the {x.ndim} axes of {shown(x)} once")
     out = result(enc, out, [x.shape[axis] for axis in order], x.dtype)
     swapped = [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2]
-    if x.ndim >= 2 and order == swapped and min(x.shape[-2:]) >= _SMALL:
+    if x.ndim >= 2 and order == swapped and min(x.shape[-2:]) >= _MIN_TILED:
         return _tiles(enc, x, out)
     steps = contiguous(x.shape)
     return strided_copy(
@@ -168,11 +168,11 @@ def concat(enc: Encoder, buffers: Sequence[MlxBuffer], *, axis: int = 0, out: Ou
     out = result(enc, out, shape, first.dtype)
     rows, after = math.prod(shape[:at]), math.prod(shape[at + 1 :])
     target, place = as_bits(out), 0
-    for start in range(0, len(buffers), _AT_ONCE):
-        group = list(buffers[start : start + _AT_ONCE])
+    for start in range(0, len(buffers), _MAX_INPUTS):
+        group = list(buffers[start : start + _MAX_INPUTS])
         widths = [each.shape[at] * after for each in group]
-        parts = [as_bits(each) for each in group + group[:1] * (_AT_ONCE - len(group))]
-        padded = (*widths, *[0] * (_AT_ONCE - len(group)))
+        parts = [as_bits(each) for each in group + group[:1] * (_MAX_INPUTS - len(group))]
+        padded = (*widths, *[0] * (_MAX_INPUTS - len(group)))
         each_takes = parts_of(*widths)
         pipeline = kernel(enc, "layout", f"concat_{8 * first.dtype.size}", {"PARTS": each_takes})
         grid = (max(widths) // each_takes, rows, len(group))

@@ -85,7 +85,7 @@ def _product(
     batch_sizes, batches = _batches(a, b, c)
     out = result(enc, out, (*batch_sizes, m, n), a.dtype)
     c_steps, c_elements = _added(c, out)
-    # A single row or column lies the same either way.
+    # A single row or column has the same layout either way.
     across, along = transposes[0] and m > 1, transposes[1] or n == 1
     if not across and c_steps[0] == 0 and {*batches[1], *batches[2]} <= {1}:  # one b serves all rows
         m, batches = m * prod(batch_sizes), [[], [], []]

@@ -17,7 +17,7 @@ from ..support import kernel, one_dtype, result, shown
 __all__ = ["rope", "rope_2d", "rope_at", "rope_multi"]
 
 
-# A thread finds the angle of a pair once for several heads, unless there are few tokens to share out.
+# A thread computes the angle of a pair once for several heads, unless there are too few tokens to fill the GPU.
 _HEADS_EACH = 8
 _MANY_TOKENS = 64
 

@@ -15,7 +15,7 @@ from ..support import check_dtype, kernel, one_dtype, result, rows_of, shown
 
 __all__ = ["softmax_sample"]
 
-_TOP_P, _MIN_P = 1 << 32, 1 << 31  # what the kernel counts probabilities in
+_TOP_P, _MIN_P = 1 << 32, 1 << 31  # the kernel's fixed-point units of probability
 
 
 @op("a token of softmax(logits / temperature), after penalty, top_k, top_p and min_p, and the log of its probability")

@@ -12,8 +12,8 @@ from ..support import SIMD, kernel, one_dtype, result, rows_of, shown
 
 __all__ = ["argsort", "sort", "top_k"]
 
-_BLOCK = 1024  # items that a threadgroup sorts
-_MERGED_EACH = 8  # items that a thread merges
+_BLOCK = 1024  # items sorted per threadgroup
+_MERGED_PER_THREAD = 8  # items merged per thread
 
 
 @op("the indices that put each row in order; of equals the lowest first, NaN last")
@@ -77,7 +77,7 @@ def _sorted(enc: Encoder, x: MlxBuffer, descending: bool) -> MlxBuffer:
     items = _sort_blocks(enc, x, width, width, descending)
     other = enc.empty(items.shape, DType.U64) if width < length else items
     while width < length:
-        threads = (-(-length // _MERGED_EACH), items.shape[0])
+        threads = (-(-length // _MERGED_PER_THREAD), items.shape[0])
         enc.dispatch(kernel(enc, "sort", "sort_merge"), items, Out(other), length, width, threads=threads)
         items, other, width = other, items, 2 * width
     return items
