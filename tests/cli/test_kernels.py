@@ -89,7 +89,7 @@ def test_run_takes_constants_vectors_and_shared_memory(metal: str, capsys: Captu
     [
         ([], "has 5 kernels, so --kernel has to name one; there are: axpy"),
         (["--kernel", "axpi"], "Did you mean 'axpy'"),
-        (["--kernel", "other"], "There are: axpy, "),
+        (["--kernel", "other"], "there are: axpy, "),
         (["--kernel", "painted", "--arg", "image=zeros:4x4", "--arg", "y=ones:1"], "takes textures (image)"),
         (["--kernel", "axpy"], "--arg y=zeros:1024 --arg x=random:1024 --arg a=1"),
         (["--kernel", "racing", "--arg", "z=1"], "has no argument 'z'; it has: y"),
