@@ -100,8 +100,8 @@ def arguments_for(pipeline: Pipeline, given: list[Argument], empty: Callable[...
     wanted = {binding.name for binding in pipeline.buffers if binding is not None}
     unknown = [name for name in by_name if name not in wanted]
     missing = [b for b in pipeline.buffers if b is not None and b.name not in by_name]
-    if pipeline.held:
-        names = ", ".join(binding.name for binding in pipeline.held)
+    if pipeline.textures:
+        names = ", ".join(binding.name for binding in pipeline.textures)
         raise InvalidArgument(
             f"kernel {pipeline.label!r} takes textures ({names}), which the command line has no words for; "
             "a test in Python can make them: device.texture(array)"
