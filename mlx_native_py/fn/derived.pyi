@@ -718,7 +718,8 @@ def tri_solve_lower_unit(
     *,
     stream: MlxDevice | None = None,
 ) -> MlxBuffer:
-    """Solves a x = b for b [..., n, columns] with unit lower triangular a [..., n, n]; only entries below the diagonal
-    are used.
+    """Solves a x = b for b [..., n, columns] with unit lower triangular a [..., n, n].
+
+    Only entries of `a` below the diagonal are used.
 
     Formula: x with (I + strict lower part of a) x = b"""

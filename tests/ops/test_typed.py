@@ -88,7 +88,7 @@ def test_derived_functions_show_the_signature_of_their_op() -> None:
     shown = str(inspect.signature(fn.rms_norm)).replace("'", "")
     parameters = "x: Array, weight: Array | None = None, eps: float = 1e-05, *, stream: MlxDevice | None = None"
     assert shown == f"({parameters}) -> MlxBuffer"
-    assert fn.rms_norm.__name__ == "rms_norm" and (fn.rms_norm.__doc__ or "").startswith("Each row over its root")
+    assert fn.rms_norm.__name__ == "rms_norm" and (fn.rms_norm.__doc__ or "").startswith("Divides each row by its root")
 
 
 @pytest.mark.parametrize("name", derived.__all__)

@@ -111,8 +111,10 @@ def chunk_cumsum(enc: Encoder, x: MlxBuffer, *, chunk: int = _CHUNK, out: Output
 
 @op("x with (I + strict lower part of a) x = b", (DType.F32,))
 def tri_solve_lower_unit(enc: Encoder, a: MlxBuffer, b: MlxBuffer, *, out: Output = None) -> MlxBuffer:
-    """Solves a x = b for b [..., n, columns] with unit lower triangular a [..., n, n]; only entries below the diagonal
-    are used."""
+    """Solves a x = b for b [..., n, columns] with unit lower triangular a [..., n, n].
+
+    Only entries of `a` below the diagonal are used.
+    """
     check_dtype("a", a, (DType.F32,))
     check_dtype("b", b, (DType.F32,))
     if b.ndim < 2:

@@ -32,11 +32,10 @@ def kv_cache_copy(
     ring: bool = False,
     tokens_first: bool = False,
 ) -> tuple[MlxBuffer, MlxBuffer]:
-    """Writes new keys and values into caches [batch, heads, capacity, dim] from `position` on, converting from f32 if
-    needed.
+    """Writes new keys and values into caches [batch, heads, capacity, dim] from `position` on.
 
-    New rows are [batch, heads, tokens, dim]; with `tokens_first` [batch, tokens, heads, dim]; or [tokens, heads, dim]
-    without a batch. `position` is a number, or a u32 buffer with one per sequence. Rows beyond the end of a linear
+    f32 rows are converted to the type of the cache. New rows are [batch, heads, tokens, dim]; with `tokens_first`
+    [batch, tokens, heads, dim]; or [tokens, heads, dim] without a batch. `position` is a number, or a u32 buffer with one per sequence. Rows beyond the end of a linear
     cache raise if the position is a number, and are dropped if it is in a buffer. The caches may omit the batch axis.
     """
     dtype, stored = (

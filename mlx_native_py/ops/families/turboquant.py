@@ -53,11 +53,10 @@ def tq_quantize_kv(
     tokens_first: bool = False,
     signs: MlxBuffer | None = None,
 ) -> Codes:
-    """Writes new keys or values x [batch, heads, tokens, n] into a cache of codes and norms [batch, heads, capacity,
-    ...].
+    """Writes new keys or values x [batch, heads, tokens, n] into a cache of codes and norms.
 
-    With `tokens_first` x is [batch, tokens, heads, n]. `position` is that of the first token, a number or a u32 buffer
-    with one per sequence. In a ring, position p is stored at p % capacity, and the last tokens win. Tokens beyond the
+    The cache is [batch, heads, capacity, ...]. With `tokens_first` x is [batch, tokens, heads, n]. `position` is that
+    of the first token, a number or a u32 buffer with one per sequence. In a ring, position p is stored at p % capacity, and the last tokens win. Tokens beyond the
     end of a linear cache raise if the position is a number, and are dropped if it is in a buffer.
     """
     n = _row_length("x", x, bits)
