@@ -35,8 +35,9 @@ def kv_cache_copy(
     """Writes new keys and values into caches [batch, heads, capacity, dim] from `position` on.
 
     f32 rows are converted to the type of the cache. New rows are [batch, heads, tokens, dim]; with `tokens_first`
-    [batch, tokens, heads, dim]; or [tokens, heads, dim] without a batch. `position` is a number, or a u32 buffer with one per sequence. Rows beyond the end of a linear
-    cache raise if the position is a number, and are dropped if it is in a buffer. The caches may omit the batch axis.
+    [batch, tokens, heads, dim]; or [tokens, heads, dim] without a batch. `position` is a number, or a u32 buffer with
+    one per sequence. Rows beyond the end of a linear cache raise if the position is a number, and are dropped if it is
+    in a buffer. The caches may omit the batch axis.
     """
     dtype, stored = (
         one_dtype(keys=keys, values=values),
