@@ -60,7 +60,7 @@ class MlxDevice(DeviceContext):
     def __init__(self, backend: Backend | BackendName | None = None, *, isolated: bool | None = None) -> None:
         changes = {} if isolated is None else {"soft_isolated": isolated}
         if isinstance(backend, Backend) and changes:
-            raise InvalidArgument("isolated is decided when a backend is opened, and this one is open already")
+            raise InvalidArgument("isolated must be given when a backend is opened; this one is already open")
         with override(**changes):
             super().__init__(backend if isinstance(backend, Backend) else open_metal(backend))
         follow_environment()
@@ -196,7 +196,7 @@ class MlxDevice(DeviceContext):
         self.require_open()
         if self.backend.in_orders is None:
             raise DeviceNotFound(
-                f"{self!r} decides on orders itself; MLX_NATIVE_DEVICE=soft has a device that does not"
+                f"{self!r} schedules threads itself; only the software device (MLX_NATIVE_DEVICE=soft) has schedules"
             )
         with self.backend.in_orders(self.mtl, whole(count, "count", 1)) as counted:
             runs = ScheduledRuns(count, counted)

@@ -27,7 +27,7 @@ def parse_table(path: Path, text: bytes, offset: int | None = None) -> dict[str,
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as reason:
-        raise ModelFileError(path, "header" if offset else "file", offset, f"no JSON: {reason}") from None
+        raise ModelFileError(path, "header" if offset else "file", offset, f"not JSON: {reason}") from None
     if not isinstance(value, dict):
         raise ModelFileError(path, "header" if offset else "file", offset, f"{value!r:.60}, expected a table")
     return value

@@ -77,7 +77,7 @@ def test_a_test_runs_on_every_device(tmp_path: Path) -> None:
         "test_wrong_without_a_fixture": "PASSED",
         "test_expected": "PASSED",
     }, done.stdout
-    assert "metal_device: nothing ran on metal: Metal was demanded and is not here" in done.stdout
+    assert "metal_device: nothing ran on metal: Metal was requested but is not available" in done.stdout
 
 
 @pytest.mark.parametrize("processes", [[], ["-n", "2"]], ids=["alone", "xdist"])
@@ -95,7 +95,7 @@ def test_devices_are_chosen(tmp_path: Path) -> None:
     refused = session(tmp_path, "--metal-devices=gpu")
     assert refused.stderr.strip() == f"ERROR: --metal-devices: there is no 'gpu'; there are: {', '.join(DEVICES)}"
     done = session(tmp_path, "--metal-devices=metal", "-k", "right")
-    assert done.returncode == 1 and "Metal was demanded and is not here" in done.stdout
+    assert done.returncode == 1 and "Metal was requested but is not available" in done.stdout
     assert "Traceback" not in done.stdout and "plugin.py" not in done.stdout
 
 

@@ -74,7 +74,7 @@ def options(bench: str, description: str | None, *, rounds: bool = True) -> argp
     parser.add_argument("--bars", action="store_true", help="show the limits that this project sets itself")
     parser.add_argument("--strict", action="store_true", help="exit with 1 where such a limit is not met")
     if rounds:
-        parser.add_argument("--rounds", type=int, default=7, help="runs behind each median (default: 7)")
+        parser.add_argument("--rounds", type=int, default=7, help="runs per median (default: 7)")
     return parser
 
 

@@ -52,7 +52,7 @@ class Argument:
             return Out(empty(shape, dtype)) if kind == "out" else _made(kind, shape, dtype, seed)
         if kind == "const" and rest or len(self.words) == 1:
             return _value(rest[0] if rest else kind, self)
-        raise InvalidArgument(f"--arg {self}: {kind!r} is no kind of value.\n{LANGUAGE}")
+        raise InvalidArgument(f"--arg {self}: {kind!r} is not a kind of value.\n{LANGUAGE}")
 
     def _array(self, words: list[str], binding: Binding, most: int) -> tuple[tuple[int, ...], DType, int]:
         """Shape, type and seed; the default type is the kernel's own."""
@@ -90,7 +90,7 @@ def parse_sizes(text: str, where: str) -> tuple[int, ...]:
     """
     parts = text.lower().split("x")
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise InvalidArgument(f"{where}: {text!r} is no size; expected whole numbers such as 1024 or 4x8")
+        raise InvalidArgument(f"{where}: {text!r} is not a size; expected whole numbers such as 1024 or 4x8")
     return tuple(map(int, parts))
 
 
@@ -125,7 +125,7 @@ def _loaded(path: Path) -> Any:
     try:
         return np.load(path, allow_pickle=False)
     except ValueError as problem:
-        raise InvalidArgument(f"{path} is no array that numpy can load: {problem}") from None
+        raise InvalidArgument(f"{path} is not an array that numpy can load: {problem}") from None
 
 
 def _made(kind: str, shape: tuple[int, ...], dtype: DType, seed: int) -> Any:
@@ -159,5 +159,5 @@ def _value(text: str, argument: Argument) -> Any:
             try:
                 values.append(float(part))
             except ValueError:
-                raise InvalidArgument(f"--arg {argument}: {part!r} is no value.\n{LANGUAGE}") from None
+                raise InvalidArgument(f"--arg {argument}: {part!r} is not a value.\n{LANGUAGE}") from None
     return values[0] if len(values) == 1 else tuple(values)

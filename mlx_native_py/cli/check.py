@@ -51,7 +51,7 @@ def run(chosen: argparse.Namespace) -> int:
     if not are_sources[0]:
         return _check_program(chosen)
     if not all(are_sources):
-        raise InvalidArgument(f"{chosen.file[are_sources.index(False)]} is no .metal file, as {chosen.file[0]} is")
+        raise InvalidArgument(f"{chosen.file[are_sources.index(False)]} is not a .metal file, but {chosen.file[0]} is")
     launched = chosen.kernel is not None or bool(chosen.arg)
     if launched and len(chosen.file) > 1:
         raise InvalidArgument("--kernel and --arg describe one launch, of a kernel of one file")

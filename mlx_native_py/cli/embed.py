@@ -53,5 +53,5 @@ def _texts(given: list[str], standard_input: Callable[[], str]) -> list[str]:
     lines = Path(given[0]).read_text(encoding="utf-8").splitlines()
     texts = [line for line in lines if line.strip()]
     if not texts:
-        raise InvalidArgument(f"{given[0]} has no text in it; expected one on each line")
+        raise InvalidArgument(f"{given[0]} contains no text; expected one text per line")
     return texts

@@ -77,7 +77,7 @@ def run(chosen: argparse.Namespace) -> int:
 def _messages(chosen: argparse.Namespace, tokenizer: Any, text: str) -> Any:
     """The prompt as chat messages if the model has a chat template; otherwise, or with `--raw`, unchanged."""
     if chosen.raw and chosen.system_prompt is not None:
-        raise InvalidArgument("--system-prompt is a message, and --raw takes none; leave one of them out")
+        raise InvalidArgument("--system-prompt needs chat messages, which --raw disables; use one of them")
     if chosen.raw or (tokenizer.chat_template is None and not chosen.chat and chosen.system_prompt is None):
         return text
     system = [] if chosen.system_prompt is None else [{"role": "system", "content": chosen.system_prompt}]
@@ -86,7 +86,7 @@ def _messages(chosen: argparse.Namespace, tokenizer: Any, text: str) -> Any:
 
 def _prompt(chosen: argparse.Namespace, group: Group) -> str:
     if (chosen.prompt is None) == (chosen.prompt_option is None):
-        raise InvalidArgument("give one prompt: as an argument, or by --prompt; - reads standard input")
+        raise InvalidArgument("give one prompt, as an argument or with --prompt; - reads standard input")
     given: str = chosen.prompt if chosen.prompt_option is None else chosen.prompt_option
     return text_of_first_rank(group, sys.stdin.read) if given == "-" else given
 

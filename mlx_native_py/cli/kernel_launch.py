@@ -77,7 +77,7 @@ def chosen_kernel(library: Library, name: str | None, file: str) -> Kernel:
         return library[name]
     if len(library) != 1:
         names = ", ".join(library) or "none"
-        raise InvalidArgument(f"{file} has {len(library)} kernels, so --kernel has to name one; there are: {names}")
+        raise InvalidArgument(f"{file} has {len(library)} kernels, so --kernel must name one; there are: {names}")
     return library[next(iter(library))]
 
 

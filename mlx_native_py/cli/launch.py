@@ -59,7 +59,7 @@ def _with_standard_input(program: Sequence[str]) -> list[str]:
         return list(program)
     text = sys.stdin.read()
     if len(text.encode()) > _MOST_TEXT:
-        raise InvalidArgument(f"- has more than {_MOST_TEXT:,} bytes, which no command line takes; use a file")
+        raise InvalidArgument(f"- has more than {_MOST_TEXT:,} bytes, too long for a command line; use a file")
     return [text if each == "-" else each for each in program]
 
 

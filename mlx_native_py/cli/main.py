@@ -15,7 +15,7 @@ from ..errors import MlxError
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
-    "generate": "write text behind a prompt",
+    "generate": "generate text from a prompt",
     "embed": "turn texts into vectors of length 1, one line each",
     "launch": "run a command, or a Python script, as several processes on one or more machines",
     "info": "print the device, its limits and what it can do, or what is in a model file",

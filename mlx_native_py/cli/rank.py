@@ -46,7 +46,7 @@ def _run_python(arguments: Sequence[str]) -> int:
     if first not in ("-m", "-c"):
         return run_script(first, rest)
     if not rest:
-        raise InvalidArgument(f"launch python {first}: expected a {'module' if first == '-m' else 'program'} behind it")
+        raise InvalidArgument(f"launch python {first}: expected a {'module' if first == '-m' else 'program'} after it")
     if first == "-m":
         sys.argv = rest
         runpy.run_module(rest[0], run_name="__main__", alter_sys=True)

@@ -39,7 +39,7 @@ class MessageRendezvous:
         if checks[0] != -checks[1]:
             texts = told(self._comm.allgather, call.text)
             calls = "; ".join(f"rank {rank}: {text}" for rank, text in enumerate(texts))
-            raise DistributedError(f"the ranks call different things: {calls}")
+            raise DistributedError(f"the ranks made different calls: {calls}")
 
     def require_alive(self, what: str) -> None:
         """Does nothing: processes on other machines are unknown, and the launcher ends a job that lost one."""

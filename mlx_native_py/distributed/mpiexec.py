@@ -23,7 +23,7 @@ def find_mpiexec() -> Path:
         if each.is_file():
             return each
     raise DistributedError(
-        f"there is no mpiexec beside {sys.executable} nor on the search path; pip install 'mlx-native-py[distributed]'"
+        f"there is no mpiexec next to {sys.executable} or on PATH; pip install 'mlx-native-py[distributed]'"
     )
 
 

@@ -148,7 +148,7 @@ class SharedMemoryRendezvous:
             self.require_alive(call.text)
             time.sleep(_LONGEST_NAP)
         calls = "; ".join(f"rank {rank}: {text or 'has not come'}" for rank, text in enumerate(texts))
-        return DistributedError(f"the ranks call different things: {calls}")
+        return DistributedError(f"the ranks made different calls: {calls}")
 
     def _text_at(self, base: int) -> int:
         return base + _TEXT + _TEXT_WORDS * (self._count & 1)

@@ -58,7 +58,7 @@ def _connect(launched: int) -> Group:
     if launched and world.size != launched:
         raise DistributedError(
             f"the launcher started {launched} ranks, but {MPI.Get_library_version().splitlines()[0].strip()} sees "
-            f"{world.size}: the launcher belongs to another MPI; use the mpiexec beside this Python ({sys.executable})"
+            f"{world.size}: the launcher belongs to another MPI; use the mpiexec next to this Python ({sys.executable})"
         )
     group = Group(world.Dup(), settings.current().distributed_timeout)
     if group.size > 1:

@@ -112,7 +112,9 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
     def next_command_buffer(self, event: Any = None, value: int = 0) -> None:
         """For sessions: continues in a new command buffer, which waits until `event` has reached `value`."""
         if self._recording or get_ident() != self._thread:
-            raise EncoderStateError("the next command buffer comes after a commit, in the encoder's own thread")
+            raise EncoderStateError(
+                "the next command buffer can only be started after a commit, in the encoder's own thread"
+            )
         self._begin()
         if event is not None:
             self.ticket.keep.add(event)

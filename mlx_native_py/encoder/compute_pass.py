@@ -164,7 +164,7 @@ class ComputePass:
         opened = self._open_pass[0]
         if opened is None:
             self._open_pass.clear()
-            raise BackendError("the device gives no compute encoder")
+            raise BackendError("the device could not create a compute encoder")
         if self._own_passes:
             self._samples.begin_dispatch(opened)
         self._mtl = opened

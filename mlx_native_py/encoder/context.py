@@ -69,7 +69,7 @@ class DeviceContext:
             self.mtl = backend.default_device()
             self.queue = self.mtl.newCommandQueue()
             if self.queue is None:
-                raise DeviceNotFound(f"the {backend.kind} device gives no command queue")
+                raise DeviceNotFound(f"the {backend.kind} device could not create a command queue")
             self.capabilities = backend.capabilities(self.mtl)
             wanted = not settings.current().no_residency
             self.residency = open_residency(backend, self.mtl, self.queue, self.capabilities, wanted=wanted)

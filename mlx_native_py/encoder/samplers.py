@@ -63,5 +63,5 @@ def new_sampler(
         asked.setNormalizedCoordinates_(normalized)
         mtl = device.newSamplerStateWithDescriptor_(asked)
     if mtl is None:
-        raise BackendError("the device gives no sampler")
+        raise BackendError("the device could not create a sampler")
     return MlxSampler(mtl, f"{filter}, {address}, {coord}")

@@ -73,7 +73,7 @@ class EncoderSession(SessionSpellings):
         if self._fenced:
             return self._encoder.ticket
         if self.is_drained():
-            raise EncoderStateError("this stage was committed without a fence, and cannot get one afterwards")
+            raise EncoderStateError("this stage was committed without a fence, which cannot be added later")
         if self._event is None:
             self._event = self._device.mtl.newSharedEvent()
         if label is not None:
@@ -84,7 +84,7 @@ class EncoderSession(SessionSpellings):
         return ticket
 
     def reset_for_next_stage(self) -> None:
-        """Starts the next command buffer, behind the fence if there is one; does nothing before the stage ends."""
+        """Starts the next command buffer, after the fence if there is one; does nothing before the stage ends."""
         if not self.is_drained():
             return
         if self._fenced:

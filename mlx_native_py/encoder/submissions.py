@@ -89,7 +89,7 @@ class Submissions:
                 queue = self._mtl_queue
                 ticket.mtl = queue.commandBufferWithUnretainedReferences() if unretained else queue.commandBuffer()
             if ticket.mtl is None:
-                raise BackendError("the device gives no command buffer")
+                raise BackendError("the device could not create a command buffer")
         except BaseException:
             self.abandon(ticket)
             raise
@@ -207,7 +207,7 @@ class Submissions:
                 left = deadline - time.monotonic()
                 if left <= 0 and not ticket.done():
                     raise WaitTimeout(
-                        f"{ticket.describe()} is not done after {timeout} s; it goes on and can be waited for"
+                        f"{ticket.describe()} is not done after {timeout} s; it continues and can be waited for again"
                     )
                 step = max(1, int(min(step, left * 1000 + 1)))
             if self._can_wait and self._event.waitUntilSignaledValue_timeoutMS_(ticket.value, step):

@@ -56,7 +56,7 @@ class ComputeGraph(Recording):
     def encoder(self) -> Recorder:
         """The recorder, inside `with device.capture() as g:`."""
         if self._recorder is None:
-            raise EncoderStateError("the capture is over; a graph records inside `with device.capture() as g:`")
+            raise EncoderStateError("the capture is over; a graph records only inside `with device.capture() as g:`")
         return self._recorder
 
     def keep(self, **names: MlxBuffer) -> None:

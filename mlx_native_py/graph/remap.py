@@ -38,7 +38,7 @@ class BufferRemap:
         for old, new in zip((*node.reads, *node.writes), (*reads, *writes), strict=True):
             if old is not new and old.allocation not in bound:
                 raise InvalidArgument(
-                    f"kernel {node.pipeline.label!r} finds {old.allocation} by an address, which cannot be replaced"
+                    f"kernel {node.pipeline.label!r} accesses {old.allocation} by address, so it cannot be replaced"
                 )
         declared = tuple(map(self.buffer, node.declared))
         return replace(node, values=values, reads=reads, writes=writes, declared=declared)

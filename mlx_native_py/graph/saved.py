@@ -78,7 +78,7 @@ class _Allocations:
         if not isinstance(node, Dispatch):
             return {"barrier": True}
         if node.textures:
-            raise MlxError(f"kernel {node.pipeline.label!r} takes textures; such a graph cannot be saved")
+            raise MlxError(f"kernel {node.pipeline.label!r} takes textures; such graphs cannot be saved")
         launch = node.launch
         bindings = [
             [slot, self.view(value) if isinstance(value, MlxBuffer) else _inline(value).hex()]
@@ -104,9 +104,7 @@ class _Allocations:
     def _range(self, given: BufferRange) -> list[int]:
         home = self._by_memory.get(given.allocation)
         if home is None:
-            raise MlxError(
-                f"a dispatch touches {given.allocation}, which it does not bind; such a graph cannot be saved"
-            )
+            raise MlxError(f"a dispatch uses {given.allocation} without binding it; such graphs cannot be saved")
         return [self._numbers[home], given.start - home.address, given.end - home.address]
 
     def _kernel(self, pipeline: Any) -> int:
@@ -180,7 +178,7 @@ def _read_memory(path: Path, file: Any, header: Fields, size: int, device: Devic
             raise ModelFileError(path, f"memory[{index}]", at - nbytes, f"{nbytes} bytes end beyond the file's {size}")
     room = device.capabilities.recommended_working_set or device.capabilities.max_buffer_length
     if sum(nbytes for nbytes, _ in sizes) > room:
-        raise ModelFileError(path, "memory", 16, f"asks for more than the {room} bytes that {device.name} is meant for")
+        raise ModelFileError(path, "memory", 16, f"needs more than the {room} bytes recommended for {device.name}")
     allocations = []
     for nbytes, has_contents in sizes:
         buffer = device.empty(nbytes, DType.U8)
@@ -203,7 +201,7 @@ class _Loader:
         constants = dict(map(_read_constant, fields.list("constants")))
         pipeline = fields.checked(lambda: device.kernels.get_pipeline(fields.text("name"), constants))
         if source_digest(pipeline.origin[0]) != fields.text("source"):
-            raise fields.fault("source", f"kernel {fields.text('name')!r} is known here, but from another source")
+            raise fields.fault("source", f"kernel {fields.text('name')!r} is registered here with a different source")
         return pipeline
 
     def view(self, fields: Fields) -> MlxBuffer:
@@ -212,7 +210,9 @@ class _Loader:
         shape, count = fields.checked(lambda: as_shape(fields.numbers("shape")))
         offset, nbytes = fields.number("offset"), count * dtype.size
         if offset % dtype.size or offset + nbytes > allocation.nbytes:
-            raise fields.fault("offset", f"{nbytes} bytes at {offset} are not in the {allocation.nbytes} there are")
+            raise fields.fault(
+                "offset", f"{nbytes} bytes at {offset} are outside the allocation of {allocation.nbytes}"
+            )
         return MlxBuffer(allocation, dtype, shape, offset, nbytes)
 
     def node(self, fields: Fields) -> CapturedNode:
@@ -255,7 +255,7 @@ class _Loader:
         allocation = self._memory[fields.at(0).number("", 0, len(self._memory))]
         start, end = fields.at(1).number(""), fields.at(2).number("")
         if not start < end <= allocation.nbytes:
-            raise fields.fault("", f"bytes {start}..{end} are not in the {allocation.nbytes} there are")
+            raise fields.fault("", f"bytes {start}..{end} are outside the allocation of {allocation.nbytes}")
         return BufferRange(allocation.memory, allocation.address + start, allocation.address + end, role)
 
 
@@ -271,5 +271,5 @@ def _read_constant(fields: Fields) -> tuple[Any, Any]:
         "float": lambda: value.checked(lambda: float.fromhex(value.text(""))),
     }
     if kind not in readers:
-        raise fields.fault("", f"{kind!r} is no kind of constant")
+        raise fields.fault("", f"{kind!r} is not a kind of constant")
     return key, readers[kind]()

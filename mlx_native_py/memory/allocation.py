@@ -216,13 +216,13 @@ class Allocation:
     def require_live(self) -> None:
         """Raises if it was returned to its pool."""
         if self.released:
-            raise EncoderStateError("this buffer went back to its pool by release() or reset(); allocate another")
+            raise EncoderStateError("this buffer was returned to its pool by release() or reset(); allocate another")
 
     def bytes(self) -> Array:
         """All bytes as an array, without a copy; the array keeps the memory alive."""
         if not self.address:
             raise InvalidArgument(
-                "the CPU cannot see a buffer of private storage; copy it into a shared one by a kernel"
+                "the CPU cannot access a buffer with private storage; copy it to a shared buffer with a kernel"
             )
         if transfers.under_way:
             transfers.wait_for((self,))
@@ -239,14 +239,14 @@ def _allocated(mtl: Any, nbytes: int, device: Any) -> Any:
     if mtl is None:
         used, advised = int(device.currentAllocatedSize()), int(device.recommendedMaxWorkingSetSize())
         raise BufferAllocationError(
-            nbytes, f"the device has no room for it; it holds {used} bytes and is meant for {advised}"
+            nbytes, f"the device is out of memory: {used} bytes are in use, and {advised} are recommended"
         )
     return mtl
 
 
 def _within(nbytes: int, limit: int) -> None:
     if nbytes > limit:
-        raise BufferAllocationError(nbytes, f"the device takes at most {limit} bytes in one buffer")
+        raise BufferAllocationError(nbytes, f"the device allows at most {limit} bytes per buffer")
 
 
 def _address(mtl: Any, nbytes: int) -> int:

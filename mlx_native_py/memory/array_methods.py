@@ -173,7 +173,7 @@ class ArrayMethods:
         except IndexError as problem:
             raise OutOfRange(f"{key!r} cannot index {self!r}: {problem}") from None
         if not part.size:
-            raise InvalidArgument(f"{key!r} of {self!r} is empty, and Metal knows no empty buffer")
+            raise InvalidArgument(f"{key!r} of {self!r} is empty, and Metal has no empty buffers")
         first = part.__array_interface__["data"][0] - self.start
         if part.flags.c_contiguous:
             return self.slice_view(first, part.size).reshape(part.shape)
@@ -197,7 +197,7 @@ class ArrayMethods:
     def __setitem__(self: Elements, key: Any, value: Any) -> None:
         """Writes from the CPU, as numpy does, after pending work that writes the buffer."""
         if self.readonly:
-            raise InvalidArgument(f"{self!r} lies over read-only memory")
+            raise InvalidArgument(f"{self!r} uses read-only memory")
         self.numpy()[key] = value
 
     # Display

@@ -136,7 +136,7 @@ class MlxBuffer(ArrayMethods):
             if step != 1:
                 return self.select(key)
             if first >= last:
-                raise InvalidArgument(f"[{first}:{last}] of {self!r} is empty, and Metal knows no empty buffer")
+                raise InvalidArgument(f"[{first}:{last}] of {self!r} is empty, and Metal has no empty buffers")
             shape, count = (last - first, *self.shape[1:]), last - first
         else:
             first, shape, count = self._row(key), self.shape[1:], 1
@@ -253,7 +253,7 @@ class MlxBuffer(ArrayMethods):
 
     def _writable(self) -> Array:
         if self.readonly:
-            raise InvalidArgument(f"{self!r} lies over read-only memory")
+            raise InvalidArgument(f"{self!r} uses read-only memory")
         return self.numpy()
 
     # DLPack

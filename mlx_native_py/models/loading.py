@@ -88,7 +88,7 @@ def model_place(path: Path) -> Path:
     """A GGUF file or a folder, recognised by content; a safetensors file stands for its folder."""
     if path.is_dir():
         if not (path / "config.json").is_file():
-            raise ModelFileError(path, "config.json", None, "is missing: a model's folder has one beside its weights")
+            raise ModelFileError(path, "config.json", None, "is missing next to the weights")
         return path
     if path.is_file() and is_safetensors(path):
         if not (path.parent / "config.json").is_file():
@@ -96,7 +96,7 @@ def model_place(path: Path) -> Path:
                 path,
                 "file",
                 None,
-                "is safetensors, which needs the config.json and the tokenizer of its model beside it",
+                "is safetensors, which needs config.json and the tokenizer next to it",
             )
         return path.parent
     return path

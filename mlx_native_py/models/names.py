@@ -51,4 +51,4 @@ def _prefix(file: TensorFile) -> str:
         prefixes = [name.removesuffix(table) for name in file if name.endswith(table)]
         if prefixes:
             return min(prefixes, key=len)
-    raise ModelFileError(file.path, "embed_tokens.weight", None, "missing: this is not a model of text")
+    raise ModelFileError(file.path, "embed_tokens.weight", None, "missing: this is not a text model")

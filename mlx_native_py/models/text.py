@@ -49,8 +49,8 @@ def prompt_ids(tokenizer: Tokenizer, prompt: Prompt, *, most: int | None = None)
         _require_room(tokenizer, prompt, most)
         tokens = tokenizer.encode(prompt)
         # The prompt will be continued, so the tokens that end a text are removed.
-        end = len(tokenizer.behind)
-        return tokens[:-end] if end and tuple(tokens[-end:]) == tokenizer.behind else tokens
+        end = len(tokenizer.suffix)
+        return tokens[:-end] if end and tuple(tokens[-end:]) == tokenizer.suffix else tokens
     parts: list[Any] = list(prompt)
     if parts and all(isinstance(each, Mapping) for each in parts):
         text = tokenizer.apply_chat_template(parts, tokenize=False, add_generation_prompt=True)
@@ -92,7 +92,7 @@ def stream_generate(
     ([1, 2, 3], 2, 'length')
     """
     if not hasattr(model, "make_cache"):
-        raise InvalidArgument(f"stream_generate: {model!r} embeds text and does not write any")
+        raise InvalidArgument(f"stream_generate: {model!r} is an embedding model and cannot generate text")
     text = tokenizer.stream(stop=stop)
     given = options.pop("stop_ids", None)
     ends = frozenset({*tokenizer.eos_token_ids, *model.config.stop_ids} if given is None else given)
@@ -144,13 +144,13 @@ def embed(
     (2, 64)
     """
     if not hasattr(model, "embed_ids"):
-        raise InvalidArgument(f"embed: {model!r} writes text and does not embed any")
-    ends = len(tokenizer.before) + len(tokenizer.behind)
+        raise InvalidArgument(f"embed: {model!r} is a text generator and has no embeddings")
+    ends = len(tokenizer.prefix) + len(tokenizer.suffix)
     room = max(_longest(model) - ends, 1)
     sequences = []
     for text in [texts] if isinstance(texts, str) else texts:
         tokens = tokenizer.encode(text, special=False, add_special_tokens=False)[:room]
-        sequences.append([*tokenizer.before, *tokens, *tokenizer.behind])
+        sequences.append([*tokenizer.prefix, *tokens, *tokenizer.suffix])
     vectors: Array = model.embed_ids(sequences, pooling=pooling, batch_size=batch_size)
     return vectors
 

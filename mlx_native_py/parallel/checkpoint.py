@@ -41,7 +41,7 @@ class RowParallel(Linear):
     product = __call__
 
     def rows(self, enc: Encoder, ids: MlxBuffer, dtype: DType) -> MlxBuffer:
-        raise InvalidArgument("a row-parallel weight is no table of embeddings")
+        raise InvalidArgument("a row-parallel weight cannot be an embedding table")
 
     @property
     def nbytes(self) -> int:

@@ -64,7 +64,7 @@ class StepPlan:
                 segments.append([])
         if len(segments) != len(works) + 1:
             raise EncoderStateError(
-                f"{len(segments) - 1} barriers by hand, expected {len(works)}, one for each host step"
+                f"{len(segments) - 1} manual barriers, expected {len(works)}, one for each host step"
             )
         self.before: list[Work] = []
         """Host steps before the first plan."""

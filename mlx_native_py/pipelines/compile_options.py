@@ -44,7 +44,7 @@ class CompileOptions:
             return replace(self, language=min(able.language_version, _NEWEST))
         if self.language > able.language_version:
             asked, newest = (".".join(map(str, version)) for version in (self.language, able.language_version))
-            raise InvalidArgument(f"language is {asked}, and this system's Metal knows versions up to {newest}")
+            raise InvalidArgument(f"language is {asked}, but this system's Metal supports versions up to {newest}")
         return self
 
     def text(self) -> str:

@@ -73,7 +73,7 @@ class _Inlining:
         if header in self._open:
             return
         if len(self._open) >= _DEEPEST:
-            raise InvalidArgument(f"{header.name}: includes go deeper than {_DEEPEST} files")
+            raise InvalidArgument(f"{header.name}: includes are nested more than {_DEEPEST} files deep")
         text = header.read_text(encoding="utf-8")
         guard = f"MLX_NATIVE_ONCE_{crc32(bytes(header)):08X}"
         lines = text.splitlines()

@@ -160,7 +160,7 @@ def _by_slot(bindings: Any) -> tuple[Binding | None, ...]:
 def reflected_bindings(backend: Backend, reflection: Any, kernel: str) -> tuple[Binding, ...]:
     """A kernel's arguments according to Metal's reflection, buffers first, in slot order."""
     if reflection is None:
-        raise BackendError(f"kernel {kernel!r}: Metal made its pipeline and does not say what it binds")
+        raise BackendError(f"kernel {kernel!r}: Metal returned no reflection for its pipeline")
     metal = backend.Metal
     accesses: dict[int, Literal["read", "write", "read_write"]] = {
         metal.MTLBindingAccessReadOnly: "read",

@@ -59,7 +59,7 @@ class MetalCapture:
             return
         self._device.require_open()
         if self.path.exists():
-            raise CaptureError(f"{self.path} exists already, and Metal does not overwrite a trace")
+            raise CaptureError(f"{self.path} already exists, and Metal does not overwrite traces")
         backend = self._device.backend
         metal = backend.Metal
         with backend.autorelease_pool():

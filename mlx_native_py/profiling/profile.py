@@ -71,7 +71,7 @@ class Profile:
     def start(self) -> Self:
         """Records everything opened from now on, in all threads."""
         if self.started_ns:
-            raise EncoderStateError("this profile has been started before; make another one with profile()")
+            raise EncoderStateError("this profile has already been used; create another one with profile()")
         self.started_ns, self.wall_ns = time.monotonic_ns(), time.time_ns()
         observer.start(self)
         return self
@@ -275,5 +275,5 @@ def load_profile(path: str | os.PathLike[str]) -> Profile:
         profile._peaks = Peaks(**table["peaks"]) if table["peaks"] else None
         profile._records = [CommandBufferRecord.from_dict(each) for each in table["command_buffers"]]
     except (ValueError, TypeError, KeyError, RecursionError) as reason:
-        raise InvalidArgument(f"{os.fspath(path)} is no profile that p.save() wrote: {reason}") from None
+        raise InvalidArgument(f"{os.fspath(path)} is not a profile written by p.save(): {reason}") from None
     return profile

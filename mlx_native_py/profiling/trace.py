@@ -147,7 +147,7 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
             raise KeyError("otherData")
         list(table["traceEvents"])
     except (ValueError, TypeError, KeyError, RecursionError) as reason:
-        raise InvalidArgument(f"{os.fspath(path)} is no trace that p.trace() wrote: {reason!r}") from None
+        raise InvalidArgument(f"{os.fspath(path)} is not a trace written by p.trace(): {reason!r}") from None
     return table
 
 

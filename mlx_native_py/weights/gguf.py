@@ -69,7 +69,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         at = cursor.at
         key = cursor.text("metadata key")
         if key in metadata:
-            raise ModelFileError(path, key, at, "is there twice")
+            raise ModelFileError(path, key, at, "occurs twice")
         metadata[key] = cursor.value(key)
     tensors = _tensors(file, cursor, tensor_count, metadata)
     return tensors, metadata
@@ -84,7 +84,7 @@ def _tensors(file: MappedFile, cursor: Cursor, count: int, metadata: Mapping[str
     tensors: dict[str, Tensor] = {}
     for name, shape, code, offset, at in described:
         if name in tensors:
-            raise ModelFileError(file.path, name, at, "is there twice")
+            raise ModelFileError(file.path, name, at, "occurs twice")
         if offset % alignment:
             raise ModelFileError(file.path, name, at, f"offset {offset} is not a multiple of {alignment}")
         tensors[name] = _tensor(file, name, shape, code, first + offset, at)
@@ -107,7 +107,7 @@ def _tensor(file: MappedFile, name: str, shape: tuple[int, ...], code: int, offs
     for axis in shape:
         size *= axis
         if not 0 < size <= file.size * 8:
-            raise ModelFileError(file.path, name, at, f"shape {list(shape)} cannot be in {file.size} bytes")
+            raise ModelFileError(file.path, name, at, f"shape {list(shape)} does not fit in {file.size} bytes")
     if code in _PLAIN:
         dtype = _PLAIN[code]
         return Tensor(name, shape, str(dtype), file, offset, size * dtype.size, packed=False)

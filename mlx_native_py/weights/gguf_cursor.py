@@ -83,7 +83,7 @@ class Cursor:
         at = self.at
         count = self.number("Q", field)
         if count * least > self._end - self.at:
-            raise ModelFileError(self._path, field, at, f"{count} entries cannot be in {self._end - self.at} bytes")
+            raise ModelFileError(self._path, field, at, f"{count} entries do not fit in {self._end - self.at} bytes")
         return count
 
     def text(self, field: str) -> str:
@@ -92,7 +92,7 @@ class Cursor:
         try:
             return data.decode()
         except UnicodeDecodeError as reason:
-            raise ModelFileError(self._path, field, at, f"no UTF-8 text: {reason}") from None
+            raise ModelFileError(self._path, field, at, f"not UTF-8: {reason}") from None
 
     def value(self, key: str) -> Any:
         """A value preceded by its type."""
@@ -135,6 +135,6 @@ class Cursor:
             (length,) = length_of(data, at)
             at += 8 + length
             if at > end:
-                raise ModelFileError(self._path, f"{key}[{index}]", at - length, f"{length} bytes are not there")
+                raise ModelFileError(self._path, f"{key}[{index}]", at - length, f"{length} bytes are missing")
         self.at = at
         return Strings(data, starts)

@@ -97,7 +97,7 @@ def _parsed(path: Path, text: bytes, at: int) -> Any:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         table = dict(pairs)
         if len(table) < len(pairs):
-            raise ValueError("a name is there twice")
+            raise ValueError("a name occurs twice")
         if bad := [name for name in table if not _is_text(name)]:
             raise ValueError(f"{bad[0]!r} is no text")
         return table
@@ -105,7 +105,7 @@ def _parsed(path: Path, text: bytes, at: int) -> Any:
     try:
         return json.loads(bytes(text).decode(), object_pairs_hook=unique)
     except (ValueError, RecursionError) as reason:
-        raise ModelFileError(path, "header", at, f"no JSON: {reason}") from None
+        raise ModelFileError(path, "header", at, f"not JSON: {reason}") from None
 
 
 def _table(path: Path, value: Any, field: str, at: int) -> dict[str, Any]:

@@ -35,4 +35,6 @@ def test_a_way_is_held_against_its_peer(us: float, passed: bool) -> None:
 def test_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bench", "calls", "--rounds", "1", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
-    assert {calls.BUFFERS, calls.COPIES} <= set(rows) and all(row["us"] > 0 for row in rows.values())
+    assert {calls.BUFFERS, calls.COPIES} <= set(rows)
+    # The copies are a difference of two medians, which may be negative on a busy machine.
+    assert all(row["us"] > 0 for name, row in rows.items() if name != calls.COPIES)

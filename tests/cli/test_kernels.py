@@ -87,20 +87,20 @@ def test_run_takes_constants_vectors_and_shared_memory(metal: str, capsys: Captu
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "has 5 kernels, so --kernel has to name one; there are: axpy"),
+        ([], "has 5 kernels, so --kernel must name one; there are: axpy"),
         (["--kernel", "axpi"], "Did you mean 'axpy'"),
         (["--kernel", "other"], "there are: axpy, "),
         (["--kernel", "painted", "--arg", "image=zeros:4x4", "--arg", "y=ones:1"], "takes textures (image)"),
         (["--kernel", "axpy"], "--arg y=zeros:1024 --arg x=random:1024 --arg a=1"),
         (["--kernel", "racing", "--arg", "z=1"], "has no argument 'z'; it has: y"),
         (["--kernel", "racing", "--arg", "y"], "expected NAME=VALUE"),
-        (["--kernel", "racing", "--arg", "y=dance:3"], "'dance' is no kind of value"),
+        (["--kernel", "racing", "--arg", "y=dance:3"], "'dance' is not a kind of value"),
         (["--kernel", "racing", "--arg", "y=ones"], "expected a shape"),
-        (["--kernel", "racing", "--arg", "y=ones:3.5"], "'3.5' is no size"),
+        (["--kernel", "racing", "--arg", "y=ones:3.5"], "'3.5' is not a size"),
         (["--kernel", "racing", "--arg", "y=ones:4:f99"], "'f99' is not an element type"),
         (["--kernel", "racing", "--arg", "y=ones:4:i32"], "declared float"),
         (["--kernel", "racing", "--arg", "y=nothing.npy"], "nothing.npy"),
-        (["--kernel", "racing", "--arg", "y=ones:4", "--threads", "many"], "--threads: 'many' is no size"),
+        (["--kernel", "racing", "--arg", "y=ones:4", "--threads", "many"], "--threads: 'many' is not a size"),
         (["--kernel", "racing", "--arg", "y=ones:4", "--save", "x=x.npy"], "expected NAME=FILE.npy"),
     ],
 )
@@ -113,7 +113,7 @@ def test_run_refuses(metal: str, capsys: Captured, arguments: list[str], complai
 def test_a_file_that_is_no_array_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     path.write_bytes(b"no array at all")
-    with pytest.raises(MlxError, match="is no array that numpy can load"):
+    with pytest.raises(MlxError, match="is not an array that numpy can load"):
         parse_argument(f"x={path}").value(Binding(0, "x", "buffer", "read"), lambda *_: None)  # type: ignore[arg-type]
 
 
@@ -156,7 +156,7 @@ def test_check_refuses_two_files_for_one_launch(metal: str, capsys: Captured) ->
     assert cli.main(["check", metal, metal, "--kernel", "axpy"]) == 1
     assert "one launch" in capsys.readouterr().err
     assert cli.main(["check", metal, "README.md"]) == 1
-    assert "README.md is no .metal file" in capsys.readouterr().err
+    assert "README.md is not a .metal file" in capsys.readouterr().err
 
 
 PROGRAM = """

@@ -109,7 +109,7 @@ def test_a_model_with_a_chat_template_is_asked(llama: str, tmp_path: Path, capsy
     [
         ([], "give one prompt"),
         (["Hi", "--prompt", "Hi"], "give one prompt"),
-        (["Hi", "--raw", "--system-prompt", "x"], "leave one of them out"),
+        (["Hi", "--raw", "--system-prompt", "x"], "use one of them"),
     ],
 )
 def test_prompts_that_contradict(llama: str, capsys: Captured, arguments: list[str], words: str) -> None:
@@ -130,7 +130,7 @@ def test_files_are_what_their_bytes_say(llama: str, tmp_path: Path, capsys: Capt
     assert cli.main(["generate", "Hi", "--max-tokens", "1", "--json", "--model", str(weights)]) == 0
     assert json.loads(capsys.readouterr().out)["prompt_ids"] == chat_ids(llama, "Hi")
     for data, words in (
-        (weights.read_bytes(), "is safetensors, which needs the config.json"),
+        (weights.read_bytes(), "is safetensors, which needs config.json"),
         (b"PK\x03\x04 and so on", "a zip archive, such as PyTorch's"),
         (b"version https://git-lfs.github.com/spec/v1", "a Git LFS pointer"),
         (b"what is this", "nothing known: it begins with b'what'"),
@@ -165,8 +165,8 @@ def test_mistakes_are_said_plainly(llama: str, bert: str, tmp_path: Path, capsys
     (tmp_path / "broken.gguf").write_bytes(b"GGUF")
     for arguments, words in (
         (["generate", "Hi", "--model", "nowhere"], "no model 'nowhere'"),
-        (["generate", "Hi", "--model", bert], "does not write"),
-        (["embed", "Hi", "--model", llama], "does not embed"),
+        (["generate", "Hi", "--model", bert], "cannot generate text"),
+        (["embed", "Hi", "--model", llama], "has no embeddings"),
         (["generate", "Hi", "--model", llama, "--max-tokens", "0"], "max_tokens is 0"),
         (["generate", "Hi", "--model", str(tmp_path)], "config.json"),
         (["info", str(tmp_path / "broken.gguf")], "version"),

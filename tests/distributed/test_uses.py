@@ -40,7 +40,7 @@ def test_embed_over_ranks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_an_empty_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "none.txt").write_text("\n\n")
     assert main(["embed", str(tmp_path / "none.txt"), "--model", "tiny"]) == 1
-    assert "has no text in it" in capsys.readouterr().err
+    assert "contains no text" in capsys.readouterr().err
 
 
 def test_example() -> None:

@@ -90,7 +90,7 @@ def test_released_memory_is_refused_after_its_first_use(device: MlxDevice) -> No
     for _ in range(2):
         enc.dispatch(add, x, y, x, threads=2)
     pool.release(x)
-    with pytest.raises(EncoderStateError, match="went back to its pool"):
+    with pytest.raises(EncoderStateError, match="was returned to its pool"):
         enc.dispatch(add, x, y, x, threads=2)
     enc.discard()
 

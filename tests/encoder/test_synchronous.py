@@ -92,7 +92,7 @@ def test_what_an_encoder_refuses_is_refused(device: MlxDevice, short: list[Any])
     lent = pool.alloc(256, "f32", 64)
     pool.release(lent)
     for given, problem in (
-        ((lent, x), "went back to its pool"),
+        ((lent, x), "was returned to its pool"),
         ((y, "2"), "not a value for a float"),
         ((y, None), "is None"),
     ):

@@ -139,7 +139,7 @@ def test_plans_replay_textures(device: MlxDevice) -> None:
 def test_graphs_with_textures_are_not_saved(device: MlxDevice, tmp_path: Any) -> None:
     with device.capture() as g:
         g.encoder.dispatch(library(device).twice, device.texture(IMAGE), threads=(4, 3))
-    with pytest.raises(MlxError, match="takes textures; such a graph cannot be saved"):
+    with pytest.raises(MlxError, match="takes textures; such graphs cannot be saved"):
         g.save(tmp_path / "graph")
 
 
@@ -152,7 +152,7 @@ def test_what_no_texture_can_be(device: MlxDevice) -> None:
     ):
         with pytest.raises(InvalidArgument, match=match):
             device.texture(source)
-    with pytest.raises(InvalidArgument, match="is none that textures have"):
+    with pytest.raises(InvalidArgument, match="is not a supported texture format"):
         device.texture(IMAGE, format="Floats")
     with pytest.raises(InvalidArgument, match=r"RGBA32Float holds 4 x f32, but was given 1 x f32"):
         device.texture(IMAGE, format="RGBA32Float")

@@ -308,7 +308,7 @@ class TestUnknownRanges:
         shared = g.share_memory()
         assert any(each.value is t for node in shared.dispatches for each in node.bindings)
         g.keep(t=t)
-        with pytest.raises(InvalidArgument, match="by an address"):
+        with pytest.raises(InvalidArgument, match="by address"):
             g.bind(t=numbers(device, 0))
 
 

@@ -275,7 +275,7 @@ def test_a_plan_over_memory_that_went_back_to_its_pool_is_refused_again_and_agai
     pool.release(x)
     with device.command_encoder() as enc:
         for _ in range(2):
-            with pytest.raises(EncoderStateError, match="went back to its pool"):
+            with pytest.raises(EncoderStateError, match="was returned to its pool"):
                 plan.encode(enc)
         assert not enc.ticket.dispatches and enc.mem_ranges_len() == 0
 

@@ -104,7 +104,7 @@ def test_a_released_handle_stays_dead_when_its_block_is_lent_again(pool: MlxBuff
     pool.release(x)
     again = pool.alloc(64, "f32", 16)
     assert again.span[1] == x.span[1]
-    with pytest.raises(EncoderStateError, match="went back to its pool"):
+    with pytest.raises(EncoderStateError, match="was returned to its pool"):
         x.numpy()
     again.numpy()
     with pytest.raises(InvalidArgument, match="already released"):
@@ -153,7 +153,7 @@ def test_a_block_waits_for_the_real_command_buffer(device: MlxDevice, pool: MlxB
     assert other.span[1] != x.span[1] or ticket.done()
     ticket.wait()
     assert pool.statistics().waiting_count == 0
-    with pytest.raises(EncoderStateError, match="went back to its pool"):
+    with pytest.raises(EncoderStateError, match="was returned to its pool"):
         device.command_encoder().dispatch(pipeline, x, 7, threads=256)
 
 

@@ -132,7 +132,7 @@ def test_folders_without_a_config(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match=r"config\.json: is missing"):
         load(tmp_path)
     (tmp_path / "config.json").write_text("[")
-    with pytest.raises(ModelFileError, match="no JSON"):
+    with pytest.raises(ModelFileError, match="not JSON"):
         load(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps([1]))
     with pytest.raises(ModelFileError, match="expected a table"):

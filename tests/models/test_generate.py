@@ -84,7 +84,9 @@ def test_a_batch_ends_with_the_context(llama: Any) -> None:
     alone = [[each.token for each in generate_ids(llama, prompt, max_tokens=9, stop_ids=())] for prompt in prompts]
     assert [len(tokens) for tokens in alone] == [1, 9, 3]
     assert generate_batch_ids(llama, prompts, max_tokens=9, stop_ids=()) == alone
-    with pytest.raises(InvalidArgument, match=f"a prompt of {longest + 1} tokens, and the model reads {longest}"):
+    with pytest.raises(
+        InvalidArgument, match=f"a prompt of {longest + 1} tokens exceeds the context length of {longest}"
+    ):
         generate_batch_ids(llama, [PROMPT, [5] * (longest + 1)], max_tokens=9)
     with pytest.raises(InvalidArgument, match="max_tokens is 0"):
         generate_batch_ids(llama, prompts, max_tokens=0)

@@ -43,8 +43,8 @@ F32, F16, U32, U8 = DType.F32, DType.F16, DType.U32, DType.U8
         (r"sum over 3 and 4 values", ((F32, 2, 3), (F32, 4, 3)), {}),
         (r"do not broadcast", ((F32, 2, 2, 3), (F32, 3, 3, 4)), {}),
         (r"separate axes", ((F32, 2, 1, 2, 1, 1, 3), (F32, 1, 2, 1, 2, 3, 1)), {}),
-        (r"what is added is f32\[5\]", ((F32, 2, 3), (F32, 3, 4)), {"bias": (F32, 5)}),
-        (r"what is added is f32\[2, 2, 4\]", ((F32, 2, 3), (F32, 3, 4)), {"bias": (F32, 2, 2, 4)}),
+        (r"the addend is f32\[5\]", ((F32, 2, 3), (F32, 3, 4)), {"bias": (F32, 5)}),
+        (r"the addend is f32\[2, 2, 4\]", ((F32, 2, 3), (F32, 3, 4)), {"bias": (F32, 2, 2, 4)}),
         (r"out is f32\[2, 3\], expected shape \[2, 4\]", ((F32, 2, 3), (F32, 3, 4)), {"out": (F32, 2, 3)}),
     ],
 )

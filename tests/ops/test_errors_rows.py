@@ -86,7 +86,7 @@ CASES: dict[str, tuple[Callable[[CommandEncoder, Make], Any], str]] = {
     "k": (lambda enc, b: ops.top_k(enc, b(8), 9), r"top_k: k is 9, expected 1 to 8"),
     "sort in place": (
         lambda enc, b: (lambda x: ops.sort(enc, x, out=x))(b(8)),
-        r"sort: out lies over x, f32\[8\], expected memory of its own",
+        r"sort: out shares memory with x, f32\[8\], expected memory of its own",
     ),
     "index": (lambda enc, b: ops.argmax(enc, b(8), out=b()), r"argmax: out is f32\[\], expected u32"),
     "mask": (

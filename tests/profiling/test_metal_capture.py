@@ -75,7 +75,7 @@ def test_a_device_that_cannot_says_so(tmp_path: Path) -> None:
 
 def test_a_trace_is_not_overwritten(tmp_path: Path) -> None:
     with soft_device(capture_enabled=True) as device:
-        with pytest.raises(CaptureError, match="exists already"):
+        with pytest.raises(CaptureError, match="already exists"):
             MetalCapture(device, tmp_path).begin()
 
 

@@ -204,7 +204,7 @@ def test_what_is_no_profile_is_refused(tmp_path: object, text: str) -> None:
     path = f"{tmp_path}/profile.json"
     with open(path, "w") as file:
         file.write(text)
-    with pytest.raises(InvalidArgument, match="no profile that p.save"):
+    with pytest.raises(InvalidArgument, match="not a profile written by p.save"):
         load_profile(path)
 
 
@@ -219,7 +219,7 @@ def test_wrong_words_are_refused(work: Work) -> None:
         p.table(sort="time")
     with pytest.raises(InvalidArgument, match="by='layer'; allowed: kernel, op, label, region"):
         p.table("layer")  # type: ignore[arg-type]
-    with pytest.raises(EncoderStateError, match="started before"):
+    with pytest.raises(EncoderStateError, match="already been used"):
         p.start()
 
 

@@ -112,7 +112,7 @@ def test_ranks_are_merged_on_one_clock(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_what_is_no_trace_is_not_merged(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"traceEvents": []}')
-    with pytest.raises(InvalidArgument, match="x.json is no trace that p.trace"):
+    with pytest.raises(InvalidArgument, match="x.json is not a trace written by p.trace"):
         merge_traces([tmp_path / "x.json"], tmp_path / "all.json")
     with pytest.raises(InvalidArgument, match="no files"):
         merge_traces([], tmp_path / "all.json")

@@ -305,7 +305,7 @@ def test_what_cannot_be_isolated_is_said(device: MlxDevice, tmp_path: Path) -> N
     with pytest.raises(SettingsError, match="checked and isolated exclude each other"):
         with settings.override(soft_checked=True):
             MlxDevice("soft", isolated=True)
-    with pytest.raises(InvalidArgument, match="decided when a backend is opened"):
+    with pytest.raises(InvalidArgument, match="must be given when a backend is opened"):
         MlxDevice(device.backend, isolated=True)
     import mmap
 

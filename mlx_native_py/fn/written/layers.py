@@ -73,7 +73,7 @@ def rope(
             [0.54 , 0.841]]], dtype=float32)
     """
     if (base is None) == (freqs is None):
-        raise InvalidArgument("rope: exactly one of base and freqs has to be None")
+        raise InvalidArgument("rope: exactly one of base and freqs must be None")
     with call(stream, a, offset, freqs) as run:
         return ops.rope(
             run.enc,

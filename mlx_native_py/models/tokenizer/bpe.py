@@ -82,7 +82,7 @@ def byte_level_bpe(vocabulary: GgufVocabulary) -> tuple[Any, PreTokenizer]:
     name = vocabulary.text("pre", "default")
     if name not in PRE_TOKENIZERS:
         known = ", ".join(sorted(PRE_TOKENIZERS))
-        raise vocabulary.error("pre", f"{name!r:.60} is not a pre-tokeniser that is known; there are: {known}")
+        raise vocabulary.error("pre", f"{name!r:.60} is not a known pre-tokeniser; there are: {known}")
     cut = PRE_TOKENIZERS[name]
     tokenizers = extra("tokenizers")
     ids = vocabulary.ids_by_name()

@@ -39,7 +39,7 @@ class CoreEncoder:
             try:
                 return list(self._core.encode(clean, add_special_tokens=False).ids)
             except Exception as reason:
-                raise InvalidArgument(f"the tokenizer cannot take this text: {reason}") from None
+                raise InvalidArgument(f"the tokenizer cannot encode this text: {reason}") from None
 
 
 def open_core(path: Path) -> Any:
@@ -62,7 +62,7 @@ def _refusals(path: Path) -> Iterator[None]:
     except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, ModelFileError):
         raise
     except BaseException as reason:
-        raise ModelFileError(path, "file", None, f"no tokenizer: {reason}") from None
+        raise ModelFileError(path, "file", None, f"not a tokenizer: {reason}") from None
 
 
 def ends_of(core: Any, path: Path) -> tuple[list[int], list[int]]:
@@ -117,7 +117,7 @@ def word_pieces(vocabulary: GgufVocabulary) -> tuple[Any, list[str]]:
     ]
     unknown = vocabulary.id("unknown", name="[UNK]")
     if unknown is None:
-        raise vocabulary.error("unknown_token_id", "is missing, and a WordPiece vocabulary needs it")
+        raise vocabulary.error("unknown_token_id", "is missing, but a WordPiece vocabulary needs it")
     ids = {name: token for token, name in reversed(list(enumerate(names)))}
     core = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocab=ids, unk_token=names[unknown]))
     lowercase = vocabulary.flag("normalizer.lowercase", True)

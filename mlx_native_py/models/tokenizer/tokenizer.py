@@ -33,9 +33,9 @@ class Tokenizer:
 
     encoder: TextEncoder
     pieces: Pieces
-    before: tuple[int, ...] = ()
+    prefix: tuple[int, ...] = ()
     """Tokens added before every text."""
-    behind: tuple[int, ...] = ()
+    suffix: tuple[int, ...] = ()
     """Tokens added after every text."""
     bos_token_id: int | None = None
     eos_token_id: int | None = None
@@ -90,7 +90,7 @@ class Tokenizer:
             raise InvalidArgument(f"{place} is not a file; expected a tokenizer.json")
         core = open_core(place)
         pieces = pieces_of(core, place)
-        before, behind = ends_of(core, place)
+        prefix, suffix = ends_of(core, place)
         config = _table(place.with_name("tokenizer_config.json"))
         bos = _token(core, config, "bos_token", "cls_token")
         eos = _token(core, config, "eos_token", "sep_token")
@@ -99,8 +99,8 @@ class Tokenizer:
         return cls(
             CoreEncoder(core),
             pieces,
-            tuple(before),
-            tuple(behind),
+            tuple(prefix),
+            tuple(suffix),
             bos,
             eos,
             pad,
@@ -128,9 +128,9 @@ class Tokenizer:
         tokens = self.encoder.encode(text, special)
         if not add_special_tokens:
             return tokens
-        before = [] if tuple(tokens[: len(self.before)]) == self.before else self.before
-        behind = [] if self.behind and tuple(tokens[-len(self.behind) :]) == self.behind else self.behind
-        return [*before, *tokens, *behind]
+        prefix = [] if tuple(tokens[: len(self.prefix)]) == self.prefix else self.prefix
+        suffix = [] if self.suffix and tuple(tokens[-len(self.suffix) :]) == self.suffix else self.suffix
+        return [*prefix, *tokens, *suffix]
 
     def decode(self, tokens: Iterable[int], *, special: bool = False) -> str:
         """The text of tokens, without control tokens unless `special`; invalid bytes become U+FFFD."""

@@ -91,7 +91,7 @@ class GgufVocabulary:
     def scores(self) -> list[float]:
         scores = _numbers(self.metadata, "scores", len(self.names), self.path)
         if scores is None:
-            raise self.error("scores", "is missing, and a SentencePiece vocabulary needs it")
+            raise self.error("scores", "is missing, but a SentencePiece vocabulary needs it")
         return [float(score) for score in scores]
 
     def error(self, key: str, message: str) -> ModelFileError:

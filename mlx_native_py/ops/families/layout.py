@@ -54,7 +54,7 @@ def copy(
     ends = [(count - 1) * step for count, step in zip(axes, steps, strict=True)]
     least, most = offset + sum(min(end, 0) for end in ends), offset + sum(max(end, 0) for end in ends)
     if least < 0 or most >= x.size:
-        raise InvalidArgument(f"elements {least} to {most} of x, which is {shown(x)}, are asked for")
+        raise InvalidArgument(f"elements {least} to {most} of x, which is {shown(x)}, are out of range")
     out = result(enc, out, axes, x.dtype)
     return strided_copy(enc, x, out, list(zip(axes, steps, contiguous(axes), strict=True)), (offset, 0))
 

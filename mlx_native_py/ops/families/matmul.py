@@ -143,6 +143,6 @@ def _added(c: MlxBuffer | None, out: MlxBuffer) -> tuple[tuple[int, int], int]:
     check_dtype("what is added", c, (out.dtype,))
     tail = (1,) * (out.ndim - c.ndim) + c.shape
     if len(tail) > out.ndim or any(size not in (1, most) for size, most in zip(tail, out.shape, strict=True)):
-        raise InvalidArgument(f"what is added is {shown(c)}, expected a shape that broadcasts to {shown(out)}")
+        raise InvalidArgument(f"the addend is {shown(c)}, expected a shape that broadcasts to {shown(out)}")
     rows, columns = tail[-2:]
     return (columns if rows > 1 else 0, 1 if columns > 1 else 0), rows * columns

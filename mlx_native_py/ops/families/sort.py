@@ -66,7 +66,7 @@ def _apart(x: MlxBuffer, out: MlxBuffer) -> MlxBuffer:
     """Raises if `out` overlaps x, which is read until the end."""
     (memory, begin, end), (other, first, last) = x.span, out.span
     if memory is other and begin < last and first < end:
-        raise InvalidArgument(f"out lies over x, {shown(x)}, expected memory of its own")
+        raise InvalidArgument(f"out shares memory with x, {shown(x)}, expected memory of its own")
     return out
 
 

@@ -56,9 +56,9 @@ def tq_quantize_kv(
     """Writes new keys or values x [batch, heads, tokens, n] into a cache of codes and norms.
 
     The cache is [batch, heads, capacity, ...]. With `tokens_first` x is [batch, tokens, heads, n]. `position` is that
-    of the first token, a number or a u32 buffer with one per sequence. In a ring, position p is stored at p %
-    capacity, and the last tokens win. Tokens beyond the end of a linear cache raise if the position is a number, and
-    are dropped if it is in a buffer.
+    of the first token, a number or a u32 buffer with one per sequence. In a ring, position p is stored at
+    p % capacity, and the last tokens win. Tokens beyond the end of a linear cache raise if the position is a number,
+    and are dropped if it is in a buffer.
     """
     n = _row_length("x", x, bits)
     codes, norms = _pair("cache", cache)

@@ -86,7 +86,7 @@ if group.size > 1:
         wrong.numpy()
         raise AssertionError("the error was lost")
     except DistributedError as error:
-        assert "different things" in str(error)
+        assert "different calls" in str(error)
 else:
     failed.wait()
 assert np.array_equal(d.all_sum(x), total)
