@@ -293,11 +293,9 @@ def test_level_cb_does_nothing_for_single_dispatches(device: MlxDevice) -> None:
     encoding(10)()
     more = []
     for count in (10, 1000):
-        encoding(count)()
-        without = python_calls(encoding(count))
+        without = min(python_calls(encoding(count)) for _ in range(3))
         with profile("cb"):
-            encoding(count)()
-            more.append(python_calls(encoding(count)) - without)
+            more.append(min(python_calls(encoding(count)) for _ in range(3)) - without)
     assert more[0] == more[1] <= 20, "a call for each dispatch would be a thousand more"
 
 
