@@ -67,6 +67,20 @@ def test_what_no_kernel_calls_may_lack_its_body(more: str) -> None:
     assert "away" in refused.message
 
 
+def test_kernels_defined_outside_their_namespace() -> None:
+    source = (
+        "namespace a::b { template <typename T> kernel void f(device T* a); kernel void g(device float* a); }\n"
+        "template <typename T> kernel void a::b::f(device T* a [[buffer(1)]]) { a[0] = 3; }\n"
+        'template [[host_name("f")]] kernel void a::b::f<float>(device float*);\n'
+        "namespace a { kernel void b::g(device float* a [[buffer(0)]]) { a[0] = 4; } }\n"
+    )
+    library = opened(source)
+    assert {name: library.build(name, {}).kernel.arguments[0].index for name in library.kernels} == {
+        "f": 1,
+        "a::b::g": 0,
+    }
+
+
 def test_builds_are_kept() -> None:
     library = opened("kernel void f(device float* a) { a[0] = 7; }")
     assert library.build("f", {}) is library.build("f", {9: b"\1"})

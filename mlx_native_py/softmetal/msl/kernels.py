@@ -105,7 +105,7 @@ class KernelReader:
         if declaration.in_class:
             unit.error(declaration.name, "a kernel function cannot be a member of a class")
             return
-        scope = [*filter(None, declaration.scope)]
+        scope = [*filter(None, declaration.scope), *(text[i] for i in _qualifiers(text, declaration.name))]
         name = "::".join([*scope, text[declaration.name]])
         spelling = "::".join(["", *scope, unit.out[declaration.name]])
         function = KernelFunction(len(self.functions), declaration, name, spelling)
@@ -194,6 +194,7 @@ class KernelReader:
         for index in keywords:
             unit.out[index] = ""
         words = [i for i in range(declaration.head, declaration.name) if i not in skipped and i not in keywords]
+        words = words[: len(words) - 2 * len(_qualifiers(text, declaration.name))]
         types = [i for i in words if text[i] not in ("static", "inline", "extern", "constexpr")]
         while types and text[types[0]] == "__attribute__":
             close = unit.tokens.match[types[0] + 1]
@@ -335,6 +336,14 @@ class KernelReader:
 
 def _inside(index: int, listed: list[Attribute]) -> bool:
     return any(a.start <= index < a.end for a in listed)
+
+
+def _qualifiers(text: list[str], name: int) -> list[int]:
+    """The namespaces that a definition outside of them names, as in `void outer::inner::name()`."""
+    first = name
+    while text[first - 1] == "::" and is_name(text[first - 2]):
+        first -= 2
+    return [*range(first, name, 2)]
 
 
 def _open_angle(unit: Unit, index: int) -> int:
