@@ -13,7 +13,7 @@ import pytest
 
 from mlx_native_py import InvalidArgument
 from mlx_native_py.models.chat import ChatTemplate
-from mlx_native_py.models.chat.sandbox import TemplateLimits
+from mlx_native_py.models.chat.sandbox import TemplateLimits, compiled
 
 CHATML = (
     "{% for message in messages %}"
@@ -200,6 +200,9 @@ BOMBS = [
     "{% if 1 %}" * 500 + "{% endif %}" * 500,
     "{{ " + "-" * 5_000 + "1 }}",
     "x" * (1 << 17),
+    "{{x}}" * 13_000,
+    "{{ [" + "x," * 30_000 + "] }}",
+    "{{ '" + "a' 'b" * 10_000 + "' }}",
     LARGE_TEXT + "{% set x = x.replace('a', '\t') %}{{ x.expandtabs(99999) }}",
     LARGE_TEXT + "{{ x.translate({97: x}) }}",
     LARGE_TEXT + "{{ x.encode().translate(x) }}",
@@ -210,22 +213,35 @@ BOMBS = [
 ]
 
 
+QUICK = 0.1  # seconds that a bomb takes at most, with its compilation
+SMALL = 16 << 20  # bytes
+
+
+def quickest(source: str) -> float:
+    """Processor time until it is refused, the least of some attempts: others use the processor too."""
+    taken = []
+    while not taken or (taken[-1] >= QUICK and len(taken) < 5):
+        before = time.thread_time()
+        with pytest.raises(InvalidArgument, match="the chat template"):
+            ChatTemplate(source).render([USER])
+        taken.append(time.thread_time() - before)
+        compiled.cache_clear()
+    return min(taken)
+
+
 @pytest.mark.parametrize("source", BOMBS, ids=lambda source: source[:60])
 def test_bombs_do_not_go_off(source: str) -> None:
-    before = time.thread_time()
-    with pytest.raises(InvalidArgument, match="the chat template"):
-        ChatTemplate(source).render([USER])
-    assert time.thread_time() - before < 5.0
+    compiled.cache_clear()
+    assert quickest(source) < QUICK
 
 
 @pytest.mark.parametrize("source", [each for each in BOMBS if each.startswith((GROW, LARGE_TEXT))])
 def test_bombs_take_little_memory(source: str) -> None:
-    template = ChatTemplate(source)
     tracemalloc.start()
     try:
         with pytest.raises(InvalidArgument):
-            template.render([USER])
-        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+            ChatTemplate(source).render([USER])
+        assert tracemalloc.get_traced_memory()[1] < SMALL
     finally:
         tracemalloc.stop()
 
@@ -242,7 +258,7 @@ def test_mutated_templates() -> None:
         before = time.thread_time()
         with contextlib.suppress(InvalidArgument):
             ChatTemplate(source).render([USER])
-        assert time.thread_time() - before < 5.0, source
+        assert time.thread_time() - before < 0.5, source
 
 
 def test_budget_is_for_one_prompt() -> None:

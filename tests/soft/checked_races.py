@@ -93,6 +93,18 @@ THREADGROUP_RACES = [
         ("/**/", SYNC),
     ),
     Program(
+        "plain read behind the thread's own atomic",
+        "threadgroup atomic_uint c;\n"
+        "if (t == 0) atomic_store_explicit(&c, 0, memory_order_relaxed);\n"
+        + SYNC
+        + "atomic_fetch_add_explicit(&c, 1, memory_order_relaxed);\n"
+        "/**/ b[i] = *(threadgroup uint*)&c;",
+        AB,
+        DataRace,
+        [*_TG, "atomic"],
+        ("/**/", SYNC),
+    ),
+    Program(
         "the first of two readers",
         WRITTEN + "if (t == 1 || t == 2) b[i] = s[0]; if (t == 2) s[0] = 1;",
         AB,

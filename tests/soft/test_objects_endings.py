@@ -162,7 +162,7 @@ def late():
 if sys.argv[1] == "late":
     atexit.register(late)
 from mlx_native_py import softmetal as Metal
-device = Metal.MTLCreateSystemDefaultDevice()
+device = Metal.open_device(Metal.SoftOptions(watchdog_seconds=600))
 queue = device.newCommandQueue()
 kind = sys.argv[1]
 if kind == "fork":
@@ -211,8 +211,8 @@ def _ends(kind: str) -> None:
         try:
             assert child.stdout is not None and child.stdout.readline() == "leaving\n"
             begin = time.monotonic()
-            out, err = child.communicate(timeout=60)
-            assert time.monotonic() - begin < 9, "it waited for its watchdog"
+            out, err = child.communicate(timeout=300)
+            assert time.monotonic() - begin < 200, "it waited for its watchdog"
         finally:
             child.kill()
     assert (child.returncode, out, err) == (KINDS[kind], "", "")
@@ -225,8 +225,8 @@ def test_the_process_ends_with_work_in_flight(kind: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
-def test_fifty_processes_end_with_work_in_flight(kind: str) -> None:
-    for _ in range(50):
+def test_two_hundred_processes_end_with_work_in_flight(kind: str) -> None:
+    for _ in range(200):
         _ends(kind)
 
 

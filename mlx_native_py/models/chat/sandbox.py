@@ -21,7 +21,7 @@ from typing import Any
 
 from ..extras import extra
 
-__all__ = ["Budget", "BudgetExceeded", "TemplateLimits", "compiled", "running"]
+__all__ = ["Budget", "BudgetExceeded", "TemplateLimits", "compiled", "running", "words_of"]
 
 _FILTERS = """
     abs attr capitalize count d default dictsort e escape first float groupby indent int items join last length list
@@ -43,8 +43,11 @@ _METHODS = frozenset(
     """.split()
 )
 _WIDEST_INDENT = 16
+_TAG = re.compile(r"\{[{%](.*?)(?:[}%]\}|$)", re.DOTALL)
+_WORD = re.compile(r"'[^']*'|\"[^\"]*\"|\w+|[^\w\s]")
 _WIDTH = re.compile(r":[^}]*[\d{]")
 _LARGEST_NUMBER = 100_000
+_MOST_GIVEN = 1 << 28  # characters of the messages that are counted
 _ENTRIES = 4  # list entries passed on per step
 
 
@@ -53,15 +56,22 @@ class TemplateLimits:
     """Limits of a template."""
 
     source: int = 1 << 16
-    """Characters of the template; compile time and memory are proportional."""
-    steps: int = 300_000
-    """Loop iterations, calls and new values."""
+    """Characters of the template."""
+    words: int = 6_000
+    """Words and signs within its tags; compile time and memory are proportional."""
+    steps: int = 20_000
+    """Loop iterations, calls and new values, besides those for the messages."""
     characters: int = 32
     """Characters per step; steps x characters is also the longest prompt."""
-    seconds: float = 1.0
-    """Processor time."""
-    messages: int = 256
-    """The number of messages that these steps and seconds are for; longer chats get more in proportion."""
+    seconds: float = 0.25
+    """Processor time for `steps`; more steps get more in proportion."""
+    times: int = 64
+    """How often it may go through the messages: steps for each `characters` of them."""
+
+
+def words_of(source: str) -> int:
+    """The number of words, quoted strings and signs within the tags of a template."""
+    return sum(1 + len(_WORD.findall(tag)) for tag in _TAG.findall(source))
 
 
 class BudgetExceeded(Exception):
@@ -71,11 +81,16 @@ class BudgetExceeded(Exception):
 class Budget:
     """The remaining steps."""
 
-    def __init__(self, limits: TemplateLimits, messages: int) -> None:
-        scale = max(1.0, messages / limits.messages)
+    def __init__(self, limits: TemplateLimits, given: Any) -> None:
+        worth = _size(given, _MOST_GIVEN) // limits.characters
         self.limits = limits
-        self._left = int(limits.steps * scale)
-        self._end = time.thread_time() + limits.seconds * scale
+        self._left = limits.steps + limits.times * worth
+        self._end = time.thread_time() + limits.seconds * self._left / limits.steps
+
+    @property
+    def most(self) -> int:
+        """The characters that the remaining steps pay for."""
+        return self._left * self.limits.characters
 
     def spend(self, steps: int) -> None:
         self._left -= steps
@@ -87,7 +102,7 @@ class Budget:
     def pay(self, value: Any, *, deep: bool = False) -> Any:
         """Charges for a value by its length, or by its full size if `deep`; returns the value."""
         if deep or isinstance(value, (str, bytes, int)):
-            self.spend(1 + _size(value, self._left * self.limits.characters) // self.limits.characters)
+            self.spend(1 + _size(value, self.most) // self.limits.characters)
         else:
             self.spend(1 + (len(value) // _ENTRIES if isinstance(value, (list, tuple, dict)) else 0))
         return value
@@ -97,9 +112,9 @@ _budget: ContextVar[Budget] = ContextVar("mlx_native_py_chat_budget")
 
 
 @contextmanager
-def running(limits: TemplateLimits, messages: int) -> Iterator[Budget]:
-    """A block in which templates may run."""
-    budget = Budget(limits, messages)
+def running(limits: TemplateLimits, given: Any) -> Iterator[Budget]:
+    """A block in which templates may run, on what they are given."""
+    budget = Budget(limits, given)
     token = _budget.set(budget)
     try:
         yield budget
@@ -223,7 +238,7 @@ def _check_format(form: Any, arguments: tuple[Any, ...]) -> None:
 
 def _check_operator(operator: str, left: Any, right: Any) -> None:
     budget = _budget.get()
-    a, b = (_size(each, budget.limits.steps * budget.limits.characters) for each in (left, right))
+    a, b = (_size(each, budget.most) for each in (left, right))
     size = a + b
     if operator == "*" and isinstance(right, int) and not isinstance(left, int):
         size = a * max(right, 0)

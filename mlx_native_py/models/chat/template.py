@@ -11,7 +11,7 @@ from typing import Any
 
 from ...errors import InvalidArgument
 from ..extras import extra
-from .sandbox import BudgetExceeded, TemplateLimits, compiled, running
+from .sandbox import BudgetExceeded, TemplateLimits, compiled, running, words_of
 
 __all__ = ["ChatTemplate"]
 
@@ -32,6 +32,8 @@ class ChatTemplate:
         self.limits = limits or TemplateLimits()
         if len(source) > self.limits.source:
             raise InvalidArgument(f"the chat template has {len(source)} characters, more than {self.limits.source}")
+        if (words := words_of(source)) > self.limits.words:
+            raise InvalidArgument(f"the chat template has {words} words in its tags, more than {self.limits.words}")
         try:
             self._template = compiled(source)
         except extra("jinja2").TemplateSyntaxError as reason:
@@ -54,7 +56,7 @@ class ChatTemplate:
         known["add_generation_prompt"] = add_generation_prompt
         parts: list[str] = []
         try:
-            with running(self.limits, len(messages)) as budget:
+            with running(self.limits, known) as budget:
                 for part in self._template.generate(known):
                     budget.spend(1 + len(part) // budget.limits.characters)
                     parts.append(part)

@@ -54,8 +54,8 @@ struct shared_access {
   }
 };
 
-#if SOFT_ENGINE == 2
-// All lanes come here at once.
+#if SOFT_ENGINE == 2 || __has_feature(thread_sanitizer)
+// All lanes come here at once; and where checked mode is told of loads, none is replaced by what was stored before.
 typedef shared_access private_access;
 #else
 // Threadgroup memory: no other thread runs before this one waits.
