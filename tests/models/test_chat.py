@@ -219,7 +219,7 @@ SMALL = 16 << 20  # bytes
 
 def quickest(source: str) -> float:
     """Processor time until it is refused, the least of some attempts: others use the processor too."""
-    taken = []
+    taken: list[float] = []
     while not taken or (taken[-1] >= QUICK and len(taken) < 5):
         before = time.thread_time()
         with pytest.raises(InvalidArgument, match="the chat template"):
