@@ -7,39 +7,23 @@ import platform
 import struct
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import MlxError
-from ..metal import Backend, open_metal
+from ..metal import Backend, ns_error, open_metal
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.sources import kernel_source
 from ..settings import BackendName, current, misspelt, strange
+from .finding import Finding, changed_settings
 from .table import print_json, print_table
 
-__all__ = ["Finding", "changed_settings", "examine", "options", "run"]
+__all__ = ["examine", "options", "run"]
 
 _COUNT = 256
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The result of one check; `advice` is empty if nothing needs to be done."""
-
-    subject: str
-    good: bool | None
-    """None if it could not be checked."""
-    detail: str
-    advice: str = ""
-    facts: Any = None
-    """Details for a report."""
-
-    @property
-    def verdict(self) -> str:
-        return {True: "ok", False: "FAULT", None: "not looked at"}[self.good]
 
 
 def options(command: argparse.ArgumentParser) -> None:
@@ -107,13 +91,6 @@ def _try(subject: str, look: Callable[[], str], advice: str) -> Iterator[Finding
         yield Finding(subject, False, str(error), advice)
 
 
-def changed_settings() -> str:
-    """The settings that differ from their defaults."""
-    now = current()
-    changed = [f"{f.name}={getattr(now, f.name)}" for f in fields(now) if getattr(now, f.name) != f.default]
-    return ", ".join(changed) or "all at their defaults"
-
-
 def _variables() -> Finding:
     """Environment variables that look like settings but are not."""
     wrong = [f"{name} (did you mean {flag}?)" for name, flag in misspelt().items()]
@@ -169,7 +146,7 @@ def _run_self_check(backend: Backend) -> str:
         commands.commit()
         commands.waitUntilCompleted()
         if commands.error() is not None:
-            raise RuntimeError(str(commands.error().localizedDescription()))
+            raise RuntimeError(ns_error.reason(commands.error()))
         wanted = 0.5 * np.arange(_COUNT, dtype=np.float32) + 1.0
         if not (np.array_equal(y, wanted) and np.allclose(sums[: _COUNT // width], wanted.reshape(-1, width).sum(1))):
             raise RuntimeError("the self-check kernel ran, but its results are wrong")
@@ -188,7 +165,7 @@ def _library(backend: Backend, device: Any, source: str) -> Any:
     options = CompileOptions().mtl(backend, backend.capabilities(device))
     library, error = device.newLibraryWithSource_options_error_(source, options, None)
     if library is None:
-        raise RuntimeError(str(error.localizedDescription()))
+        raise RuntimeError(ns_error.reason(error))
     return library
 
 
@@ -196,5 +173,5 @@ def _pipeline(backend: Backend, device: Any) -> Any:
     function = _library(backend, device, kernel_source("self_check")).newFunctionWithName_("self_check")
     pipeline, error = device.newComputePipelineStateWithFunction_error_(function, None)
     if pipeline is None:
-        raise RuntimeError(str(error.localizedDescription()))
+        raise RuntimeError(ns_error.reason(error))
     return pipeline

@@ -26,7 +26,7 @@ from ..pipelines.registry import KernelLibrary
 from ..pipelines.sources import kernel_families
 from ..profiling import kernel_profile
 from ..settings import BackendName
-from .doctor import Finding, changed_settings
+from .finding import Finding, changed_settings
 
 __all__ = ["TABLE", "rehearse", "write_report"]
 

@@ -18,7 +18,7 @@ from ..errors import AFTER_FORK, BackendError, CommandBufferError, EncoderStateE
 from ..memory.allocation import Allocation
 from ..memory.recycler import Recycler
 from ..memory.residency import Residency
-from ..metal import Backend, Capabilities
+from ..metal import Backend, Capabilities, ns_error
 from ..profiling import kernel_profile
 from ..profiling.kernel_profile import MEASURED, SIMULATED, CommandBufferEntry
 from .ticket import Ticket
@@ -262,7 +262,7 @@ class Submissions:
     def _failure(self, ticket: Ticket, finding: Exception | None) -> Exception:
         reported = ticket.mtl.error()
         code = int(reported.code()) if reported is not None else None
-        message = str(finding) if finding else str(reported.localizedDescription()) if reported else "no reason given"
+        message = str(finding) if finding else ns_error.reason(reported)
         # A checking device determines the exception that its finding is raised as.
         error = ticket.failure(code, message, getattr(finding, "raised_as", CommandBufferError))
         error.__cause__ = finding

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..metal import Backend, Capabilities
+from ..metal import Backend, Capabilities, ns_error
 from ..profiling import kernel_profile
 from ..profiling.kernel_profile import (
     DispatchEntry,
@@ -67,7 +67,7 @@ class SampleBuffers:
         descriptor.setStorageMode_(metal.MTLStorageModeShared)
         descriptor.setLabel_("mlx_native.dispatch_samples")
         samples, error = self._mtl.newCounterSampleBufferWithDescriptor_error_(descriptor, None)
-        return samples, "" if samples is not None else str(error.localizedDescription())
+        return samples, "" if samples is not None else ns_error.reason(error)
 
     def give(self, buffers: Sequence[Any]) -> None:
         """Returns sample buffers for reuse."""

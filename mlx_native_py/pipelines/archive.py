@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BackendError
-from ..metal import Backend
+from ..metal import Backend, ns_error
 
 __all__ = ["PipelineArchive"]
 
@@ -59,7 +59,7 @@ class PipelineArchive:
             try:
                 written, error = self._mtl.serializeToURL_error_(self._backend.url(name), None)
                 if not written:
-                    raise BackendError(f"could not write {self.path}: {error.localizedDescription()}")
+                    raise BackendError(f"could not write {self.path}: {ns_error.reason(error)}")
                 os.replace(name, self.path)
             finally:
                 with contextlib.suppress(FileNotFoundError):
@@ -73,10 +73,10 @@ class PipelineArchive:
                 archive, error = self._make(self.path)
                 if archive is not None:
                     return archive
-                self.refused = str(error.localizedDescription())
+                self.refused = ns_error.reason(error)
             archive, error = self._make(None)
             if archive is None:
-                raise BackendError(f"this device has no binary archives: {error.localizedDescription()}")
+                raise BackendError(f"this device has no binary archives: {ns_error.reason(error)}")
             return archive
 
     def _make(self, path: Path | None) -> tuple[Any, Any]:

@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from .. import settings
 from ..errors import BackendError, InvalidArgument, KernelNotFound, ShaderCompilationError
-from ..metal import SIMDGROUP_WIDTH, Backend, Capabilities
+from ..metal import SIMDGROUP_WIDTH, Backend, Capabilities, ns_error
 from .archive import PipelineArchive
 from .compile_options import CompileOptions
 from .foreign import hint
@@ -284,7 +284,7 @@ class KernelRegistry:
         options = metal.MTLPipelineOptionBindingInfo | metal.MTLPipelineOptionBufferTypeInfo
         mtl, reflection, error, stored = self._ask(descriptor, options)
         if mtl is None:
-            raise ShaderCompilationError(name, _with_carets(str(error.localizedDescription()), home.source))
+            raise ShaderCompilationError(name, _with_carets(ns_error.reason(error), home.source))
         pipeline = Pipeline(
             mtl,
             device=self._mtl,
@@ -309,7 +309,7 @@ class KernelRegistry:
             given.setConstantValue_type_atIndex_(value.data, value.code, value.index)
         function, error = home.mtl.newFunctionWithName_constantValues_error_(name, given, None)
         if function is None:
-            raise ShaderCompilationError(name, str(error.localizedDescription()))
+            raise ShaderCompilationError(name, ns_error.reason(error))
         return function
 
     def _ask(self, descriptor: Any, options: int) -> tuple[Any, Any, Any, bool]:
@@ -324,7 +324,7 @@ class KernelRegistry:
             chosen = options.mtl(self._backend, self._capabilities)
             mtl, error = self._mtl.newLibraryWithSource_options_error_(source, chosen, None)
             if mtl is None:
-                message = _with_carets(str(error.localizedDescription()), source)
+                message = _with_carets(ns_error.reason(error), source)
                 more = hint(source)
                 raise ShaderCompilationError(
                     name or "program_source", f"{message.rstrip()}\n{more}" if more else message

@@ -10,6 +10,7 @@ from typing import Self
 from .. import settings
 from ..encoder import DeviceContext
 from ..errors import CaptureError
+from ..metal import ns_error
 
 __all__ = ["MetalCapture", "reset_capture_consumed"]
 
@@ -69,7 +70,7 @@ class MetalCapture:
             descriptor.setOutputURL_(backend.url(self.path))
             started, error = self._manager.startCaptureWithDescriptor_error_(descriptor, None)
         if not started:
-            reason = str(error.localizedDescription()) if error is not None else "no reason given"
+            reason = ns_error.reason(error)
             raise CaptureError(
                 f"{self._device.name} cannot write a GPU trace to {self.path}: {reason} "
                 "Start the process with MTL_CAPTURE_ENABLED=1 on a Mac; the software device captures "

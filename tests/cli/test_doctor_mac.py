@@ -13,7 +13,8 @@ from standin import PROFILES, Profile, install
 from mlx_native_py import MlxDevice
 from mlx_native_py.cli import main as cli
 from mlx_native_py.cli import rehearsal
-from mlx_native_py.cli.doctor import Finding, examine
+from mlx_native_py.cli.doctor import examine
+from mlx_native_py.cli.finding import Finding
 from mlx_native_py.pipelines.sources import kernel_families
 
 pytestmark = pytest.mark.soft
