@@ -90,13 +90,13 @@ CHECKED = (
 ARRAYS = ("-fsanitize=array-bounds", "-fdata-sections")
 # Pointers that leave the private variable or the constant that they were made from.
 LOCAL_BOUNDS = "-fsanitize=local-bounds"
-# Addresses that types cannot have, and where each instruction comes from: what our headers do counts for the line that
-# calls them (soft.h).
-FIBERS_ONLY = (
+_POINTERS = (
     LOCAL_BOUNDS,
     *("-fno-sanitize-trap=local-bounds", "-fsanitize-recover=local-bounds", "-fno-sanitize-merge=local-bounds"),
-    *("-fsanitize=alignment", "-gline-tables-only", "-gdwarf-4"),
 )
+# Addresses that types cannot have, and where each instruction comes from: what our headers do counts for the line that
+# calls them (soft.h).
+FIBERS_ONLY = ("-fsanitize=alignment", "-gline-tables-only", "-gdwarf-4")
 # Unrolled loops and a search for vectors in long blocks take the compiler several times as long, for an engine that
 # serves where lanes cannot.
 QUICK = ("-fno-unroll-loops", "-fno-slp-vectorize")
@@ -167,7 +167,7 @@ class Toolchain:
             f"-DSOFT_ENGINE={ENGINE_NUMBERS[engine]}",
             f"-DSOFT_ELEMENTS={int(elements)}",
             *(CHECKED if checked else ()),
-            *(ARRAYS if checked else ()),
+            *((*ARRAYS, *_POINTERS) if checked else ()),
             *(FIBERS_ONLY if checked and engine != "lanes" else ()),
             *(QUICK if engine == "fibers" and not checked else ()),
             # Marks calls through pointers, by which an object that has any is known.

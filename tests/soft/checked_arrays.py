@@ -15,7 +15,7 @@ _HELPER = "float sum(thread const float *v, int n) { float s = 0; for (int k = 0
 def _through(name: str, body: str, text: str, fix: tuple[str, str], before: str = "") -> Program:
     """An array that is left by a pointer to it, which no index of the array tells of."""
     fields = {"place.space": "private memory"}
-    return Program(name, body, AB, OutOfBounds, [_POINTED, f"{text}\n"], fix, before=before, fields=fields)
+    return Program(name, body, AB, OutOfBounds, [_POINTED], fix, before=before, fields=fields, line=text)
 
 
 _POINTERS_OUTSIDE = [

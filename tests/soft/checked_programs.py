@@ -45,6 +45,8 @@ class Program:
     group: int = 64
     shared: Sequence[int] = ()
     fields: Mapping[str, Any] = field(default_factory=dict)
+    line: str = ""
+    """The line of the source that the report shows; the lanes engine has none."""
 
     @property
     def source(self) -> str:
