@@ -261,6 +261,17 @@ def test_mutated_templates() -> None:
         assert time.thread_time() - before < 0.5, source
 
 
+@pytest.mark.parametrize("sign", ["~", "+"])
+def test_prompt_in_one_variable(sign: str) -> None:
+    """Each message copies what the prompt was before; there are models whose templates do so."""
+    source = (
+        "{% set ns = namespace(out='') %}{% for m in messages %}{% set ns.out = ns.out ~ m.role ~ ': ' %}"
+        "{% set ns.out = ns.out ~ m.content %}{% set ns.out = ns.out ~ '<sep>' %}{% endfor %}{{ ns.out }}"
+    ).replace("~", sign)
+    messages = [{"role": "user", "content": "word " * 60}, {"role": "assistant", "content": "word " * 60}] * 50
+    assert ChatTemplate(source).render(messages) == "".join(f"{m['role']}: {m['content']}<sep>" for m in messages)
+
+
 def test_budget_is_for_one_prompt() -> None:
     template = ChatTemplate("{% for i in range(900) %}x{% endfor %}", limits=TemplateLimits(steps=3000))
     for _ in range(5):

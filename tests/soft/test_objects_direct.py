@@ -212,6 +212,38 @@ def test_a_replay_with_loops_is_run_by_a_waiting_thread_but_the_main_one(queue: 
     assert found[0] < 50
 
 
+def test_a_replay_with_loops_keeps_no_other_thread_waiting(queue: Any) -> None:
+    """However brief it was: a buffer decides how long its loop takes this time."""
+    replayed = replaying(2)
+    stop, ended = array(replayed[1]), threading.Event()
+    stop[:] = 1, 0
+
+    def commit_and_wait() -> Any:
+        commands = queue.commandBuffer()
+        encode_replay(commands, replayed)
+        commands.commit()
+        commands.waitUntilCompleted()
+        return commands.error()
+
+    def work() -> None:
+        for _ in range(50):
+            commit_and_wait()
+        stop[0] = 0
+        errors.append(commit_and_wait())
+        ended.set()
+
+    errors: list[Any] = []
+    end = time.monotonic() + 60
+    while not pipeline("endless", None, True).state.is_settled((1, 1, 1)) and time.monotonic() < end:
+        commit_and_wait()
+    threading.Thread(target=work).start()
+    while not stop[1] and not ended.is_set():
+        time.sleep(0.001)
+    stop[0] = 1
+    assert ended.wait(60)
+    assert errors == [None]
+
+
 def test_a_command_buffer_stops_for_events_and_whoever_comes_goes_on(device: Any, queue: Any) -> None:
     """Parts of it are run by the thread that waits, or by the queue's; each runs once, in order."""
     target, event = warm(queue), device.newSharedEvent()

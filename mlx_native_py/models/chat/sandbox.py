@@ -32,7 +32,7 @@ _FILTERS = """
 _LOOKS = ("attr", "count", "d", "default", "first", "last", "length")
 _HAND_ON = "dictsort groupby items list map max min reject rejectattr reverse select selectattr sort unique".split()
 _GLOBALS = ("dict", "namespace", "range")
-_OURS = ("counted", "handed_on", "paid")
+_OURS = ("counted", "handed_on", "joined", "paid")
 # String methods. Omitted are those that make long texts of short ones (`expandtabs`, `translate`) or return bytes.
 _METHODS = frozenset(
     """
@@ -49,6 +49,7 @@ _WIDTH = re.compile(r":[^}]*[\d{]")
 _LARGEST_NUMBER = 100_000
 _MOST_GIVEN = 1 << 28  # characters of the messages that are counted
 _ENTRIES = 4  # list entries passed on per step
+_COPIES = 4  # how often a text is joined to others for the price of writing it once: prompts may grow in a variable
 
 
 @dataclass(frozen=True)
@@ -144,13 +145,16 @@ def compiled(source: str) -> Any:
 
 
 def _paid(node: Any, parent: Any) -> Any:
-    """Inserts a charge for literals, for values converted to text, and for slices."""
+    """Inserts a charge for literals, for values converted to text, and for slices. The result of `a ~ b` is as long as
+    its operands, which are charged."""
     nodes = extra("jinja2").nodes
     if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice):
         node = _through("handed_on", node)
     literal = isinstance(node, (nodes.List, nodes.Dict)) or (isinstance(node, nodes.Tuple) and node.ctx == "load")
-    text = isinstance(parent, (nodes.Output, nodes.Concat)) and not isinstance(node, nodes.TemplateData)
-    return _through("paid", node) if literal or text or isinstance(node, nodes.Concat) else node
+    text = isinstance(parent, nodes.Output) and not isinstance(node, nodes.TemplateData)
+    if isinstance(parent, nodes.Concat):
+        return _through("joined", node)
+    return _through("paid", node) if literal or text else node
 
 
 def _through(name: str, node: Any, *arguments: Any) -> Any:
@@ -185,6 +189,15 @@ def _counted(value: Any, cost: int) -> Any:
 
 def _handed_on(value: Any) -> Any:
     return _budget.get().pay(value)
+
+
+def _joined(value: Any) -> Any:
+    """Charges for an operand of `~`: a text is only copied."""
+    if not isinstance(value, str):
+        return _paid_in_full(value)
+    budget = _budget.get()
+    budget.spend(1 + len(value) // (_COPIES * budget.limits.characters))
+    return value
 
 
 def _paid_in_full(value: Any) -> Any:
@@ -240,7 +253,9 @@ def _check_operator(operator: str, left: Any, right: Any) -> None:
     budget = _budget.get()
     a, b = (_size(each, budget.most) for each in (left, right))
     size = a + b
-    if operator == "*" and isinstance(right, int) and not isinstance(left, int):
+    if operator == "+" and isinstance(left, str):
+        size //= _COPIES
+    elif operator == "*" and isinstance(right, int) and not isinstance(left, int):
         size = a * max(right, 0)
     elif operator == "*" and isinstance(left, int) and not isinstance(right, int):
         size = b * max(left, 0)
@@ -306,7 +321,7 @@ def _environment() -> Any:
     env.add_extension(_generation_tag())
     known = {**env.filters, "tojson": _tojson}
     env.filters = {name: _metered(name, known[name]) for name in _FILTERS}
-    env.filters |= {"counted": _counted, "handed_on": _handed_on, "paid": _paid_in_full}
+    env.filters |= {"counted": _counted, "handed_on": _handed_on, "joined": _joined, "paid": _paid_in_full}
     env.globals = {name: env.globals[name] for name in _GLOBALS}
     env.globals |= {"raise_exception": _raise_exception, "strftime_now": _strftime_now}
     return env

@@ -37,7 +37,7 @@ class DirectRun:
         self,
         work: CommandBufferState,
         batch: LaunchBatch | None,
-        expected_ns: float,
+        brief: bool,
         places: list[int],
         signals: list[Signal],
         part: range,
@@ -46,7 +46,7 @@ class DirectRun:
         self._batch = batch
         self._places = places
         self._signals = signals
-        brief, device = expected_ns <= BRIEF_NS, work.device
+        device = work.device
         self._prepared = batch.prepare(device.runtime, device.options, brief=brief) if batch else None
         self.first, self.end = part.start, part.stop  # the commands that it consists of
 
@@ -108,12 +108,16 @@ def direct_run(work: CommandBufferState, standing: Callable[[CommandBufferState]
     part, replay = range(first, end), _lone_replay(passes)
     if replay is not None and (replayed := _replayed(work, replay, standing)) is not None:
         taken_ns = _short_time(replayed)
-        return None if taken_ns is None else DirectRun(work, replayed, taken_ns, [passes[0][0]], signals, part)
+        if taken_ns is None:
+            return None
+        brief = taken_ns <= BRIEF_NS and not replayed.has_loops  # a loop may take longer than it did
+        return DirectRun(work, replayed, brief, [passes[0][0]], signals, part)
     encoded = _dispatches(work, passes)
     if encoded is None:
         return None
     dispatches, places, total_ns = encoded
-    return DirectRun(work, LaunchBatch(dispatches) if dispatches else None, total_ns, places, signals, part)
+    batch = LaunchBatch(dispatches) if dispatches else None
+    return DirectRun(work, batch, total_ns <= BRIEF_NS, places, signals, part)
 
 
 def must_wait(work: CommandBufferState) -> bool:

@@ -22,7 +22,7 @@ _BUILTINS = frozenset(
 _BUILTIN_FAMILIES = re.compile(r"__builtin_(elementwise|reduce|(?:add|sub|mul)_overflow)\w*")
 # Some of clang's own functions have other beginnings: they speak of the processor.
 _BUILTIN = re.compile(
-    r"__builtin_\w+|_mm?_\w+|__(?:dmb|dsb|isb|sevl?|wf[ei]|yield|clear_cache|rdtsc|(?:xray|warn)_\w+)|"
+    r"__builtin_\w+|_mm_(?:clflush|[gs]etcsr|[lms]fence|pause|prefetch)|_m_prefetchw?|__(?:dmb|dsb|isb|sevl?|wf[ei]|yield|clear_cache|rdtsc|(?:xray|warn)_\w+)|"
     r"__(?:sync|atomic|c11_atomic|scoped_atomic|opencl_atomic|hip_atomic|nvvm|tsan|lane)_\w+|"
     r"__(?:arm|aarch64|ia32|amdgcn|nontemporal|sigsetjmp|debugbreak|fastfail|annotation|noop|va)\w*"
 )

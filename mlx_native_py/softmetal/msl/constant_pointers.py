@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from .arguments import split
 from .lexer import close_angle, is_name
-from .pointer_names import SPACES, PointerNames, member_names, pointed, variable_names
+from .pointer_names import SPACES, PointerNames, between, member_names, pointed, variable_names
 from .scopes import Declaration, walk
 from .unit import Unit
 
@@ -30,36 +30,51 @@ def check_constant_pointers(unit: Unit) -> None:
     for function in functions:
         if function.body is None:
             continue
-        within = _between(spaces, function.body)
+        within = between(spaces, function.body)
         check = _Check(unit, PointerNames(variable_names(unit, function, within), members))
-        check.deduce(_between(autos, function.body))
-        for index in _between(calls, function.body):
+        check.deduce(between(autos, function.body))
+        for index in between(calls, function.body):
             check.call(index, wanted)
         for index in within:
             check.cast_before(index)
-        for index in _between(others, function.body):
+        for index in between(others, function.body):
             check.statement(index, function)
 
 
-def _between(places: list[int], body: tuple[int, int]) -> list[int]:
-    return places[bisect_left(places, body[0]) : bisect_left(places, body[1])]
+@dataclass(frozen=True)
+class _Taken:
+    """What a function takes: the kind of each parameter, how many have no default, and whether more may follow."""
+
+    kinds: list[str]
+    least: int
+    is_open: bool
+
+    def kind(self, place: int) -> str:
+        return self.kinds[place] if place < len(self.kinds) else ""
 
 
 def _constant_parameters(unit: Unit, functions: list[Declaration]) -> dict[tuple[str, int], dict[int, str]]:
-    """By name and count of parameters: those in constant memory for some function and in device for none, with mark."""
-    taken: dict[tuple[str, int], list[set[str]]] = {}
-    text = unit.tokens.text
+    """By name and count of arguments: those in constant memory for some function and in device for none, with mark."""
+    overloads: dict[str, list[_Taken]] = {}
     for function in functions:
-        assert function.parameters
-        ranges = split(unit, *function.parameters)
-        spaces = taken.setdefault((text[function.name], len(ranges)), [set() for _ in ranges])
-        for (start, end), known in zip(ranges, spaces, strict=True):
-            known.add(pointed(text[start:end]))
-    found = {
-        key: {n: mark for n, known in enumerate(spaces) for mark in "*&" if _takes_no_device(known, mark)}
-        for key, spaces in taken.items()
-    }
-    return {key: places for key, places in found.items() if places}
+        overloads.setdefault(unit.tokens.text[function.name], []).append(_taken(unit, function))
+    found: dict[tuple[str, int], dict[int, str]] = {}
+    for name, every in overloads.items():
+        for count in {len(each.kinds) for each in every}:
+            fit = [each for each in every if each.least <= count and (each.is_open or count <= len(each.kinds))]
+            known = [{each.kind(place) for each in fit} for place in range(count)]
+            marks = {n: mark for n, spaces in enumerate(known) for mark in "*&" if _takes_no_device(spaces, mark)}
+            if marks:
+                found[name, count] = marks
+    return found
+
+
+def _taken(unit: Unit, function: Declaration) -> _Taken:
+    assert function.parameters
+    given = [unit.tokens.text[start:end] for start, end in split(unit, *function.parameters)]
+    is_open = bool(given) and "..." in given[-1]
+    least = sum("=" not in words for words in given) - is_open
+    return _Taken(["" if "..." in words else pointed(words) for words in given], least, is_open)
 
 
 def _takes_no_device(known: set[str], mark: str) -> bool:

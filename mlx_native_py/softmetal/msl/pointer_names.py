@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from .arguments import declared_name, split
@@ -12,6 +13,8 @@ from .unit import Unit
 SPACES = ("device", "constant", "threadgroup", "thread")
 _BEHIND_A_NAME = frozenset({";", "=", ",", ")", "(", "{"})
 _NO_DECLARATION = frozenset({"}", ":", ">", "?"})
+# Words that stand before a name that is used, not declared.
+_BEFORE_A_USE = frozenset({"return", "else", "do", "case", "sizeof", "and", "or", "not"})
 # What stands before a name, what the name is, and what comes behind it.
 _DEVICE = {
     "*": frozenset({"device*", "device*+", "device*-", "&device*[", "&device&"}),
@@ -79,7 +82,17 @@ def variable_names(unit: Unit, function: Declaration, spaces: list[int]) -> dict
             end += 1
         if is_name(text[end - 1]) and text[end] in _BEHIND_A_NAME:
             names.setdefault(text[end - 1], set()).add(pointed(text[index : end - 1]))
+    assert function.body
+    for place in between(unit.tokens.places_of(names), function.body):
+        before = text[place - 1]
+        if is_name(before) and before not in _BEFORE_A_USE and before != "const":
+            names[text[place]].add("")  # declared again, by `auto` or another type
     return _settled(names)
+
+
+def between(places: list[int], body: tuple[int, int]) -> list[int]:
+    """Those of some sorted places that lie in a function's body."""
+    return places[bisect_left(places, body[0]) : bisect_left(places, body[1])]
 
 
 def _settled(names: dict[str, set[str]]) -> dict[str, str]:

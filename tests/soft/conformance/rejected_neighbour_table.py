@@ -120,6 +120,18 @@ TAKEN = {
     + in_kernel("{ constant float* p = c; out[i] = f(p); }\n{ device float* p = out; out[i] += p[0]; }", BOTH),
     "auto of both spaces": F
     + in_kernel("{ auto p = c; out[i] = f(p); }\n{ auto p = out; auto x = out[i]; out[i] = p[0] + x; }", BOTH),
+    "auto hides a parameter": F + in_kernel("{ auto out = c; constant float* p = out; f(out); f(p); }", BOTH),
+    "an alias hides a parameter": F
+    + "typedef constant float* P;\n"
+    + in_kernel("for (P out = c; out != c + 2; out++) f(out);\nreturn;", BOTH),
+    "overloads with defaults": F
+    + "float f(device float* p, int n = 1) { return p[n]; }\n"
+    + in_kernel("out[i] = f(out) + f(c);", BOTH),
+    "overloads with any number": F
+    + "template <class... T> float f(device float* p, T... n) { return p[0]; }\n"
+    + in_kernel("out[i] = f(out) + f(c);", BOTH),
+    "names like those of intrinsics": "struct S { float _m_x; float _mm_y() const { return _m_x; } };\n"
+    + in_kernel("S s = {1}; out[i] = s._mm_y();"),
     "values": "float f(float x, constant float* p) { return x + p[0]; }\n" + in_kernel("out[i] = f(out[i], c);", BOTH),
     "addresses in device memory": in_kernel(
         "out[i] = *(constant float*)a[i];", "device ulong* a, device float* out, uint i [[thread_position_in_grid]]"
