@@ -45,8 +45,8 @@ SOFT_ENTRY((k), SOFT_BUFFER(0), SOFT_BUFFER(1), SOFT_IN(thread_position_in_grid)
 SYSTEM = set(
     "__ulock_wait __ulock_wake _tlv_bootstrap aligned_alloc bzero calloc clock_gettime_nsec_np dladdr "
     "dyld_stub_binder free getrlimit memcpy memmove memset mmap mprotect munmap pthread_atfork pthread_create "
-    "pthread_detach pthread_key_create pthread_kill pthread_self pthread_setspecific pthread_sigmask raise realloc sched_yield "
-    "sigaction sigaltstack strlen strncmp strstr sysconf vsnprintf".split()
+    "pthread_detach pthread_key_create pthread_kill pthread_self pthread_setspecific pthread_sigmask raise realloc "
+    "sched_yield sigaction sigaltstack strlen strncmp strstr sysconf vsnprintf".split()
 )
 BRK_DIVISION = 0xD4200000 | 0x5503 << 5
 READ_THREAD_POINTER = 0xD53BD060  # mrs x0, tpidrro_el0; the low five bits are the register
