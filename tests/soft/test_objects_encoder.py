@@ -39,7 +39,7 @@ class Encoding:
         return self.encoder
 
     def __exit__(self, kind: Any, *_: Any) -> None:
-        if self.encoder._open:
+        if self.encoder.is_open:
             self.encoder.endEncoding()
         if kind is None:
             finish(self.command_buffer)

@@ -236,3 +236,31 @@ def test_hundreds_of_timer_interrupts_leave_the_queue_working(monkeypatch: pytes
     finally:
         signal.signal(signal.SIGALRM, before)
     later_work_runs(started)
+
+
+@pytest.mark.parametrize("make", ["computeCommandEncoder", "blitCommandEncoder"])
+def test_an_encoder_that_was_never_complete_is_not_missed(make: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Metal it is one call, and no interrupt comes in between."""
+    told: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    left = 0
+
+    def interrupt(frame: Any, event: str, _: Any) -> None:
+        nonlocal left
+        left -= event == "call"
+        if left < 0 and event == "call":
+            raise KeyboardInterrupt
+
+    for calls in range(100):
+        commands, left = default_device().newCommandQueue().commandBuffer(), calls
+        sys.setprofile(interrupt)
+        try:
+            encoder = getattr(commands, make)()
+        except KeyboardInterrupt:
+            continue
+        finally:
+            sys.setprofile(None)
+        encoder.endEncoding()
+        break
+    assert calls > 3
+    assert told == []

@@ -114,6 +114,7 @@ class MTLCommandBuffer(Owned, Labelled):
         work = BlitPass()
         encoder = MTLBlitCommandEncoder(self, self.state, work)
         self.state.begin(work)
+        encoder.is_open = True
         return encoder
 
     def encodeSignalEvent_value_(self, event: MTLEvent, value: int) -> None:
@@ -192,6 +193,7 @@ class MTLCommandBuffer(Owned, Labelled):
         self._between_encoders("computeCommandEncoder")
         encoder = MTLComputeCommandEncoder(self, self.state, work)
         self.state.begin(work)
+        encoder.is_open = True
         return encoder
 
     def _recording(self, call: str) -> None:

@@ -56,14 +56,14 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         return c.MTLDispatchTypeConcurrent if self._pass.concurrent else c.MTLDispatchTypeSerial
 
     def setComputePipelineState_(self, pipeline: MTLComputePipelineState) -> None:
-        if not self._open:
+        if not self.is_open:
             self._alive("setComputePipelineState_")
         if not isinstance(pipeline, MTLComputePipelineState):
             raise TypeError(f"pipeline is {pipeline!r}, expected an MTLComputePipelineState")
         self._bindings.set_pipeline(pipeline.state)
 
     def setBuffer_offset_atIndex_(self, buffer: MTLBuffer | None, offset: int, index: int) -> None:
-        if not self._open:
+        if not self.is_open:
             self._alive("setBuffer_offset_atIndex_")
         if buffer is None:
             self._bindings.unbind(index)
@@ -87,7 +87,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
             self.setBuffer_offset_atIndex_(buffer, places[index], run.location + index)
 
     def setBytes_length_atIndex_(self, data: Any, length: int, index: int) -> None:
-        if not self._open:
+        if not self.is_open:
             self._alive("setBytes_length_atIndex_")
         if type(data) is not bytes or type(length) is not int or not 0 < length == len(data) <= INLINE_LIMIT:
             data = self._inline(data, length, index)
@@ -152,7 +152,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         self, threads: tuple[int, int, int], group: tuple[int, int, int]
     ) -> None:
         """A grid of exactly these threads; threadgroups at the edges may be smaller."""
-        if not self._open:
+        if not self.is_open:
             self._alive("dispatchThreads_threadsPerThreadgroup_")
         whole, part = size(threads, "threads"), size(group, "threadsPerThreadgroup")
         x, y, z = part
@@ -163,7 +163,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
     def dispatchThreadgroups_threadsPerThreadgroup_(
         self, groups: tuple[int, int, int], group: tuple[int, int, int]
     ) -> None:
-        if not self._open:
+        if not self.is_open:
             self._alive("dispatchThreadgroups_threadsPerThreadgroup_")
         count, part = size(groups, "threadgroups"), size(group, "threadsPerThreadgroup")
         whole = count[0] * part[0], count[1] * part[1], count[2] * part[2]

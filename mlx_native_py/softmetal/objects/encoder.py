@@ -21,7 +21,7 @@ class MTLCommandEncoder(Labelled):
         self._signposts = signposts
         self._groups: list[str] = []
         self._path = ""
-        self._open = True
+        self.is_open = False  # until it is complete: an interrupt before that releases nothing that anybody holds
 
     def device(self) -> DeviceObject:
         return self._owner.device()
@@ -30,11 +30,11 @@ class MTLCommandEncoder(Labelled):
         return self._owner
 
     def endEncoding(self) -> None:
-        if not self._open:
+        if not self.is_open:
             self._alive("endEncoding")
         if self._groups:
             raise MetalMisuse(f"endEncoding on {self!r}: debug group {self._groups[-1]!r} was never popped")
-        self._open = False
+        self.is_open = False
         self._buffer.encoding = False
 
     def insertDebugSignpost_(self, name: str) -> None:
@@ -54,7 +54,7 @@ class MTLCommandEncoder(Labelled):
         self._path = "/".join(self._groups)
 
     def _alive(self, call: str) -> None:
-        if not self._open:
+        if not self.is_open:
             raise MetalMisuse(f"{call} on {self!r} after endEncoding")
 
     def _fence(self, fence: MTLFence, call: str) -> None:
@@ -62,9 +62,9 @@ class MTLCommandEncoder(Labelled):
         self._buffer.retain(instance(fence, MTLFence, "fence"))
 
     def __del__(self) -> None:
-        if not self.__dict__.get("_open") or sys is None or sys.is_finalizing():
+        if not self.__dict__.get("is_open") or sys is None or sys.is_finalizing():
             return
-        self._open = False
+        self.is_open = False
         self._buffer.encoding, self._buffer.lost_encoder = False, True
         raise MetalMisuse(
             f"{self!r} of {self._owner!r} was released without endEncoding; on Metal the process dies here"
