@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from numbers import Integral
 
 from ..dtypes import DType
 from ..encoder import Encoder, Out
@@ -31,7 +32,7 @@ def as_bits(buffer: MlxBuffer) -> MlxBuffer:
 
 def axis_of(buffer: MlxBuffer, axis: int) -> int:
     """A non-negative axis."""
-    if not -buffer.ndim <= axis < buffer.ndim:
+    if not isinstance(axis, Integral) or not -buffer.ndim <= axis < buffer.ndim:
         raise InvalidArgument(f"axis is {axis}, expected one of the {buffer.ndim} axes of {shown(buffer)}")
     return axis % buffer.ndim
 
