@@ -23,6 +23,7 @@ def device() -> Any:
 
 Make = Callable[..., Any]
 f32, f16, u32 = DType.F32, DType.F16, DType.U32
+FRACTIONAL: Any = [1.0, 0]
 CASES: list[tuple[str, Callable[[Any, Make], Any], str]] = [
     ("types", lambda e, b: ops.add(e, b(3), b(3, dtype=f16)), "add: b is f16[3] and a is f32[3]; cast one"),
     ("shape", lambda e, b: ops.add(e, b(2, 3), b(2)), "add: b is f32[2], expected the shape of a, f32[2, 3], or"),
@@ -39,7 +40,7 @@ CASES: list[tuple[str, Callable[[Any, Make], Any], str]] = [
     ("before", lambda e, b: ops.copy(e, b(9), shape=(3,), strides=(-1,)), "elements -2 to 0"),
     ("axes", lambda e, b: ops.transpose(e, b(2, 3), (0, 0)), "transpose: axes is (0, 0), expected each of the 2 axes"),
     ("axis", lambda e, b: ops.transpose(e, b(2, 3), (0, 2)), "transpose: axis is 2, expected one of the 2 axes"),
-    ("whole axis", lambda e, b: ops.transpose(e, b(2, 3), [1.0, 0]), "axis is 1.0, expected one of the 2 axes"),
+    ("whole axis", lambda e, b: ops.transpose(e, b(2, 3), FRACTIONAL), "axis is 1.0, expected one of the 2 axes"),
     ("rank", lambda e, b: ops.permute_021(e, b(2, 3)), "permute_021: x is f32[2, 3], expected 3 axes"),
     ("repeats", lambda e, b: ops.repeat(e, b(2), 0), "repeat: repeats is 0, expected at least 1"),
     ("empty", lambda e, b: ops.slice(e, b(5), (3,), (3,)), "slice: [3] to [3] of f32[5] is empty"),
