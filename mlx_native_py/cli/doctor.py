@@ -7,9 +7,10 @@ import platform
 import struct
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +20,11 @@ from ..pipelines.compile_options import CompileOptions
 from ..pipelines.sources import kernel_source
 from ..settings import BackendName, current, misspelt, strange
 from .finding import Finding, changed_settings
+from .status_line import StatusLine
 from .table import print_json, print_table
+
+if TYPE_CHECKING:
+    from .rehearsal import ReportFile
 
 __all__ = ["examine", "options", "run"]
 
@@ -48,22 +53,30 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _rehearse(chosen: argparse.Namespace) -> int:
-    from .rehearsal import rehearse, write_report
+    from .rehearsal import ReportFile, rehearse
 
-    begin, findings, path = time.monotonic(), [], Path(chosen.report)
-    for finding in rehearse(chosen.device):
-        if not chosen.json:
-            print(f"{finding.verdict:15}{finding.subject}: {finding.detail}", flush=True)
-        findings.append(finding)
-        # Written after each one, because Metal may end the process at the next.
-        write_report(findings, path)
-    faults = sum(finding.good is False for finding in findings)
+    begin, report = time.monotonic(), ReportFile(Path(chosen.report))
+    try:
+        with StatusLine() as line, closing(rehearse(chosen.device, progress=line.show)) as findings:
+            for finding in findings:
+                report.add(finding)
+                line.clear()
+                if not chosen.json:
+                    print(f"{finding.verdict:15}{finding.subject}: {finding.detail}", flush=True)
+    except KeyboardInterrupt:
+        report.write(complete=False)  # it may have come while that was written
+        _conclude(chosen, report, f"stopped after {time.monotonic() - begin:.0f} s")
+        raise
+    report.write(complete=True)
+    return _conclude(chosen, report, f"in {time.monotonic() - begin:.0f} s")
+
+
+def _conclude(chosen: argparse.Namespace, report: ReportFile, when: str) -> int:
     if chosen.json:
-        print_json([asdict(finding) for finding in findings])
+        print_json([asdict(finding) for finding in report.findings])
     else:
-        seconds = time.monotonic() - begin
-        print(f"{len(findings)} things in {seconds:.0f} s, {faults} faults; all of it is in {path}")
-    return 1 if faults else 0
+        print(f"{len(report.findings)} things {when}, {report.faults} faults; all of it is in {chosen.report}")
+    return 1 if report.faults else 0
 
 
 def examine(device: BackendName | None = None) -> list[Finding]:

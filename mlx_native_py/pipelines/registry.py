@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -19,6 +17,7 @@ from .. import settings
 from ..errors import BackendError, InvalidArgument, KernelNotFound, ShaderCompilationError
 from ..metal import SIMDGROUP_WIDTH, Backend, Capabilities, ns_error
 from .archive import PipelineArchive
+from .builders import Builders
 from .compile_options import CompileOptions
 from .foreign import hint
 from .function_constants import Constants, resolve_constants
@@ -207,15 +206,10 @@ class KernelRegistry:
     def warmup(self, names: Iterable[str | tuple[str, Constants]]) -> None:
         """Compiles kernels ahead of time, in parallel, and saves the archive if there is one."""
         wanted = [(item, None) if isinstance(item, str) else item for item in names]
-        begun: list[Future[Pipeline]] = []
-        with suppress(RuntimeError), ThreadPoolExecutor(max(1, min(len(wanted), os.cpu_count() or 1))) as workers:
-            for name, constants in wanted:
-                begun.append(workers.submit(self.get_pipeline, name, constants))
+        with Builders() as builders:
+            begun = [builders.begin(partial(self.get_pipeline, name, constants)) for name, constants in wanted]
         for each in begun:
             each.result()
-        # Compiled here because the system could not start a thread for them.
-        for name, constants in wanted[len(begun) :]:
-            self.get_pipeline(name, constants)
         self.save()
 
     def save(self) -> bool:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterable
+import os
+import re
+import sys
+import threading
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.encoding import soft_device
+from ops.table import CASES
 from standin import PROFILES, Profile, install
 
 from mlx_native_py import MlxDevice
@@ -15,6 +22,9 @@ from mlx_native_py.cli import main as cli
 from mlx_native_py.cli import rehearsal
 from mlx_native_py.cli.doctor import examine
 from mlx_native_py.cli.finding import Finding
+from mlx_native_py.cli.rehearsal import abilities, kernels, ops
+from mlx_native_py.errors import ShaderCompilationError
+from mlx_native_py.pipelines.registry import KernelRegistry
 from mlx_native_py.pipelines.sources import kernel_families
 
 pytestmark = pytest.mark.soft
@@ -59,49 +69,150 @@ def test_everything_is_looked_at(
     printed = capsys.readouterr().out
     assert " 0 faults" in printed and printed.count("\n") == len(told) + 1
     assert set(told) >= ABILITIES | {f"library {family}" for family in kernel_families()}
-    assert {subject for subject in told if subject.startswith("op ")} == {f"op {case.op}" for case in table_cases()}
+    assert {subject for subject in told if subject.startswith("op ")} == {f"op {case.op}" for case in CASES}
+    assert all(finding["good"] for finding in told.values())
     for family in kernel_families():
         assert unbuilt(told, family) == set(), family
 
 
-def table_cases() -> Iterable[Any]:
-    chosen, _ = rehearsal._cases(TESTS / "ops")
-    return chosen.values()
-
-
 def unbuilt(told: dict[str, Any], family: str) -> set[str]:
-    """The kernels of a family without a pipeline or a word on why there is none."""
-    nothing: dict[str, Any] = {"facts": {"found": {}}, "detail": ""}
-    kinds = [told.get(f"{kind} {family}", nothing) for kind in ("pipelines", "specialised pipelines")]
-    built = {label for kind in kinds for label in kind["facts"]["found"]}
-    left = told.get(f"other pipelines {family}", nothing)["detail"]
-    names = told[f"library {family}"]["facts"]["found"]
-    return {name for name in names if name not in left and not any(label.startswith(name) for label in built)}
+    """The kernels of a family without a pipeline."""
+    facts = told[f"pipelines {family}"]["facts"]
+    built = {label.partition("|")[0] for label in facts["found"]}
+    return set(told[f"library {family}"]["facts"]["found"]) - built
+
+
+def few_ops(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    chosen = ops.chosen_cases
+
+    def cases(folder: Path) -> Any:
+        found, bench = chosen(folder)
+        return {name: found[name] for name in names}, bench
+
+    monkeypatch.setattr(ops, "chosen_cases", cases)
 
 
 def test_ops_are_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, PROFILES["m1"])
-    chosen = rehearsal._cases
-    monkeypatch.setattr(rehearsal, "_cases", lambda folder: (_few(chosen(folder)[0]), chosen(folder)[1]))
+    few_ops(monkeypatch, "rms_norm", "argmax")
     result = rehearsed(TESTS)
     assert result["op rms_norm"].good and result["op rms_norm"].detail.startswith("right (")
 
 
-def _few(cases: dict[str, object]) -> dict[str, object]:
-    return {op: cases[op] for op in ("rms_norm", "argmax")}
+def test_each_op_has_a_case() -> None:
+    chosen, _ = ops.chosen_cases(TESTS / "ops")
+    assert set(chosen) == {case.op for case in CASES}
 
 
-def test_pipelines_with_constants_are_built_with_the_values_of_ops(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipelines_that_require_constants_are_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     install(monkeypatch, PROFILES["m1"])
-    chosen = rehearsal._cases
-    monkeypatch.setattr(rehearsal, "_cases", lambda folder: ({"copy": chosen(folder)[0]["copy"]}, chosen(folder)[1]))
-    findings = rehearsal.rehearse("metal", table=TESTS, families=["layout", "delta_net"])
-    result = {finding.subject: finding for finding in findings}
-    built = result["specialised pipelines layout"].facts["found"]
-    # Both have the constant that says how many elements a thread takes; only the copy was run.
-    assert {label.partition("_")[0] for label in built} == {"strided", "concat"} and len(built) == 8
-    assert result["other pipelines delta_net"].good is None
-    assert "no op here has given constants for" in result["other pipelines delta_net"].detail
+    findings = rehearsal.rehearse("metal", table=tmp_path, families=["layout", "delta_net"])
+    result = {finding.subject: asdict(finding) for finding in findings}
+    assert unbuilt(result, "layout") == set() == unbuilt(result, "delta_net")
+    assert "strided_copy_16|0:b1|9:u1" in result["pipelines layout"]["facts"]["found"]
+
+
+def test_every_required_constant_has_an_ordinary_value() -> None:
+    with soft_device() as device:
+        for family in kernel_families():
+            mtl = device.kernels.shipped(family).mtl
+            for name in mtl.functionNames():
+                declared = mtl.newFunctionWithName_(name).functionConstantsDictionary().values()
+                assert {each.name() for each in declared if each.required()} <= kernels.ORDINARY.keys(), (family, name)
+
+
+def test_pipelines_are_built_side_by_side(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    install(monkeypatch, PROFILES["m1"])
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    meeting, waits, plain = threading.Barrier(2), iter(range(2)), KernelRegistry._build
+
+    def build(self: KernelRegistry, home: Any, *given: Any) -> Any:
+        if "elementwise_add_f32" in home.names and next(waits, None) is not None:
+            meeting.wait(20)
+        return plain(self, home, *given)
+
+    monkeypatch.setattr(KernelRegistry, "_build", build)
+    findings = list(rehearsal.rehearse("metal", table=tmp_path, families=["elementwise"]))
+    assert [finding.subject for finding in findings if finding.good is False] == []
+
+
+def test_all_kernels_that_fail_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    install(monkeypatch, PROFILES["m1"])
+    plain = KernelRegistry._build
+
+    def build(self: KernelRegistry, home: Any, name: str, *given: Any) -> Any:
+        if name.startswith("sort_blocks"):
+            raise ShaderCompilationError(name, "not today")
+        return plain(self, home, name, *given)
+
+    monkeypatch.setattr(KernelRegistry, "_build", build)
+    found = {each.subject: each for each in rehearsal.rehearse("metal", table=tmp_path, families=["sort"])}
+    told = found["pipelines sort"]
+    broken = set(told.facts["errors"])
+    assert told.good is False and broken == {f"sort_blocks_{kind}" for kind in ("f32", "f16", "bf16", "items")}
+    assert all(name in told.detail for name in broken) and "not today" in told.detail
+    assert len(told.facts["found"]) == 8
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_was_done_before_ctrl_c_is_told(
+    as_json: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(monkeypatch, PROFILES["m1"])
+
+    def stop(device: MlxDevice) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(abilities.ABILITIES, "replay", stop)
+    report = tmp_path / "report.json"
+    command = ["doctor", "--device", "metal", "--mac", "--report", str(report), *(["--json"] if as_json else [])]
+    assert cli.main(command) == 130
+    printed = capsys.readouterr().out
+    told = json.loads(report.read_text())
+    subjects = [finding["subject"] for finding in told["findings"]]
+    assert subjects[-1] == "dispatch times" and told["good"] and told["complete"] is False
+    if as_json:
+        assert [finding["subject"] for finding in json.loads(printed)] == subjects
+    else:
+        assert f"{len(subjects)} things stopped after" in printed
+
+
+def test_ctrl_c_begins_no_more_pipelines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    install(monkeypatch, PROFILES["m1"])
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    built: list[str] = []
+    seen, plain = threading.Event(), KernelRegistry._build
+
+    def build(self: KernelRegistry, home: Any, name: str, *given: Any) -> Any:
+        built.append(name)
+        seen.wait(20)
+        return plain(self, home, name, *given)
+
+    def interrupted(text: str) -> None:
+        if "pipelines" in text:
+            seen.set()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        monkeypatch.setattr(KernelRegistry, "_build", build)
+        monkeypatch.setattr(abilities, "ABILITIES", {})
+        monkeypatch.setattr(rehearsal, "ABILITIES", {})
+        for _ in rehearsal.rehearse("metal", table=tmp_path, families=["sort"], progress=interrupted):
+            pass
+    assert len(built) <= 2
+
+
+def test_a_terminal_shows_what_is_under_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    install(monkeypatch, PROFILES["m1"])
+    monkeypatch.setattr(rehearsal, "kernel_families", lambda: FAMILIES)
+    few_ops(monkeypatch, "argmax")
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert cli.main(["doctor", "--device", "metal", "--mac", "--report", str(tmp_path / "report.json")]) == 0
+    shown = terminal.getvalue().split("\r\x1b[K")
+    assert "replay" in shown and "op argmax, 1 of 1" in shown and shown[-1] == ""
+    assert any(re.fullmatch(r"pipelines sampling, \d+ of \d+ pipelines", each) for each in shown)
 
 
 def test_a_fault_is_a_line_and_stops_nothing(
@@ -109,7 +220,7 @@ def test_a_fault_is_a_line_and_stops_nothing(
 ) -> None:
     install(monkeypatch, Profile(device=PROFILES["m1"].device, answers={"threadExecutionWidth": 64}))
     monkeypatch.setattr(rehearsal, "kernel_families", lambda: FAMILIES)
-    monkeypatch.setattr(rehearsal, "_cases", lambda folder: ({}, None))
+    few_ops(monkeypatch)
     monkeypatch.chdir(tmp_path)
     assert cli.main(["doctor", "--device", "metal", "--mac"]) == 1
     printed = capsys.readouterr().out
@@ -137,4 +248,4 @@ def test_memory_that_stays_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     with MlxDevice("metal") as device:
         monkeypatch.setattr(type(bridge.device), "currentAllocatedSize", lambda _: 1 << 20)
         with pytest.raises(RuntimeError, match="still held"):
-            rehearsal._memory(device)
+            abilities.ABILITIES["memory"](device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -267,6 +268,26 @@ def test_the_set_up_is_announced_once_for_all_modes(tmp_path: Path) -> None:
         compiler = Compiler(Store(tmp_path / "c"), find_toolchain(), heard.append, engine)
         compiler._announce_once()
     assert heard == ["software Metal: preparing the compiler, once for this machine"]
+
+
+def test_threads_that_set_up_take_turns_without_a_word(tmp_path: Path) -> None:
+    heard: list[str] = []
+    compiler = Compiler(Store(tmp_path / "c"), find_toolchain(), heard.append)
+    inside, most = [0], [0]
+
+    def set_up() -> None:
+        with compiler._alone():
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+            time.sleep(0.02)
+            inside[0] -= 1
+
+    threads = [threading.Thread(target=set_up) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (heard, most) == ([], [1])
 
 
 def test_clearing_leaves_what_a_compilation_needs(tmp_path: Path) -> None:

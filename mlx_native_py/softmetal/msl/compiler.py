@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
+from threading import Lock
 
 from .. import engines
 from ..cache import DEFAULT_LIMIT, HEADER_SUFFIX, Store, default_directory, digest
@@ -40,6 +41,7 @@ class Compiler:
     identity: str = field(init=False)
     checked: set[bytes] = field(default_factory=set)  # texts that were found right; see known_bodies.py
     _headers: dict[tuple[str, ...], Path] = field(default_factory=dict)
+    _preparing: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
         self.identity = identity(self.store, self.toolchain)
@@ -68,8 +70,11 @@ class Compiler:
         with self._alone():
             return self._stored(_RUNTIME) or self._build_runtime()
 
-    def _alone(self) -> AbstractContextManager[None]:
-        return self.store.alone(self.toolchain.fingerprint, self.announce)
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        # The lock of the store cannot tell threads of this process from other processes.
+        with self._preparing, self.store.alone(self.toolchain.fingerprint, self.announce):
+            yield
 
     def _build_runtime(self) -> Path:
         self._announce_once()
