@@ -6,8 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .arguments import split
+from .lambdas import Lambda, lambdas
 from .lexer import close_angle, is_name
-from .pointer_names import SPACES, PointerNames, between, member_names, pointed, variable_names
+from .pointer_names import (
+    SPACES,
+    PointerNames,
+    between,
+    constant_members,
+    member_names,
+    pointed,
+    result_names,
+    variable_names,
+)
 from .scopes import Declaration, walk
 from .unit import Unit
 
@@ -21,17 +31,20 @@ def check_constant_pointers(unit: Unit) -> None:
     if "constant" not in places or "device" not in places:
         return
     functions = [d for d in walk(unit.declarations) if d.kind == "function" and d.parameters]
-    wanted = _constant_parameters(unit, functions)
+    inner = list(lambdas(unit))
+    wanted = _constant_parameters(unit, functions, inner)
     calls = unit.tokens.places_of({name for name, _ in wanted})
     spaces = unit.tokens.places_of(SPACES)
     others = unit.tokens.places_of(("=", "return", *_CASTS))
     autos = unit.tokens.places.get("auto", [])
-    members = member_names(unit)
+    members, results = member_names(unit), result_names(unit, functions)
+    kept = constant_members(unit)
+    braces = unit.tokens.places.get("{", []) if kept else []
     for function in functions:
         if function.body is None:
             continue
         within = between(spaces, function.body)
-        check = _Check(unit, PointerNames(variable_names(unit, function, within), members))
+        check = _Check(unit, PointerNames(variable_names(unit, function, within), members, results), inner)
         check.deduce(between(autos, function.body))
         for index in between(calls, function.body):
             check.call(index, wanted)
@@ -39,6 +52,8 @@ def check_constant_pointers(unit: Unit) -> None:
             check.cast_before(index)
         for index in between(others, function.body):
             check.statement(index, function)
+        for index in between(braces, function.body):
+            check.braces(index, kept)
 
 
 @dataclass(frozen=True)
@@ -53,11 +68,15 @@ class _Taken:
         return self.kinds[place] if place < len(self.kinds) else ""
 
 
-def _constant_parameters(unit: Unit, functions: list[Declaration]) -> dict[tuple[str, int], dict[int, str]]:
+def _constant_parameters(
+    unit: Unit, functions: list[Declaration], inner: list[Lambda]
+) -> dict[tuple[str, int], dict[int, str]]:
     """By name and count of arguments: those in constant memory for some function and in device for none, with mark."""
     overloads: dict[str, list[_Taken]] = {}
-    for function in functions:
-        overloads.setdefault(unit.tokens.text[function.name], []).append(_taken(unit, function))
+    named = [(unit.tokens.text[each.name], each.parameters) for each in functions]
+    for name, parameters in (*named, *((each.name, each.parameters) for each in inner)):
+        if name and parameters:
+            overloads.setdefault(name, []).append(_taken(unit, parameters))
     found: dict[tuple[str, int], dict[int, str]] = {}
     for name, every in overloads.items():
         for count in {len(each.kinds) for each in every}:
@@ -69,9 +88,8 @@ def _constant_parameters(unit: Unit, functions: list[Declaration]) -> dict[tuple
     return found
 
 
-def _taken(unit: Unit, function: Declaration) -> _Taken:
-    assert function.parameters
-    given = [unit.tokens.text[start:end] for start, end in split(unit, *function.parameters)]
+def _taken(unit: Unit, parameters: tuple[int, int]) -> _Taken:
+    given = [unit.tokens.text[start:end] for start, end in split(unit, *parameters)]
     is_open = bool(given) and "..." in given[-1]
     least = sum("=" not in words for words in given) - is_open
     return _Taken(["" if "..." in words else pointed(words) for words in given], least, is_open)
@@ -84,10 +102,11 @@ def _takes_no_device(known: set[str], mark: str) -> bool:
 class _Check:
     """Checks the expressions of one function."""
 
-    def __init__(self, unit: Unit, names: PointerNames) -> None:
+    def __init__(self, unit: Unit, names: PointerNames, inner: list[Lambda]) -> None:
         self.unit = unit
         self.text, self.match = unit.tokens.text, unit.tokens.match
         self.names = names
+        self.inner = inner
 
     def deduce(self, autos: list[int]) -> None:
         """Learns what `auto p = x;` declares, where all variables of the name are alike."""
@@ -121,12 +140,27 @@ class _Check:
             self._named_cast(index)
             return
         if self.text[index] == "return":
-            result = pointed(self.text[function.head : function.name])
+            around = [each for each in self.inner if each.body[0] < index < each.body[1]]
+            result = pointed(around[-1].result if around else self.text[function.head : function.name])
         else:
             result = self._target(index)
         if result in ("constant*", "constant&"):
             if self.names.is_device(self.text[index + 1 : self._end(index)], result[-1]):
                 self.unit.error(index + 1, _KEPT)
+
+    def braces(self, index: int, kept: Mapping[str, Mapping[int, str]]) -> None:
+        """`S s{x};`, `S s = {x};` and `S{x}`, where `kept` are the members of S in constant memory."""
+        before = self.text[max(index - 3, 0) : index]
+        if before[-1:] == ["="]:
+            name = before[0]
+        elif before[-1] in kept:
+            name = before[-1] if before[-2] not in ("struct", "class") else ""
+        else:
+            name = before[-2] if is_name(before[-1]) else ""
+        values = split(self.unit, index, self.match[index]) if name in kept else []
+        for place, mark in kept.get(name, {}).items():
+            if place < len(values) and self.names.is_device(self.text[slice(*values[place])], mark):
+                self.unit.error(values[place][0], _KEPT)
 
     def _end(self, index: int) -> int:
         """Where the expression behind `index` ends."""

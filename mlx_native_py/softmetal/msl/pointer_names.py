@@ -24,15 +24,20 @@ _DEVICE = {
 
 @dataclass(frozen=True)
 class PointerNames:
-    """The kind of each variable and member, such as "device*" or "constant&"; ambiguous ones are omitted."""
+    """The kind of each variable, member and function's result, such as "device*" or "constant&"; ambiguous ones are
+    omitted."""
 
     variables: dict[str, str]
     members: dict[str, str]
+    results: dict[str, str]
 
     def is_device(self, words: list[str], mark: str) -> bool:
         """Whether an expression is surely a pointer to device memory, for "*", or something in it, for "&"."""
         while words[:1] == ["("] and _closing(words) == len(words) - 1:
             words = words[1:-1]
+        if branches := _branches(words):
+            # Pointers of both kinds are no choice that Metal allows.
+            return (any if mark == "*" else all)(self.is_device(branch, mark) for branch in branches)
         prefix = words[0] if words and words[0] in ("&", "*") else ""
         bare = words[1:] if prefix else words
         if not bare or not is_name(bare[0]):
@@ -41,10 +46,25 @@ class PointerNames:
         while bare[last + 1 : last + 2] in (["."], ["->"]) and last + 2 < len(bare):
             known, last = self.members, last + 2
         rest = bare[last + 1 :]
+        while rest[:1] == ["::"] and len(rest) > 1:
+            known, last, rest = {}, last + 2, rest[2:]
+        if rest[:1] == ["("]:
+            known, rest = self.results, rest[_closing(rest) + 1 :]
         if {".", "->", "?"} & set(rest):
             return False
         form = prefix + known.get(bare[last], "") + (rest[0] if rest else "")
         return form in _DEVICE[mark]
+
+
+def result_names(unit: Unit, functions: list[Declaration]) -> dict[str, str]:
+    """The functions whose result is a pointer or reference; one that a lambda may hide is not among them."""
+    text = unit.tokens.text
+    names: dict[str, set[str]] = {}
+    for function in functions:
+        names.setdefault(text[function.name], set()).add(pointed(text[function.head : function.name]))
+    for index in unit.tokens.places.get("auto", ()):
+        names.pop(text[index + 1], None)
+    return _settled(names)
 
 
 def pointed(words: list[str]) -> str:
@@ -63,6 +83,29 @@ def member_names(unit: Unit) -> dict[str, str]:
             if member.kind == "variable" and member.name >= 0:
                 names.setdefault(text[member.name], set()).add(pointed(text[member.head : member.name]))
     return _settled(names)
+
+
+def constant_members(unit: Unit) -> dict[str, dict[int, str]]:
+    """By class, the places and marks of members in constant memory, where a list in braces sets one after the other."""
+    text = unit.tokens.text
+    found: dict[str, list[dict[int, str]]] = {}
+    for parent in walk(unit.declarations):
+        if parent.kind == "class" and parent.name >= 0:
+            found.setdefault(text[parent.name], []).append(_constant_places(unit, parent))
+    return {name: every[0] for name, every in found.items() if len(every) == 1 and every[0]}
+
+
+def _constant_places(unit: Unit, parent: Declaration) -> dict[int, str]:
+    text = unit.tokens.text
+    variables = [member for member in parent.children if member.kind == "variable"]
+    words = [word for member in variables for word in text[member.start : member.end]]
+    made = any(text[member.name] == text[parent.name] for member in parent.children if member.kind == "function")
+    if not variables or made or {"static", "[", ","} & set(words) or text[parent.name - 1] == "union":
+        return {}
+    if ":" in text[parent.name : parent.children[0].start]:
+        return {}  # the members of a base come first
+    kinds = [pointed(text[member.head : member.name]) for member in variables]
+    return {place: kind[-1] for place, kind in enumerate(kinds) if kind in ("constant*", "constant&")}
 
 
 def variable_names(unit: Unit, function: Declaration, spaces: list[int]) -> dict[str, str]:
@@ -97,6 +140,21 @@ def between(places: list[int], body: tuple[int, int]) -> list[int]:
 
 def _settled(names: dict[str, set[str]]) -> dict[str, str]:
     return {name: next(iter(spaces)) for name, spaces in names.items() if len(spaces) == 1}
+
+
+def _branches(words: list[str]) -> list[list[str]]:
+    """What is behind the `?` and the `:` of a conditional expression; nothing for any other."""
+    depth, pending, asked = 0, 0, -1
+    for place, word in enumerate(words):
+        depth += (word in ("(", "[", "{")) - (word in (")", "]", "}"))
+        if depth == 0 and word == "?":
+            asked = place if asked < 0 else asked
+            pending += 1
+        elif depth == 0 and word == ":" and pending:
+            pending -= 1
+            if not pending:
+                return [words[asked + 1 : place], words[place + 1 :]]
+    return []
 
 
 def _closing(words: list[str]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 from ..program import CompileError, Diagnostic
 from .lexer import Tokens, is_name
@@ -62,6 +63,20 @@ class Unit:
             else:
                 continue
             names[name] = meaning if names.get(name, meaning) == meaning else ""
+        return names
+
+    @cached_property
+    def alias_templates(self) -> dict[str, tuple[list[str], list[str]]]:
+        """The parameters and the meaning of each `template <...> using`, in tokens; ambiguous ones have no meaning."""
+        names: dict[str, tuple[list[str], list[str]]] = {}
+        for declaration in walk(self.declarations):
+            words = self.tokens.text[declaration.head : declaration.end - 1]
+            if declaration.kind != "other" or declaration.head == declaration.start or words[::2][:2] != ["using", "="]:
+                continue
+            header = self.tokens.text[declaration.start : declaration.head]
+            if header.count("<") == 1 and "=" not in header:  # nothing that only a parser could take apart
+                parameters = [word for word, behind in pairwise(header) if behind in (",", ">")]
+                names[words[1]] = (parameters, [] if words[1] in names else words[3:])
         return names
 
     @cached_property

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from .rejected_strict_table import SAME_WIDTH, inputs, line
+from .rejected_strict_table import SAME_TYPE, SAME_WIDTH, inputs, line
 from .rejected_table import Refused, in_kernel
 
 F = "float f(constant float* p) { return p[0]; }\n"
 HOLDER = "struct S { device float* p; };\n"
 KEEPER = "struct S { constant float* p; };\n"
+H = "device float* h(device float* p) { return p + 1; }\n"
 TABLE = "constant float table[2] = {1, 2};\n"
 BOTH = "device float* out, constant float* c, uint i [[thread_position_in_grid]]"
 _WANTED = "expected constant memory"
@@ -43,6 +44,26 @@ SPACES = (
         "device-returned-as-constant",
         "constant float* f(device float* p) {\nreturn p; // HERE\n}\n" + in_kernel("out[i] = f(out)[0];"),
         _KEPT,
+    ),
+    line("device-chosen-for-constant", "out[i] = f(i > 2 ? out : out + 1);", _WANTED, F),
+    line("device-or-constant-for-constant", "out[i] = f(i > 2 ? table : (i ? out : table));", _WANTED, TABLE + F),
+    line("device-chosen-and-kept", "constant float* p = i ? out : out + 1;", _KEPT),
+    line("device-chosen-and-cast", "out[i] = *(constant float*)(i ? out : out + 1);", _CAST),
+    line("device-result-for-constant", "out[i] = f(h(out));", _WANTED, F + H),
+    line("device-result-moved-for-constant", "out[i] = f(h(out) + 1);", _WANTED, F + H),
+    line("device-result-kept", "constant float* p = n::h(out);", _KEPT, "namespace n {\n" + H + "}\n"),
+    line("device-result-element-kept", "constant float& p = h(out)[i];", _KEPT, H),
+    line("device-result-of-member", "S s; out[i] = f(s.h(out));", _WANTED, F + "struct S {\n" + H + "};\n"),
+    line("device-for-lambda", "auto l = [&](constant float* p) { return p[0]; }; out[i] = l(out);", _WANTED),
+    line("device-of-lambda", "auto l = [&]() -> constant float* { return out; }; out[i] = l()[0];", _KEPT),
+    line("device-in-braces", "S s{out}; out[i] = s.p[0];", _KEPT, KEEPER),
+    line("device-in-braces-behind-equals", "S s = {out + 1}; out[i] = s.p[0];", _KEPT, KEEPER),
+    line("device-in-braces-of-a-temporary", "S s = S{out}; out[i] = s.p[0];", _KEPT, KEEPER),
+    line(
+        "device-second-in-braces",
+        "S s{1, out}; out[i] = s.p[0];",
+        _KEPT,
+        "struct S { int n; constant float* p; float at(int k) { return p[k]; } };\n",
     ),
     line("device-cast-to-constant", "out[i] = *(constant float*)out;", _CAST),
     line("device-member-cast-to-constant", "S s; out[i] = ((constant uint*)s.p)[0];", _CAST, HOLDER),
@@ -89,6 +110,19 @@ INPUTS = (
         "uint2 const at [[thread_position_in_grid]],\nuint3 const n [[threads_per_grid]] // HERE\n",
         SAME_WIDTH,
     ),
+    inputs(
+        "alias-template",
+        "P<uint> at [[thread_position_in_grid]],\nQ<3> n [[threads_per_grid]] // HERE\n",
+        SAME_WIDTH,
+        "template <class T> using P = vec<T, 2>;\nnamespace n { template <int N> using Q = metal::vec<uint, N>; }\n"
+        "using namespace n;\n",
+    ),
+    inputs(
+        "alias-of-alias-template",
+        "R at [[thread_position_in_grid]],\nushort n [[threads_per_grid]] // HERE\n",
+        SAME_TYPE,
+        "template <class T, int N> using P = T;\nusing R = P<uint, 2>;\n",
+    ),
     inputs("packed", "packed_uint3 at [[thread_position_in_grid]] // HERE\n", "invalid type"),
 )
 
@@ -109,6 +143,34 @@ WORDS = (
 )
 
 TAKEN = {
+    "constant chosen": TABLE
+    + F
+    + H
+    + in_kernel(
+        "constant float* p = i ? c : table; out[i] = f(i > 3 ? p : c) + (i ? out[i] : f(c)) + f(c + (i ? 1 : 0));\n"
+        "device float* q = i ? out : h(out); q[0] = 1;",
+        BOTH,
+    ),
+    "results of both spaces": F
+    + H
+    + "constant float* h(constant float* p) { return p; }\n"
+    + "struct S { constant float* p; constant float* g() const { return p; } };\n"
+    + in_kernel("S s{c}; out[i] = f(h(c)) + f(s.g()) + h(out)[0];", BOTH),
+    "lambdas of both spaces": F
+    + "constant float* g(constant float* p, device float* q) {\n"
+    + "auto l = [&](device float* r) { return r + 1; }; q[0] = l(q)[0]; return p; }\n"
+    + in_kernel(
+        "auto l = [&](device float* p) { return p[0]; }; auto m = [&](auto p) { return p[0]; };\n"
+        "auto h = [&](int n) { return c + n; }; out[i] = l(out) + m(out) + m(c) + f(h(1)) + f(g(c, out));",
+        BOTH,
+    ),
+    "a lambda hides a function": F
+    + H
+    + in_kernel("auto h = [&](device float* p) { return c; }; out[i] = f(h(out));", BOTH),
+    "braces": "struct S { device float* p; constant float* q; };\n"
+    + "struct D { constant float* p; D(device float* x, constant float* y) : p(y) { x[0] = 1; } };\n"
+    + "struct E : S { int n; };\n"
+    + in_kernel("S s{out, c}; S t = {out, c}; D d{out, c}; out[i] = s.p[0] + t.q[0] + d.p[0] + S{out, c}.q[1];", BOTH),
     "overloads": TABLE
     + F
     + "float f(const device float* p) { return p[0]; }\n"
