@@ -115,7 +115,7 @@ def _variables() -> Finding:
 
 def _apple(backend: Backend) -> Finding:
     if backend.kind == "metal":
-        return Finding("Apple's Metal", True, "in use; what is dropped comes back")
+        return Finding("Apple's Metal", True, "in use")
     advice = "pip install pyobjc-framework-Metal" if platform.system() == "Darwin" else ""
     return Finding("Apple's Metal", True, f"not used: {backend.declined}", advice)
 

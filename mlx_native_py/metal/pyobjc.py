@@ -78,20 +78,27 @@ def url(path: str | Path) -> Any:
 
 
 def _check_retains(device: Any) -> None:
-    """Checks the retain count of a new object; if it is not 1, checks that its memory is freed, since debug layers wrap
+    """Checks the retain count of a new object; if it is not 1, checks that memory is freed, since debug layers wrap
     objects."""
     with autorelease_pool():
-        buffer = device.newBufferWithLength_options_(_MEBIBYTE, Metal.MTLResourceStorageModeShared)
-        count, held = buffer.retainCount(), device.currentAllocatedSize()
-        del buffer
+        count = _new_buffer(device).retainCount()
     if count == 1:
         return
     problem = f"a new MTLBuffer has retain count {count} instead of 1"
-    if device.currentAllocatedSize() < held:
-        warnings.warn(f"{problem}, but its memory comes back: a debug layer or a capture, perhaps", stacklevel=2)
-        return
-    raise BackendError(
-        f"{problem} and its memory stays when it is dropped, so every buffer would leak: "
-        "some code used Metal through PyObjC before this package could register its metadata. "
-        "Import mlx_native_py and open the device first, or upgrade pyobjc-core and pyobjc-framework-Metal"
-    )
+    before = device.currentAllocatedSize()
+    with autorelease_pool():
+        buffer = _new_buffer(device)
+        held = device.currentAllocatedSize()
+        del buffer
+    if held > before and device.currentAllocatedSize() >= held:
+        raise BackendError(
+            f"{problem} and its memory stays when it is dropped, so every buffer would leak: "
+            "some code used Metal through PyObjC before this package could register its metadata. "
+            "Import mlx_native_py and open the device first, or upgrade pyobjc-core and pyobjc-framework-Metal"
+        )
+    told = "but its memory comes back" if held > before else "and the device does not count its memory"
+    warnings.warn(f"{problem}, {told}: a debug layer or a capture, perhaps", stacklevel=2)
+
+
+def _new_buffer(device: Any) -> Any:
+    return device.newBufferWithLength_options_(_MEBIBYTE, Metal.MTLResourceStorageModeShared)

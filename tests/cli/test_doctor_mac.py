@@ -245,7 +245,16 @@ def test_a_compiler_that_refuses_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_memory_that_stays_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     bridge = install(monkeypatch, PROFILES["m1"])
+    sizes = iter([0, 16 << 20, 16 << 20])
     with MlxDevice("metal") as device:
-        monkeypatch.setattr(type(bridge.device), "currentAllocatedSize", lambda _: 1 << 20)
+        monkeypatch.setattr(type(bridge.device), "currentAllocatedSize", lambda _: next(sizes))
         with pytest.raises(RuntimeError, match="still held"):
             abilities.ABILITIES["memory"](device)
+
+
+def test_memory_that_is_not_counted_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    bridge = install(monkeypatch, PROFILES["paravirtual"])
+    with MlxDevice("metal") as device:
+        monkeypatch.setattr(type(bridge.device), "currentAllocatedSize", lambda _: 0)
+        detail, _ = abilities.ABILITIES["memory"](device)
+    assert detail == "a new buffer has retain count 1; the device does not count its memory"

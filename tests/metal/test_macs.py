@@ -143,6 +143,13 @@ def test_a_debug_layer_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not bridge.leaked
 
 
+def test_memory_that_is_not_counted_is_no_leak(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, PROFILES["debug-layer"])
+    monkeypatch.setattr(MTLDevice, "currentAllocatedSize", lambda _: 0)
+    with pytest.warns(UserWarning, match="retain count 2 instead of 1, and the device does not count its memory"):
+        open_metal("metal")
+
+
 def test_a_leak_is_an_error(m1: Bridge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["objc"], "registerMetaDataForSelector", lambda *_: None)
     with pytest.raises(BackendError, match="its memory stays when it is dropped"):
