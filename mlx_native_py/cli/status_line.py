@@ -9,6 +9,7 @@ from types import TracebackType
 __all__ = ["StatusLine"]
 
 _ERASE = "\r\x1b[K"
+_MORE = " ... "
 
 
 class StatusLine:
@@ -38,6 +39,7 @@ class StatusLine:
 
     def _write(self, text: str) -> None:
         self._text = text
-        width = shutil.get_terminal_size().columns - 1
-        sys.stderr.write(_ERASE + text[:width])
+        width = shutil.get_terminal_size().columns - len(_MORE) - 1
+        # What the log says meanwhile stands behind it.
+        sys.stderr.write(_ERASE + (text[:width] + _MORE if text else ""))
         sys.stderr.flush()

@@ -211,8 +211,8 @@ def test_a_terminal_shows_what_is_under_way(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr(sys, "stderr", terminal)
     assert cli.main(["doctor", "--device", "metal", "--mac", "--report", str(tmp_path / "report.json")]) == 0
     shown = terminal.getvalue().split("\r\x1b[K")
-    assert "replay" in shown and "op argmax, 1 of 1" in shown and shown[-1] == ""
-    assert any(re.fullmatch(r"pipelines sampling, \d+ of \d+ pipelines", each) for each in shown)
+    assert "replay ... " in shown and "op argmax, 1 of 1 ... " in shown and shown[-1] == ""
+    assert any(re.fullmatch(r"pipelines sampling, \d+ of \d+ pipelines ... ", each) for each in shown)
 
 
 def test_a_fault_is_a_line_and_stops_nothing(
