@@ -119,12 +119,13 @@ class _Check:
         known.update({name: "device*" for name, kinds in found.items() if kinds == {True} and name not in known})
 
     def call(self, index: int, wanted: Mapping[tuple[str, int], Mapping[int, str]]) -> None:
-        """`f(x)`, `n::f(x)`, `s.f(x)` and `f<T>(x)`."""
+        """`f(x)`, `n::f(x)`, `s.f(x)`, `f<T>(x)`, and `S s(x)` of a class."""
         text = self.text
         opened = index + 1
         if text[opened] == "<" and (close := close_angle(self.unit.tokens, opened)) >= 0:
             opened = close + 1
-        if text[opened] != "(":
+        opened += is_name(text[opened])
+        if text[opened] not in ("(", "{"):
             return
         arguments = split(self.unit, opened, self.match[opened])
         for place, mark in wanted.get((text[index], len(arguments)), {}).items():

@@ -9,6 +9,7 @@ F = "float f(constant float* p) { return p[0]; }\n"
 HOLDER = "struct S { device float* p; };\n"
 KEEPER = "struct S { constant float* p; };\n"
 H = "device float* h(device float* p) { return p + 1; }\n"
+MAKER = "struct S { constant float* p; S(constant float* q) : p(q) {} };\n"
 TABLE = "constant float table[2] = {1, 2};\n"
 BOTH = "device float* out, constant float* c, uint i [[thread_position_in_grid]]"
 _WANTED = "expected constant memory"
@@ -56,6 +57,9 @@ SPACES = (
     line("device-result-of-member", "S s; out[i] = f(s.h(out));", _WANTED, F + "struct S {\n" + H + "};\n"),
     line("device-for-lambda", "auto l = [&](constant float* p) { return p[0]; }; out[i] = l(out);", _WANTED),
     line("device-of-lambda", "auto l = [&]() -> constant float* { return out; }; out[i] = l()[0];", _KEPT),
+    line("device-for-constructor", "S s(out); out[i] = s.p[0];", _WANTED, MAKER),
+    line("device-for-constructor-in-braces", "S s{out}; out[i] = s.p[0];", _WANTED, MAKER),
+    line("device-for-constructor-of-a-temporary", "out[i] = S(out).p[0];", _WANTED, MAKER),
     line("device-in-braces", "S s{out}; out[i] = s.p[0];", _KEPT, KEEPER),
     line("device-in-braces-behind-equals", "S s = {out + 1}; out[i] = s.p[0];", _KEPT, KEEPER),
     line("device-in-braces-of-a-temporary", "S s = S{out}; out[i] = s.p[0];", _KEPT, KEEPER),
@@ -167,6 +171,9 @@ TAKEN = {
     "a lambda hides a function": F
     + H
     + in_kernel("auto h = [&](device float* p) { return c; }; out[i] = f(h(out));", BOTH),
+    "constructors": "struct S { device float* p; constant float* q;\n"
+    + "S(device float* x, constant float* y) : p(x), q(y) {} };\n"
+    + in_kernel("S s(out, c); S t{out, c}; out[i] = s.q[0] + t.p[0] + S(out, c).q[0];", BOTH),
     "braces": "struct S { device float* p; constant float* q; };\n"
     + "struct D { constant float* p; D(device float* x, constant float* y) : p(y) { x[0] = 1; } };\n"
     + "struct E : S { int n; };\n"
