@@ -28,6 +28,8 @@ class CompileLimits:
     seconds: float = 300.0
     memory_mib: int = 4096  # of address space
     output_mib: int = 256  # of each file that it writes, its messages among them
+    cpu_seconds: int | None = None  # of processor time, where that is less than the time it may take
+    data_mib: int | None = None  # of memory that it writes to, where that is less than its address space
 
 
 DEFAULT_LIMITS = CompileLimits()
@@ -39,6 +41,10 @@ class ToolchainError(RuntimeError):
 
 class LimitExceeded(ToolchainError):
     """The compiler exceeded a limit of the settings."""
+
+
+class BudgetExceeded(LimitExceeded):
+    """The compiler exceeded a limit that its caller set for one step."""
 
 
 class CompilerFailed(ToolchainError):
@@ -84,12 +90,13 @@ def _run(command: Sequence[str], stdin: int, stdout: int, stderr: int, limits: C
 
 
 def _limits(limits: CompileLimits) -> dict[int, int]:
-    return {
+    wanted = {
         resource.RLIMIT_AS: limits.memory_mib * MIB,
         resource.RLIMIT_FSIZE: limits.output_mib * MIB,
-        resource.RLIMIT_CPU: int(limits.seconds) + 1,
+        resource.RLIMIT_CPU: int(limits.seconds) + 1 if limits.cpu_seconds is None else limits.cpu_seconds,
         resource.RLIMIT_CORE: 0,
     }
+    return wanted if limits.data_mib is None else {**wanted, resource.RLIMIT_DATA: limits.data_mib * MIB}
 
 
 def _failure(command: Sequence[str], status: int, said: str, limits: CompileLimits) -> ToolchainError:
@@ -97,8 +104,12 @@ def _failure(command: Sequence[str], status: int, said: str, limits: CompileLimi
         return LimitExceeded(
             f"{_name(command)} wrote more than {limits.output_mib} MiB; MLX_SOFT_COMPILE_OUTPUT allows more"
         )
+    if status == -signal.SIGXCPU and limits.cpu_seconds is not None:
+        return BudgetExceeded(f"{_name(command)} took more than {limits.cpu_seconds} s of processor time")
     if status == -signal.SIGXCPU:
         return LimitExceeded(f"{_name(command)} took {limits.seconds:g} s; MLX_SOFT_COMPILE_TIMEOUT allows more")
+    if limits.data_mib is not None and any(word in said for word in _OUT_OF_MEMORY):
+        return BudgetExceeded(f"{_name(command)} needed more than {limits.data_mib} MiB")
     if any(word in said for word in _OUT_OF_MEMORY):
         return LimitExceeded(
             f"{_name(command)} needed more than {limits.memory_mib} MiB; MLX_SOFT_COMPILE_MEMORY allows more"

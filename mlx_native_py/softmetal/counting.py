@@ -182,7 +182,7 @@ class LaunchCounter:
     def __init__(self, state: Any) -> None:
         builder, self._counters = state.code.lanes.builder, (ctypes.c_uint64 * (_COUNTERS * MOST_BLOCKS))()
         self._builder = _CountingBuilder(
-            builder.spec, builder.compiler, builder.key, builder.threadgroup_bytes, self._counters
+            builder.spec, builder.compiler, builder.key, builder.threadgroup_bytes, counters=self._counters
         )
         self._choice = LanesChoice(self._builder, budget=None)
         state.code = replace(state.code, lanes=self._choice)

@@ -16,6 +16,7 @@ from typing import Literal
 from .compiler_process import (
     DEFAULT_LIMITS,
     ENVIRONMENT,
+    BudgetExceeded,
     CompileLimits,
     CompilerFailed,
     LimitExceeded,
@@ -25,6 +26,7 @@ from .compiler_process import (
 from .system import System, host, processor
 
 __all__ = [
+    "BudgetExceeded",
     "CompileLimits",
     "CompiledKernel",
     "CompilerFailed",
@@ -152,9 +154,11 @@ class Toolchain:
         digest.update(Path(__file__).read_bytes())
         return digest.hexdigest()[:32]
 
-    def run(self, command: Sequence[str], *, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, command: Sequence[str], *, stdin: str | None = None, limits: CompileLimits | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Runs one step within the limits; raises CompilerFailed with the compiler's words, or ToolchainError."""
-        return run_compiler(command, stdin or "", self.limits)
+        return run_compiler(command, stdin or "", limits or self.limits)
 
     def dialect(self, math: MathMode = "fast") -> list[str]:
         """What every compilation of kernels shares, whether from a header or from a source."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mlx_native_py.softmetal.compiler_process import (
+    BudgetExceeded,
     CompileLimits,
     CompilerFailed,
     LimitExceeded,
@@ -51,6 +52,19 @@ def test_how_it_ends(tmp_path: Path, text: str, kind: type[Exception], message: 
     with pytest.raises(kind, match=message):
         run_compiler(script(tmp_path, text), "", SMALL)
     assert time.monotonic() - begin < 60
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("while true; do :; done", "took more than 1 s of processor time"),
+        ("echo 'LLVM ERROR: out of memory' >&2; exit 1", "needed more than 64 MiB"),
+    ],
+)
+def test_one_step_can_be_held_to_less(tmp_path: Path, text: str, message: str) -> None:
+    limits = CompileLimits(seconds=60.0, cpu_seconds=1, data_mib=64)
+    with pytest.raises(BudgetExceeded, match=message):
+        run_compiler(script(tmp_path, text), "", limits)
 
 
 def test_children_are_gone(tmp_path: Path) -> None:

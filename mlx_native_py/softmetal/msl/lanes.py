@@ -13,7 +13,7 @@ from ..cache import digest
 from ..engines.choice import BUDGET_S, LanesChoice, lanes_refused
 from ..engines.lanes.ir.model import Declined
 from ..program import Executable, Size, Specialised
-from ..toolchain import CompilerFailed, stack_bytes, uses_elements
+from ..toolchain import BudgetExceeded, CompileLimits, CompilerFailed, stack_bytes, uses_elements
 from .build import SOURCE_NAME, BuildSpec
 from .compiler import Compiler
 from .image import ImageRefused, check_image
@@ -21,6 +21,10 @@ from .image import ImageRefused, check_image
 ENTRY = "soft_lanes_entry"
 ALONE = "soft_lanes_alone"
 LARGE_STACK = 256 << 10  # what a thread of the host may not have left
+# What one step of the compiler may take, and the lines of text that take about as much: those tell before it is spent.
+MOST_SECONDS = 8
+MOST_MIB = 320
+MOST_SCALAR, MOST_VECTOR = 30_000, 80_000
 _SAMPLES = re.compile(r"\.\s*(sample|gather)")
 _PASS = Path(__file__).parent.parent / "engines" / "lanes"
 # Simdgroups that never wait for each other run one after the other, without fibers.
@@ -45,6 +49,10 @@ def _pass_identity() -> str:
     return digest(*(path.read_bytes() for path in sorted(_PASS.rglob("*.py"))), Path(__file__).read_bytes())
 
 
+class _TooLarge(Declined):
+    """The kernel would take the compiler more than launches that can run elsewhere are worth."""
+
+
 @dataclass(frozen=True)
 class LanesBuilder:
     """Finds and creates the lanes builds of one kernel; thread-safe."""
@@ -53,11 +61,15 @@ class LanesBuilder:
     compiler: Compiler
     key: str  # of the kernel's build for the other engines
     threadgroup_bytes: int  # of that build, after which threadgroup arguments are placed
+    within_budget: bool = False  # whether what takes the compiler too long is declined
 
     def stored(self, shape: Size) -> Specialised | None:
         """The build in the disk cache, if there is one; raises Declined where the kernel was declined before."""
         body = self.compiler.store.record(self._key(shape))
-        return self._load(json.loads(body)) if body else None
+        record = json.loads(body) if body else None
+        if record is None or record.get("too_large") and not self.within_budget:
+            return None
+        return self._load(record)
 
     def make(self, shape: Size) -> Specialised:
         """Compiles and keeps the build, unless another process has by now; raises Declined."""
@@ -71,7 +83,7 @@ class LanesBuilder:
         try:
             record = self._compile(shape)
         except Declined as declined:
-            record = {"declined": str(declined)}
+            record = {"declined": str(declined), "too_large": isinstance(declined, _TooLarge)}
         self.compiler.store.put_record(self._key(shape), json.dumps(record).encode())
         return record
 
@@ -82,7 +94,10 @@ class LanesBuilder:
         from ..engines.lanes.vectorise import vectorise  # most programs never come here
 
         with self.compiler.store.scratch() as folder:
-            vectors = vectorise(self._scalar(shape, folder), "soft_entry_point", shape)
+            scalar = self._scalar(shape, folder)
+            self._require_size("one thread's code", scalar, MOST_SCALAR)
+            vectors = vectorise(scalar, "soft_entry_point", shape)
+            self._require_size("the code of 32 lanes", vectors.text, MOST_VECTOR)
             alone = not self.spec.checked and "@soft_lanes_barrier" not in vectors.text
             count = -(-shape[0] * shape[1] * shape[2] // 32)
             turns = _TURNS.format(alone=ALONE, entry=ENTRY, count=count) if alone else ""
@@ -122,14 +137,27 @@ class LanesBuilder:
             *toolchain.engine_flags("lanes", checked=spec.checked, elements=elements),
         ]
         header = ["-include-pch", str(self.compiler.precompiled(flags)), "-w", "-fno-color-diagnostics"]
-        toolchain.run(toolchain.to_ir(source, target, [*flags, *header]))
+        self._within(toolchain.to_ir(source, target, [*flags, *header]))
         return target.read_text()
 
     def _run(self, command: list[str]) -> None:
         try:
-            self.compiler.toolchain.run(command)
+            self._within(command)
         except CompilerFailed as failure:
             raise Declined(f"not assembled: {_first_error(failure.output)}") from None
+
+    def _within(self, command: list[str]) -> None:
+        """Runs a step; one that takes too much is ended, so that a launch's other engine has the processor."""
+        toolchain = self.compiler.toolchain
+        try:
+            toolchain.run(command, limits=_budget(toolchain.limits) if self.within_budget else None)
+        except BudgetExceeded as exceeded:
+            raise _TooLarge(f"too large: {exceeded}") from None
+
+    def _require_size(self, what: str, text: str, most: int) -> None:
+        lines = text.count("\n")
+        if self.within_budget and lines > most:
+            raise _TooLarge(f"too large: {what} has {lines} lines, expected at most {most}")
 
     def _load(self, record: dict[str, Any]) -> Specialised | None:
         if "declined" in record:
@@ -146,6 +174,13 @@ class LanesBuilder:
         return Specialised(address, engine, record["stack"], image, None if decided_by is None else tuple(decided_by))
 
 
+def _budget(limits: CompileLimits) -> CompileLimits:
+    """The limits of a step, unless the settings allow less."""
+    if limits.seconds <= MOST_SECONDS or limits.memory_mib <= MOST_MIB:
+        return limits
+    return replace(limits, cpu_seconds=MOST_SECONDS, data_mib=MOST_MIB)
+
+
 def _first_error(output: str) -> str:
     return output.partition("error: ")[2].partition("\n")[0] or output[:200]
 
@@ -156,6 +191,6 @@ def with_lanes(code: Executable, spec: BuildSpec, compiler: Compiler, key: str) 
     reason = lanes_refused(compiler.engine, checked=spec.checked, samples=samples)
     if reason:
         return replace(code, declined={**code.declined, "lanes": reason})
-    builder = LanesBuilder(spec, compiler, key, code.static_threadgroup_bytes)
-    budget = None if compiler.engine == "lanes" else BUDGET_S
-    return replace(code, lanes=LanesChoice(builder, budget=budget))
+    must = compiler.engine == "lanes"
+    builder = LanesBuilder(spec, compiler, key, code.static_threadgroup_bytes, within_budget=not must)
+    return replace(code, lanes=LanesChoice(builder, budget=None if must else BUDGET_S))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from .analysis.groups import find_groups
 from .analysis.intrinsics import PREFIX, Size, lane_function
-from .analysis.regions import plan
+from .analysis.regions import is_large, plan
 from .analysis.shape import VARYING, WIDTH
 from .analysis.shared_memory import shared_allocas
 from .analysis.steps import deciding_slots
@@ -69,6 +69,7 @@ def vectorise(text: str, entry: str, size: Size) -> Vectors:
         attributes=_kept_attributes(module, function),
         tables=constant_tables(module),
         permutations=permutations(" ".join(module.attributes.values())),
+        is_large=is_large(analysis.flow),
     )
     lines = _write(writer, function, size)
     head = f"define void @{ENTRY}(ptr {function.parameters[0].text}, ptr %fiber, i32 %simdgroup)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..ir.flow import Flow, Loop
@@ -10,9 +11,10 @@ from .divergence import region
 from .shape import WIDTH
 from .uniformity import Analysis
 
-# Instructions outside of loops that are written both for all lanes and for some of them; more would take the compiler
-# long, for code that runs once.
+# Instructions that are written both for all lanes and for some of them; more would take the compiler long. In loops,
+# where the copies pay, only large kernels go without.
 _MOST_TWICE = 1000
+_LARGE = 3000
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,5 +73,15 @@ def plan(analysis: Analysis) -> Chain:
 
 def _written_once(flow: Flow, apart: set[BasicBlock]) -> set[BasicBlock]:
     """The blocks that lanes run under a mask even where all of them are together."""
-    straight = apart - {block for loop in flow.loops for block in loop.blocks}
-    return straight if sum(len(block.instructions) for block in straight) > _MOST_TWICE else set()
+    repeated = apart & {block for loop in flow.loops for block in loop.blocks}
+    parts = [apart - repeated, repeated] if is_large(flow) else [apart - repeated]
+    return {block for blocks in parts if _size(blocks) > _MOST_TWICE for block in blocks}
+
+
+def _size(blocks: Iterable[BasicBlock]) -> int:
+    return sum(len(block.instructions) for block in blocks)
+
+
+def is_large(flow: Flow) -> bool:
+    """Whether a function takes the compiler long unless its code is kept short."""
+    return _size(flow.order) > _LARGE

@@ -8,20 +8,22 @@ from ..ir.model import I32, IntType, Type
 from .address import POINTERS, Address
 from .frame import Frame, numbers
 from .gather import gather, mangled, scatter
+from .outline import outlined
 from .runs import read_runs, read_singles, write_runs
 
 _BITS = f"<{WIDTH} x i1>"
 _ALIKE = f"<{WIDTH} x i32> zeroinitializer"
+_INLINE = 2  # pieces that an access may have without becoming a function in a large kernel
 _PAGE = 4096  # the smallest there is; memory is readable by pages
 
 
 def read(frame: Frame, kind: Type, address: Address, align: int) -> str:
     """The vector that lanes load."""
     size, whole = stored_bytes(kind), f"<{WIDTH} x {kind}>"
+    if frame.full and (runs := address.few(size) or address.singles(size)) and len(runs) > _INLINE:
+        return _read_pieces(frame, kind, address, align)
     if frame.full and address.few(size) or address.own and address.is_contiguous(size):
         return read_runs(frame, kind, address, align)
-    if frame.full and address.singles(size):
-        return read_singles(frame, kind, address, align, address.singles(size))
     if address.is_contiguous(size) and _has_masks(frame, size):
         name = f"@llvm.masked.load.v{WIDTH}{mangled(kind)}.p0"
         frame.declare(f"declare {whole} {name}(ptr, i32, {_BITS}, {whole})")
@@ -34,6 +36,20 @@ def read(frame: Frame, kind: Type, address: Address, align: int) -> str:
     if address.is_contiguous(size):
         return _read_nearby(frame, kind, address, align)
     return gather(frame, kind, address, align)
+
+
+def _read_pieces(frame: Frame, kind: Type, address: Address, align: int) -> str:
+    """The vector that lanes load from several places."""
+    size = stored_bytes(kind)
+
+    def pieces(own: Frame, where: Address) -> str:
+        if where.few(size):
+            return read_runs(own, kind, where, align)
+        return read_singles(own, kind, where, align, where.singles(size))
+
+    if not frame.writer.is_large:
+        return pieces(frame, address)
+    return outlined(frame, ("read", str(kind), align), address, f"<{WIDTH} x {kind}>", pieces)
 
 
 def write(frame: Frame, kind: Type, values: str, address: Address, align: int) -> None:

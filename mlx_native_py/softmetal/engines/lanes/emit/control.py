@@ -15,6 +15,7 @@ from . import memory, values
 from .agreement import Agreement, agreement
 from .calls import call
 from .frame import ALL, Frame, Writer, lanes_type
+from .lifetimes import forgotten
 from .serial import atomic
 
 END = "finished"
@@ -40,6 +41,7 @@ class Control:
         self.flow = self.writer.analysis.flow
         self.masks = {stop.block: self.writer.slot("i32", "waiting") for stop in self.chain.stops if not stop.again}
         self.used = {o for inst in self.writer.analysis.function.instructions() for o in inst.operands}
+        self.forgotten = forgotten(self.writer)
 
     def write(self) -> None:
         """All copies of all blocks; the chain in its order."""
@@ -94,11 +96,25 @@ class Control:
     def _block(self, frame: Frame, label: str) -> None:
         if label:
             frame.label(label)
+        self._forget(frame)
         for phi in frame.block.phis:
             frame.remember(phi)
         for inst in frame.block.body:
             self._instruction(frame, inst)
         self._end(frame)
+
+    def _forget(self, frame: Frame) -> None:
+        """At the head of a loop no lane is inside of it, and what a round leaves behind is not needed.
+
+        Said so, each slot is alive in a few blocks; otherwise LLVM would carry every one through all of them.
+        """
+        for loop in self.flow.loops:
+            if loop.header is frame.block:
+                for block in loop.blocks - {loop.header}:
+                    if block in self.masks:
+                        frame.emit(f"store i32 0, ptr {self.masks[block]}")
+        for slot, kind in self.forgotten.get(frame.block, ()):
+            frame.emit(f"store {kind} undef, ptr {slot}")
 
     def _instruction(self, frame: Frame, inst: Instruction) -> None:
         if inst.opcode == "load":

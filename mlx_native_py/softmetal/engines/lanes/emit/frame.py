@@ -63,6 +63,8 @@ class Writer:
     native_masks: bool = False  # whether gathering the lanes of a mask is one instruction
     tables: dict[str, ConstantArray] = field(default_factory=dict)  # constant arrays, by the text of their addresses
     permutations: dict[str, Permutation] = field(default_factory=dict)  # by the type of the elements
+    is_large: bool = False  # whether accesses in many pieces are functions of their own
+    outlined: dict[Hashable, str] = field(default_factory=dict)  # names of those functions
     taken: int = 0
 
     def name(self, stem: str) -> str:

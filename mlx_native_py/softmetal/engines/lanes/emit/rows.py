@@ -7,14 +7,16 @@ those of eight lanes are transposed in registers.
 from __future__ import annotations
 
 from ..analysis.groups import AccessGroup, accessed, pointer_of
-from ..analysis.shape import WIDTH
+from ..analysis.shape import VARYING, WIDTH
 from ..ir.maker import scalar_of
 from ..ir.model import I32, Instruction, IntType, Scalar
 from .access import read, write
 from .address import Address, address_of, safe_pointers
 from .frame import Frame, numbers
+from .outline import outlined
 
 _WORDS = f"<{WIDTH} x i32>"
+_COLUMNS = f"{{ {', '.join([_WORDS] * 4)} }}"
 _EIGHT = "<8 x i32>"
 _ROW = "<4 x i32>"
 # Interleaves the lower, or the upper, halves of two registers of twice four words.
@@ -111,7 +113,26 @@ def _transpose(frame: Frame, rows: list[str]) -> list[str]:
     return rows
 
 
+def _safe(frame: Frame, address: Address) -> Address:
+    """The address as one that all lanes may use."""
+    return address if frame.full else Address(safe_pointers(frame, address), VARYING)
+
+
 def _load_rows(frame: Frame, address: Address, align: int) -> list[str]:
+    if not frame.writer.is_large:
+        return _columns(frame, address, align)
+
+    def loaded(own: Frame, where: Address) -> str:
+        made = "poison"
+        for i, column in enumerate(_columns(own, where, align)):
+            made = own.let("made", f"insertvalue {_COLUMNS} {made}, {_WORDS} {column}, {i}")
+        return made
+
+    made = outlined(frame, ("load rows", align), _safe(frame, address), _COLUMNS, loaded)
+    return [frame.let("column", f"extractvalue {_COLUMNS} {made}, {i}") for i in range(4)]
+
+
+def _columns(frame: Frame, address: Address, align: int) -> list[str]:
     rows = [frame.let("row", f"load {_ROW}, ptr {row}, align {align}") for row in _rows(frame, address)]
     columns: list[list[str]] = [[], [], [], []]
     for first in range(0, WIDTH, 8):
@@ -130,6 +151,19 @@ def _joined(frame: Frame, parts: list[str]) -> str:
 
 
 def _store_rows(frame: Frame, columns: list[str], address: Address, align: int) -> None:
+    if not frame.writer.is_large:
+        _store_columns(frame, columns, address, align)
+        return
+
+    def stored(own: Frame, where: Address) -> str:
+        _store_columns(own, [f"%given{i}" for i in range(4)], where, align)
+        return ""
+
+    given = tuple((_WORDS, column) for column in columns)
+    outlined(frame, ("store rows", align), _safe(frame, address), "void", stored, given)
+
+
+def _store_columns(frame: Frame, columns: list[str], address: Address, align: int) -> None:
     rows = _rows(frame, address)
     for first in range(0, WIDTH, 8):
         mask = f"{_EIGHT} {numbers(I32, range(first, first + 8))}"
