@@ -161,7 +161,7 @@ def first_token_of_a_cold_start(name: str) -> float:
 def _cold_start(name: str, folder: str) -> None:
     begin = time.perf_counter()
     with settings.override(soft_cache_dir=Path(folder)):
-        model, tokenizer = load(name)
+        model, tokenizer = load(name, prepare=True)
         ids = prompt_ids(tokenizer, _PROMPT)
         _OwnEngine(model, 256).begin((ids * _SHORT)[:_SHORT])()
         print((time.perf_counter() - begin) * 1e3)

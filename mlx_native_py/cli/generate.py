@@ -97,7 +97,7 @@ def _opened(chosen: argparse.Namespace) -> tuple[Group, str, Any, Any]:
 
     if not (chosen.tensor_parallel or chosen.pipeline_parallel):
         alone = Group(None, 0.0)
-        return (alone, _prompt(chosen, alone), *load(chosen.model))
+        return (alone, _prompt(chosen, alone), *load(chosen.model, prepare=True))
     from ..parallel import load_pipeline_parallel, load_tensor_parallel
 
     group, path = init(), model_path(chosen.model)

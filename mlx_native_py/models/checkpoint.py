@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ class Checkpoint:
         self.device = device
         self.dtype = dtype
         """The type of activations, norms and biases."""
-        self.name = Names(file, config.is_gguf, gguf_names)
+        self.name: Callable[[str], str] = Names(file, config.is_gguf, gguf_names)
         """Maps a module to its name in the file."""
 
     def __contains__(self, name: str) -> bool:

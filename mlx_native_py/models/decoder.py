@@ -133,6 +133,12 @@ class Decoder:
             log_probability=self.log_probabilities,
         )
 
+    def prepare(self, chunk: int) -> None:
+        """Compiles the kernels of a step, and of a prompt chunk of so many tokens, without running them."""
+        self._recorded()
+        if self.plans_prompts:
+            _ChunkPlan(self.model, self.cache.row(0), chunk)
+
     def prefill(self, prompts: Sequence[Sequence[int]], progress: Callable[[int, int], None] | None = None) -> None:
         """Processes a prompt for each sequence, in chunks, after what the cache holds."""
         prompts = [_checked(prompt, self.model.config.vocab_size) for prompt in prompts]

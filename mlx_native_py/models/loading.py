@@ -20,6 +20,7 @@ from . import families
 from .checkpoint import Checkpoint
 from .config import Config, fields_of_gguf
 from .names import Names
+from .preparation import Preparation
 
 __all__ = [
     "ALIASES",
@@ -37,16 +38,24 @@ _FAMILIES = [each.name for each in pkgutil.iter_modules(families.__path__)]
 
 
 def load(
-    path: Path | str, device: MlxDevice | None = None, *, dtype: Any = DType.F32, family: type[Any] | None = None
+    path: Path | str,
+    device: MlxDevice | None = None,
+    *,
+    dtype: Any = DType.F32,
+    family: type[Any] | None = None,
+    prepare: bool = False,
 ) -> Any:
     """Loads a model from a GGUF file, or from a folder with a config.json and safetensors.
 
     `dtype` is the activation type. `family` is a class of your own, structured like `llama.Llama`, for other
-    architectures.
+    architectures. `prepare` compiles the kernels of a text model in the background meanwhile.
     """
     kind = activation_dtype(dtype)
     opened = open_model(path, family)
-    checkpoint = Checkpoint(opened.file, opened.config, device or default_device(), kind, opened.family.gguf_names)
+    device = device or default_device()
+    if prepare and hasattr(opened.family, "make_decoder"):
+        Preparation(opened.family, opened.file, opened.config, device, kind).start()
+    checkpoint = Checkpoint(opened.file, opened.config, device, kind, opened.family.gguf_names)
     return opened.family(checkpoint, opened.metadata)
 
 

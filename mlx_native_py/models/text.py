@@ -27,13 +27,18 @@ Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]
 """A text to continue, its tokens, or chat messages."""
 
 
-def load(path_or_name: Path | str, device: MlxDevice | None = None, *, dtype: Any = DType.F32) -> tuple[Any, Tokenizer]:
-    """A model and its tokenizer, from a path, an alias or a hub name, which is downloaded once."""
+def load(
+    path_or_name: Path | str, device: MlxDevice | None = None, *, dtype: Any = DType.F32, prepare: bool = False
+) -> tuple[Any, Tokenizer]:
+    """A model and its tokenizer, from a path, an alias or a hub name, which is downloaded once.
+
+    `prepare` compiles the kernels of a text model in the background meanwhile.
+    """
     extra("tokenizers")  # said before anything is fetched
     path = model_place(model_path(path_or_name))
     with shown(f"loading {path.name}") as report:
         report(0, 2)
-        model = load_model(path, device, dtype=dtype)
+        model = load_model(path, device, dtype=dtype, prepare=prepare)
         report(1, 2)
         tokenizer = Tokenizer.of_model(path, model.metadata)
         report(2, 2)
