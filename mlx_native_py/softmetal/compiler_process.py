@@ -43,7 +43,7 @@ class LimitExceeded(ToolchainError):
     """The compiler exceeded a limit of the settings."""
 
 
-class BudgetExceeded(LimitExceeded):
+class StepLimitExceeded(LimitExceeded):
     """The compiler exceeded a limit that its caller set for one step."""
 
 
@@ -105,11 +105,11 @@ def _failure(command: Sequence[str], status: int, said: str, limits: CompileLimi
             f"{_name(command)} wrote more than {limits.output_mib} MiB; MLX_SOFT_COMPILE_OUTPUT allows more"
         )
     if status == -signal.SIGXCPU and limits.cpu_seconds is not None:
-        return BudgetExceeded(f"{_name(command)} took more than {limits.cpu_seconds} s of processor time")
+        return StepLimitExceeded(f"{_name(command)} took more than {limits.cpu_seconds} s of processor time")
     if status == -signal.SIGXCPU:
         return LimitExceeded(f"{_name(command)} took {limits.seconds:g} s; MLX_SOFT_COMPILE_TIMEOUT allows more")
     if limits.data_mib is not None and any(word in said for word in _OUT_OF_MEMORY):
-        return BudgetExceeded(f"{_name(command)} needed more than {limits.data_mib} MiB")
+        return StepLimitExceeded(f"{_name(command)} needed more than {limits.data_mib} MiB")
     if any(word in said for word in _OUT_OF_MEMORY):
         return LimitExceeded(
             f"{_name(command)} needed more than {limits.memory_mib} MiB; MLX_SOFT_COMPILE_MEMORY allows more"

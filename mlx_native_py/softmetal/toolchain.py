@@ -16,17 +16,17 @@ from typing import Literal
 from .compiler_process import (
     DEFAULT_LIMITS,
     ENVIRONMENT,
-    BudgetExceeded,
     CompileLimits,
     CompilerFailed,
     LimitExceeded,
+    StepLimitExceeded,
     ToolchainError,
     run_compiler,
 )
 from .system import System, host, processor
 
 __all__ = [
-    "BudgetExceeded",
+    "StepLimitExceeded",
     "CompileLimits",
     "CompiledKernel",
     "CompilerFailed",

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from mlx_native_py.softmetal.compiler_process import (
-    BudgetExceeded,
     CompileLimits,
     CompilerFailed,
     LimitExceeded,
+    StepLimitExceeded,
     ToolchainError,
     run_compiler,
 )
@@ -63,7 +63,7 @@ def test_how_it_ends(tmp_path: Path, text: str, kind: type[Exception], message: 
 )
 def test_one_step_can_be_held_to_less(tmp_path: Path, text: str, message: str) -> None:
     limits = CompileLimits(seconds=60.0, cpu_seconds=1, data_mib=64)
-    with pytest.raises(BudgetExceeded, match=message):
+    with pytest.raises(StepLimitExceeded, match=message):
         run_compiler(script(tmp_path, text), "", limits)
 
 

@@ -13,7 +13,7 @@ from ..cache import digest
 from ..engines.choice import BUDGET_S, LanesChoice, lanes_refused
 from ..engines.lanes.ir.model import Declined
 from ..program import Executable, Size, Specialised
-from ..toolchain import BudgetExceeded, CompileLimits, CompilerFailed, stack_bytes, uses_elements
+from ..toolchain import CompileLimits, CompilerFailed, StepLimitExceeded, stack_bytes, uses_elements
 from .build import SOURCE_NAME, BuildSpec
 from .compiler import Compiler
 from .image import ImageRefused, check_image
@@ -151,7 +151,7 @@ class LanesBuilder:
         toolchain = self.compiler.toolchain
         try:
             toolchain.run(command, limits=_budget(toolchain.limits) if self.within_budget else None)
-        except BudgetExceeded as exceeded:
+        except StepLimitExceeded as exceeded:
             raise _TooLarge(f"too large: {exceeded}") from None
 
     def _require_size(self, what: str, text: str, most: int) -> None:
