@@ -26,7 +26,6 @@ from .compiler_process import (
 from .system import System, host, processor
 
 __all__ = [
-    "StepLimitExceeded",
     "CompileLimits",
     "CompiledKernel",
     "CompilerFailed",
@@ -34,6 +33,7 @@ __all__ = [
     "Engine",
     "LimitExceeded",
     "MathMode",
+    "StepLimitExceeded",
     "Toolchain",
     "ToolchainError",
     "find_toolchain",
