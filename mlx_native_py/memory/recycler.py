@@ -87,20 +87,21 @@ class Recycler:
         lent.append(allocation)
 
     def _dropped(self, signature: Signature) -> Allocation | None:
-        """The memory of the oldest small result of this signature, if it is no longer referenced."""
+        """The memory of the oldest small result of this signature that is no longer referenced."""
         lent = self._lent.get(signature)
-        try:
-            allocation: Any = lent.popleft() if lent else None
-        except IndexError:  # another thread took it
+        if lent is None:
             return None
-        if lent is None or allocation is None:
-            return None
-        if getrefcount(allocation) != self._mine or allocation.memory.aliases or allocation.released:
+        for _ in range(len(lent)):
+            try:
+                allocation: Any = lent.popleft()
+            except IndexError:  # another thread took it
+                return None
+            if getrefcount(allocation) == self._mine and not allocation.memory.aliases and not allocation.released:
+                _clean(allocation)
+                found: Allocation = allocation
+                return found
             lent.append(allocation)
-            return None
-        _clean(allocation)
-        found: Allocation = allocation
-        return found
+        return None
 
     def _forget_lent(self) -> None:
         self._lent.clear()
