@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import weakref
 from threading import get_ident
 from types import TracebackType
 from typing import Any, Self
@@ -17,7 +16,7 @@ from .compute_pass import ComputePass
 from .context import DeviceContext
 from .encoding import DispatchEncoder
 from .submissions import Submissions
-from .ticket import Ticket
+from .ticket import OPEN, Ticket
 
 __all__ = ["CommandEncoder"]
 
@@ -51,7 +50,6 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
             if self._settings.profile_dispatch or (observer.watchers and observer.wants_dispatches()):
                 ticket.samples = self._queue.samples.samples()
             self._pass = ComputePass(self.device, ticket)
-            self._end = weakref.finalize(self, _dropped, self._queue, ticket, self._pass)
         except BaseException:
             self._queue.abandon(ticket)
             raise
@@ -95,7 +93,6 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
             self._require("discard")
             self._close()
             _give_up(self._queue, self.ticket, self._pass)
-            self._end.detach()
 
     def fence_and_commit(self, event: Any, value: int, label: str | None = None) -> Ticket:
         """For sessions: submits the work, which signals `value` on an MTLEvent when it completes."""
@@ -150,7 +147,6 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
         if notes is not None:
             notes.end(self.ticket.label)
         self._queue.submit(self.ticket)
-        self._end.detach()
         if notes is not None:
             notes.commit(self.ticket.sequence)
 
@@ -159,6 +155,11 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
         self._recording, self.owner, self.sender, self._unexpanded = False, 0, None, None
         self._tally.restart()
         self.mem_ranges.close()
+
+    def __del__(self) -> None:
+        ticket: Ticket | None = getattr(self, "ticket", None)
+        if ticket is not None and ticket.state == OPEN:
+            _dropped(self._queue, ticket, self._pass)
 
     def __enter__(self) -> Self:
         return self
@@ -175,14 +176,14 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
 
 
 def _dropped(queue: Submissions, ticket: Ticket, opened: ComputePass) -> None:
-    """Finalizer of an encoder that was neither committed nor discarded."""
+    """What happens to an encoder that was neither committed nor discarded."""
     try:
         if ticket.log:
             warnings.warn(
                 f"{ticket.describe()} was encoded and never committed, so it did not run; "
                 "use `with device.command_encoder() as enc:`, enc.commit(), or enc.discard()",
                 ResourceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
     finally:
         _give_up(queue, ticket, opened)

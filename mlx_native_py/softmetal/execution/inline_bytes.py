@@ -30,7 +30,7 @@ class Chunk:
 class InlineBytes:
     """Bytes that live as long as their command buffer runs."""
 
-    __slots__ = ("_arena", "_chunks", "_next", "_pool")
+    __slots__ = ("_address", "_arena", "_chunks", "_next", "_pool", "_view")
 
     def __init__(self, arena: MemoryArena, pool: list[Chunk]) -> None:
         self._arena = arena
@@ -40,20 +40,26 @@ class InlineBytes:
 
     def store(self, data: bytes | memoryview) -> int:
         """Copies `data` and returns where it is."""
-        start, length = self._next, len(data)
-        if start + length > CHUNK:
-            self._chunks.append(self._borrow())
-            start = 0
-        chunk = self._chunks[-1]
-        chunk.view[start : start + length] = data
-        self._next = start + (length + STEP - 1) // STEP * STEP
-        return chunk.allocation.address + start
+        start = self._next
+        end = start + len(data)
+        if end > CHUNK:
+            self._begin(self._borrow())
+            start, end = 0, len(data)
+        self._view[start:end] = data
+        self._next = end + STEP - 1 & -STEP
+        return self._address + start
 
     def release(self) -> None:
         """Gives the chunks back; the command buffer is done with them."""
         self._next = CHUNK
-        while self._chunks:
-            self._pool.append(self._chunks.pop())
+        chunks = self._chunks
+        while chunks:
+            self._pool.append(chunks.pop())
+
+    def _begin(self, chunk: Chunk) -> None:
+        self._next = CHUNK  # nothing fits where an exception comes before the end
+        self._chunks.append(chunk)
+        self._address, self._view = chunk.allocation.address, chunk.view
 
     def _borrow(self) -> Chunk:
         try:

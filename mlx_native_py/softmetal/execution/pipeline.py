@@ -29,6 +29,18 @@ class KernelSource:
     constants: dict[int, bytes]
 
 
+class LaunchSize:
+    """The checked size of a launch: its dimensions as the runtime takes them."""
+
+    __slots__ = ("dimensions", "given", "shape", "threads")
+
+    def __init__(self, dimensions: bytes, shape: Size, threads: int) -> None:
+        self.dimensions = dimensions  # threads, threadgroups, and threads of a threadgroup
+        self.shape = shape
+        self.threads = threads
+        self.given: tuple[object, object] = (None, None)  # the very objects that were checked
+
+
 class PipelineState:
     """A kernel ready to be dispatched, with everything that an encoder needs."""
 
@@ -55,6 +67,7 @@ class PipelineState:
         self.engines: dict[Size, str] = {}  # of the last launch, by threads per threadgroup
         self.ns_per_thread: dict[Size, float] = {}  # of the last launch, likewise
         self.taken_ns: dict[bytes, int] = {}  # of the last launch, by what decides how many steps it takes
+        self.sizes: dict[tuple[bool, Size, Size], LaunchSize] = {}  # of launches so far: by threads, count, group
         self._settled: dict[Size, tuple[str, tuple[int, ...]]] = {}  # engine and code that will not change any more
 
     def argument_name(self, index: int, kind: str = "buffer") -> str:

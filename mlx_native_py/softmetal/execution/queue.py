@@ -56,6 +56,7 @@ class QueueState:
         self._blocked = False  # waiting for an event, so nobody can say when it goes on
         self._moved = time.monotonic()
         self._room = Waiters()
+        self._waiters = Waiters()  # for progress of any command buffer
         self._started = False
         self._threads: set[int] = set()  # their numbers; an exception while one is started may give it a twin
         self._inbox: SimpleQueue[object] = SimpleQueue()
@@ -66,12 +67,13 @@ class QueueState:
 
     def take_slot(self, work: CommandBufferState) -> None:
         """Waits for a free slot; raises when nothing has moved for too long, which would be a deadlock on Metal."""
-        begin, patience = 0.0, self.device.options.queue_patience_seconds
+        begin, taken = 0.0, self.taken
         while True:
             # The reference and its entry come into being together, and the entry goes with the command buffer.
-            self.taken.update(map(ref, (work,), (self.taken.discard,)))
-            if len(self.taken) <= self.slots:
+            taken.update(map(ref, (work,), (taken.discard,)))
+            if len(taken) <= self.slots:
                 return
+            patience = self.device.options.queue_patience_seconds
             self.taken.discard(ref(work))
             begin = begin or time.monotonic()
             head = first(self.order)
@@ -127,7 +129,7 @@ class QueueState:
     def wait(self, work: CommandBufferState, reached: Callable[[], bool], stopped: Callable[[], bool]) -> bool:
         """Sleeps until the command buffer has come so far; False where `stopped` came first."""
         self.nudge()
-        return work.waiters.wait(reached, _FOREVER, stopped)
+        return self._waiters.wait(reached, _FOREVER, stopped)
 
     def nudge(self) -> None:
         """Has the thread look again, if there is something to run."""
@@ -215,7 +217,7 @@ class QueueState:
             work.started = True
             work.call(work.scheduled_handlers, owner)
             work.scheduled = True
-            work.waiters.wake()
+            self._waiters.wake()
             work.kernel_end = time.monotonic()
             work.outcome = execute(work, self._standing(work), self._wait_for, lambda: self.closed)
             work.call([capture.completed for capture in work.captures], self, work)
@@ -279,12 +281,13 @@ class QueueState:
 
     def _retire(self, work: CommandBufferState) -> None:
         owner = self.order.get(work)  # lives until everything is done
-        work.scheduled_handlers = work.completed_handlers = []
+        if work.scheduled_handlers or work.completed_handlers:
+            work.scheduled_handlers = work.completed_handlers = ()
         work.started = work.scheduled = work.finished = True
         self._moved = time.monotonic()
         one_step((self.order.pop, work, None), (self.taken.discard, ref(work)))
-        if work.waiters.calls:
-            work.waiters.wake()
+        if self._waiters.calls:
+            self._waiters.wake()
         if self._room.calls:
             self._room.wake()
         if self.order:

@@ -49,11 +49,12 @@ class MTLCommandBufferEncoderInfo(NSObject):
 class MTLCommandBuffer(Owned, Labelled):
     """Work for a queue. An exception in a handler is raised by waitUntilCompleted; Metal would abort."""
 
+    _error: NSError | None = None
+
     def __init__(self, owner: Owned, queue: QueueState, work: CommandBufferState) -> None:
-        super().__init__(owner.device())
+        self._device = owner._device
         self._owner = owner
         self._queue = queue
-        self._error: NSError | None = None
         self.state = work
 
     def setLabel_(self, label: str | None) -> None:
@@ -129,15 +130,16 @@ class MTLCommandBuffer(Owned, Labelled):
 
     def useResidencySet_(self, residency: MTLResidencySet) -> None:
         self._recording("useResidencySet_")
-        self.state.residency[instance(residency, MTLResidencySet, "residencySet").state] = None
+        member = instance(residency, MTLResidencySet, "residencySet").state
+        self.state.residency = {**self.state.residency, member: None}
 
     def addScheduledHandler_(self, block: Callable[[MTLCommandBuffer], object]) -> None:
         self._recording("addScheduledHandler_")
-        self.state.scheduled_handlers.append(handler(block, "block"))
+        self.state.scheduled_handlers = (*self.state.scheduled_handlers, handler(block, "block"))
 
     def addCompletedHandler_(self, block: Callable[[MTLCommandBuffer], object]) -> None:
         self._recording("addCompletedHandler_")
-        self.state.completed_handlers.append(handler(block, "block"))
+        self.state.completed_handlers = (*self.state.completed_handlers, handler(block, "block"))
 
     def enqueue(self) -> None:
         """Reserves the place in the queue's order."""
