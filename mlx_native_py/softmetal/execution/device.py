@@ -40,6 +40,8 @@ class DeviceState:
         self._at_most = 0  # bytes that may be allocated, so that they need not be added up each time
         self.orders: tuple[str, ...] = ()
         """Where there are some, every pass runs once in each of them, and must leave the same bytes."""
+        self.is_plain = not options.checked and options.schedule == "ordered"
+        """Whether passes may run as they are encoded, unless there are orders."""
         self.repeated = 0
         """How many passes have."""
         ours = memory.checked_arena if options.checked else memory.arena

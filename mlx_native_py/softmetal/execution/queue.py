@@ -9,13 +9,15 @@ from _thread import get_ident, start_new_thread
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from itertools import starmap
+from operator import call
 from queue import SimpleQueue
 from weakref import WeakSet, ref
 
 from .. import constants as c
 from ..misuse import QueueFull
 from ..process import is_forked, report
-from .atomic import first, in_order, one_step, results
+from .atomic import drop, first, in_order, one_step
 from .command_buffer import CommandBufferState, CommandOutcome, Failure
 from .commands import WaitFor
 from .device import DeviceState
@@ -97,7 +99,7 @@ class QueueState:
             self._started = True
         if self.device.timeline is not None:
             work.history = self.device.timeline.commit(self.number, self._called(work))
-        one_step((self.order.__setitem__, work, owner), in_order(self._sleeping))
+        drop(starmap(call, ((self.order.__setitem__, work, owner), (drop, map(call, self._sleeping)))))
 
     def _called(self, work: CommandBufferState) -> str:
         command_buffer = f"command buffer {work.label!r}" if work.label else f"command buffer {work.serial}"
@@ -119,7 +121,7 @@ class QueueState:
             work.kernel_end = run.begin
             work.kernel_start = work.kernel_start or run.begin
             try:
-                work.progress.extend(results(((work.claim.remove, run.first), (tuple, (run,)), run.call)))
+                work.progress.extend(starmap(call, ((work.claim.remove, run.first), (tuple, (run,)), run.call)))
             except ValueError:  # another thread was faster
                 return False
         self._finish_direct(work)
@@ -285,7 +287,7 @@ class QueueState:
             work.scheduled_handlers = work.completed_handlers = ()
         work.started = work.scheduled = work.finished = True
         self._moved = time.monotonic()
-        one_step((self.order.pop, work, None), (self.taken.discard, ref(work)))
+        drop(starmap(call, ((self.order.pop, work, None), (self.taken.discard, ref(work)))))
         if self._waiters.calls:
             self._waiters.wake()
         if self._room.calls:
