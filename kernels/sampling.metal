@@ -212,7 +212,8 @@ kernel void sample_weights(device const float *logits [[buffer(0)]],
 
   const Extreme mine = lane_extreme(logits, n, 0, team);
   const uint key = order_key(mine.value), most_key = team_max(key, team, found[0]);
-  const uint first = team_min(key == most_key ? mine.index : 0xFFFFFFFFu, team, found[1]);
+  const uint best = key == most_key ? extreme_index(logits, 0, mine, false) : NOWHERE;
+  const uint first = team_min(best, team, found[1]);
   float most = isnan(logits[first]) ? -INFINITY : logits[first];
 
   float slope = how.temperature > 0 ? 1.0f / how.temperature : 1.0f;
