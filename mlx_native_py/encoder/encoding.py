@@ -185,22 +185,22 @@ class DispatchEncoder:
 
     def touch(self, pipeline: Pipeline, buffer: MlxBuffer) -> MemoryUse:
         """For generated code: registers the first use of a buffer's memory in this command buffer."""
-        allocation, memory, uses = buffer.allocation, buffer.span[0], self.mem_ranges.uses
+        allocation, tracker, ticket = buffer.allocation, self.mem_ranges, self.ticket
+        memory, uses = allocation.memory, tracker.uses
         if allocation.residency is not self.device.residency:
             require_device(self.device, pipeline, buffer)
-        for alias in memory.aliases:
-            if (other := alias()) in uses:
-                uses[other].tracker = None
         if memory.aliases:
+            for alias in memory.aliases:
+                if (other := alias()) in uses:
+                    uses[other].tracker = None
             raise Aliased
         if allocation.released:
             allocation.require_live()
-        if allocation not in (keep := self.ticket.keep):
-            allocation.hold(self.ticket)
-            keep.add(allocation)
-        use = uses.get(memory)
-        if use is None:
-            use = uses[memory] = self.mem_ranges.take_over(allocation.use)
+        if allocation not in ticket.keep:
+            allocation.hold(ticket)
+            ticket.keep.add(allocation)
+        if (use := uses.get(memory)) is None:
+            use = uses[memory] = tracker.take_over(allocation.use)
         allocation.use = use
         return use
 

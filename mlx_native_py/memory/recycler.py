@@ -54,6 +54,7 @@ class Recycler:
             if allocation is None:
                 return self._empty(signature.shape, signature.dtype)
             buffer = MlxBuffer(allocation, signature.dtype, signature.shape, 0, signature.nbytes)
+            buffer.signed = signature
         if self._forget is not None:
             self._forget(buffer.allocation.mtl)
         return buffer

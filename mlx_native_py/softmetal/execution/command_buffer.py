@@ -87,7 +87,7 @@ class CommandBufferState:
         self.retain: Callable[[Any], None] = self.kept.add if retained else _forget
         self.commands: list[Command] = []
         self.done: list[float] = []  # for each of the first commands that direct runs have done, when that run began
-        self.inline = InlineBytes(device.arena, device.inline_pool)
+        self.inline = InlineBytes(device.inline)
         self.residency = _NO_RESIDENCY
         self.captures: tuple[Any, ...] = ()
         self.scheduled_handlers: tuple[Handler, ...] = ()

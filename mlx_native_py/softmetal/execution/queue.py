@@ -125,7 +125,7 @@ class QueueState:
             except ValueError:  # another thread was faster
                 return False
         self._finish_direct(work)
-        self._polling_until = time.monotonic() + _POLLING_SECONDS
+        self._polling_until = self._moved + _POLLING_SECONDS
         return True
 
     def wait(self, work: CommandBufferState, reached: Callable[[], bool], stopped: Callable[[], bool]) -> bool:
@@ -263,6 +263,7 @@ class QueueState:
         _, told, answer = progress
         outcome = told[0].outcome(work, answer)
         if outcome.failure is None and told[0].end < len(work.commands):
+            self._moved = time.monotonic()
             self._hand_back(work, told, outcome.start)
             return
         if work.outcome is None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import constants as c
-from ..execution.capture import captures_of
+from ..execution.capture import active, captures_of
 from ..execution.command_buffer import CommandBufferState, Failure
 from ..execution.commands import BlitPass, Signal, WaitFor
 from ..execution.passes import Pass
@@ -150,9 +150,10 @@ class MTLCommandBuffer(Owned, Labelled):
         self._between_encoders("commit")
         if self.state.lost_encoder:
             raise MetalMisuse(f"commit of {self!r}: one of its encoders was released without endEncoding")
-        self.state.captures = captures_of(self._queue)
-        for capture in self.state.captures:
-            capture.committed(self._queue, self.state)
+        if active.current is not None:
+            self.state.captures = captures_of(self._queue)
+            for capture in self.state.captures:
+                capture.committed(self._queue, self.state)
         self._queue.commit(self.state, self)
 
     def waitUntilScheduled(self) -> None:
