@@ -74,7 +74,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
         self._require("commit_and_wait")
         self._tally.syncs += 1
         self._submit(label)
-        self.ticket.wait()
+        self._queue.wait(self.ticket)
 
     def wait_until_completed(self, timeout: float | None = None) -> None:
         """Waits for committed work, at most `timeout` seconds."""

@@ -35,7 +35,7 @@ class Recycler:
         self._empty = empty
         self._forget = forget
         self._waiting: dict[Signature, list[MlxBuffer]] = {}
-        self._lent: dict[Signature, deque[Allocation]] = {}
+        self._lent: dict[Signature, deque[MlxBuffer]] = {}
         self._lent_bytes = 0  # at most
         self._mine = _alone()
         self.nbytes = 0
@@ -50,11 +50,10 @@ class Recycler:
             buffer = self._waiting[signature].pop()
             self.nbytes -= signature.nbytes
         except (KeyError, IndexError):  # asked for in one step: another thread may take the last one
-            allocation = self._dropped(signature)
-            if allocation is None:
+            dropped = self._dropped(signature)
+            if dropped is None:
                 return self._empty(signature.shape, signature.dtype)
-            buffer = MlxBuffer(allocation, signature.dtype, signature.shape, 0, signature.nbytes)
-            buffer.signed = signature
+            buffer = dropped
         if self._forget is not None:
             self._forget(buffer.allocation.mtl)
         return buffer
@@ -67,7 +66,7 @@ class Recycler:
             if allocation.memory.aliases:
                 continue
             if getrefcount(buffer) != self._mine or getrefcount(allocation) != self._mine + 1:
-                self._lend(buffer.signature, allocation)
+                self._lend(buffer.signed or buffer.signature, buffer)
                 continue
             _clean(allocation)
             if self.nbytes + buffer.nbytes > _LIMIT:
@@ -76,32 +75,34 @@ class Recycler:
             self._waiting.setdefault(buffer.signature, []).append(buffer)
         results.clear()
 
-    def _lend(self, signature: Signature, allocation: Allocation) -> None:
-        if signature.nbytes > _SMALL or allocation.nbytes != signature.nbytes:
-            return
+    def _lend(self, signature: Signature, buffer: MlxBuffer) -> None:
         lent = self._lent.get(signature)
         if lent is None:
+            if signature.nbytes > _SMALL:
+                return
             if self._lent_bytes + _MOST_LENT * signature.nbytes > _LENT_LIMIT:
                 self._forget_lent()
             self._lent_bytes += _MOST_LENT * signature.nbytes
             lent = self._lent.setdefault(signature, deque(maxlen=_MOST_LENT))
-        lent.append(allocation)
+        lent.append(buffer)
 
-    def _dropped(self, signature: Signature) -> Allocation | None:
-        """The memory of the oldest small result of this signature that is no longer referenced."""
+    def _dropped(self, signature: Signature) -> MlxBuffer | None:
+        """The oldest small result of this signature that is no longer referenced."""
         lent = self._lent.get(signature)
         if lent is None:
             return None
         for _ in range(len(lent)):
             try:
-                allocation: Any = lent.popleft()
+                buffer: Any = lent.popleft()
             except IndexError:  # another thread took it
                 return None
-            if getrefcount(allocation) == self._mine and not allocation.memory.aliases and not allocation.released:
+            allocation = buffer.allocation
+            alone = getrefcount(buffer) == self._mine and getrefcount(allocation) == self._mine + 1
+            if alone and not allocation.memory.aliases and not allocation.released:
                 _clean(allocation)
-                found: Allocation = allocation
+                found: MlxBuffer = buffer
                 return found
-            lent.append(allocation)
+            lent.append(buffer)
         return None
 
     def _forget_lent(self) -> None:

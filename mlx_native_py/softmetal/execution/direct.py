@@ -108,7 +108,8 @@ def direct_run(work: CommandBufferState, standing: Callable[[CommandBufferState]
         else:
             waited += 1
         end += 1
-    found = _replayed(work, items, standing) or _dispatches(work, items)
+    replay = len(items) == 1 and items[0].__class__ is Replay
+    found = _replayed(work, items[0], standing) if replay else _dispatches(work, items)
     return None if found is None else DirectRun(work, *found, places, signals, range(first, end))
 
 
@@ -119,11 +120,9 @@ def must_wait(work: CommandBufferState) -> bool:
 
 
 def _replayed(
-    work: CommandBufferState, items: list[PassItem], standing: Callable[[CommandBufferState], Resident]
+    work: CommandBufferState, replay: Any, standing: Callable[[CommandBufferState], Resident]
 ) -> tuple[LaunchBatch, bool] | None:
     """A replay that is all there is, where it is known as one short batch; and whether it is brief."""
-    if len(items) != 1 or not isinstance(replay := items[0], Replay):
-        return None
     try:
         batch = replay.kept(joined(standing(work), replay.resident))
     except MetalMisuse:  # becomes the error of the command buffer, where the queue's thread finds it

@@ -66,7 +66,7 @@ class PipelineState:
         self.last_engine: str = code.engine
         self.engines: dict[Size, str] = {}  # of the last launch, by threads per threadgroup
         self.ns_per_thread: dict[Size, float] = {}  # of the last launch, likewise
-        self.taken_ns: dict[bytes, int] = {}  # of the last launch, by what decides how many steps it takes
+        self.taken_ns: dict[tuple[bytes, ...], int] = {}  # of the last launch, by what decides how many steps it takes
         self.sizes: dict[tuple[bool, Size, Size], LaunchSize] = {}  # of launches so far: by threads, count, group
         self._settled: dict[Size, tuple[str, tuple[int, ...]]] = {}  # engine and code that will not change any more
 

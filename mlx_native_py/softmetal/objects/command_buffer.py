@@ -102,10 +102,11 @@ class MTLCommandBuffer(Owned, Labelled):
         return self._compute(Pass(concurrent=False))
 
     def computeCommandEncoderWithDispatchType_(self, dispatch_type: int) -> MTLComputeCommandEncoder:
-        kind = natural(dispatch_type, "dispatchType")
-        if kind > c.MTLDispatchTypeConcurrent:
-            raise InvalidValue(f"dispatchType {kind}: expected serial (0) or concurrent (1)")
-        return self._compute(Pass(concurrent=kind == c.MTLDispatchTypeConcurrent))
+        if dispatch_type.__class__ is not int or dispatch_type not in (0, 1):
+            kind = natural(dispatch_type, "dispatchType")
+            if kind > c.MTLDispatchTypeConcurrent:
+                raise InvalidValue(f"dispatchType {kind}: expected serial (0) or concurrent (1)")
+        return self._compute(Pass(dispatch_type == c.MTLDispatchTypeConcurrent))
 
     def computeCommandEncoderWithDescriptor_(self, descriptor: MTLComputePassDescriptor) -> MTLComputeCommandEncoder:
         return self._compute(open_pass(instance(descriptor, MTLComputePassDescriptor, "descriptor"), self._device))
@@ -194,8 +195,10 @@ class MTLCommandBuffer(Owned, Labelled):
 
     def _compute(self, work: Pass) -> MTLComputeCommandEncoder:
         self._between_encoders("computeCommandEncoder")
-        encoder = MTLComputeCommandEncoder(self, self.state, work)
-        self.state.begin(work)
+        state = self.state
+        encoder = MTLComputeCommandEncoder(self, state, work)
+        state.commands.append(work)
+        state.encoding = True
         encoder.is_open = True
         return encoder
 
