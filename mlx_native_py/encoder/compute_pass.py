@@ -57,6 +57,7 @@ class ComputePass:
         "_device",
         "_ticket",
         "barrier",
+        "is_plain",
         "sender",
     )
 
@@ -68,6 +69,8 @@ class ComputePass:
         """The barrier scope of the open pass: buffers, or buffers and textures."""
         self._samples = ticket.samples
         self._own_passes = self._samples is not None and self._samples.own_passes
+        self.is_plain = self._samples is None and device.backend.declare is None
+        """Whether dispatches need no sampling and no declarations."""
         self._mtl: Any = None
         self._open_pass: list[Any] = []
         """Holds the open pass; empty if there is none."""
@@ -81,11 +84,6 @@ class ComputePass:
     def is_open(self) -> bool:
         return bool(self._open_pass)
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether dispatches need no sampling and no declarations."""
-        return self._samples is None and self._backend.declare is None
-
     def bound(self, slot: int) -> Value:
         """The value that was bound last at `slot`."""
         value = None if self.sender is None else self.sender.bound(slot)
@@ -96,9 +94,9 @@ class ComputePass:
         if dispatch.textures and self._scope != self._device.barrier_scope:
             # Barriers of the pass cover buffers only, so a texture created after the pass began needs a new pass.
             self.end()
-        if not self._open_pass or self._own_passes:
+        if self._own_passes:
             self._open()
-        sender = self._remembering(parameters)
+        sender = self.begin(parameters)
         place = self._samples.next() if self._samples is not None and self._samples.in_pass else None
         if place is not None:
             self._mtl.sampleCountersInBuffer_atSampleIndex_withBarrier_(*place, True)
@@ -113,12 +111,9 @@ class ComputePass:
         """Opens a pass if none is open, and returns the sender that generated code uses."""
         if not self._open_pass:
             self._open()
-        return self._remembering(parameters)
-
-    def _remembering(self, parameters: Parameters | None) -> Sender:
-        if self.sender is None:
-            self.sender = Sender(self._mtl, self.barrier, parameters, self._ticket.hold)
-        return self.sender
+        if (sender := self.sender) is None:
+            self.sender = sender = Sender(self._mtl, self.barrier, parameters, self._ticket.hold)
+        return sender
 
     def replay(self, plan: Replayable, parameters: Parameters | None) -> None:
         """Sends all messages of a plan, dispatch by dispatch if each one is timed."""

@@ -152,8 +152,9 @@ class DispatchEncoder:
 
     def open_fast_path(self) -> bool:
         """Opens the pass so that generated code may send to it; returns whether it did."""
-        ready = self._recording and get_ident() == self._thread and self._recorder is None and not self._unexpanded
-        if self.owner or not ready or self._pending_kind is not _OTHER or not self._is_plain():
+        if self.owner or not self._recording or get_ident() != self._thread or not self._is_plain():
+            return False
+        if self._recorder is not None or self._unexpanded or self._pending_kind is not _OTHER:
             return False
         self.sender = self._pass.begin(self._parameters)
         self.owner = self._thread

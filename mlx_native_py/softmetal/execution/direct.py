@@ -147,8 +147,10 @@ def _dispatches(work: CommandBufferState, items: list[PassItem]) -> tuple[Launch
     for item in items:
         if item.__class__ is not EncodedDispatch or item.indirect is not None:
             return None
-        taken = expected_ns(item)
-        if taken is None or not item.pipeline.is_settled(item.shape) or not (work.retained or _is_live(item)):
+        taken, pipeline = expected_ns(item), item.pipeline
+        if taken is None or not (work.retained or _is_live(item)):
+            return None
+        if item.shape not in pipeline.settled and not pipeline.is_settled(item.shape):
             return None
         total_ns += taken
     if total_ns > SHORT_NS or len(items) > MOST_TIMED:

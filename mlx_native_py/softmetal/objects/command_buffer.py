@@ -121,7 +121,7 @@ class MTLCommandBuffer(Owned, Labelled):
 
     def encodeSignalEvent_value_(self, event: MTLEvent, value: int) -> None:
         self._between_encoders("encodeSignalEvent_value_")
-        signalled = instance(event, MTLEvent, "event").state
+        signalled = event.state if isinstance(event, MTLEvent) else instance(event, MTLEvent, "event").state
         signalled.runner = self._queue
         self.state.commands.append(Signal(signalled, natural(value, "value")))
 
