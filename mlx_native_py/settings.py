@@ -29,7 +29,8 @@ __all__ = [
     "flags_in_force",
     "launched_ranks",
     "misspelt",
-        "override",
+    "one",
+    "override",
     "strange",
 ]
 

@@ -27,7 +27,8 @@ class _NoPool:
     """Stands for an autorelease pool where there is none; its methods are functions written in C, which cost little."""
 
     __slots__ = ()
-    __enter__ = __exit__ = "".format  # takes any arguments and returns something false
+    __enter__: Any = "".format  # takes any arguments and returns something false
+    __exit__: Any = "".format
 
 
 @dataclass(frozen=True)

@@ -92,14 +92,13 @@ def direct_run(work: CommandBufferState, standing: Callable[[CommandBufferState]
     first = end = waited = len(work.done)
     # Another thread may run the command buffer meanwhile, and clear the list; what is made here is then not claimed.
     for command in tuple(work.commands)[end:]:
-        kind = command.__class__
-        if kind is Pass and not signals and not command.attachments:
+        if type(command) is Pass and not signals and not command.attachments:
             for epoch in command.epochs:
                 items += epoch
             places += [end] * (len(items) - len(places))
-        elif kind is Signal:
+        elif type(command) is Signal:
             signals.append(command)
-        elif kind is not WaitFor:
+        elif type(command) is not WaitFor:
             return None
         elif end > waited:
             break
@@ -108,8 +107,11 @@ def direct_run(work: CommandBufferState, standing: Callable[[CommandBufferState]
         else:
             waited += 1
         end += 1
-    replay = len(items) == 1 and items[0].__class__ is Replay
-    found = _replayed(work, items[0], standing) if replay else _dispatches(work, items)
+    found: tuple[LaunchBatch | None, bool] | None
+    if len(items) == 1 and type(replay := items[0]) is Replay:
+        found = _replayed(work, replay, standing)
+    else:
+        found = _dispatches(work, items)
     return None if found is None else DirectRun(work, *found, places, signals, range(first, end))
 
 
@@ -120,7 +122,7 @@ def must_wait(work: CommandBufferState) -> bool:
 
 
 def _replayed(
-    work: CommandBufferState, replay: Any, standing: Callable[[CommandBufferState], Resident]
+    work: CommandBufferState, replay: Replay, standing: Callable[[CommandBufferState], Resident]
 ) -> tuple[LaunchBatch, bool] | None:
     """A replay that is all there is, where it is known as one short batch; and whether it is brief."""
     try:
@@ -143,9 +145,10 @@ def _short_time(batch: KeptBatch) -> int | None:
 
 def _dispatches(work: CommandBufferState, items: list[PassItem]) -> tuple[LaunchBatch | None, bool] | None:
     """All dispatches as one batch, and whether it is brief; None where they are too many or may take long."""
+    dispatches: list[EncodedDispatch] = []
     total_ns = 0.0
     for item in items:
-        if item.__class__ is not EncodedDispatch or item.indirect is not None:
+        if type(item) is not EncodedDispatch or item.indirect is not None:
             return None
         taken, pipeline = expected_ns(item), item.pipeline
         if taken is None or not (work.retained or _is_live(item)):
@@ -153,9 +156,10 @@ def _dispatches(work: CommandBufferState, items: list[PassItem]) -> tuple[Launch
         if item.shape not in pipeline.settled and not pipeline.is_settled(item.shape):
             return None
         total_ns += taken
-    if total_ns > SHORT_NS or len(items) > MOST_TIMED:
+        dispatches.append(item)
+    if total_ns > SHORT_NS or len(dispatches) > MOST_TIMED:
         return None
-    return LaunchBatch(items) if items else None, total_ns <= BRIEF_NS
+    return LaunchBatch(dispatches) if dispatches else None, total_ns <= BRIEF_NS
 
 
 def _is_live(dispatch: EncodedDispatch) -> bool:
