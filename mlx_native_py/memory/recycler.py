@@ -54,8 +54,12 @@ class Recycler:
             if dropped is None:
                 return self._empty(signature.shape, signature.dtype)
             buffer = dropped
+        allocation = buffer.allocation
+        allocation.pending = None
+        if allocation.memory.label:
+            allocation.set_label("")
         if self._forget is not None:
-            self._forget(buffer.allocation.mtl)
+            self._forget(allocation.mtl)
         return buffer
 
     def give_back(self, results: list[MlxBuffer]) -> None:
@@ -65,26 +69,29 @@ class Recycler:
             allocation: Any = buffer.allocation
             if allocation.memory.aliases:
                 continue
+            signature = buffer.signed or buffer.signature
             if getrefcount(buffer) != self._mine or getrefcount(allocation) != self._mine + 1:
-                self._lend(buffer.signed or buffer.signature, buffer)
+                lent = self._lent.get(signature)
+                if lent is not None:
+                    lent.append(buffer)
+                else:
+                    self._lend(signature, buffer)
                 continue
-            _clean(allocation)
+            allocation.pending = None
             if self.nbytes + buffer.nbytes > _LIMIT:
                 self.clear()
             self.nbytes += buffer.nbytes
-            self._waiting.setdefault(buffer.signature, []).append(buffer)
+            self._waiting.setdefault(signature, []).append(buffer)
         results.clear()
 
     def _lend(self, signature: Signature, buffer: MlxBuffer) -> None:
-        lent = self._lent.get(signature)
-        if lent is None:
-            if signature.nbytes > _SMALL:
-                return
-            if self._lent_bytes + _MOST_LENT * signature.nbytes > _LENT_LIMIT:
-                self._forget_lent()
-            self._lent_bytes += _MOST_LENT * signature.nbytes
-            lent = self._lent.setdefault(signature, deque(maxlen=_MOST_LENT))
-        lent.append(buffer)
+        """Notes the first result of its signature that is still referenced."""
+        if signature.nbytes > _SMALL:
+            return
+        if self._lent_bytes + _MOST_LENT * signature.nbytes > _LENT_LIMIT:
+            self._forget_lent()
+        self._lent_bytes += _MOST_LENT * signature.nbytes
+        self._lent.setdefault(signature, deque(maxlen=_MOST_LENT)).append(buffer)
 
     def _dropped(self, signature: Signature) -> MlxBuffer | None:
         """The oldest small result of this signature that is no longer referenced."""
@@ -99,7 +106,6 @@ class Recycler:
             allocation = buffer.allocation
             alone = getrefcount(buffer) == self._mine and getrefcount(allocation) == self._mine + 1
             if alone and not allocation.memory.aliases and not allocation.released:
-                _clean(allocation)
                 found: MlxBuffer = buffer
                 return found
             lent.append(buffer)
@@ -125,10 +131,3 @@ def _alone() -> int:
     """The value of `getrefcount` for an object with a single reference, which depends on the Python version."""
     thing = object()
     return getrefcount(thing)
-
-
-def _clean(allocation: Allocation) -> None:
-    """Removes the label and completion of the last use."""
-    if allocation.memory.label:
-        allocation.set_label("")
-    allocation.pending = None

@@ -126,7 +126,8 @@ class CommandBufferState:
         self.commands.clear()
         self.kept.clear()
         self.residency = _NO_RESIDENCY
-        self.inline.release()
+        if self.inline.chunks:
+            self.inline.release()
 
     def call(self, handlers: Iterable[Handler], *arguments: object) -> None:
         """Runs handlers, each whatever the others do."""

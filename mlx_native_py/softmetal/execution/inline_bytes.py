@@ -66,12 +66,12 @@ class InlineStore:
 class InlineBytes:
     """Bytes that live as long as their command buffer runs."""
 
-    __slots__ = ("_address", "_chunks", "_constants", "_next", "_store", "_view")
+    __slots__ = ("_address", "_constants", "_next", "_store", "_view", "chunks")
 
     def __init__(self, store: InlineStore) -> None:
         self._store = store
         self._constants = store.constants  # held: the device may have replaced them meanwhile
-        self._chunks: list[Chunk] = []
+        self.chunks: list[Chunk] = []
         self._next = CHUNK
 
     def store(self, data: bytes | memoryview) -> int:
@@ -109,13 +109,13 @@ class InlineBytes:
     def release(self) -> None:
         """Gives the chunks back; the command buffer is done with them."""
         self._next = CHUNK
-        chunks = self._chunks
+        chunks = self.chunks
         while chunks:
             self._store.chunks.append(chunks.pop())
 
     def _begin(self, chunk: Chunk) -> None:
         self._next = CHUNK  # nothing fits where an exception comes before the end
-        self._chunks.append(chunk)
+        self.chunks.append(chunk)
         self._address, self._view = chunk.allocation.address, chunk.view
 
     def _borrow(self) -> Chunk:
