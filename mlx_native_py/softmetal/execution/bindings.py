@@ -31,7 +31,7 @@ class Bindings:
     """A launch under construction; `dispatch` returns copies of it."""
 
     __slots__ = (
-        "_addresses",
+        "addresses",
         "_device",
         "_launch",
         "_words",
@@ -52,7 +52,7 @@ class Bindings:
         self.threadgroup: dict[int, int] = {}
         self.pipeline: PipelineState | None = None
         self.bound = self.inline = 0
-        self._addresses = 0  # all bits that any address has had
+        self.addresses = 0  # all bits that any address has had
         self.handles: Handles | None = None  # only compute encoders bind textures
         self.dirty = True
 
@@ -60,7 +60,7 @@ class Bindings:
         """An independent copy."""
         twin = Bindings(self._device, self._launch)
         twin.pipeline, twin.dirty = self.pipeline, self.dirty
-        twin.bound, twin.inline, twin._addresses = self.bound, self.inline, self._addresses
+        twin.bound, twin.inline, twin.addresses = self.bound, self.inline, self.addresses
         twin.allocations = list(self.allocations)
         twin.threadgroup = dict(self.threadgroup)
         return twin
@@ -77,7 +77,7 @@ class Bindings:
         self.bound |= 1 << index
         if self.inline:
             self.inline &= ~(1 << index)
-        self._addresses |= address
+        self.addresses |= address
         self.dirty = True
 
     def unbind(self, index: int) -> None:
@@ -204,7 +204,7 @@ class Bindings:
                     f"kernel {pipeline.name} reads {size} bytes of {self._names(pipeline, 1 << index)}, "
                     f"but only {self._words[SLOTS + index]} are bound"
                 )
-        if self._addresses & _UNALIGNED:
+        if self.addresses & _UNALIGNED:
             self._check_alignment(pipeline)
         if pipeline.threadgroup_slots:
             self._layout(pipeline)

@@ -140,13 +140,14 @@ class Pass:
         self.only: dict[int, tuple[DeviceMemory, ...]] = {}
 
     def add(self, item: PassItem) -> None:
-        if self.concurrent and not isinstance(item, Sample):
+        if self.concurrent and type(item) is not Sample:
             self.epochs[-1].append(item)
-        elif self.epochs[-1]:
+            return
+        if self.epochs[-1]:
             self.epochs.append([item])
         else:
             self.epochs[-1].append(item)
-        if isinstance(item, Sample) and self.concurrent:
+        if self.concurrent:
             self.epochs.append([])
 
     def dispatches(self) -> Iterator[EncodedDispatch]:

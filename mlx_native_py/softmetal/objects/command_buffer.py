@@ -52,7 +52,7 @@ class MTLCommandBuffer(Owned, Labelled):
     _error: NSError | None = None
 
     def __init__(self, owner: Owned, queue: QueueState, work: CommandBufferState) -> None:
-        self._device = owner._device
+        super().__init__(owner.device())
         self._owner = owner
         self._queue = queue
         self.state = work
