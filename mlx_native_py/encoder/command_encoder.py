@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import warnings
 from threading import get_ident
 from types import TracebackType
 from typing import Any, Self
+from weakref import ref
 
 from ..compat import EncoderSpellings
 from ..errors import EncoderStateError, InvalidArgument
@@ -50,6 +52,9 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
             if self._settings.profile_dispatch or (observer.watchers and observer.wants_dispatches()):
                 ticket.samples = self._queue.samples.samples()
             self._pass = ComputePass(self.device, ticket)
+            guard = _Guard(self, _dropped)
+            guard.queue, guard.ticket, guard.opened = self._queue, ticket, self._pass
+            _unfinished[ticket] = guard
         except BaseException:
             self._queue.abandon(ticket)
             raise
@@ -93,6 +98,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
             self._require("discard")
             self._close()
             _give_up(self._queue, self.ticket, self._pass)
+            _unfinished.pop(self.ticket, None)
 
     def fence_and_commit(self, event: Any, value: int, label: str | None = None) -> Ticket:
         """For sessions: submits the work, which signals `value` on an MTLEvent when it completes."""
@@ -147,6 +153,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
         if notes is not None:
             notes.end(self.ticket.label)
         self._queue.submit(self.ticket)
+        _unfinished.pop(self.ticket, None)
         if notes is not None:
             notes.commit(self.ticket.sequence)
 
@@ -155,11 +162,6 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
         self._recording, self.owner, self.sender, self._unexpanded = False, 0, None, None
         self._tally.restart()
         self.mem_ranges.close()
-
-    def __del__(self) -> None:
-        ticket: Ticket | None = getattr(self, "ticket", None)
-        if ticket is not None and ticket.state == OPEN:
-            _dropped(self._queue, ticket, self._pass)
 
     def __enter__(self) -> Self:
         return self
@@ -175,15 +177,33 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
         return f"<CommandEncoder, {state}, {self.ticket.dispatch_count()} dispatches, {len(self.barriers)} barriers>"
 
 
-def _dropped(queue: Submissions, ticket: Ticket, opened: ComputePass) -> None:
+class _Guard(ref[CommandEncoder]):
+    """Tells when an encoder is dropped that was neither committed nor discarded.
+
+    A `__del__` would run for every encoder, and lose a Ctrl-C that arrives in it.
+    """
+
+    __slots__ = ("opened", "queue", "ticket")
+    queue: Submissions
+    ticket: Ticket
+    opened: ComputePass
+
+
+_unfinished: dict[Ticket, _Guard] = {}
+
+
+def _dropped(guard: Any) -> None:
     """What happens to an encoder that was neither committed nor discarded."""
+    queue, ticket, opened = guard.queue, guard.ticket, guard.opened
+    if _unfinished.pop(ticket, None) is None or ticket.state != OPEN:
+        return
     try:
         if ticket.log:
             warnings.warn(
                 f"{ticket.describe()} was encoded and never committed, so it did not run; "
                 "use `with device.command_encoder() as enc:`, enc.commit(), or enc.discard()",
                 ResourceWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
     finally:
         _give_up(queue, ticket, opened)
@@ -198,3 +218,11 @@ def _give_up(queue: Submissions, ticket: Ticket, opened: ComputePass) -> None:
         raise
     finally:
         queue.abandon(ticket)
+
+
+def _drop_all() -> None:
+    for guard in list(_unfinished.values()):
+        _dropped(guard)
+
+
+atexit.register(_drop_all)

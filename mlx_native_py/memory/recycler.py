@@ -9,7 +9,6 @@ from sys import getrefcount
 from typing import Any
 
 from ..dtypes import DType
-from .allocation import Allocation
 from .buffer import MlxBuffer
 from .signature import Signature
 
