@@ -91,11 +91,12 @@ kernel void arg_extreme(device const T *x [[buffer(0)]],
   threadgroup uint scratch[2][32];
   Team team = {lane, simdgroup, simdgroups};
   x += ulong(row) * n;
-  const Extreme mine = lane_extreme(x, n, smallest ? 0x80000000u : 0u, team);
-  const bool any_nan = mine.first_nan != 0xFFFFFFFF;
-  const uint key = any_nan ? 0xFFFFFFFF : order_key(mine.value), best = any_nan ? mine.first_nan : mine.index;
-  const uint most = team_max(key, team, scratch[0]);
-  const uint where = team_min(key == most ? best : 0xFFFFFFFFu, team, scratch[1]);
+  const uint flip = smallest ? 0x80000000u : 0u;
+  const Extreme mine = lane_extreme(x, n, flip, team);
+  const bool any_nan = mine.nan_place != NOWHERE;
+  const uint key = any_nan ? 0xFFFFFFFF : order_key(mine.value), most = team_max(key, team, scratch[0]);
+  const uint best = key == most ? extreme_index(x, flip, mine, any_nan) : NOWHERE;
+  const uint where = team_min(best, team, scratch[1]);
   if (team.thread_number() == 0) {
     index[row] = where;
     value[row] = x[where];

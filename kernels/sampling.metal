@@ -194,6 +194,15 @@ inline uint token_at(
   }
 }
 
+// exp((logit - most) * slope), which is 1 for the largest; infinite numbers have no differences.
+inline float weight_of(float logit, float most, float slope, bool finite) {
+  if (finite) {
+    const float below = (logit - most) * slope;
+    return precise::exp(below > -104.0f ? below : -104.0f);  // NaN fails the test
+  }
+  return (isnan(logit) ? -INFINITY : logit) == most ? 1.0f : 0.0f;
+}
+
 // The likeliest token of a row and the logarithm of its probability; where others may be drawn, all weights too.
 kernel void sample_weights(device const float *logits [[buffer(0)]],
                            device uint *weights [[buffer(1)]],
@@ -212,14 +221,15 @@ kernel void sample_weights(device const float *logits [[buffer(0)]],
 
   const Extreme mine = lane_extreme(logits, n, 0, team);
   const uint key = order_key(mine.value), most_key = team_max(key, team, found[0]);
-  const uint first = team_min(key == most_key ? mine.index : 0xFFFFFFFFu, team, found[1]);
+  const uint best = key == most_key ? extreme_index(logits, 0, mine, false) : NOWHERE;
+  const uint first = team_min(best, team, found[1]);
   float most = isnan(logits[first]) ? -INFINITY : logits[first];
 
   float slope = how.temperature > 0 ? 1.0f / how.temperature : 1.0f;
+  const bool finite = !isinf(most) && !isinf(slope);
   float sum = 0;
   for (uint i = team.begin(n), end = team.end(n); i < end; i += 32) {
-    float v = isnan(logits[i]) ? -INFINITY : logits[i];
-    float e = v == most ? 1.0f : precise::exp((v - most) * slope);
+    float e = weight_of(logits[i], most, slope, finite);
     sum += e;
     if (draws) {
       weights[i] = uint(rint(e * ONE));

@@ -138,14 +138,19 @@ _FIELDS = {f.name: f for f in fields(Settings)}
 _FLAGS = {f.metadata["flag"]: f for f in fields(Settings)}
 _ENCODED = tuple(os.fsencode(flag) for flag in _FLAGS)
 _DEFAULTS = {f.name: (os.fsencode(flag), f.default) for flag, f in _FLAGS.items()}
+_BY_DEFAULT = Settings()
 _OWN_PREFIXES = ("MLX_SOFT_", "MLX_NATIVE_", "MLX_PROFILE_", "MLX_KERNEL_", "HF2Q_")
 _overrides: ContextVar[dict[str, Any] | None] = ContextVar("mlx_native_py_settings", default=None)
 
 
 def current() -> Settings:
     """The settings in force now."""
-    parsed = _parse(_texts())
     changes = _overrides.get()
+    store = getattr(os.environ, "_data", None)
+    if store.__class__ is dict and store.keys().isdisjoint(_ENCODED):
+        parsed = _BY_DEFAULT
+    else:
+        parsed = _parse(_texts())
     return replace(parsed, **changes) if changes else parsed
 
 

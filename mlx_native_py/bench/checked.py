@@ -40,11 +40,11 @@ def _opened(checked: bool) -> MlxDevice:
 
 def _milliseconds(work: OpWork, device: MlxDevice, rounds: int) -> float:
     inputs = inputs_on(device, work.arrays())
-    run_work(work, device, inputs, {}, [])
+    run_work(work, device, inputs, {})
     taken: list[float] = []
     while len(taken) < rounds and sum(taken) < _MAX_SECONDS:
         start = time.process_time()
-        run_work(work, device, inputs, {}, [])
+        run_work(work, device, inputs, {})
         taken.append(time.process_time() - start)
     return min(taken) * 1e3
 

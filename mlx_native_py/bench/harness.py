@@ -14,7 +14,7 @@ from typing import Any
 
 from ..table import Table
 
-__all__ = ["Measured", "library", "measuring", "median_seconds", "options", "report", "settle"]
+__all__ = ["Measured", "library", "measuring", "median_seconds", "medians_in_turns", "options", "report", "settle"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +47,24 @@ def median_seconds(work: Callable[[], object], rounds: int) -> float:
         work()
         times.append(time.perf_counter() - start)
     return statistics.median(times)
+
+
+_TURN = 5  # rounds of one alternative before the next one
+
+
+def medians_in_turns(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """The median wall time of each alternative over as many rounds. They take turns, so that whatever else the machine
+    does affects all of them; each turn begins when the process is idle, with a round that is not counted."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for begun in range(0, rounds, _TURN):
+        for name, work in ways.items():
+            settle()
+            work()
+            for _ in range(min(_TURN, rounds - begun)):
+                start = time.perf_counter()
+                work()
+                times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(each) for name, each in times.items()}
 
 
 def measuring(what: str) -> None:

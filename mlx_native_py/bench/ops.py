@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,8 +12,9 @@ import numpy as np
 
 from .. import ops
 from ..device import MlxDevice
+from ..encoder.ticket import Ticket
 from ..shared_device import default_device
-from .harness import Measured, library, measuring, median_seconds, options, report
+from .harness import Measured, library, measuring, medians_in_turns, options, report
 from .ops_works import WORKS, OpWork
 
 __all__ = ["OpRow", "inputs_on", "main", "measure", "run_work"]
@@ -21,6 +23,9 @@ __all__ = ["OpRow", "inputs_on", "main", "measure", "run_work"]
 AT_ONCE = 16
 """Calls before one wait, where the time of a call is measured without its wait."""
 _SHORT_MS = 1.0  # longer works are not measured that way: the wait is a small part of them
+
+
+_Way = Callable[[int], object]  # makes so many calls and waits for them
 
 
 @dataclass(frozen=True)
@@ -44,38 +49,47 @@ class OpRow(Measured):
     each_torch_ms: float | None = None
 
 
-def _measure(work: OpWork, device: MlxDevice, peers: dict[str, Any], rounds: int) -> OpRow:
+def _measure(work: OpWork, device: MlxDevice, peers: dict[str, _Peer], rounds: int) -> OpRow:
     arrays = work.arrays()
     inputs = inputs_on(device, arrays)
-    gpu: list[float] = []
-    results = run_work(work, device, inputs, {}, gpu)
+    results = run_work(work, device, inputs, {})[0]
     _check(work, results, work.numpy(*arrays))
     again = {} if isinstance(results, tuple) else {"out": results}
-    gpu.clear()
-    ms = median_seconds(lambda: run_work(work, device, inputs, again, gpu), rounds) * 1e3
+    tickets: deque[Ticket] = deque(maxlen=rounds)
+
+    def ours(times: int) -> None:
+        tickets.append(run_work(work, device, inputs, again, times)[1])
+
+    others = _others(work, peers, arrays)
+    alone = _milliseconds({"ours": ours, **others}, rounds)
+    gpu_ms = float(np.median([ticket.gpu_time for ticket in tickets])) * 1e3
+    ms, mlx = alone["ours"], alone.get("mlx")
     touched = work.touched or sum(each.nbytes for each in (*_flat(inputs), *_flat(results)))
-    mlx, torch = (_peer(peers.get(name), getattr(work, name), arrays, rounds) for name in ("mlx", "torch"))
-    numpy = median_seconds(lambda: work.numpy(*arrays), rounds) * 1e3 if work.timed else None
     bar = "faster than MLX CPU" if work.bar else ""
     row = OpRow(
         work.name,
         work.op,
         ms,
-        float(np.median(gpu)) * 1e3,
+        gpu_ms,
         touched / ms / 1e6,
         work.flops / ms / 1e6 if work.flops else None,
         mlx,
-        numpy,
-        torch,
+        alone.get("numpy"),
+        alone.get("torch"),
         bar=bar,
         passed=None if not bar or mlx is None else ms < mlx,
     )
     if ms > _SHORT_MS:
         return row
-    run = partial(run_work, work, device, inputs, again, gpu, AT_ONCE)
-    each_ms = median_seconds(run, rounds) * 1e3 / AT_ONCE
-    mlx, numpy, torch = _each(work, peers, arrays, rounds)
-    return replace(row, each_ms=each_ms, each_mlx_ms=mlx, each_numpy_ms=numpy, each_torch_ms=torch)
+    each = _milliseconds({"ours": ours, **others}, rounds, AT_ONCE)
+    mlx, numpy, torch = (each.get(name) for name in ("mlx", "numpy", "torch"))
+    return replace(row, each_ms=each["ours"], each_mlx_ms=mlx, each_numpy_ms=numpy, each_torch_ms=torch)
+
+
+def _milliseconds(ways: dict[str, _Way], rounds: int, times: int = 1) -> dict[str, float]:
+    """Milliseconds a call, of so many calls before each wait."""
+    medians = medians_in_turns({name: partial(way, times) for name, way in ways.items()}, rounds)
+    return {name: seconds * 1e3 / times for name, seconds in medians.items()}
 
 
 def inputs_on(device: MlxDevice, arrays: list[Any]) -> list[Any]:
@@ -83,26 +97,16 @@ def inputs_on(device: MlxDevice, arrays: list[Any]) -> list[Any]:
     return [list(map(device.buffer, each)) if isinstance(each, list) else device.buffer(each) for each in arrays]
 
 
-def _each(work: OpWork, peers: dict[str, Any], arrays: list[Any], rounds: int) -> list[float | None]:
-    """Milliseconds a call of MLX, numpy and torch, with one wait for several calls."""
-    mlx, torch = (_peer(peers.get(name), getattr(work, name), arrays, rounds, AT_ONCE) for name in ("mlx", "torch"))
-    numpy = None
-    if work.timed:
-        numpy = median_seconds(lambda: _repeat(lambda: work.numpy(*arrays), AT_ONCE), rounds) * 1e3
-    return [None if together is None else together / AT_ONCE for together in (mlx, numpy, torch)]
-
-
 def run_work(
-    work: OpWork, device: MlxDevice, inputs: list[Any], again: dict[str, Any], gpu: list[float], times: int = 1
-) -> Any:
-    """Runs a workload so many times in one command buffer, waits, and records the GPU time."""
+    work: OpWork, device: MlxDevice, inputs: list[Any], again: dict[str, Any], times: int = 1
+) -> tuple[Any, Ticket]:
+    """Runs a workload so many times in one command buffer and waits; returns the last results, and the ticket."""
     enc = device.command_encoder()
     encode = getattr(ops, work.op)
     for _ in range(times):
         results = encode(enc, *inputs, **work.options, **again)
-    begin, end = enc.commit_wait_with_gpu_time()
-    gpu.append(end - begin)
-    return results
+    enc.commit_and_wait()
+    return results, enc.ticket
 
 
 def _check(work: OpWork, results: Any, expected: Any) -> None:
@@ -138,21 +142,21 @@ def _peers() -> dict[str, _Peer]:
     return peers
 
 
-def _peer(
-    peer: _Peer | None, work: Callable[..., Any] | None, arrays: list[Any], rounds: int, times: int = 1
-) -> float | None:
-    """Milliseconds of so many calls and one wait."""
-    if peer is None or work is None:
-        return None
+def _others(work: OpWork, peers: dict[str, _Peer], arrays: list[Any]) -> dict[str, _Way]:
+    """How the other libraries run the workload, of those that have it."""
+    ways = {name: _way(peer, way, arrays) for name, peer in peers.items() if (way := getattr(work, name)) is not None}
+    if work.timed:
+        ways["numpy"] = lambda times: _repeat(lambda: work.numpy(*arrays), times)
+    return ways
+
+
+def _way(peer: _Peer, work: Callable[..., Any], arrays: list[Any]) -> _Way:
+    """So many calls and one wait."""
     given = [[peer.array(x) for x in each] if isinstance(each, list) else peer.array(each) for each in arrays]
-
-    def run() -> None:
-        if peer.wait is not None:
-            peer.wait([work(peer.library, *given) for _ in range(times)])
-        else:
-            _repeat(lambda: work(peer.library, *given), times)
-
-    return median_seconds(run, rounds) * 1e3
+    wait = peer.wait
+    if wait is None:
+        return lambda times: _repeat(lambda: work(peer.library, *given), times)
+    return lambda times: wait([work(peer.library, *given) for _ in range(times)])
 
 
 def _repeat(work: Callable[[], object], times: int) -> None:

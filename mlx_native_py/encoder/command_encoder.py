@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import warnings
-import weakref
 from threading import get_ident
 from types import TracebackType
 from typing import Any, Self
+from weakref import ref
 
 from ..compat import EncoderSpellings
 from ..errors import EncoderStateError, InvalidArgument
@@ -17,7 +18,7 @@ from .compute_pass import ComputePass
 from .context import DeviceContext
 from .encoding import DispatchEncoder
 from .submissions import Submissions
-from .ticket import Ticket
+from .ticket import OPEN, Ticket
 
 __all__ = ["CommandEncoder"]
 
@@ -51,7 +52,9 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
             if self._settings.profile_dispatch or (observer.watchers and observer.wants_dispatches()):
                 ticket.samples = self._queue.samples.samples()
             self._pass = ComputePass(self.device, ticket)
-            self._end = weakref.finalize(self, _dropped, self._queue, ticket, self._pass)
+            guard = _Guard(self, _dropped)
+            guard.queue, guard.ticket, guard.opened = self._queue, ticket, self._pass
+            _unfinished[ticket] = guard
         except BaseException:
             self._queue.abandon(ticket)
             raise
@@ -76,7 +79,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
         self._require("commit_and_wait")
         self._tally.syncs += 1
         self._submit(label)
-        self.ticket.wait()
+        self._queue.wait(self.ticket)
 
     def wait_until_completed(self, timeout: float | None = None) -> None:
         """Waits for committed work, at most `timeout` seconds."""
@@ -95,7 +98,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
             self._require("discard")
             self._close()
             _give_up(self._queue, self.ticket, self._pass)
-            self._end.detach()
+            _unfinished.pop(self.ticket, None)
 
     def fence_and_commit(self, event: Any, value: int, label: str | None = None) -> Ticket:
         """For sessions: submits the work, which signals `value` on an MTLEvent when it completes."""
@@ -150,7 +153,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
         if notes is not None:
             notes.end(self.ticket.label)
         self._queue.submit(self.ticket)
-        self._end.detach()
+        _unfinished.pop(self.ticket, None)
         if notes is not None:
             notes.commit(self.ticket.sequence)
 
@@ -174,8 +177,26 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
         return f"<CommandEncoder, {state}, {self.ticket.dispatch_count()} dispatches, {len(self.barriers)} barriers>"
 
 
-def _dropped(queue: Submissions, ticket: Ticket, opened: ComputePass) -> None:
-    """Finalizer of an encoder that was neither committed nor discarded."""
+class _Guard(ref[CommandEncoder]):
+    """Tells when an encoder is dropped that was neither committed nor discarded.
+
+    A `__del__` would run for every encoder, and lose a Ctrl-C that arrives in it.
+    """
+
+    __slots__ = ("opened", "queue", "ticket")
+    queue: Submissions
+    ticket: Ticket
+    opened: ComputePass
+
+
+_unfinished: dict[Ticket, _Guard] = {}
+
+
+def _dropped(guard: Any) -> None:
+    """What happens to an encoder that was neither committed nor discarded."""
+    queue, ticket, opened = guard.queue, guard.ticket, guard.opened
+    if _unfinished.pop(ticket, None) is None or ticket.state != OPEN:
+        return
     try:
         if ticket.log:
             warnings.warn(
@@ -197,3 +218,11 @@ def _give_up(queue: Submissions, ticket: Ticket, opened: ComputePass) -> None:
         raise
     finally:
         queue.abandon(ticket)
+
+
+def _drop_all() -> None:
+    for guard in list(_unfinished.values()):
+        _dropped(guard)
+
+
+atexit.register(_drop_all)

@@ -22,6 +22,7 @@ from .ticket import Ticket
 __all__ = ["ComputePass", "Replayable"]
 
 _Bound = Callable[[int], Value]
+_drop = deque[object](maxlen=0).extend  # asks for each item and forgets it
 
 
 class Replayable(Protocol):
@@ -56,6 +57,7 @@ class ComputePass:
         "_device",
         "_ticket",
         "barrier",
+        "is_plain",
         "sender",
     )
 
@@ -66,11 +68,13 @@ class ComputePass:
         self._scope = 0
         """The barrier scope of the open pass: buffers, or buffers and textures."""
         self._samples = ticket.samples
-        self._own_passes = ticket.samples is not None and ticket.samples.own_passes
+        self._own_passes = self._samples is not None and self._samples.own_passes
+        self.is_plain = self._samples is None and device.backend.declare is None
+        """Whether dispatches need no sampling and no declarations."""
         self._mtl: Any = None
         self._open_pass: list[Any] = []
         """Holds the open pass; empty if there is none."""
-        self._earlier: _Bound = lambda slot: None
+        self._earlier: _Bound = _unbound
         """Bindings from before the current sender was created."""
         self.sender: Sender | None = None
         self.barrier: Callable[[], object] = _no_pass
@@ -79,11 +83,6 @@ class ComputePass:
     @property
     def is_open(self) -> bool:
         return bool(self._open_pass)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether dispatches need no sampling and no declarations."""
-        return self._samples is None and self._backend.declare is None
 
     def bound(self, slot: int) -> Value:
         """The value that was bound last at `slot`."""
@@ -95,9 +94,9 @@ class ComputePass:
         if dispatch.textures and self._scope != self._device.barrier_scope:
             # Barriers of the pass cover buffers only, so a texture created after the pass began needs a new pass.
             self.end()
-        if not self._open_pass or self._own_passes:
+        if self._own_passes:
             self._open()
-        sender = self._remembering(parameters)
+        sender = self.begin(parameters)
         place = self._samples.next() if self._samples is not None and self._samples.in_pass else None
         if place is not None:
             self._mtl.sampleCountersInBuffer_atSampleIndex_withBarrier_(*place, True)
@@ -112,12 +111,9 @@ class ComputePass:
         """Opens a pass if none is open, and returns the sender that generated code uses."""
         if not self._open_pass:
             self._open()
-        return self._remembering(parameters)
-
-    def _remembering(self, parameters: Parameters | None) -> Sender:
-        if self.sender is None:
-            self.sender = Sender(self._mtl, self.barrier, parameters, self._ticket.hold)
-        return self.sender
+        if (sender := self.sender) is None:
+            self.sender = sender = Sender(self._mtl, self.barrier, parameters, self._ticket.hold)
+        return sender
 
     def replay(self, plan: Replayable, parameters: Parameters | None) -> None:
         """Sends all messages of a plan, dispatch by dispatch if each one is timed."""
@@ -140,27 +136,28 @@ class ComputePass:
             # Bound selectors keep the pass alive, and the pass keeps its command buffer alive.
             self._mtl = self.sender = None
             self.barrier = _no_pass
-            _in_one_go(self._open_pass[0].endEncoding, self._open_pass.clear)
+            # One step, so that after a Ctrl-C the pass is either ended or still known to be open.
+            _drop(map(call, (self._open_pass[0].endEncoding, self._open_pass.clear)))
 
     def set_label(self, label: str) -> None:
         if self._mtl is not None:
             self._mtl.setLabel_(label)
 
     def _open(self) -> None:
-        metal, commands = self._backend.Metal, self._ticket.mtl
-        serial = settings.one("force_serial_dispatch")
-        dispatch_type = metal.MTLDispatchTypeSerial if serial else metal.MTLDispatchTypeConcurrent
+        commands, how = self._ticket.mtl, self._device.concurrent
+        if settings.one("force_serial_dispatch"):
+            how = (self._backend.Metal.MTLDispatchTypeSerial,)
         with self._backend.autorelease_pool():
             if self._open_pass:
                 self._earlier = [self.bound(slot) for slot in range(BUFFER_SLOTS)].__getitem__
                 self.end()
             if self._own_passes:
                 open_with = commands.computeCommandEncoderWithDescriptor_
-                how = self._samples.next_pass(dispatch_type)
+                how = (self._samples.next_pass(*how),)
             else:
-                open_with, how = commands.computeCommandEncoderWithDispatchType_, dispatch_type
+                open_with = commands.computeCommandEncoderWithDispatchType_
             # A single bytecode step, so that after a Ctrl-C the pass is either closed or known to be open.
-            self._open_pass.extend(map(open_with, (how,)))
+            self._open_pass.extend(map(open_with, how))
         opened = self._open_pass[0]
         if opened is None:
             self._open_pass.clear()
@@ -176,6 +173,5 @@ def _no_pass() -> None:
     raise EncoderStateError("there is no open pass for a barrier")
 
 
-def _in_one_go(*calls: Callable[[], object]) -> None:
-    """Makes the calls without a bytecode boundary between them, where Ctrl-C could interrupt."""
-    deque(map(call, calls), maxlen=0)
+def _unbound(_: int) -> Value:
+    return None

@@ -152,8 +152,9 @@ class DispatchEncoder:
 
     def open_fast_path(self) -> bool:
         """Opens the pass so that generated code may send to it; returns whether it did."""
-        ready = self._recording and get_ident() == self._thread and self._recorder is None and not self._unexpanded
-        if self.owner or not ready or self._pending_kind is not _OTHER or not self._is_plain():
+        if self.owner or not self._recording or get_ident() != self._thread or not self._is_plain():
+            return False
+        if self._recorder is not None or self._unexpanded or self._pending_kind is not _OTHER:
             return False
         self.sender = self._pass.begin(self._parameters)
         self.owner = self._thread
@@ -185,22 +186,22 @@ class DispatchEncoder:
 
     def touch(self, pipeline: Pipeline, buffer: MlxBuffer) -> MemoryUse:
         """For generated code: registers the first use of a buffer's memory in this command buffer."""
-        allocation, memory, uses = buffer.allocation, buffer.span[0], self.mem_ranges.uses
+        allocation, tracker, ticket = buffer.allocation, self.mem_ranges, self.ticket
+        memory, uses = allocation.memory, tracker.uses
         if allocation.residency is not self.device.residency:
             require_device(self.device, pipeline, buffer)
-        for alias in memory.aliases:
-            if (other := alias()) in uses:
-                uses[other].tracker = None
         if memory.aliases:
+            for alias in memory.aliases:
+                if (other := alias()) in uses:
+                    uses[other].tracker = None
             raise Aliased
         if allocation.released:
             allocation.require_live()
-        if allocation not in (keep := self.ticket.keep):
-            allocation.hold(self.ticket)
-            keep.add(allocation)
-        use = uses.get(memory)
-        if use is None:
-            use = uses[memory] = self.mem_ranges.take_over(allocation.use)
+        if allocation not in ticket.keep:
+            allocation.hold(ticket)
+            ticket.keep.add(allocation)
+        if (use := uses.get(memory)) is None:
+            use = uses[memory] = tracker.take_over(allocation.use)
         allocation.use = use
         return use
 

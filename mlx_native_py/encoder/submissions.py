@@ -21,7 +21,7 @@ from ..memory.residency import Residency
 from ..metal import Backend, Capabilities, ns_error
 from ..profiling import kernel_profile
 from ..profiling.kernel_profile import MEASURED, SIMULATED, CommandBufferEntry
-from .ticket import Ticket
+from .ticket import DONE, OPEN, SUBMITTED, Ticket
 from .timing import SampleBuffers
 
 __all__ = ["SLOTS", "Submissions"]
@@ -73,23 +73,17 @@ class Submissions:
 
     def begin(self, *, unretained: bool) -> Ticket:
         """Opens a new command buffer."""
-        ticket = Ticket(self)
-        with self._lock:
-            if len(self._open) >= SLOTS:
-                raise EncoderStateError(
-                    f"{len(self._open)} command buffers of this device are neither committed nor dropped, "
-                    "and Metal has no more; commit or drop some encoders first"
-                )
-            # The weak reference and its entry are created together, and the entry is removed with the ticket.
-            self._open.update(map(ref, (ticket,), (self._open.discard,)))
+        ticket, opened, queue = Ticket(self), self._open, self._mtl_queue
+        # The weak reference and its entry are created together, and the entry is removed with the ticket.
+        opened.update(map(ref, (ticket,), (opened.discard,)))
         try:
-            if len(self._open) + len(self._in_flight) > SLOTS:
-                self._make_room()
+            if len(opened) + len(self._in_flight) > SLOTS:
+                self._make_room(ticket)
             with self._backend.autorelease_pool():
-                queue = self._mtl_queue
-                ticket.mtl = queue.commandBufferWithUnretainedReferences() if unretained else queue.commandBuffer()
-            if ticket.mtl is None:
+                mtl = queue.commandBufferWithUnretainedReferences() if unretained else queue.commandBuffer()
+            if mtl is None:
                 raise BackendError("the device could not create a command buffer")
+            ticket.mtl = mtl
         except BaseException:
             self.abandon(ticket)
             raise
@@ -98,7 +92,7 @@ class Submissions:
     def abandon(self, ticket: Ticket) -> None:
         """Drops a command buffer that will not be submitted."""
         with self._lock:
-            if not ticket.is_submitted and not ticket.is_closed:
+            if ticket.state == OPEN:
                 self._open.discard(ref(ticket))
                 ticket.discard()
 
@@ -107,18 +101,19 @@ class Submissions:
         with self._lock, self._backend.autorelease_pool():
             if self._in_flight:
                 self.collect()
-            self._residency.flush()
-            self._value += 1
+            if self._residency.is_staged:
+                self._residency.flush()
+            mtl, self._value = ticket.mtl, self._value + 1
             ticket.value, ticket.sequence = self._value, next(_numbers)
-            ticket.mtl.encodeSignalEvent_value_(self._event, self._value)
+            mtl.encodeSignalEvent_value_(self._event, self._value)
             # Registered before the commit, so that an interrupt in between cannot lose it.
             try:
                 self._in_flight.append(ticket)
-                ticket.submitted()
+                ticket.state = SUBMITTED
                 self._open.discard(ref(ticket))
-                ticket.mtl.commit()
+                mtl.commit()
             except BaseException:
-                if ticket.mtl.status() < self._committed:
+                if mtl.status() < self._committed:
                     self._retire(ticket)
                     self._open.discard(ref(ticket))
                     ticket.discard()
@@ -145,11 +140,12 @@ class Submissions:
         if not ticket.is_submitted:
             raise EncoderStateError(f"{ticket!r} was not committed, so waiting for it would never end")
         deadline = None if timeout is None else time.monotonic() + timeout
-        with self._lock:
-            others = () if ticket.is_closed or len(self._in_flight) < 2 else tuple(self._in_flight)
-        for each in others:
-            if each.value < ticket.value:
-                self._await(each, deadline, timeout)
+        if len(self._in_flight) > 1 and ticket.state != DONE:
+            with self._lock:
+                others = tuple(self._in_flight)
+            for each in others:
+                if each.value < ticket.value:
+                    self._await(each, deadline, timeout)
         self._await(ticket, deadline, timeout)
         if self._in_flight:
             self.collect()
@@ -187,8 +183,16 @@ class Submissions:
             self._await(each, None, None)
         self._raise(None)
 
-    def _make_room(self) -> None:
-        """Waits for a free command buffer, as Metal itself would, but interruptibly."""
+    def _make_room(self, ticket: Ticket) -> None:
+        """Waits for a free command buffer, as Metal itself would, but interruptibly; raises if no wait could help."""
+        with self._lock:
+            self._open.discard(ref(ticket))
+            if len(self._open) >= SLOTS:
+                raise EncoderStateError(
+                    f"{len(self._open)} command buffers of this device are neither committed nor dropped, "
+                    "and Metal has no more; commit or drop some encoders first"
+                )
+            self._open.update(map(ref, (ticket,), (self._open.discard,)))
         while True:
             with self._lock:
                 oldest = (
@@ -202,7 +206,7 @@ class Submissions:
         step = _FIRST_SLICE
         if forks.count != self._forks:
             raise ForkedProcessError(f"{ticket!r} belongs to process {self._pid} from before a fork; {AFTER_FORK}")
-        while not ticket.is_closed:
+        while ticket.state < DONE:
             if deadline is not None:
                 left = deadline - time.monotonic()
                 if left <= 0 and not ticket.done():
@@ -212,6 +216,7 @@ class Submissions:
                 step = max(1, int(min(step, left * 1000 + 1)))
             if self._can_wait and self._event.waitUntilSignaledValue_timeoutMS_(ticket.value, step):
                 self._settle(ticket)
+                return
             # A failed command buffer does not signal, so its status is checked after each time slice.
             elif not ticket.done() and not self._can_wait:
                 time.sleep(step / 1000)
@@ -233,16 +238,16 @@ class Submissions:
         """Records the outcome; the event is signalled slightly before the status changes, so this waits for the
         status."""
         with self._lock, self._backend.autorelease_pool():
-            if ticket.is_closed:
+            if ticket.state >= DONE:
                 return
-            finding: Exception | None = None
+            mtl, finding = ticket.mtl, None
             try:
-                ticket.mtl.waitUntilCompleted()
+                mtl.waitUntilCompleted()
             except Exception as raised:  # what a checking device has to say, besides the error
                 finding = raised
-            failed = ticket.mtl.status() != self._completed or finding is not None
+            failed = mtl.status() != self._completed or finding is not None
             error = self._failure(ticket, finding) if failed else None
-            times = float(ticket.mtl.GPUStartTime()), float(ticket.mtl.GPUEndTime())
+            times = float(mtl.GPUStartTime()), float(mtl.GPUEndTime())
             if ticket.timed or ticket.samples is not None or ticket.notes is not None:
                 self._record(ticket, times, failed)
             if failed and ticket.fence is not None:
@@ -251,7 +256,8 @@ class Submissions:
             if error is not None:
                 self._unseen.append(ticket)
             ticket.close(error, times)
-            self._recycler.give_back(ticket.results)
+            if ticket.results:
+                self._recycler.give_back(ticket.results)
             self._retire(ticket)
 
     def _retire(self, ticket: Ticket) -> None:

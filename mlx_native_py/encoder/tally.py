@@ -25,9 +25,10 @@ class EncoderTally(Tally):
     def settle(self) -> None:
         tracker = self.tracker
         fresh = len(tracker.log) - self.counted
-        self.counted += fresh
-        self.dispatches += fresh
-        self.auto_concurrent += fresh
+        if fresh:
+            self.counted += fresh
+            self.dispatches += fresh
+            self.auto_concurrent += fresh
         if len(tracker.barriers) > self.counted_barriers:
             placed = tracker.barriers[self.counted_barriers :]
             forced = sum(since is not None for _, since in placed)

@@ -18,8 +18,9 @@ from .dispatch import CapturedOpKind, Dispatched
 if TYPE_CHECKING:
     from .submissions import Submissions
 
-__all__ = ["Ticket"]
+__all__ = ["DISCARDED", "DONE", "OPEN", "SUBMITTED", "Ticket"]
 
+OPEN, SUBMITTED, DONE, DISCARDED = range(4)
 _MAX_SLEEP = 0.002  # seconds between polls of an awaiting task
 
 
@@ -38,8 +39,8 @@ class Ticket:
     __slots__ = (
         "_error",
         "_queue",
-        "_state",
         "barriers",
+        "failed",
         "fence",
         "keep",
         "kinds",
@@ -50,6 +51,7 @@ class Ticket:
         "results",
         "samples",
         "sequence",
+        "state",
         "times",
         "timed",
         "turn",
@@ -57,12 +59,13 @@ class Ticket:
         "__weakref__",
     )
 
-    OPEN, SUBMITTED, DONE, DISCARDED = range(4)
-
     def __init__(self, queue: Submissions) -> None:
         self._queue = queue
-        self._state = Ticket.OPEN
+        self.state = OPEN
+        """OPEN, SUBMITTED, DONE or DISCARDED."""
         self._error: BaseException | None = None
+        self.failed = False
+        """Whether it is known to have failed."""
         self.mtl: Any = None
         self.label = ""
         self.log: list[Any] = []
@@ -90,9 +93,9 @@ class Ticket:
 
     def done(self) -> bool:
         """Whether the GPU will no longer use this work's memory: completed or discarded."""
-        if self._state == Ticket.SUBMITTED:
+        if self.state == SUBMITTED:
             self._queue.poll(self)
-        return self._state >= Ticket.DONE
+        return self.state >= DONE
 
     def in_flight(self) -> tuple[Ticket, ...]:
         """This ticket while it is pending; empty for the thread that serves its pause."""
@@ -114,7 +117,7 @@ class Ticket:
     @property
     def gpu_interval(self) -> tuple[float, float]:
         """Start and end on the GPU, in seconds of the host clock."""
-        if not self.done() or self._state == Ticket.DISCARDED:
+        if not self.done() or self.state == DISCARDED:
             raise EncoderStateError(f"{self!r} is not done, so its GPU times are not known; wait for it first")
         return self.times
 
@@ -150,34 +153,25 @@ class Ticket:
 
     def close(self, error: BaseException | None, times: tuple[float, float]) -> None:
         """For the queue: marks the work as completed."""
-        self._error = error
+        self._error, self.failed = error, error is not None
         self.times = times
-        self._state = Ticket.DONE
+        self.state = DONE
         self.keep.clear()
         self.mtl = None
 
     def discard(self) -> None:
         """For the encoder: marks the work as never submitted."""
-        self._state = Ticket.DISCARDED
+        self.state = DISCARDED
         self.keep.clear()
         self.mtl = None
 
-    def submitted(self) -> None:
-        """For the queue: marks the work as submitted."""
-        self._state = Ticket.SUBMITTED
-
-    @property
-    def failed(self) -> bool:
-        """For the queue: whether it is known to have failed."""
-        return self._error is not None
-
     @property
     def is_submitted(self) -> bool:
-        return self._state in (Ticket.SUBMITTED, Ticket.DONE)
+        return self.state in (SUBMITTED, DONE)
 
     @property
     def is_closed(self) -> bool:
-        return self._state >= Ticket.DONE
+        return self.state >= DONE
 
     @property
     def dispatches(self) -> list[Dispatched]:
@@ -209,7 +203,7 @@ class Ticket:
         return kind(message, code=code, label=self.label, dispatches=names)
 
     def __repr__(self) -> str:
-        state = ("open", "submitted", "done", "discarded")[self._state]
+        state = ("open", "submitted", "done", "discarded")[self.state]
         return f"<Ticket of {self.describe()}, {'failed' if self._error else state}>"
 
 

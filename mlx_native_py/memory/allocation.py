@@ -79,6 +79,13 @@ class _Export:
         }
 
 
+def _both(earlier: Completion, completion: Completion) -> Completion:
+    """Not done before both are."""
+    parts = earlier.parts if isinstance(earlier, _All) else (earlier,)
+    waiting = tuple(part for part in parts if part is not completion and not part.done())
+    return _All((*waiting, completion)) if waiting else completion
+
+
 # Reentrant, because a finaliser that releases a buffer may run anywhere inside.
 _changing = threading.RLock()
 
@@ -151,15 +158,12 @@ class Allocation:
             earlier = self.pending
             if earlier is completion:
                 return
-            waiting: tuple[Completion, ...] = ()
-            if earlier is not None and not earlier.done():
-                parts = earlier.parts if isinstance(earlier, _All) else (earlier,)
-                waiting = tuple(part for part in parts if part is not completion and not part.done())
+            held = completion if earlier is None or earlier.done() else _both(earlier, completion)
             with _changing:
                 if self.released:
                     self.require_live()
                 if self.pending is earlier:
-                    self.pending = _All((*waiting, completion)) if waiting else completion
+                    self.pending = held
                     return
 
     def is_busy(self) -> bool:

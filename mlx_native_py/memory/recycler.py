@@ -9,7 +9,6 @@ from sys import getrefcount
 from typing import Any
 
 from ..dtypes import DType
-from .allocation import Allocation
 from .buffer import MlxBuffer
 from .signature import Signature
 
@@ -35,7 +34,7 @@ class Recycler:
         self._empty = empty
         self._forget = forget
         self._waiting: dict[Signature, list[MlxBuffer]] = {}
-        self._lent: dict[Signature, deque[Allocation]] = {}
+        self._lent: dict[Signature, deque[MlxBuffer]] = {}
         self._lent_bytes = 0  # at most
         self._mine = _alone()
         self.nbytes = 0
@@ -50,12 +49,16 @@ class Recycler:
             buffer = self._waiting[signature].pop()
             self.nbytes -= signature.nbytes
         except (KeyError, IndexError):  # asked for in one step: another thread may take the last one
-            allocation = self._dropped(signature)
-            if allocation is None:
+            dropped = self._dropped(signature)
+            if dropped is None:
                 return self._empty(signature.shape, signature.dtype)
-            buffer = MlxBuffer(allocation, signature.dtype, signature.shape, 0, signature.nbytes)
+            buffer = dropped
+        allocation = buffer.allocation
+        allocation.pending = None
+        if allocation.memory.label:
+            allocation.set_label("")
         if self._forget is not None:
-            self._forget(buffer.allocation.mtl)
+            self._forget(allocation.mtl)
         return buffer
 
     def give_back(self, results: list[MlxBuffer]) -> None:
@@ -65,42 +68,47 @@ class Recycler:
             allocation: Any = buffer.allocation
             if allocation.memory.aliases:
                 continue
+            signature = buffer.signed or buffer.signature
             if getrefcount(buffer) != self._mine or getrefcount(allocation) != self._mine + 1:
-                self._lend(buffer.signature, allocation)
+                lent = self._lent.get(signature)
+                if lent is not None:
+                    lent.append(buffer)
+                else:
+                    self._lend(signature, buffer)
                 continue
-            _clean(allocation)
+            allocation.pending = None
             if self.nbytes + buffer.nbytes > _LIMIT:
                 self.clear()
             self.nbytes += buffer.nbytes
-            self._waiting.setdefault(buffer.signature, []).append(buffer)
+            self._waiting.setdefault(signature, []).append(buffer)
         results.clear()
 
-    def _lend(self, signature: Signature, allocation: Allocation) -> None:
-        if signature.nbytes > _SMALL or allocation.nbytes != signature.nbytes:
+    def _lend(self, signature: Signature, buffer: MlxBuffer) -> None:
+        """Notes the first result of its signature that is still referenced."""
+        if signature.nbytes > _SMALL:
             return
+        if self._lent_bytes + _MOST_LENT * signature.nbytes > _LENT_LIMIT:
+            self._forget_lent()
+        self._lent_bytes += _MOST_LENT * signature.nbytes
+        self._lent.setdefault(signature, deque(maxlen=_MOST_LENT)).append(buffer)
+
+    def _dropped(self, signature: Signature) -> MlxBuffer | None:
+        """The oldest small result of this signature that is no longer referenced."""
         lent = self._lent.get(signature)
         if lent is None:
-            if self._lent_bytes + _MOST_LENT * signature.nbytes > _LENT_LIMIT:
-                self._forget_lent()
-            self._lent_bytes += _MOST_LENT * signature.nbytes
-            lent = self._lent.setdefault(signature, deque(maxlen=_MOST_LENT))
-        lent.append(allocation)
-
-    def _dropped(self, signature: Signature) -> Allocation | None:
-        """The memory of the oldest small result of this signature, if it is no longer referenced."""
-        lent = self._lent.get(signature)
-        try:
-            allocation: Any = lent.popleft() if lent else None
-        except IndexError:  # another thread took it
             return None
-        if lent is None or allocation is None:
-            return None
-        if getrefcount(allocation) != self._mine or allocation.memory.aliases or allocation.released:
-            lent.append(allocation)
-            return None
-        _clean(allocation)
-        found: Allocation = allocation
-        return found
+        for _ in range(len(lent)):
+            try:
+                buffer: Any = lent.popleft()
+            except IndexError:  # another thread took it
+                return None
+            allocation = buffer.allocation
+            alone = getrefcount(buffer) == self._mine and getrefcount(allocation) == self._mine + 1
+            if alone and not allocation.memory.aliases and not allocation.released:
+                found: MlxBuffer = buffer
+                return found
+            lent.append(buffer)
+        return None
 
     def _forget_lent(self) -> None:
         self._lent.clear()
@@ -122,10 +130,3 @@ def _alone() -> int:
     """The value of `getrefcount` for an object with a single reference, which depends on the Python version."""
     thing = object()
     return getrefcount(thing)
-
-
-def _clean(allocation: Allocation) -> None:
-    """Removes the label and completion of the last use."""
-    if allocation.memory.label:
-        allocation.set_label("")
-    allocation.pending = None

@@ -66,7 +66,8 @@ class Residency:
         self._members: set[int] = set()
         self._additions: dict[int, Any] = {}
         self._removals: deque[tuple[Any, object]] = deque()
-        self._staged = False
+        self.is_staged = False
+        """Whether the next flush will commit."""
 
     def __repr__(self) -> str:
         return f"<Residency of {self.count} allocations{f', off: {self.reason}' if self.reason else ''}>"
@@ -81,11 +82,6 @@ class Residency:
         """The number of live allocations, including staged ones."""
         return len(self._members)
 
-    @property
-    def is_staged(self) -> bool:
-        """Whether the next flush will commit."""
-        return self._staged
-
     def add(self, allocation: _Resident) -> bool:
         """Stages an allocation; False without a residency set. Adding again does nothing."""
         if self.mtl is None:
@@ -96,7 +92,7 @@ class Residency:
             self._additions[token] = root.mtl
             self._members.add(token)
             root.resident = token
-            self._staged = True
+            self.is_staged = True
         return True
 
     def remove(self, allocation: _Resident) -> bool:
@@ -111,17 +107,17 @@ class Residency:
             if self._additions.pop(token, None) is None:
                 # Keeps the memory's owner alive until the set has released the memory.
                 self._removals.append((root.mtl, root.owner))
-            self._staged = True
+            self.is_staged = True
         return True
 
     def flush(self) -> bool:
         """Commits staged changes, if there are any; called before each submission."""
-        if not self._staged:
+        if not self.is_staged:
             return False
         with self._lock:
-            if not self._staged:
+            if not self.is_staged:
                 return False
-            self._staged = False
+            self.is_staged = False
             self._add_staged()
             removed = self._remove_staged()
             self.mtl.commit()
@@ -155,7 +151,7 @@ class Residency:
                 self.mtl.endResidency()
                 self.mtl.removeAllAllocations()
                 self.mtl.commit()
-            self.mtl, self.reason, self._staged = None, "the device is closed", False
+            self.mtl, self.reason, self.is_staged = None, "the device is closed", False
             self._additions.clear()
             self._removals.clear()
             self._members.clear()

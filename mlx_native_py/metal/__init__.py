@@ -6,7 +6,7 @@ import platform
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +21,14 @@ __all__ = ["ASKED_FOR_SOFT", "Backend", "Capabilities", "SIMDGROUP_WIDTH", "open
 
 _Addresses = tuple[int, int]
 ASKED_FOR_SOFT = "the software device was asked for"
+
+
+class _NoPool:
+    """Stands for an autorelease pool where there is none; its methods are functions written in C, which cost little."""
+
+    __slots__ = ()
+    __enter__: Any = "".format  # takes any arguments and returns something false
+    __exit__: Any = "".format
 
 
 @dataclass(frozen=True)
@@ -114,12 +122,11 @@ def _open_soft(declined: str) -> Backend:
         raise DeviceNotFound(f"{lacking}. Apple's Metal: {declined}")
     from . import soft
 
-    no_pool = nullcontext()
     now = settings.current()
     return Backend(
         "soft",
         soft.namespace(now),
-        lambda: no_pool,
+        _NoPool,
         soft.url,
         declined,
         "simulated",

@@ -89,3 +89,11 @@ def test_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.name)
 def test_every_work_is_right(device: MlxDevice, work: OpWork) -> None:
     assert bench._measure(replace(work, timed=False), device, {}, rounds=1).ms > 0
+
+
+def test_alternatives_take_turns_of_a_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "settle", lambda: calls.append("|"))
+    calls: list[str] = []
+    medians = harness.medians_in_turns({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, rounds=7)
+    assert "".join(calls) == "|aaaaaa|bbbbbb|aaa|bbb"  # the first call of each turn is not counted
+    assert set(medians) == {"a", "b"} and all(each >= 0 for each in medians.values())

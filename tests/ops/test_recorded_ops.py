@@ -86,6 +86,18 @@ def test_results_are_used_again_when_nobody_holds_them(device: MlxDevice) -> Non
     assert np.array_equal(view.numpy(), 2 * x.numpy()[:4])
 
 
+def test_a_result_that_is_kept_does_not_keep_others_from_being_used_again(device: MlxDevice) -> None:
+    def square() -> MlxBuffer:
+        with device.command_encoder() as enc:
+            return ops.mul(enc, x, x)
+
+    x = floats(device, 64)
+    kept = [square() for _ in range(3)]
+    places = {square().start for _ in range(40)}
+    assert len(places) <= 2 and places.isdisjoint(each.start for each in kept)
+    assert all(np.array_equal(each.numpy(), x.numpy() ** 2) for each in kept)
+
+
 def test_the_kind_of_a_dispatch_is_known(device: MlxDevice) -> None:
     x, w = floats(device, 2, 64), floats(device, 64)
     with device.command_encoder() as enc:

@@ -12,25 +12,19 @@ from operator import call
 from typing import Any, TypeVar
 
 K = TypeVar("K")
-Calls = Iterable[tuple[Any, ...]]  # each a function written in C, and its arguments
 
-_nothing: deque[object] = deque(maxlen=0)
-_drop = _nothing.extend  # asks for each item and forgets it
+drop = deque[object](maxlen=0).extend
+"""Asks for each item and forgets it; `drop(starmap(call, calls))` is `one_step(*calls)`, without a call of Python."""
 
 
 def one_step(*calls: tuple[Any, ...]) -> None:
     """Makes all these calls of functions written in C, or none of them."""
-    _drop(starmap(call, calls))
+    drop(starmap(call, calls))
 
 
 def in_order(functions: Iterable[Callable[[], object]]) -> tuple[Any, ...]:
     """A call for `one_step` that calls whatever the list holds by then."""
-    return _drop, map(call, functions)
-
-
-def results(calls: Calls) -> Iterable[Any]:
-    """What the calls answer, made as they are asked for; for `list.extend`, which is one step too."""
-    return starmap(call, calls)
+    return drop, map(call, functions)
 
 
 def first(mapping: Mapping[K, object]) -> K | None:

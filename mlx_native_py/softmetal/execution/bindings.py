@@ -13,22 +13,25 @@ from ..values import natural
 from .device import DeviceState
 from .handles import Handles
 from .passes import EncodedDispatch
-from .pipeline import SIMD_WIDTH, PipelineState
+from .pipeline import SIMD_WIDTH, LaunchSize, PipelineState
 from .residency import Resident
 
 _Words = ctypes.c_uint64 * (2 * SLOTS)  # the addresses, then the lengths behind them
-_UNALIGNED = 63  # every argument's alignment divides 64, so only addresses with these bits need a look
+_UNALIGNED = 63  # every argument's alignment divides 64, so only where an address had these bits they need a look
 _UINT32_END = 1 << 32
 _UINT64_END = 1 << 64
 _THREADGROUP_STEP = 16
 _copy = SoftLaunch.from_buffer_copy
-_pack_dimensions = struct.Struct("9I").pack_into
+_dimensions = struct.Struct("9I").pack
+_put_dimensions = struct.Struct("36s").pack_into
+_DIMENSIONS = SoftLaunch.threads.offset
 
 
 class Bindings:
     """A launch under construction; `dispatch` returns copies of it."""
 
     __slots__ = (
+        "addresses",
         "_device",
         "_launch",
         "_words",
@@ -39,7 +42,6 @@ class Bindings:
         "inline",
         "pipeline",
         "threadgroup",
-        "unaligned",
     )
 
     def __init__(self, device: DeviceState, launch: SoftLaunch | None = None) -> None:
@@ -49,7 +51,8 @@ class Bindings:
         self.allocations: list[DeviceMemory | None] = [None] * SLOTS
         self.threadgroup: dict[int, int] = {}
         self.pipeline: PipelineState | None = None
-        self.bound = self.inline = self.unaligned = 0
+        self.bound = self.inline = 0
+        self.addresses = 0  # all bits that any address has had
         self.handles: Handles | None = None  # only compute encoders bind textures
         self.dirty = True
 
@@ -57,7 +60,7 @@ class Bindings:
         """An independent copy."""
         twin = Bindings(self._device, self._launch)
         twin.pipeline, twin.dirty = self.pipeline, self.dirty
-        twin.bound, twin.inline, twin.unaligned = self.bound, self.inline, self.unaligned
+        twin.bound, twin.inline, twin.addresses = self.bound, self.inline, self.addresses
         twin.allocations = list(self.allocations)
         twin.threadgroup = dict(self.threadgroup)
         return twin
@@ -67,17 +70,14 @@ class Bindings:
             index = self.slot(index)
         if type(offset) is not int or not 0 <= offset < allocation.length:
             offset = self._offset(offset, allocation, index)
-        # The body of _put, written out because this is the most frequent call of all.
-        address, bit = allocation.address + offset, 1 << index
-        self._words[index] = address
-        self._words[SLOTS + index] = allocation.length - offset
+        address, words = allocation.address + offset, self._words
+        words[index] = address
+        words[SLOTS + index] = allocation.length - offset
         self.allocations[index] = allocation
-        self.bound |= bit
-        self.inline &= ~bit
-        if address & _UNALIGNED:
-            self.unaligned |= bit
-        else:
-            self.unaligned &= ~bit
+        self.bound |= 1 << index
+        if self.inline:
+            self.inline &= ~(1 << index)
+        self.addresses |= address
         self.dirty = True
 
     def unbind(self, index: int) -> None:
@@ -92,13 +92,12 @@ class Bindings:
         """Bytes at an address that every type may have."""
         if type(index) is not int or not 0 <= index < SLOTS:
             index = self.slot(index)
-        bit = 1 << index
-        self._words[index] = address
-        self._words[SLOTS + index] = length
+        words = self._words
+        words[index] = address
+        words[SLOTS + index] = length
         self.allocations[index] = None
-        self.bound |= bit
-        self.inline |= bit
-        self.unaligned &= ~bit
+        self.bound |= 1 << index
+        self.inline |= 1 << index
         self.dirty = True
 
     def move(self, offset: int, index: int) -> None:
@@ -107,8 +106,7 @@ class Bindings:
         allocation = self.allocations[slot]
         if allocation is None:
             raise MetalMisuse(f"setBufferOffset at index {slot}{self._kernel()}: no buffer is bound there")
-        start = self._offset(offset, allocation, slot)
-        self._put(allocation.address + start, allocation.length - start, slot)
+        self.bind(allocation, self._offset(offset, allocation, slot), slot)
 
     def set_pipeline(self, pipeline: PipelineState) -> None:
         self._launch.tg_bytes = pipeline.own_threadgroup_bytes
@@ -130,21 +128,13 @@ class Bindings:
         self.threadgroup[slot] = size
         self.dirty = True
 
-    def dispatch(
-        self,
-        threads: tuple[int, int, int],
-        groups: tuple[int, int, int],
-        group: tuple[int, int, int],
-        resident: Resident,
-        label: str,
-        indirect: tuple[DeviceMemory, int] | None = None,
-    ) -> EncodedDispatch:
-        """Freezes the state into a dispatch, after all checks."""
+    def size(
+        self, threads: tuple[int, int, int], groups: tuple[int, int, int], group: tuple[int, int, int]
+    ) -> LaunchSize:
+        """A launch of the pipeline, after all checks."""
         pipeline = self.pipeline
         if pipeline is None:
             raise MetalMisuse("dispatch without a pipeline: call setComputePipelineState_ first")
-        if self.dirty:
-            self._check(pipeline)
         x, y, z = group
         if not 0 < x * y * z <= pipeline.max_threads or pipeline.has_rules:
             self._check_group(pipeline, group)
@@ -152,35 +142,33 @@ class Bindings:
         if x > limits[0] or y > limits[1] or z > limits[2]:
             raise InvalidValue(f"kernel {pipeline.name}: threadgroup of {group}, the device allows {limits}")
         a, b, c = threads
-        if group not in pipeline.engines:
-            pipeline.prepare(group, a * b * c)
-        if indirect is None and (
-            not 0 < a * b * c < _UINT64_END or a >= _UINT32_END or b >= _UINT32_END or c >= _UINT32_END
-        ):
+        if a >= _UINT32_END or b >= _UINT32_END or c >= _UINT32_END or not 0 < a * b * c < _UINT64_END:
             raise InvalidValue(
                 f"kernel {pipeline.name}: a grid of {threads} threads; each dimension must be "
                 f"from 1 to {_UINT32_END - 1}, and all of them together fewer than 2**64 threads"
             )
-        _pack_dimensions(self._launch, SoftLaunch.threads.offset, a, b, c, *groups, x, y, z)
+        return LaunchSize(_dimensions(a, b, c, *groups, x, y, z), (x, y, z), a * b * c)
+
+    def dispatch(
+        self, size: LaunchSize, resident: Resident, label: str, indirect: tuple[DeviceMemory, int] | None = None
+    ) -> EncodedDispatch:
+        """Freezes the state into a dispatch; the size is one of the current pipeline."""
+        pipeline = self.pipeline
+        if pipeline is None:
+            raise MetalMisuse("dispatch without a pipeline: call setComputePipelineState_ first")
+        if self.dirty:
+            self._check(pipeline)
+        if size.shape not in pipeline.engines:
+            pipeline.prepare(size.shape, size.threads)
+        _put_dimensions(self._launch, _DIMENSIONS, size.dimensions)
         launch = _copy(self._launch)
         encoded = EncodedDispatch(
-            pipeline, launch, (x, y, z), a * b * c, tuple(self.allocations), resident, label, indirect
+            pipeline, launch, size.shape, size.threads, tuple(self.allocations), resident, label, indirect
         )
         if pipeline.table >= 0 and self.handles is not None:
             launch.buffers[pipeline.table], launch.lengths[pipeline.table] = self.handles.table(pipeline)
             encoded.textures = self.handles.used(pipeline)
         return encoded
-
-    def _put(self, address: int, length: int, index: int) -> None:
-        self._words[index] = address
-        self._words[SLOTS + index] = length
-        bit = 1 << index
-        self.bound |= bit
-        if address & _UNALIGNED:
-            self.unaligned |= bit
-        else:
-            self.unaligned &= ~bit
-        self.dirty = True
 
     def slot(self, index: Any, what: str = "buffer") -> int:
         slot = natural(index, f"{what} index")
@@ -216,7 +204,7 @@ class Bindings:
                     f"kernel {pipeline.name} reads {size} bytes of {self._names(pipeline, 1 << index)}, "
                     f"but only {self._words[SLOTS + index]} are bound"
                 )
-        if self.unaligned & pipeline.needed:
+        if self.addresses & _UNALIGNED:
             self._check_alignment(pipeline)
         if pipeline.threadgroup_slots:
             self._layout(pipeline)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from .. import constants as c
 from .commands import Command
 from .device import DeviceState
-from .events import Waiters
 from .inline_bytes import InlineBytes
 from .residency import ResidencyState
 
 Handler = Callable[..., object]
+_NO_RESIDENCY: Mapping[ResidencyState, None] = {}
 
 
 def _forget(_: object) -> None:
@@ -75,7 +75,6 @@ class CommandBufferState:
         "scheduled_handlers",
         "serial",
         "started",
-        "waiters",
     )
 
     def __init__(self, device: DeviceState, serial: int, retained: bool, error_options: int) -> None:
@@ -88,11 +87,11 @@ class CommandBufferState:
         self.retain: Callable[[Any], None] = self.kept.add if retained else _forget
         self.commands: list[Command] = []
         self.done: list[float] = []  # for each of the first commands that direct runs have done, when that run began
-        self.inline = InlineBytes(device.arena, device.inline_pool)
-        self.residency: dict[ResidencyState, None] = {}
+        self.inline = InlineBytes(device.inline)
+        self.residency = _NO_RESIDENCY
         self.captures: tuple[Any, ...] = ()
-        self.scheduled_handlers: list[Handler] = []
-        self.completed_handlers: list[Handler] = []
+        self.scheduled_handlers: tuple[Handler, ...] = ()
+        self.completed_handlers: tuple[Handler, ...] = ()
         self.handler_error: BaseException | None = None
         self.history: Any = None  # in checked mode: what it ran, and what came before
         self.encoding = self.lost_encoder = False
@@ -101,7 +100,6 @@ class CommandBufferState:
         self.started = self.scheduled = self.finished = False
         self.outcome: CommandOutcome | None = None
         self.kernel_start = self.kernel_end = 0.0
-        self.waiters = Waiters()
 
     def status(self, place: object) -> int:
         """The MTLCommandBufferStatus; `place` is what the queue's order says."""
@@ -127,8 +125,9 @@ class CommandBufferState:
         """Lets go of what the commands needed; said again where an exception came in between."""
         self.commands.clear()
         self.kept.clear()
-        self.residency.clear()
-        self.inline.release()
+        self.residency = _NO_RESIDENCY
+        if self.inline.chunks:
+            self.inline.release()
 
     def call(self, handlers: Iterable[Handler], *arguments: object) -> None:
         """Runs handlers, each whatever the others do."""

@@ -15,7 +15,7 @@ from ..isolation.runtime import IsolatedRuntime
 from ..isolation.space import shared_arena
 from ..options import DeviceProfile, SoftOptions
 from ..process import refuse_after_fork
-from .inline_bytes import Chunk
+from .inline_bytes import InlineStore
 
 MOST_SAMPLE_BUFFERS = 32
 
@@ -40,11 +40,13 @@ class DeviceState:
         self._at_most = 0  # bytes that may be allocated, so that they need not be added up each time
         self.orders: tuple[str, ...] = ()
         """Where there are some, every pass runs once in each of them, and must leave the same bytes."""
+        self.is_plain = not options.checked and options.schedule == "ordered"
+        """Whether passes may run as they are encoded, unless there are orders."""
         self.repeated = 0
         """How many passes have."""
         ours = memory.checked_arena if options.checked else memory.arena
         self.arena = shared_arena() if options.isolated else ours()
-        self.inline_pool: list[Chunk] = []
+        self.inline = InlineStore(self.arena)
         self._sample_buffers = 0
         self._lock = threading.RLock()  # reentrant, because the garbage collector may free memory anywhere
 
@@ -135,6 +137,6 @@ class DeviceState:
 
     def close(self) -> None:
         """Gives back what the device itself holds."""
-        self.inline_pool.clear()
+        self.inline.clear()
         if "zero_page" in self.__dict__:
             self.zero_page.release()

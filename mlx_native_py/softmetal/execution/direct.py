@@ -18,7 +18,7 @@ from .execute import Stopped, failed, fault_code
 from .fault_text import fault_text
 from .indirect import KeptBatch, Replay
 from .launches import MOST_TIMED, LaunchBatch
-from .passes import EncodedDispatch, Pass
+from .passes import EncodedDispatch, Pass, PassItem
 from .residency import Resident, joined
 
 # The main thread hears Ctrl-C only after the call. So nothing longer runs this way there, and no loop that may end late
@@ -31,7 +31,7 @@ BRIEF_NS = 250_000  # other Python threads wait as long for most functions writt
 class DirectRun:
     """The next commands up to an event wait: one batch of dispatches, then the signals."""
 
-    __slots__ = ("_batch", "_places", "_prepared", "_signals", "begin", "end", "first")
+    __slots__ = ("_batch", "_places", "_prepared", "_signals", "begin", "call", "end", "first")
 
     def __init__(
         self,
@@ -46,14 +46,13 @@ class DirectRun:
         self._batch = batch
         self._places = places
         self._signals = signals
-        device = work.device
-        self._prepared = batch.prepare(device.runtime, device.options, brief=brief) if batch else None
-        self.first, self.end = part.start, part.stop  # the commands that it consists of
-
-    @property
-    def call(self) -> tuple[Any, ...]:
+        self._prepared = None
+        self.call: tuple[Any, ...] = (int,)
         """What is to be called, with its arguments; it answers 0 unless a kernel was stopped."""
-        return (int,) if self._prepared is None else self._prepared.call
+        if batch is not None:
+            self._prepared = batch.prepare(work.device.runtime, work.device.options, brief=brief)
+            self.call = self._prepared.call
+        self.first, self.end = part.start, part.stop  # the commands that it consists of
 
     def outcome(self, work: CommandBufferState, answer: int) -> CommandOutcome:
         """What came of the call; may be asked for again."""
@@ -84,40 +83,36 @@ class DirectRun:
 def direct_run(work: CommandBufferState, standing: Callable[[CommandBufferState], Resident]) -> DirectRun | None:
     """The next commands as one short call; None where they take more than that, may take long, must wait, or somebody
     is to be told. `standing` tells what kernels may reach without its being bound."""
-    options = work.device.options
-    if work.scheduled_handlers or work.completed_handlers or work.captures:
+    device = work.device
+    if work.scheduled_handlers or work.completed_handlers or work.captures or device.orders or not device.is_plain:
         return None
-    if options.checked or options.schedule != "ordered" or work.device.orders:
-        return None
-    passes: list[tuple[int, Pass]] = []
+    items: list[PassItem] = []
+    places: list[int] = []
     signals: list[Signal] = []
-    first = end = len(work.done)
+    first = end = waited = len(work.done)
     # Another thread may run the command buffer meanwhile, and clear the list; what is made here is then not claimed.
     for command in tuple(work.commands)[end:]:
-        if isinstance(command, Signal):
+        if type(command) is Pass and not signals and not command.attachments:
+            for epoch in command.epochs:
+                items += epoch
+            places += [end] * (len(items) - len(places))
+        elif type(command) is Signal:
             signals.append(command)
-        elif isinstance(command, Pass) and not signals and not command.attachments:
-            passes.append((end, command))
-        elif not isinstance(command, WaitFor):
+        elif type(command) is not WaitFor:
             return None
-        elif passes or signals:
+        elif end > waited:
             break
         elif command.event.value < command.value:
             return None
+        else:
+            waited += 1
         end += 1
-    part, replay = range(first, end), _lone_replay(passes)
-    if replay is not None and (replayed := _replayed(work, replay, standing)) is not None:
-        taken_ns = _short_time(replayed)
-        if taken_ns is None:
-            return None
-        brief = taken_ns <= BRIEF_NS and not replayed.has_loops  # a loop may take longer than it did
-        return DirectRun(work, replayed, brief, [passes[0][0]], signals, part)
-    encoded = _dispatches(work, passes)
-    if encoded is None:
-        return None
-    dispatches, places, total_ns = encoded
-    batch = LaunchBatch(dispatches) if dispatches else None
-    return DirectRun(work, batch, total_ns <= BRIEF_NS, places, signals, part)
+    found: tuple[LaunchBatch | None, bool] | None
+    if len(items) == 1 and type(replay := items[0]) is Replay:
+        found = _replayed(work, replay, standing)
+    else:
+        found = _dispatches(work, items)
+    return None if found is None else DirectRun(work, *found, places, signals, range(first, end))
 
 
 def must_wait(work: CommandBufferState) -> bool:
@@ -126,22 +121,18 @@ def must_wait(work: CommandBufferState) -> bool:
     return any(isinstance(each, WaitFor) and each.event.value < each.value for each in rest)
 
 
-def _lone_replay(passes: list[tuple[int, Pass]]) -> Replay | None:
-    """The replay of a pass that does nothing else."""
-    if len(passes) != 1 or len(passes[0][1].epochs) != 1 or len(passes[0][1].epochs[0]) != 1:
-        return None
-    (item,) = passes[0][1].epochs[0]
-    return item if isinstance(item, Replay) else None
-
-
 def _replayed(
     work: CommandBufferState, replay: Replay, standing: Callable[[CommandBufferState], Resident]
-) -> KeptBatch | None:
-    """What is replayed, where it is known as one batch."""
+) -> tuple[LaunchBatch, bool] | None:
+    """A replay that is all there is, where it is known as one short batch; and whether it is brief."""
     try:
-        return replay.kept(joined(standing(work), replay.resident))
+        batch = replay.kept(joined(standing(work), replay.resident))
     except MetalMisuse:  # becomes the error of the command buffer, where the queue's thread finds it
         return None
+    taken_ns = None if batch is None else _short_time(batch)
+    if batch is None or taken_ns is None:
+        return None
+    return batch, taken_ns <= BRIEF_NS and not batch.has_loops  # a loop may take longer than it did
 
 
 def _short_time(batch: KeptBatch) -> int | None:
@@ -152,27 +143,23 @@ def _short_time(batch: KeptBatch) -> int | None:
     return batch.taken_ns if batch.taken_ns <= (SHORT_NS if is_main else SHORT_ELSEWHERE_NS) else None
 
 
-def _dispatches(
-    work: CommandBufferState, passes: list[tuple[int, Pass]]
-) -> tuple[list[EncodedDispatch], list[int], float] | None:
-    """All dispatches of the passes, the places of their passes, and what they will take in ns; None where they are too
-    many or may take long."""
+def _dispatches(work: CommandBufferState, items: list[PassItem]) -> tuple[LaunchBatch | None, bool] | None:
+    """All dispatches as one batch, and whether it is brief; None where they are too many or may take long."""
     dispatches: list[EncodedDispatch] = []
-    places: list[int] = []
     total_ns = 0.0
-    for place, each in passes:
-        for epoch in each.epochs:
-            for item in epoch:
-                if not isinstance(item, EncodedDispatch) or item.indirect is not None:
-                    return None
-                if not item.pipeline.is_settled(item.shape) or not (work.retained or _is_live(item)):
-                    return None
-                if (taken := expected_ns(item)) is None:
-                    return None
-                total_ns += taken
-                dispatches.append(item)
-                places.append(place)
-    return None if total_ns > SHORT_NS or len(dispatches) > MOST_TIMED else (dispatches, places, total_ns)
+    for item in items:
+        if type(item) is not EncodedDispatch or item.indirect is not None:
+            return None
+        taken, pipeline = expected_ns(item), item.pipeline
+        if taken is None or not (work.retained or _is_live(item)):
+            return None
+        if item.shape not in pipeline.settled and not pipeline.is_settled(item.shape):
+            return None
+        total_ns += taken
+        dispatches.append(item)
+    if total_ns > SHORT_NS or len(dispatches) > MOST_TIMED:
+        return None
+    return LaunchBatch(dispatches) if dispatches else None, total_ns <= BRIEF_NS
 
 
 def _is_live(dispatch: EncodedDispatch) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from ..engines.abi import SoftLaunch
-from .passes import EncodedDispatch
+from .passes import EncodedDispatch, Steps
 from .pipeline import PipelineState
 
 _MOST_KEPT = 256
@@ -32,7 +32,7 @@ def note(dispatch: EncodedDispatch, taken_ns: int) -> None:
         pipeline.taken_ns[dispatch.steps] = taken_ns
 
 
-def steps_of(dispatch: EncodedDispatch) -> bytes:
+def steps_of(dispatch: EncodedDispatch) -> Steps:
     """The same for dispatches whose loops go round equally often; empty where other memory decides about that.
 
     What setBytes bound cannot change any more; what a buffer holds can, until the kernel runs.
@@ -42,13 +42,15 @@ def steps_of(dispatch: EncodedDispatch) -> bytes:
     return dispatch.steps
 
 
-def _steps(pipeline: PipelineState, dispatch: EncodedDispatch) -> bytes:
+def _steps(pipeline: PipelineState, dispatch: EncodedDispatch) -> Steps:
     slots = pipeline.code.lanes.decided_by(dispatch.shape) if pipeline.code.lanes is not None else None
     if slots is None or dispatch.indirect is not None or pipeline.table in slots:
-        return b""
-    if any(dispatch.allocations[slot] is not None for slot in slots):
-        return b""
-    launch = dispatch.launch
-    grid = _read(ctypes.addressof(launch) + SoftLaunch.threads.offset, _GRID_BYTES)
-    lengths = b"".join(int(launch.lengths[slot]).to_bytes(8, "little") for slot in slots)
-    return b"".join([grid, lengths, *(_read(launch.buffers[slot], launch.lengths[slot]) for slot in slots)])
+        return ()
+    launch, allocations = dispatch.launch, dispatch.allocations
+    buffers, lengths = launch.buffers, launch.lengths
+    steps = [_read(ctypes.addressof(launch) + SoftLaunch.threads.offset, _GRID_BYTES)]
+    for slot in slots:
+        if allocations[slot] is not None:
+            return ()
+        steps.append(_read(buffers[slot], lengths[slot]))
+    return tuple(steps)

@@ -77,9 +77,10 @@ class IndirectCommand:
         (a, b, d), (x, y, z) = self.count, self.group
         if self.by_threads:
             groups = (-(-a // x), -(-b // y), -(-d // z)) if x and y and z else (1, 1, 1)
-            encoded = bindings.dispatch(self.count, groups, self.group, resident, path)
+            size = bindings.size(self.count, groups, self.group)
         else:
-            encoded = bindings.dispatch((a * x, b * y, d * z), self.count, self.group, resident, path)
+            size = bindings.size((a * x, b * y, d * z), self.count, self.group)
+        encoded = bindings.dispatch(size, resident, path)
         if self.declared is not None:
             encoded.declared = self.declared
         return encoded

@@ -27,36 +27,99 @@ class Chunk:
             self.allocation.release()
 
 
+class Constants:
+    """Short bytes that command buffers share: kernels cannot change them, and most come again with every call."""
+
+    __slots__ = ("_chunk", "_cells", "places")
+
+    def __init__(self, arena: MemoryArena) -> None:
+        self._chunk = Chunk(arena)
+        self._cells = iter(range(0, CHUNK, STEP))
+        self.places: dict[bytes, int] = {}
+        """Where the bytes are that have been added."""
+
+    def add(self, data: bytes) -> int | None:
+        """Copies up to STEP bytes and returns where they are; None if there is no more room."""
+        start = next(self._cells, None)
+        if start is None:
+            return None
+        self._chunk.view[start : start + len(data)] = data
+        place = self.places[data] = self._chunk.allocation.address + start
+        return place
+
+
+class InlineStore:
+    """What the command buffers of a device have for inline bytes: chunks that none of them uses, and constants."""
+
+    __slots__ = ("arena", "chunks", "constants")
+
+    def __init__(self, arena: MemoryArena) -> None:
+        self.arena = arena
+        self.chunks: list[Chunk] = []
+        self.constants: Constants | None = None
+
+    def clear(self) -> None:
+        self.chunks.clear()
+        self.constants = None
+
+
 class InlineBytes:
     """Bytes that live as long as their command buffer runs."""
 
-    __slots__ = ("_arena", "_chunks", "_next", "_pool")
+    __slots__ = ("_address", "_constants", "_next", "_store", "_view", "chunks")
 
-    def __init__(self, arena: MemoryArena, pool: list[Chunk]) -> None:
-        self._arena = arena
-        self._pool = pool
-        self._chunks: list[Chunk] = []
+    def __init__(self, store: InlineStore) -> None:
+        self._store = store
+        self._constants = store.constants  # held: the device may have replaced them meanwhile
+        self.chunks: list[Chunk] = []
         self._next = CHUNK
 
     def store(self, data: bytes | memoryview) -> int:
-        """Copies `data` and returns where it is."""
-        start, length = self._next, len(data)
-        if start + length > CHUNK:
-            self._chunks.append(self._borrow())
-            start = 0
-        chunk = self._chunks[-1]
-        chunk.view[start : start + length] = data
-        self._next = start + (length + STEP - 1) // STEP * STEP
-        return chunk.allocation.address + start
+        """Copies `data`, unless it is there already, and returns where it is."""
+        if data.__class__ is bytes and len(data) <= STEP:
+            constants = self._constants
+            place = (constants or self._first_constants()).places.get(data)
+            if place is None:
+                place = self._add_constant(data)
+            if place is not None:
+                return place
+        start = self._next
+        end = start + len(data)
+        if end > CHUNK:
+            self._begin(self._borrow())
+            start, end = 0, len(data)
+        self._view[start:end] = data
+        self._next = end + STEP - 1 & -STEP
+        return self._address + start
+
+    def _first_constants(self) -> Constants:
+        store = self._store
+        if store.constants is None:
+            store.constants = Constants(store.arena)
+        self._constants = store.constants
+        return self._constants
+
+    def _add_constant(self, data: bytes) -> int | None:
+        constants = self._constants or self._first_constants()
+        place = constants.add(data)
+        if place is None and self._store.constants is constants:
+            self._store.constants = None  # the next command buffer begins anew
+        return place
 
     def release(self) -> None:
         """Gives the chunks back; the command buffer is done with them."""
         self._next = CHUNK
-        while self._chunks:
-            self._pool.append(self._chunks.pop())
+        chunks = self.chunks
+        while chunks:
+            self._store.chunks.append(chunks.pop())
+
+    def _begin(self, chunk: Chunk) -> None:
+        self._next = CHUNK  # nothing fits where an exception comes before the end
+        self.chunks.append(chunk)
+        self._address, self._view = chunk.allocation.address, chunk.view
 
     def _borrow(self) -> Chunk:
         try:
-            return self._pool.pop()
+            return self._store.chunks.pop()
         except IndexError:
-            return Chunk(self._arena)
+            return Chunk(self._store.arena)

@@ -41,10 +41,11 @@ class LaunchBatch:
 
     def ran(self, times: Any) -> None:
         """Notes what the launches took, for the estimate of short runs."""
-        if len(self.dispatches) > MOST_TIMED:
-            return
-        for index, dispatch in enumerate(self.dispatches):
-            note(dispatch, times[2 * index + 1] - times[2 * index])
+        if len(self.dispatches) == 1:
+            note(self.dispatches[0], times[1] - times[0])
+        elif len(self.dispatches) <= MOST_TIMED:
+            for index, dispatch in enumerate(self.dispatches):
+                note(dispatch, times[2 * index + 1] - times[2 * index])
 
 
 def is_settled(pipeline: PipelineState, shape: Size) -> bool:

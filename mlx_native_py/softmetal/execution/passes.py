@@ -26,6 +26,9 @@ class Declared:
     writes: Sequence[tuple[int, int]]
 
 
+Steps = tuple[bytes, ...]  # what decides how many steps a dispatch takes; empty where that is not known
+
+
 class PassItem:
     """An item of a pass: a dispatch, a counter sample, or the replay of an indirect command buffer."""
 
@@ -71,7 +74,7 @@ class EncodedDispatch(PassItem):
         self.group = group  # debug groups around it, outermost first
         self.indirect = indirect  # where the threadgroup counts will be read
         self.textures = textures
-        self.steps: bytes | None = None  # what decides how many it takes, once somebody asked; see estimate.py
+        self.steps: Steps | None = None  # what decides how many it takes, once somebody asked; see estimate.py
 
     @property
     def kernel(self) -> str:
@@ -137,13 +140,14 @@ class Pass:
         self.only: dict[int, tuple[DeviceMemory, ...]] = {}
 
     def add(self, item: PassItem) -> None:
-        if self.concurrent and not isinstance(item, Sample):
+        if self.concurrent and type(item) is not Sample:
             self.epochs[-1].append(item)
-        elif self.epochs[-1]:
+            return
+        if self.epochs[-1]:
             self.epochs.append([item])
         else:
             self.epochs[-1].append(item)
-        if isinstance(item, Sample) and self.concurrent:
+        if self.concurrent:
             self.epochs.append([])
 
     def dispatches(self) -> Iterator[EncodedDispatch]:

@@ -29,6 +29,18 @@ class KernelSource:
     constants: dict[int, bytes]
 
 
+class LaunchSize:
+    """The checked size of a launch: its dimensions as the runtime takes them."""
+
+    __slots__ = ("dimensions", "given", "shape", "threads")
+
+    def __init__(self, dimensions: bytes, shape: Size, threads: int) -> None:
+        self.dimensions = dimensions  # threads, threadgroups, and threads of a threadgroup
+        self.shape = shape
+        self.threads = threads
+        self.given: tuple[object, object] = (None, None)  # the very objects that were checked
+
+
 class PipelineState:
     """A kernel ready to be dispatched, with everything that an encoder needs."""
 
@@ -54,8 +66,9 @@ class PipelineState:
         self.last_engine: str = code.engine
         self.engines: dict[Size, str] = {}  # of the last launch, by threads per threadgroup
         self.ns_per_thread: dict[Size, float] = {}  # of the last launch, likewise
-        self.taken_ns: dict[bytes, int] = {}  # of the last launch, by what decides how many steps it takes
-        self._settled: dict[Size, tuple[str, tuple[int, ...]]] = {}  # engine and code that will not change any more
+        self.taken_ns: dict[tuple[bytes, ...], int] = {}  # of the last launch, by what decides how many steps it takes
+        self.sizes: dict[tuple[bool, Size, Size], LaunchSize] = {}  # of launches so far: by threads, count, group
+        self.settled: dict[Size, tuple[str, tuple[int, ...]]] = {}  # engine and code that will not change any more
 
     def argument_name(self, index: int, kind: str = "buffer") -> str:
         names = [each.name for each in self.code.kernel.arguments if each.index == index and each.kind == kind]
@@ -68,19 +81,19 @@ class PipelineState:
 
     def aim(self, launch: SoftLaunch, shape: Size, threads: int) -> None:
         """Puts the code that runs threadgroups of this shape into a launch."""
-        chosen = self._settled.get(shape)
+        chosen = self.settled.get(shape)
         if chosen is None:
             is_settled = self.is_settled(shape)
             chosen = code_for(self.code, shape, threads)
             if is_settled:
-                self._settled[shape] = chosen
+                self.settled[shape] = chosen
             self.engines[shape] = chosen[0]
         self.last_engine, numbers = chosen
         put_code(launch, CODE, *numbers)
 
     def is_settled(self, shape: Size | None = None) -> bool:
         """Whether the choice of engine is made, for one shape or for every one that was launched."""
-        return shape in self._settled or self.code.lanes is None or self.code.lanes.settled(shape)
+        return shape in self.settled or self.code.lanes is None or self.code.lanes.settled(shape)
 
     def declined(self) -> dict[str, str]:
         """Why other engines were not taken; for lanes, shape by shape."""

@@ -9,13 +9,15 @@ from _thread import get_ident, start_new_thread
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from itertools import starmap
+from operator import call
 from queue import SimpleQueue
 from weakref import WeakSet, ref
 
 from .. import constants as c
 from ..misuse import QueueFull
 from ..process import is_forked, report
-from .atomic import first, in_order, one_step, results
+from .atomic import drop, first, in_order, one_step
 from .command_buffer import CommandBufferState, CommandOutcome, Failure
 from .commands import WaitFor
 from .device import DeviceState
@@ -56,6 +58,7 @@ class QueueState:
         self._blocked = False  # waiting for an event, so nobody can say when it goes on
         self._moved = time.monotonic()
         self._room = Waiters()
+        self._waiters = Waiters()  # for progress of any command buffer
         self._started = False
         self._threads: set[int] = set()  # their numbers; an exception while one is started may give it a twin
         self._inbox: SimpleQueue[object] = SimpleQueue()
@@ -66,12 +69,13 @@ class QueueState:
 
     def take_slot(self, work: CommandBufferState) -> None:
         """Waits for a free slot; raises when nothing has moved for too long, which would be a deadlock on Metal."""
-        begin, patience = 0.0, self.device.options.queue_patience_seconds
+        begin, taken = 0.0, self.taken
         while True:
             # The reference and its entry come into being together, and the entry goes with the command buffer.
-            self.taken.update(map(ref, (work,), (self.taken.discard,)))
-            if len(self.taken) <= self.slots:
+            taken.update(map(ref, (work,), (taken.discard,)))
+            if len(taken) <= self.slots:
                 return
+            patience = self.device.options.queue_patience_seconds
             self.taken.discard(ref(work))
             begin = begin or time.monotonic()
             head = first(self.order)
@@ -95,7 +99,7 @@ class QueueState:
             self._started = True
         if self.device.timeline is not None:
             work.history = self.device.timeline.commit(self.number, self._called(work))
-        one_step((self.order.__setitem__, work, owner), in_order(self._sleeping))
+        drop(starmap(call, ((self.order.__setitem__, work, owner), (drop, map(call, self._sleeping)))))
 
     def _called(self, work: CommandBufferState) -> str:
         command_buffer = f"command buffer {work.label!r}" if work.label else f"command buffer {work.serial}"
@@ -117,17 +121,17 @@ class QueueState:
             work.kernel_end = run.begin
             work.kernel_start = work.kernel_start or run.begin
             try:
-                work.progress.extend(results(((work.claim.remove, run.first), (tuple, (run,)), run.call)))
+                work.progress.extend(starmap(call, ((work.claim.remove, run.first), (tuple, (run,)), run.call)))
             except ValueError:  # another thread was faster
                 return False
         self._finish_direct(work)
-        self._polling_until = time.monotonic() + _POLLING_SECONDS
+        self._polling_until = self._moved + _POLLING_SECONDS
         return True
 
     def wait(self, work: CommandBufferState, reached: Callable[[], bool], stopped: Callable[[], bool]) -> bool:
         """Sleeps until the command buffer has come so far; False where `stopped` came first."""
         self.nudge()
-        return work.waiters.wait(reached, _FOREVER, stopped)
+        return self._waiters.wait(reached, _FOREVER, stopped)
 
     def nudge(self) -> None:
         """Has the thread look again, if there is something to run."""
@@ -215,7 +219,7 @@ class QueueState:
             work.started = True
             work.call(work.scheduled_handlers, owner)
             work.scheduled = True
-            work.waiters.wake()
+            self._waiters.wake()
             work.kernel_end = time.monotonic()
             work.outcome = execute(work, self._standing(work), self._wait_for, lambda: self.closed)
             work.call([capture.completed for capture in work.captures], self, work)
@@ -259,6 +263,7 @@ class QueueState:
         _, told, answer = progress
         outcome = told[0].outcome(work, answer)
         if outcome.failure is None and told[0].end < len(work.commands):
+            self._moved = time.monotonic()
             self._hand_back(work, told, outcome.start)
             return
         if work.outcome is None:
@@ -279,12 +284,13 @@ class QueueState:
 
     def _retire(self, work: CommandBufferState) -> None:
         owner = self.order.get(work)  # lives until everything is done
-        work.scheduled_handlers = work.completed_handlers = []
+        if work.scheduled_handlers or work.completed_handlers:
+            work.scheduled_handlers = work.completed_handlers = ()
         work.started = work.scheduled = work.finished = True
         self._moved = time.monotonic()
-        one_step((self.order.pop, work, None), (self.taken.discard, ref(work)))
-        if work.waiters.calls:
-            work.waiters.wake()
+        drop(starmap(call, ((self.order.pop, work, None), (self.taken.discard, ref(work)))))
+        if self._waiters.calls:
+            self._waiters.wake()
         if self._room.calls:
             self._room.wake()
         if self.order:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import constants as c
-from ..execution.capture import captures_of
+from ..execution.capture import active, captures_of
 from ..execution.command_buffer import CommandBufferState, Failure
 from ..execution.commands import BlitPass, Signal, WaitFor
 from ..execution.passes import Pass
@@ -49,11 +49,12 @@ class MTLCommandBufferEncoderInfo(NSObject):
 class MTLCommandBuffer(Owned, Labelled):
     """Work for a queue. An exception in a handler is raised by waitUntilCompleted; Metal would abort."""
 
+    _error: NSError | None = None
+
     def __init__(self, owner: Owned, queue: QueueState, work: CommandBufferState) -> None:
         super().__init__(owner.device())
         self._owner = owner
         self._queue = queue
-        self._error: NSError | None = None
         self.state = work
 
     def setLabel_(self, label: str | None) -> None:
@@ -101,10 +102,11 @@ class MTLCommandBuffer(Owned, Labelled):
         return self._compute(Pass(concurrent=False))
 
     def computeCommandEncoderWithDispatchType_(self, dispatch_type: int) -> MTLComputeCommandEncoder:
-        kind = natural(dispatch_type, "dispatchType")
-        if kind > c.MTLDispatchTypeConcurrent:
-            raise InvalidValue(f"dispatchType {kind}: expected serial (0) or concurrent (1)")
-        return self._compute(Pass(concurrent=kind == c.MTLDispatchTypeConcurrent))
+        if dispatch_type.__class__ is not int or dispatch_type not in (0, 1):
+            kind = natural(dispatch_type, "dispatchType")
+            if kind > c.MTLDispatchTypeConcurrent:
+                raise InvalidValue(f"dispatchType {kind}: expected serial (0) or concurrent (1)")
+        return self._compute(Pass(dispatch_type == c.MTLDispatchTypeConcurrent))
 
     def computeCommandEncoderWithDescriptor_(self, descriptor: MTLComputePassDescriptor) -> MTLComputeCommandEncoder:
         return self._compute(open_pass(instance(descriptor, MTLComputePassDescriptor, "descriptor"), self._device))
@@ -119,7 +121,7 @@ class MTLCommandBuffer(Owned, Labelled):
 
     def encodeSignalEvent_value_(self, event: MTLEvent, value: int) -> None:
         self._between_encoders("encodeSignalEvent_value_")
-        signalled = instance(event, MTLEvent, "event").state
+        signalled = event.state if isinstance(event, MTLEvent) else instance(event, MTLEvent, "event").state
         signalled.runner = self._queue
         self.state.commands.append(Signal(signalled, natural(value, "value")))
 
@@ -129,15 +131,16 @@ class MTLCommandBuffer(Owned, Labelled):
 
     def useResidencySet_(self, residency: MTLResidencySet) -> None:
         self._recording("useResidencySet_")
-        self.state.residency[instance(residency, MTLResidencySet, "residencySet").state] = None
+        member = instance(residency, MTLResidencySet, "residencySet").state
+        self.state.residency = {**self.state.residency, member: None}
 
     def addScheduledHandler_(self, block: Callable[[MTLCommandBuffer], object]) -> None:
         self._recording("addScheduledHandler_")
-        self.state.scheduled_handlers.append(handler(block, "block"))
+        self.state.scheduled_handlers = (*self.state.scheduled_handlers, handler(block, "block"))
 
     def addCompletedHandler_(self, block: Callable[[MTLCommandBuffer], object]) -> None:
         self._recording("addCompletedHandler_")
-        self.state.completed_handlers.append(handler(block, "block"))
+        self.state.completed_handlers = (*self.state.completed_handlers, handler(block, "block"))
 
     def enqueue(self) -> None:
         """Reserves the place in the queue's order."""
@@ -148,9 +151,10 @@ class MTLCommandBuffer(Owned, Labelled):
         self._between_encoders("commit")
         if self.state.lost_encoder:
             raise MetalMisuse(f"commit of {self!r}: one of its encoders was released without endEncoding")
-        self.state.captures = captures_of(self._queue)
-        for capture in self.state.captures:
-            capture.committed(self._queue, self.state)
+        if active.current is not None:
+            self.state.captures = captures_of(self._queue)
+            for capture in self.state.captures:
+                capture.committed(self._queue, self.state)
         self._queue.commit(self.state, self)
 
     def waitUntilScheduled(self) -> None:
@@ -191,8 +195,10 @@ class MTLCommandBuffer(Owned, Labelled):
 
     def _compute(self, work: Pass) -> MTLComputeCommandEncoder:
         self._between_encoders("computeCommandEncoder")
-        encoder = MTLComputeCommandEncoder(self, self.state, work)
-        self.state.begin(work)
+        state = self.state
+        encoder = MTLComputeCommandEncoder(self, state, work)
+        state.commands.append(work)
+        state.encoding = True
         encoder.is_open = True
         return encoder
 

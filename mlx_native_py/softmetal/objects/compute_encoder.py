@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .. import constants as c
@@ -10,7 +10,8 @@ from ..execution.bindings import Bindings
 from ..execution.command_buffer import CommandBufferState
 from ..execution.handles import Handles
 from ..execution.indirect import Replay
-from ..execution.passes import Declared, EncodedDispatch, Pass, Sample
+from ..execution.passes import Declared, Pass, Sample
+from ..execution.pipeline import LaunchSize
 from ..memory import DeviceMemory
 from ..misuse import InvalidValue, MetalMisuse
 from ..values import counted, flat_bytes, instance, maybe, natural, size, span, truth, within
@@ -29,6 +30,8 @@ INLINE_LIMIT = 4096
 ANY_USAGE = c.MTLResourceUsageRead | c.MTLResourceUsageWrite | c.MTLResourceUsageSample
 ANY_SCOPE = c.MTLBarrierScopeBuffers | c.MTLBarrierScopeTextures
 _ONE = (1, 1, 1)
+_MOST_SIZES = 256  # kept of a pipeline
+_UNKNOWN = LaunchSize(b"", (0, 0, 0), 0)
 
 
 class MTLComputeCommandEncoder(MTLCommandEncoder):
@@ -37,14 +40,13 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
     def __init__(self, owner: Owned, state: CommandBufferState, work: Pass) -> None:
         super().__init__(owner, state, work.signposts)
         self._pass = work
-        self._bindings = Bindings(state.device)
-        self._bindings.handles = self._handles = Handles(state.inline.store)
-        self._bind = self._bindings.bind
-        self._freeze: Callable[..., EncodedDispatch] = self._bindings.dispatch
+        self._bindings = bindings = Bindings(state.device)
+        self._bind = bindings.bind
         self._store = state.inline.store
-        self._add = work.add
         self._retain = state.retain
+        self._handles: Handles | None = None  # once a kernel may have textures
         self._has_textures = False
+        self._declared: Declared | None = None
         self._resident: dict[DeviceMemory, int] = {}
         self._resident_shared = False  # with dispatches, for which it must not change any more
 
@@ -60,7 +62,10 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
             self._alive("setComputePipelineState_")
         if not isinstance(pipeline, MTLComputePipelineState):
             raise TypeError(f"pipeline is {pipeline!r}, expected an MTLComputePipelineState")
-        self._bindings.set_pipeline(pipeline.state)
+        state = pipeline.state
+        self._bindings.set_pipeline(state)
+        if state.table >= 0:
+            self._take_handles()
 
     def setBuffer_offset_atIndex_(self, buffer: MTLBuffer | None, offset: int, index: int) -> None:
         if not self.is_open:
@@ -104,7 +109,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
     def setTexture_atIndex_(self, texture: MTLTexture | None, index: int) -> None:
         self._alive("setTexture_atIndex_")
         bound = maybe(MTLTexture)(texture, f"texture at index {index}")
-        self._handles.set_texture(bound.state if bound else None, index)
+        self._take_handles().set_texture(bound.state if bound else None, index)
         self._bindings.dirty = self._has_textures = True
         if bound is not None:
             self._retain(bound)
@@ -117,7 +122,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
     def setSamplerState_atIndex_(self, sampler: MTLSamplerState | None, index: int) -> None:
         self._alive("setSamplerState_atIndex_")
         bound = maybe(MTLSamplerState)(sampler, f"sampler at index {index}")
-        self._handles.set_sampler(bound.bits if bound else None, index)
+        self._take_handles().set_sampler(bound.bits if bound else None, index)
         self._bindings.dirty = True
 
     def setSamplerState_lodMinClamp_lodMaxClamp_atIndex_(
@@ -125,7 +130,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
     ) -> None:
         self._alive("setSamplerState_lodMinClamp_lodMaxClamp_atIndex_")
         bound = instance(sampler, MTLSamplerState, f"sampler at index {index}")
-        self._handles.set_sampler(with_lod(bound.bits, least, most), index)
+        self._take_handles().set_sampler(with_lod(bound.bits, least, most), index)
         self._bindings.dirty = True
 
     def setSamplerStates_withRange_(self, samplers: Sequence[MTLSamplerState | None], indices: tuple[int, int]) -> None:
@@ -139,14 +144,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
 
     def declare(self, declared: Declared) -> None:
         """Says more of the next dispatch than Metal asks for, so that checked mode holds it to that."""
-
-        def freeze(*arguments: Any) -> EncodedDispatch:
-            self._freeze = self._bindings.dispatch
-            encoded = self._bindings.dispatch(*arguments)
-            encoded.declared = declared
-            return encoded
-
-        self._freeze = freeze
+        self._declared = declared
 
     def dispatchThreads_threadsPerThreadgroup_(
         self, threads: tuple[int, int, int], group: tuple[int, int, int]
@@ -154,21 +152,52 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         """A grid of exactly these threads; threadgroups at the edges may be smaller."""
         if not self.is_open:
             self._alive("dispatchThreads_threadsPerThreadgroup_")
-        whole, part = size(threads, "threads"), size(group, "threadsPerThreadgroup")
-        x, y, z = part
-        groups = (-(-whole[0] // x), -(-whole[1] // y), -(-whole[2] // z)) if x and y and z else _ONE
-        self._resident_shared = True
-        self._add(self._freeze(whole, groups, part, self._resident, self._path))
+        try:
+            known = self._bindings.pipeline.sizes[True, threads, group]  # type: ignore[union-attr]
+        except (KeyError, TypeError, AttributeError):
+            known = _UNKNOWN
+        # Only the same objects need no checks: 1.0 and True equal 1.
+        if known.given[0] is not threads or known.given[1] is not group:
+            known = self._size(True, threads, group)
+        self._add(known)
 
     def dispatchThreadgroups_threadsPerThreadgroup_(
         self, groups: tuple[int, int, int], group: tuple[int, int, int]
     ) -> None:
         if not self.is_open:
             self._alive("dispatchThreadgroups_threadsPerThreadgroup_")
-        count, part = size(groups, "threadgroups"), size(group, "threadsPerThreadgroup")
-        whole = count[0] * part[0], count[1] * part[1], count[2] * part[2]
+        try:
+            known = self._bindings.pipeline.sizes[False, groups, group]  # type: ignore[union-attr]
+        except (KeyError, TypeError, AttributeError):
+            known = _UNKNOWN
+        if known.given[0] is not groups or known.given[1] is not group:
+            known = self._size(False, groups, group)
+        self._add(known)
+
+    def _size(self, by_threads: bool, count: Any, group: Any) -> LaunchSize:
+        """The launch that is asked for, checked; kept for the next time."""
+        whole = size(count, "threads" if by_threads else "threadgroups")
+        x, y, z = part = size(group, "threadsPerThreadgroup")
+        if by_threads:
+            groups = (-(-whole[0] // x), -(-whole[1] // y), -(-whole[2] // z)) if x and y and z else _ONE
+            known = self._bindings.size(whole, groups, part)
+        else:
+            known = self._bindings.size((whole[0] * x, whole[1] * y, whole[2] * z), whole, part)
+        pipeline = self._bindings.pipeline
+        if pipeline is not None and whole is count and part is group:
+            known.given = count, group
+            if len(pipeline.sizes) >= _MOST_SIZES:
+                pipeline.sizes.clear()
+            pipeline.sizes[by_threads, count, group] = known
+        return known
+
+    def _add(self, size: LaunchSize, indirect: tuple[DeviceMemory, int] | None = None) -> None:
+        declared, self._declared = self._declared, None
+        encoded = self._bindings.dispatch(size, self._resident, self._path, indirect)
+        if declared is not None:
+            encoded.declared = declared
         self._resident_shared = True
-        self._add(self._freeze(whole, count, part, self._resident, self._path))
+        self._pass.add(encoded)
 
     def dispatchThreadgroupsWithIndirectBuffer_indirectBufferOffset_threadsPerThreadgroup_(
         self, buffer: MTLBuffer, offset: int, group: tuple[int, int, int]
@@ -176,8 +205,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         """The three counts are read from the buffer when the dispatch runs."""
         self._alive("dispatchThreadgroupsWithIndirectBuffer")
         source = self._words(buffer, offset, 3, "indirectBuffer")
-        self._resident_shared = True
-        self._add(self._freeze(_ONE, _ONE, size(group, "threadsPerThreadgroup"), self._resident, self._path, source))
+        self._add(self._bindings.size(_ONE, _ONE, size(group, "threadsPerThreadgroup")), source)
 
     def memoryBarrierWithScope_(self, scope: int) -> None:
         self._alive("memoryBarrierWithScope_")
@@ -258,7 +286,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
                 "sampleCountersInBuffer: this device does not sample at dispatch boundaries, only where "
                 "supportsCounterSampling_ says so (on Metal the process dies here)"
             )
-        self._add(Sample(target.samples, target.place(index, "sampleIndex")))
+        self._pass.add(Sample(target.samples, target.place(index, "sampleIndex")))
 
     def _replay(
         self, commands: MTLIndirectCommandBuffer, first: int, count: int, source: tuple[DeviceMemory, int] | None
@@ -267,7 +295,13 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         self._resident_shared = True
         rules, bindings = commands.state.rules, self._bindings
         inherited = bindings.snapshot() if rules.inherit_buffers or rules.inherit_pipeline else bindings
-        self._add(Replay(commands.state, first, count, inherited, self._resident, self._path, source))
+        self._pass.add(Replay(commands.state, first, count, inherited, self._resident, self._path, source))
+
+    def _take_handles(self) -> Handles:
+        handles = self._handles
+        if handles is None:
+            self._bindings.handles = self._handles = handles = Handles(self._store)
+        return handles
 
     def _make_resident(self, resource: Resource, usage: int) -> None:
         allocation = resource.allocation

@@ -15,13 +15,14 @@ from .owned import DeviceObject, Owned
 class MTLCommandEncoder(Labelled):
     """Writes commands into a command buffer until it is ended."""
 
+    is_open = False  # an interrupt before it is complete releases nothing that anybody holds
+
     def __init__(self, owner: Owned, state: CommandBufferState, signposts: list[str]) -> None:
         self._owner = owner
         self._buffer = state
         self._signposts = signposts
-        self._groups: list[str] = []
+        self._groups: tuple[str, ...] = ()
         self._path = ""
-        self.is_open = False  # until it is complete: an interrupt before that releases nothing that anybody holds
 
     def device(self) -> DeviceObject:
         return self._owner.device()
@@ -43,14 +44,14 @@ class MTLCommandEncoder(Labelled):
 
     def pushDebugGroup_(self, name: str) -> None:
         self._alive("pushDebugGroup_")
-        self._groups.append(text(name, "debug group"))
+        self._groups = (*self._groups, text(name, "debug group"))
         self._path = "/".join(self._groups)
 
     def popDebugGroup(self) -> None:
         self._alive("popDebugGroup")
         if not self._groups:
             raise MetalMisuse(f"popDebugGroup on {self!r}: no debug group is open")
-        self._groups.pop()
+        self._groups = self._groups[:-1]
         self._path = "/".join(self._groups)
 
     def _alive(self, call: str) -> None:
@@ -62,7 +63,7 @@ class MTLCommandEncoder(Labelled):
         self._buffer.retain(instance(fence, MTLFence, "fence"))
 
     def __del__(self) -> None:
-        if not self.__dict__.get("is_open") or sys is None or sys.is_finalizing():
+        if not self.is_open or sys is None or sys.is_finalizing():
             return
         self.is_open = False
         self._buffer.encoding, self._buffer.lost_encoder = False, True

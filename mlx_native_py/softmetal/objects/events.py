@@ -71,10 +71,17 @@ class MTLSharedEvent(MTLEvent):
 
     def waitUntilSignaledValue_timeoutMS_(self, value: int, milliseconds: int) -> bool:
         """Runs short work on this thread where that brings the value about."""
-        wanted, limit = natural(value, "value"), min(natural(milliseconds, "timeoutMS"), _POLL_LIMIT)
-        if self.state.value < wanted and not self._bring_about(wanted, limit / 1000):
-            return False
-        self._seen()
+        wanted = value if value.__class__ is int and 0 <= value < _POLL_LIMIT else natural(value, "value")
+        limit, state = natural(milliseconds, "timeoutMS"), self.state
+        if state.value < wanted:
+            runner = state.runner if limit else None
+            # Mostly one run is enough, and the clock need not be asked.
+            if (runner is None or not runner.run_next() or state.value < wanted) and not self._bring_about(
+                wanted, min(limit, _POLL_LIMIT) / 1000
+            ):
+                return False
+        if self._timeline is not None:
+            self._seen()
         return True
 
     def _bring_about(self, wanted: int, seconds: float) -> bool:

@@ -41,10 +41,10 @@ class MTLCommandQueue(Owned, Labelled):
         self.state.label = self._label
 
     def commandBuffer(self) -> MTLCommandBuffer:
-        return self._new(retained=True, error_options=0)
+        return self._new(True, 0)
 
     def commandBufferWithUnretainedReferences(self) -> MTLCommandBuffer:
-        return self._new(retained=False, error_options=0)
+        return self._new(False, 0)
 
     def commandBufferWithDescriptor_(self, descriptor: MTLCommandBufferDescriptor) -> MTLCommandBuffer:
         asked = instance(descriptor, MTLCommandBufferDescriptor, "descriptor")
@@ -67,7 +67,7 @@ class MTLCommandQueue(Owned, Labelled):
         for member in counted(residency, count, "residencySets"):
             self.removeResidencySet_(member)
 
-    def _new(self, *, retained: bool, error_options: int) -> MTLCommandBuffer:
+    def _new(self, retained: bool, error_options: int) -> MTLCommandBuffer:
         refuse_after_fork()
         queue = self.state
         work = CommandBufferState(queue.device, next(queue.serials), retained, error_options)

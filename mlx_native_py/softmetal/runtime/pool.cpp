@@ -5,6 +5,7 @@ namespace soft {
 namespace {
 
 enum : uint64_t { WORTH_WAKING = 20000, WORTH_SHARING = 4000, SURE = 5000, CERTAIN = 10000000, IDLE_SPINS = 2000 };
+enum : uint64_t { LOOKOUT = 30000, LONGEST_LOOKOUT = 150000 };  // for how long an idle worker looks for a run
 enum { REMEMBERED = 256 };
 
 Lock pool_lock;
@@ -97,21 +98,38 @@ Run *find_run() {
   return nullptr;
 }
 
+// Whether a run appears within so many nanoseconds.
+bool looks_out(uint32_t seen, uint64_t nanoseconds) {
+  uint64_t end = now() + nanoseconds;
+  bool found = false;
+  __atomic_add_fetch(&lookouts, 1, __ATOMIC_RELAXED);
+  do {
+    for (uint32_t i = 0; i < 16 && !found; i++) {
+      relax();
+      found = __atomic_load_n(&published, __ATOMIC_RELAXED) != seen;
+    }
+  } while (!found && now() < end);
+  __atomic_sub_fetch(&lookouts, 1, __ATOMIC_RELAXED);
+  return found;
+}
+
+// A worker looks out as long as runs come one after the other, so that each finds it awake; where the last one did not
+// come that soon, it looks out only for a moment.
 void *worker(void *place) {
   if (place) __atomic_store_n(&static_cast<Worker *>(place)->number, own_thread(), __ATOMIC_RELEASE);
-  for (;;) {
+  for (uint64_t patience = LOOKOUT;;) {
     uint32_t seen = __atomic_load_n(&published, __ATOMIC_SEQ_CST);
     if (Run *run = find_run()) {
       join(*run);
       continue;
     }
-    __atomic_add_fetch(&lookouts, 1, __ATOMIC_RELAXED);
-    for (uint32_t i = 0; i < IDLE_SPINS && __atomic_load_n(&published, __ATOMIC_RELAXED) == seen; i++) relax();
-    __atomic_sub_fetch(&lookouts, 1, __ATOMIC_RELAXED);
-    if (__atomic_load_n(&published, __ATOMIC_SEQ_CST) != seen) continue;
-    __atomic_add_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
-    futex_wait(&published, seen, 0);
-    __atomic_sub_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
+    uint64_t idle_since = now();
+    if (!looks_out(seen, patience)) {
+      __atomic_add_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
+      futex_wait(&published, seen, 0);
+      __atomic_sub_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
+    }
+    patience = now() - idle_since < LONGEST_LOOKOUT ? LONGEST_LOOKOUT : LOOKOUT;
   }
 }
 
