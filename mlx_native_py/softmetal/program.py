@@ -150,6 +150,15 @@ class LanesCode(Protocol):
 
 
 @dataclass(frozen=True)
+class ThreadgroupVariable:
+    """A threadgroup variable of a kernel in checked mode."""
+
+    name: str
+    length: int
+    alignment: int
+
+
+@dataclass(frozen=True)
 class Executable:
     """A kernel compiled for one set of constants, ready to run."""
 
@@ -165,6 +174,7 @@ class Executable:
     whole: bool = False  # compiled with all of the source, needed or not
     locate: Callable[[int, int], Diagnostic | None] | None = None  # of a line and column that the compiler saw
     line_of: Callable[[int], tuple[int, int] | None] | None = None  # what an offset in its image was compiled from
+    variables: tuple[ThreadgroupVariable, ...] = ()  # checked: those in threadgroup memory, in their order there
     has_loops: bool = True  # without them, how long it runs depends on the number of threads alone
 
 

@@ -111,7 +111,7 @@ ARRAYS_OUTSIDE = [
         _TWO + f"s[t + 64] = a[i]; {SYNC} b[i] = s[t] + u[t];",
         AB,
         OutOfBounds,
-        ["write of 4 bytes by index 64 of array 's' (float[64])", "byte offset 256", "another variable's"],
+        ["write of 4 bytes by index 64 of array 's' (float[64])", "'s' (256 bytes)", "byte offset 256"],
         ("s[t + 64]", "s[t]"),
         fields={"place.space": "threadgroup memory", "array.variable": "s"},
     ),
@@ -120,7 +120,7 @@ ARRAYS_OUTSIDE = [
         _TWO + f"s[t] = a[i]; {SYNC} b[i] = s[t] + u[int(t) - 1];",
         AB,
         OutOfBounds,
-        ["read of 4 bytes by index -1 of array 'u'", "byte offset 252"],
+        ["read of 4 bytes by index -1 of array 'u'", "byte offset -4"],
         ("int(t) - 1", "t"),
     ),
 ]

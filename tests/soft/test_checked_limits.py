@@ -109,3 +109,43 @@ def test_the_report_names_label_and_groups() -> None:
         commands.waitUntilCompleted()
     for text in ("'spill'", "label 'the output'", "400 bytes", "threadgroup (1"):
         assert text in str(caught.value)
+
+
+def test_threadgroup_variables_take_the_room_that_they_take_elsewhere() -> None:
+    """Though they lie apart in checked mode."""
+    from mlx_native_py.softmetal.objects.device import MTLDevice
+    from mlx_native_py.softmetal.options import SoftOptions
+
+    body = (
+        "threadgroup uchar a[3]; threadgroup float4 v; threadgroup short w[5]; threadgroup long z;\n"
+        "a[t % 3] = t; v = t; w[t % 5] = t; z = t; out[i] = a[0] + v.x + w[1] + z;"
+    )
+    source = (
+        f"{HEAD}kernel void k(device float* out, uint i [[thread_position_in_grid]],\n"
+        f"uint t [[thread_index_in_threadgroup]]) {{ {body} }}"
+    )
+    plain = MTLDevice(SoftOptions())
+    library, _ = plain.newLibraryWithSource_options_error_(source, None, None)
+    state, _ = plain.newComputePipelineStateWithFunction_error_(library.newFunctionWithName_("k"), None)
+    assert state.staticThreadgroupMemoryLength() == 56
+    assert pipeline(source, "k").staticThreadgroupMemoryLength() == 56
+
+
+@pytest.mark.parametrize("count", [225, 226])
+def test_how_many_threadgroup_variables_there_may_be(count: int) -> None:
+    names = [f"v{number}" for number in range(count)]
+    body = "".join(f"threadgroup float {name}; {name} = i; out[i] += {name};\n" for name in names)
+    source = f"{HEAD}kernel void k(device float* out, uint i [[thread_position_in_grid]]) {{ {body} }}"
+    library, _ = device().newLibraryWithSource_options_error_(source, None, None)
+    state, error = device().newComputePipelineStateWithFunction_error_(library.newFunctionWithName_("k"), None)
+    assert (state is None) == (count > 225)
+    assert state is not None or "226 threadgroup variables" in error.localizedDescription()
+
+
+def test_threadgroup_variables_with_long_names() -> None:
+    name = "v" * 300
+    program = Program(
+        "long", f"threadgroup float {name}[4];\nthreadgroup float *p = {name};\nb[i] = p[t + 4];", AB, OutOfBounds, []
+    )
+    with pytest.raises(OutOfBounds, match=r"'v{119}' \(16 bytes\): byte offset 16"):
+        submit(program, program.source).waitUntilCompleted()

@@ -196,11 +196,14 @@ def test_the_abi_is_the_header_s(tmp_path: Path) -> None:
         ("soft_launch", abi.SoftLaunch),
         ("soft_fault", abi.Fault),
         ("soft_argument", abi.SoftArgument),
+        ("soft_tg_place", abi.ThreadgroupPlace),
     ):
         lines.append(f"static_assert(sizeof({name}) == {ctypes.sizeof(structure)});")
         for field, *_ in structure._fields_:
             offset = getattr(structure, field).offset
             lines.append(f"static_assert(__builtin_offsetof({name}, {field}) == {offset});")
+    zones = f"SOFT_TG_ZONE == {abi.THREADGROUP_ZONE} && SOFT_TG_ZONES == {abi.THREADGROUP_ZONES}"
+    lines.append(f"static_assert({zones});")
     source = tmp_path / "abi.clcpp"
     source.write_text(HEAD + "\n".join(lines))
     toolchain().run(toolchain().check_syntax(source, toolchain().dialect()))

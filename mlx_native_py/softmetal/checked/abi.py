@@ -84,6 +84,8 @@ class Check(ctypes.Structure):
         ("serial", u64),
         ("zones", ctypes.POINTER(ArgumentZone)),
         ("zones_start", u64),
+        ("tg_bytes", ctypes.POINTER(u32)),
+        ("tg_count", u32),
         ("lock", u32),
     ]
 

@@ -12,12 +12,13 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..program import KernelSignature
+from ..program import KernelSignature, ThreadgroupVariable
 from . import abi, intervals
 from .errors import CheckedError
 from .reports import Explainer
 from .shadow import Words, give_back, zeros
 from .sites import Sites
+from .threadgroup import ThreadgroupMemory
 from .zones import NOT_APART, Apart
 
 REPORTS = 16
@@ -111,6 +112,7 @@ class DispatchCheck:
         windows: Sequence[Window],
         zones: Apart = NOT_APART,
         sites: Sites | None = None,
+        variables: Sequence[ThreadgroupVariable] = (),
     ) -> None:
         self._kernel = kernel
         self._sites = sites
@@ -122,6 +124,7 @@ class DispatchCheck:
         self._areas = self._make_areas()
         self._segments = self._make_segments()
         self._use_zones(zones.arguments)
+        self._shared = ThreadgroupMemory(kernel, launch, variables)
         self._reports = (abi.Report * REPORTS)()
         self._check = abi.Check(
             segments=self._segments,
@@ -133,6 +136,8 @@ class DispatchCheck:
             serial=next(_serials),
             zones=zones.table,
             zones_start=zones.start,
+            tg_bytes=self._shared.lengths,
+            tg_count=self._shared.count,
         )
         launch.check = ctypes.addressof(self._check)
         for argument in kernel.arguments:
@@ -222,6 +227,7 @@ class DispatchCheck:
             zone.length = zone.access = zone.argument = zone.seen = zone.seen_words = zone.ready = zone.ready_words = 0
         for slot, address in self._places.items():
             self._launch.buffers[slot] = address
+        self._shared.finish()
         arrays = {int(array.ctypes.data): array for array in self._bits}
         for area in self._areas:
             if not (area.fresh and area.writes):
@@ -255,7 +261,7 @@ class DispatchCheck:
 
     def findings(self) -> list[CheckedError]:
         """What the runtime reported, explained."""
-        explainer = Explainer(self._kernel, self._windows, self._launch, trapped_slot, self._sites)
+        explainer = Explainer(self._kernel, self._windows, self._shared, trapped_slot, self._sites)
         # A thread that reads too early finds memory unwritten: the race says more.
         reports = sorted(self._reports[: self._check.report_count], key=lambda each: each.kind == abi.UNINITIALISED)
         return [explainer.explain(report) for report in reports]

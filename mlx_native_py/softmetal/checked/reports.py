@@ -21,6 +21,7 @@ from .errors import (
     UninitialisedRead,
 )
 from .sites import Sites
+from .threadgroup import ThreadgroupMemory
 from .zones import zones
 
 if TYPE_CHECKING:
@@ -68,15 +69,14 @@ class Explainer:
         self,
         kernel: KernelSignature,
         windows: Sequence[Window],
-        launch: Any,
+        shared: ThreadgroupMemory,
         trapped_slot: Callable[[int], int | None],
         sites: Sites | None = None,
     ) -> None:
         self._kernel = kernel
         self._sites = sites or Sites()
         self._windows = windows
-        self._tg_bytes = int(launch.tg_bytes)
-        self._tg_offsets = launch.tg_offsets
+        self._shared = shared
         self._trapped_slot = trapped_slot
 
     def explain(self, report: abi.Report) -> CheckedError:
@@ -111,8 +111,8 @@ class Explainer:
             return OutOfBounds(self._kernel.name, access, place, f"outside of a texture: {array}", advice, array)
         place, where = Place("private memory", 0), "private memory of the thread"
         if report.space == abi.THREADGROUP:
-            place = self._threadgroup_place(_signed(report.address))
-            where = f"byte offset {place.offset} of threadgroup memory, which is another variable's"
+            place = self._shared.place(_signed(report.address))
+            where = f"byte offset {place.offset} of {place}"
         return OutOfBounds(self._kernel.name, access, place, f"by {array}: {where}", "Check the index.", array)
 
     def _outside_variable(self, report: abi.Report, access: Access) -> OutOfBounds:
@@ -132,7 +132,7 @@ class Explainer:
     def _unsound(self, report: abi.Report, access: Access) -> CheckedError:
         source = self._sites.source(report.site)
         shared = report.space == abi.THREADGROUP
-        place = self._threadgroup_place(_signed(report.address)) if shared else self._device_place(report)[0]
+        place = self._shared.place(_signed(report.address)) if shared else self._device_place(report)[0]
         if report.kind == abi.MISALIGNED:
             return MisalignedAccess(self._kernel.name, access, place, report.index, source)
         advice = "Write it first: each threadgroup begins with undefined threadgroup memory."
@@ -142,11 +142,11 @@ class Explainer:
 
     def _out_of_bounds(self, report: abi.Report, access: Access, array: OutsideArray | None) -> OutOfBounds:
         if report.space == abi.THREADGROUP:
-            place = self._threadgroup_place(_signed(report.address))
-            what = (
-                f"outside threadgroup memory: byte offset {place.offset}, but the dispatch has {self._tg_bytes} bytes"
-            )
-            advice = "Check the index, or set a larger setThreadgroupMemoryLength_atIndex_."
+            place = self._shared.place(_signed(report.address))
+            what = f"outside {place}: byte offset {place.offset}"
+            advice = "Check the index against the variable's length."
+            if place.slot is not None:
+                advice = "Check the index, or set a larger setThreadgroupMemoryLength_atIndex_."
             what = f"by {array}, {what}" if array is not None else what
             return OutOfBounds(self._kernel.name, access, place, what, advice, array, self._sites.source(report.site))
         place, inside = self._device_place(report)
@@ -183,7 +183,7 @@ class Explainer:
 
     def _race(self, report: abi.Report, access: Access, other: Access) -> DataRace:
         if report.space == abi.THREADGROUP:
-            place = self._threadgroup_place(_signed(report.address))
+            place = self._shared.place(_signed(report.address))
             advice = "Put threadgroup_barrier(mem_flags::mem_threadgroup) between them."
         else:
             place, _ = self._device_place(report)
@@ -192,13 +192,6 @@ class Explainer:
             advice = "Metal gives no order between threadgroups: use atomics, separate bytes, or two dispatches."
         sources = self._sites.source(report.site), self._sites.source(report.other_site)
         return DataRace(self._kernel.name, access, other, place, advice, sources)
-
-    def _threadgroup_place(self, offset: int) -> Place:
-        starts = sorted((int(self._tg_offsets[a.index]), a) for a in self._kernel.arguments if a.kind == "threadgroup")
-        named = [argument for start, argument in starts if start <= offset]
-        if not named:
-            return Place("threadgroup memory", offset, self._tg_bytes)
-        return Place("threadgroup memory", offset, self._tg_bytes, named[-1].index, named[-1].name)
 
     def _device_place(self, report: abi.Report) -> tuple[Place, bool]:
         """The argument whose pointer it was, or the window around the bytes or nearest to them; whether it has them."""

@@ -11,6 +11,7 @@ WIDTH = 32
 FLAT, FIBERS, LANES = (ENGINE_NUMBERS[engine] for engine in ("flat", "fibers", "lanes"))
 MAX_THREADS = 1024
 MAX_THREADGROUP_BYTES = 32768
+THREADGROUP_ZONE, THREADGROUP_ZONES = 128 * 2816, 256  # checked: bytes from one variable to the next
 
 FAULTS = {
     1: "division by zero",
@@ -59,6 +60,12 @@ class SoftArgument(ctypes.Structure):
         ("alignment", ctypes.c_uint32),
         ("is_pointer", ctypes.c_uint32),
     ]
+
+
+class ThreadgroupPlace(ctypes.Structure):
+    """struct soft_tg_place: what stands in for a threadgroup variable in checked mode."""
+
+    _fields_ = [("bytes", ctypes.c_uint32), ("alignment", ctypes.c_uint32), ("name", ctypes.c_char * 120)]
 
 
 class Fault(ctypes.Structure):

@@ -50,7 +50,8 @@ class Checker:
 
         code, windows = dispatch.pipeline.code, self._windows(dispatch)
         with arguments_apart(windows) as seen:
-            check = DispatchCheck(code.kernel, dispatch.launch, windows, seen, Sites(code.locate, code.line_of))
+            sites = Sites(code.locate, code.line_of)
+            check = DispatchCheck(code.kernel, dispatch.launch, windows, seen, sites, code.variables)
             try:
                 yield
             finally:

@@ -51,6 +51,15 @@ struct soft_launch {
   struct soft_check *check;           // null unless checked
 };
 
+// Checked mode: what stands in for a threadgroup variable, which begins SOFT_TG_SPREAD times as far into the
+// threadgroup's memory as this does into its section. So each has addresses around it that are nobody's.
+enum { SOFT_TG_PLACE = 128, SOFT_TG_SPREAD = 2816, SOFT_TG_ZONE = SOFT_TG_PLACE * SOFT_TG_SPREAD, SOFT_TG_ZONES = 256 };
+struct soft_tg_place {
+  soft_u32 bytes;
+  soft_u32 alignment;
+  char name[SOFT_TG_PLACE - 2 * sizeof(soft_u32)];
+};
+
 // One running threadgroup.
 struct soft_group {
   const struct soft_launch *launch;

@@ -88,5 +88,7 @@ struct soft_check {
   soft_u64 serial;                    // distinguishes dispatches; never 0
   const struct soft_argument_zone *zones;  // SOFT_ZONES of them
   soft_u64 zones_start;               // where the first zone begins; 0 where there are none
+  const soft_u32 *tg_bytes;           // of each threadgroup variable and argument, SOFT_TG_ZONE apart in their memory
+  soft_u32 tg_count;
   soft_u32 lock;
 };

@@ -214,6 +214,7 @@ template <uint X, uint Y, uint Z> struct shape {
     SOFT_RUN((f)__VA_OPT__(, ) __VA_ARGS__);                                                                          \
   }                                                                                                                   \
   extern "C" soft_u32 soft_tg_size() { return soft::static_threadgroup_bytes(); }                                     \
+  extern "C" const __global char *soft_tg_places() { return soft_tg_start; }                                          \
   extern "C" const __global auto soft_arguments_list = decltype(soft::signature_of(f))::describe<__VA_ARGS__>();      \
   extern "C" const soft_argument *soft_arguments() { return soft_arguments_list.items; }                              \
   extern "C" soft_u32 soft_arguments_count() { return soft_arguments_list.count; }

@@ -43,16 +43,35 @@ static __attribute__((always_inline)) uint static_threadgroup_bytes() {
   return soft_tg_stop - soft_tg_start;
 }
 
+#if __has_feature(thread_sanitizer)
+static __attribute__((always_inline)) char *threadgroup_memory(const __global soft_tg_place &stand_in) {
+  return self()->group->tg + ((const __global char *)&stand_in - soft_tg_start) * SOFT_TG_SPREAD;
+}
+template <class T, uint N> constexpr soft_tg_place stand_in(const __constant char (&name)[N]) {
+  soft_tg_place place = {sizeof(T), alignof(T), {}};
+  for (uint i = 0; i < N && i < sizeof(place.name) - 1; i++) place.name[i] = name[i];
+  return place;
+}
+#else
 static __attribute__((always_inline)) char *threadgroup_memory(const __global char *stand_in) {
   return self()->group->tg + (stand_in - soft_tg_start);
 }
+#endif
 
 }  // namespace soft
 
 // SOFT_TG_VAR(element, name, [n][m]): `threadgroup element name[n][m];` of a kernel. The static stands in for the
 // variable: its place in the section is the variable's place in the threadgroup's memory.
-#define SOFT_TG_VAR(type, name, ...)                                                                              \
-  typedef type name##_soft_type __VA_ARGS__;                                                                      \
-  static __attribute__((section(SOFT_TG_SECTION), aligned(alignof(name##_soft_type)))) __global char              \
-      name##_soft_place[sizeof(name##_soft_type)];                                                                \
+#if __has_feature(thread_sanitizer)
+#define SOFT_TG_STAND_IN(type, name)                                                              \
+  static __attribute__((section(SOFT_TG_SECTION), aligned(SOFT_TG_PLACE))) __global soft_tg_place \
+      name##_soft_place = soft::stand_in<type>(#name)
+#else
+#define SOFT_TG_STAND_IN(type, name)                                                     \
+  static __attribute__((section(SOFT_TG_SECTION), aligned(alignof(type)))) __global char \
+      name##_soft_place[sizeof(type)]
+#endif
+#define SOFT_TG_VAR(type, name, ...)         \
+  typedef type name##_soft_type __VA_ARGS__;  \
+  SOFT_TG_STAND_IN(name##_soft_type, name);   \
   __local name##_soft_type &name = *(__local name##_soft_type *)soft::threadgroup_memory(name##_soft_place)

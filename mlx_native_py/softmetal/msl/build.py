@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from ..debug_lines import line_before
 from ..definedness.build import compile_defined, identity
 from ..engines import abi
 from ..engines.choice import scalar_engine
-from ..program import EngineChoice, Executable, KernelArgument, KernelImage, KernelSignature
+from ..program import EngineChoice, Executable, KernelArgument, KernelImage, KernelSignature, ThreadgroupVariable
 from ..toolchain import CompilerFailed, Engine, MathMode
 from .closure import reach
 from .compiler import Compiler
@@ -201,6 +201,7 @@ def load(spec: BuildSpec, compiler: Compiler, body: bytes) -> Executable | None:
     if path is None:
         return None
     image = compiler.runtime().load(path)
+    variables = threadgroup_variables(image) if spec.checked else ()
     limit = spec.function.max_threads or MAX_THREADS
     if spec.function.max_threads_name:
         limit = min(limit, image.call("soft_max_total_threads") & _UINT32)
@@ -208,15 +209,31 @@ def load(spec: BuildSpec, compiler: Compiler, body: bytes) -> Executable | None:
         kernel=_kernel(spec, image),
         engine=record["engine"],
         entry=image.address("soft_entry_point"),
-        static_threadgroup_bytes=image.call("soft_tg_size") & _UINT32,
+        static_threadgroup_bytes=_laid_out(variables) if spec.checked else image.call("soft_tg_size") & _UINT32,
         stack_bytes=record["stack"],
         max_total_threads=limit,
         declined={**spec.engine(compiler.engine)[1], **record["declined"]},
         image=image,
         whole=record["whole"],
+        variables=variables,
         has_loops=spec.loops(),
         line_of=partial(line_before, path) if spec.checked else None,
     )
+
+
+def threadgroup_variables(image: KernelImage) -> tuple[ThreadgroupVariable, ...]:
+    """What stands in for them in a checked kernel."""
+    table = abi.ThreadgroupPlace * ((image.call("soft_tg_size") & _UINT32) // ctypes.sizeof(abi.ThreadgroupPlace))
+    places = table.from_buffer_copy(image.read(image.call("soft_tg_places"), ctypes.sizeof(table)))
+    return tuple(ThreadgroupVariable(each.name.decode(), each.bytes, each.alignment) for each in places)
+
+
+def _laid_out(variables: Sequence[ThreadgroupVariable]) -> int:
+    """The bytes that they take outside of checked mode."""
+    end = 0
+    for each in variables:
+        end = -(-end // each.alignment) * each.alignment + each.length
+    return end
 
 
 def _kernel(spec: BuildSpec, image: KernelImage) -> KernelSignature:

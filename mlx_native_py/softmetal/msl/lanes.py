@@ -12,9 +12,9 @@ from typing import Any, Literal
 from ..cache import digest
 from ..engines.choice import BUDGET_S, LanesChoice, lanes_refused
 from ..engines.lanes.ir.model import Declined
-from ..program import Executable, Size, Specialised
+from ..program import Executable, Size, Specialised, ThreadgroupVariable
 from ..toolchain import CompileLimits, CompilerFailed, StepLimitExceeded, stack_bytes, uses_elements
-from .build import SOURCE_NAME, BuildSpec
+from .build import SOURCE_NAME, BuildSpec, threadgroup_variables
 from .compiler import Compiler
 from .image import ImageRefused, check_image
 
@@ -62,6 +62,7 @@ class LanesBuilder:
     key: str  # of the kernel's build for the other engines
     threadgroup_bytes: int  # of that build, after which threadgroup arguments are placed
     within_budget: bool = False  # whether what takes the compiler too long is declined
+    variables: tuple[ThreadgroupVariable, ...] = ()  # of that build, if it is checked
 
     def stored(self, shape: Size) -> Specialised | None:
         """The build in the disk cache, if there is one; raises Declined where the kernel was declined before."""
@@ -166,7 +167,10 @@ class LanesBuilder:
         if path is None:
             return None
         image = self.compiler.runtime().load(path)
-        if image.call("soft_tg_size") & 0xFFFFFFFF > self.threadgroup_bytes:
+        if self.spec.checked:
+            if threadgroup_variables(image) != self.variables:
+                raise Declined("its threadgroup variables are not those on fibers")
+        elif image.call("soft_tg_size") & 0xFFFFFFFF > self.threadgroup_bytes:
             raise Declined("its threadgroup variables take more room than on fibers")
         address = image.address(ALONE if record["alone"] else ENTRY)
         engine: Literal["flat", "lanes"] = "flat" if record["alone"] else "lanes"
@@ -191,6 +195,6 @@ def with_lanes(code: Executable, spec: BuildSpec, compiler: Compiler, key: str) 
     reason = lanes_refused(compiler.engine, checked=spec.checked, samples=samples)
     if reason:
         return replace(code, declined={**code.declined, "lanes": reason})
-    must = compiler.engine == "lanes"
-    builder = LanesBuilder(spec, compiler, key, code.static_threadgroup_bytes, within_budget=not must)
+    must, taken = compiler.engine == "lanes", code.static_threadgroup_bytes
+    builder = LanesBuilder(spec, compiler, key, taken, within_budget=not must, variables=code.variables)
     return replace(code, lanes=LanesChoice(builder, budget=None if must else BUDGET_S))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from .. import constants as c
-from ..engines.abi import SLOTS
+from ..engines.abi import SLOTS, THREADGROUP_ZONES
 from ..engines.choice import MANY_THREADS
 from ..execution.pipeline import SIMD_WIDTH, KernelSource, PipelineRules, PipelineState
 from ..misuse import InvalidValue
-from ..program import CompileError, KernelArgument, Size
+from ..program import CompileError, Executable, KernelArgument, Size
 from ..values import MTLResourceID, MTLSize, instance, maybe, natural, optional_text, size, truth
 from .base import Descriptor, NSObject, attribute
 from .foundation import NSArray, NSError
@@ -17,6 +17,7 @@ from .library import HOST_FAILURES, FunctionArchive, FunctionState, MTLFunction,
 from .owned import DeviceObject, Owned
 
 PIPELINE_DOMAIN = "SoftMetal"
+MOST_VARIABLES = THREADGROUP_ZONES - SLOTS  # in threadgroup memory, beside as many arguments as there can be
 REFLECTING = c.MTLPipelineOptionBindingInfo | c.MTLPipelineOptionBufferTypeInfo
 _NO_ARCHIVES: NSArray[FunctionArchive] = NSArray()
 
@@ -248,13 +249,9 @@ def build_pipeline(
         return None, library_error(c.MTLLibraryErrorCompileFailure, str(refused))
     except HOST_FAILURES as failure:
         return None, system_error(failure)
-    if code.static_threadgroup_bytes > limit:
-        return None, NSError(
-            PIPELINE_DOMAIN,
-            3,
-            f"Threadgroup memory size ({code.static_threadgroup_bytes}) exceeds "
-            f"the maximum threadgroup memory allowed ({limit})",
-        )
+    problem = _too_much_memory(code, limit)
+    if problem is not None:
+        return None, problem
     rules = PipelineRules(
         descriptor.maxTotalThreadsPerThreadgroup(),
         descriptor.requiredThreadsPerThreadgroup(),
@@ -263,6 +260,17 @@ def build_pipeline(
     state = PipelineState(function.name(), code, rules, KernelSource(asked.source, asked.digest, constants))
     state.label = descriptor.label()
     return MTLComputePipelineState(device, state, state.label, descriptor.supportIndirectCommandBuffers()), None
+
+
+def _too_much_memory(code: Executable, limit: int) -> NSError | None:
+    if code.static_threadgroup_bytes > limit:
+        size = code.static_threadgroup_bytes
+        text = f"Threadgroup memory size ({size}) exceeds the maximum threadgroup memory allowed ({limit})"
+    elif len(code.variables) > MOST_VARIABLES:
+        text = f"{len(code.variables)} threadgroup variables, of which checked mode can tell {MOST_VARIABLES} apart"
+    else:
+        return None
+    return NSError(PIPELINE_DOMAIN, 3, text)
 
 
 def _missing_constants(function: FunctionState) -> NSError | None:

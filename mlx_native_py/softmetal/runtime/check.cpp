@@ -1,6 +1,5 @@
 // The hooks: begins and ends groups, moves the epochs on at barriers, and merges what a group touched into its dispatch.
 #include <dlfcn.h>
-#include <sys/mman.h>
 
 #include "check_shadow.h"
 
@@ -28,28 +27,11 @@ static bool image_around(const void *address, u64 &start, u64 &end) {
   return true;
 }
 
-// Threadgroup memory sits in the middle of pages that fault, so that going astray hits nothing else.
-static char *reserve_threadgroup_memory() {
-  char *start = (char *)mmap(nullptr, TG_RESERVED, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (start == (char *)-1 || mprotect(start + TG_BEFORE, TG_BLOCKS * BLOCK, PROT_READ | PROT_WRITE)) __builtin_trap();
-  return start + TG_BEFORE;
-}
-
-// Of threadgroup memory, nothing has been written when a group begins.
-static const u64 ALL_FRESH[WORDS] = {~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull,
-                                     ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull};
-
 static Worker &new_worker() {
   Worker *w = (Worker *)aligned_alloc(alignof(Worker), sizeof(Worker));
   if (!w) __builtin_trap();
   __builtin_memset(w, 0, sizeof *w);
-  w->tg = reserve_threadgroup_memory();
-  for (Block &block : w->tg_blocks) {
-    block.space = SOFT_THREADGROUP;
-    block.access = SOFT_READ | SOFT_WRITE;
-    make_cells(block, CELLS);
-    block.fresh = ALL_FRESH;
-  }
+  reserve_threadgroup_memory(*w);
   u64 start, end;
   if (image_around((const void *)check_group_begin, start, end)) check_private_memory((void *)start, end - start);
   return *w;
@@ -57,10 +39,7 @@ static Worker &new_worker() {
 
 // Before the numbers run out, everything starts anew.
 static void forget_ticks(Worker &w) {
-  for (Block &block : w.tg_blocks) {
-    free_cells(block);
-    make_cells(block, CELLS);
-  }
+  forget_threadgroup_memory(w);
   reset_blocks(w);
   for (u32 i = 0; i < w.spare_count; i++) {
     free_cells(*w.spare[i]);
@@ -74,7 +53,7 @@ static void forget_ticks(Worker &w) {
 // New numbers for some simdgroups, as what they read before says nothing of what they read from now on.
 static void renew_stamps(Worker &w, u32 first, u32 count) {
   if (w.last_stamp + count * STAMPS > LAST_STAMP) {
-    __builtin_memset(w.tg_stamps, 0, sizeof w.tg_stamps);
+    clear_stamps(w);
     w.last_stamp = first = 0, count = MAX_SIMDGROUPS;
   }
   for (u32 i = first; i < first + count; i++, w.last_stamp += STAMPS) w.stamps[i] = w.last_stamp + 1;
@@ -83,10 +62,8 @@ static void renew_stamps(Worker &w, u32 first, u32 count) {
 static void renew_all_stamps(Worker &w) { renew_stamps(w, 0, (w.group->count + SOFT_WIDTH - 1) / SOFT_WIDTH); }
 
 void open_ways(Worker &w) {
-  constexpr u64 WIDEST = 16;
-  u64 bytes = w.group->launch->tg_bytes;
   w.zones = w.all_zones;
-  w.tg_ready = bytes < WIDEST ? 0 : bytes - WIDEST + 1;
+  w.tg_ready = w.check->tg_count * TG_ZONE;
 }
 
 void shut_ways(Worker &w) {
@@ -105,19 +82,13 @@ void check_group_begin(soft_group &group) {
   w.state_bytes = (u64)(current_context->lanes + MAX_THREADS) - w.state;
   group.tg = w.tg;
   if (w.tick > LAST_TICK) forget_ticks(w);
+  if (w.check_serial != w.check->serial) lay_out_threadgroup_memory(w);
   if (w.check_serial != w.check->serial || w.block_count > KEPT_BLOCKS) reset_blocks(w);
   const void *entry = (const void *)current_context->entry;
   if (w.entry != entry) image_around(entry, w.image_start, w.image_end);
   w.entry = entry;
   w.check_serial = w.check->serial;
-  for (u32 i = 0; i < TG_BLOCKS; i++) {
-    u32 left = group.launch->tg_bytes > i * BLOCK ? group.launch->tg_bytes - i * BLOCK : 0;
-    Block &block = w.tg_blocks[i];
-    block.high = left < BLOCK ? left : BLOCK;
-    w.tg_readers[i] = block.shift && !block.atomics ? block.cells.readers : nullptr;
-    if (left) __builtin_memset(block.writes, 0, sizeof block.writes);
-    if (left && block.atomics) __builtin_memset(block.atomics->writes, 0, sizeof block.atomics->writes);
-  }
+  begin_threadgroup_memory(w);
   w.all_zones = w.check->zones_start ? w.check->zones_start : NO_ZONES;
   w.arguments = w.check->zones;
   w.serial++;

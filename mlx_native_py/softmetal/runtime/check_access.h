@@ -12,7 +12,7 @@ namespace soft {
 
 inline Block &block_at(Worker &w, u64 address) {
   u64 offset = address - (u64)w.tg;
-  if (offset < TG_BLOCKS * BLOCK) return w.tg_blocks[offset / BLOCK];
+  if (offset < TG_SPAN) return w.tg_blocks[offset / BLOCK];
   u64 key = address / BLOCK;
   u32 mask = w.table_size - 1, i = (u32)((key * 0x9E3779B97F4A7C15ull) >> 40) & mask;
   for (Block *block; (block = w.table[i]); i = (i + 1) & mask) {
@@ -138,12 +138,12 @@ template <unsigned BYTES, unsigned SPACE> SOFT_INLINE bool read_settled(const Wo
 template <unsigned BYTES> SOFT_INLINE bool stamped(const Worker &w, u64 offset) {
   constexpr u64 MASK = BYTES < 16 ? (1ull << BYTES * 4 % 64) - 1 : ~0ull;
   u64 found = 0;
-  __builtin_memcpy(&found, w.tg_stamps + offset / 4, BYTES / 2);
+  __builtin_memcpy(&found, stamps_at(w, offset), BYTES / 2);
   return found == (w.stamp & MASK) || found == (w.own_stamp & MASK);
 }
 
 template <unsigned BYTES> SOFT_INLINE void put_stamps(Worker &w, u64 offset, u16 stamp) {
-  for (unsigned i = 0; i < (BYTES + 3) / 4; i++) w.tg_stamps[offset / 4 + i] = stamp;
+  for (unsigned i = 0; i < (BYTES + 3) / 4; i++) stamps_at(w, offset)[i] = stamp;
 }
 
 // Has this thread pass quickly when it comes again, or all of the simdgroup where two of them, or others, have been.
@@ -152,7 +152,7 @@ template <unsigned BYTES> SOFT_INLINE void stamp_settled(Worker &w, const Moment
   readers += offset % BLOCK / 4;
   for (unsigned i = 0; i < BYTES / 4; i++) {
     bool by_others = settled_by_others(readers[i], readers[CELLS + i], base, now);
-    w.tg_stamps[offset / 4 + i] = (u16)(by_others ? w.stamp : w.own_stamp);
+    stamps_at(w, offset)[i] = (u16)(by_others ? w.stamp : w.own_stamp);
   }
 }
 
@@ -224,12 +224,19 @@ template <unsigned BYTES, unsigned ACCESS> SOFT_APART void access_argument(Worke
   touch_argument<BYTES, ACCESS>(w, address + own.delta, site, own.argument);
 }
 
+// A variable begins where a block does, and what is behind its end has no stamps and no readers.
+template <unsigned BYTES, unsigned ACCESS> SOFT_APART void touch_variable(Worker &w, u64 address, u64 site) {
+  Block &block = w.tg_blocks[(address - (u64)w.tg) / BLOCK];
+  if (__builtin_expect(address % BLOCK + BYTES > block.high, 0)) return access_elsewhere<BYTES, ACCESS>(w, address, site);
+  touch<BYTES, ACCESS, SOFT_THREADGROUP>(w, block, address, site, 0);
+}
+
 template <unsigned BYTES> SOFT_APART void read_shared(Worker &w, u64 address, u64 site) {
   u64 offset = address - (u64)w.tg;
   Moment *readers = w.tg_readers[offset / BLOCK];
   if (__builtin_expect(readers && read_settled<BYTES, SOFT_THREADGROUP>(w, readers, address), 1))
     return stamp_settled<BYTES>(w, readers, offset);
-  touch_apart<BYTES, SOFT_READ, SOFT_THREADGROUP>(w, w.tg_blocks[offset / BLOCK], address, site, 0);
+  touch_variable<BYTES, SOFT_READ>(w, address, site);
 }
 
 // Threadgroup memory, or elsewhere.
@@ -241,7 +248,7 @@ template <unsigned BYTES, unsigned ACCESS> SOFT_APART void access_shared(Worker 
     if (__builtin_expect(current_lane == w.lane && stamped<BYTES>(w, offset), 1)) return;
     return read_shared<BYTES>(w, address, site);
   }
-  touch_apart<BYTES, ACCESS, SOFT_THREADGROUP>(w, w.tg_blocks[offset / BLOCK], address, site, 0);
+  touch_variable<BYTES, ACCESS>(w, address, site);
 }
 
 template <unsigned BYTES, unsigned ACCESS> SOFT_INLINE void access(const volatile void *pointer, u64 site) {

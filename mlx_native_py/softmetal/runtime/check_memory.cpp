@@ -17,15 +17,6 @@ template <class T> static T *allocate(u64 count) {
   return memory;
 }
 
-template <class T> static void push(T *&list, u32 &count, u32 &capacity, T item) {
-  if (count == capacity) {
-    capacity = 2 * capacity + 64;
-    list = (T *)realloc(list, capacity * sizeof(T));
-    if (!list) __builtin_trap();
-  }
-  list[count++] = item;
-}
-
 void check_private_memory(const void *start, u64 bytes) {
   for (unsigned i = 0; i < private_count && i < PRIVATE_RANGES; i++) {
     if (private_ranges[i].start == (u64)start && private_ranges[i].end == (u64)start + bytes) return;
@@ -67,8 +58,8 @@ static const soft_segment *segment_at(const soft_check &check, u64 address) {
 
 bool allowed(const Worker &w, u64 address, u64 bytes, unsigned access) {
   u64 offset = address - (u64)w.tg;
-  if (offset < TG_BLOCKS * BLOCK) return offset + bytes <= w.group->launch->tg_bytes;
   const soft_check &check = *w.check;
+  if (offset < TG_SPAN) return offset / TG_ZONE < check.tg_count && offset % TG_ZONE + bytes <= check.tg_bytes[offset / TG_ZONE];
   if (!check.segment_count) return false;
   const soft_segment *segment = segment_at(check, address), *end = check.segments + check.segment_count;
   access &= SOFT_READ | SOFT_WRITE;
@@ -163,7 +154,7 @@ static void forget_readers(Worker &w, const Block &block) {
   if (block.space != SOFT_THREADGROUP) return;
   u64 number = &block - w.tg_blocks;
   w.tg_readers[number] = nullptr;
-  __builtin_memset(w.tg_stamps + number * CELLS, 0, CELLS * sizeof *w.tg_stamps);
+  __builtin_memset(stamps_at(w, number * BLOCK), 0, CELLS * sizeof(u16));
 }
 
 void split_cells(Worker &w, Block &block) {

@@ -18,7 +18,8 @@ using u32 = soft_u32;
 using u64 = soft_u64;
 
 constexpr u64 ZONE_BYTES = (u64)SOFT_ZONES << SOFT_ZONE_SHIFT;
-constexpr u32 BLOCK = SOFT_BLOCK, WORDS = BLOCK / 64, CELLS = BLOCK / 4, TG_BLOCKS = 64, NEAR_BLOCKS = 16;
+constexpr u32 BLOCK = SOFT_BLOCK, WORDS = BLOCK / 64, CELLS = BLOCK / 4, NEAR_BLOCKS = 16;
+constexpr u64 TG_ZONE = SOFT_TG_ZONE, TG_SPAN = SOFT_TG_ZONES * TG_ZONE;
 constexpr u32 LAST_STAMP = 0xFFFF;
 constexpr u64 FOUR_TIMES = 0x0001000100010001ull;
 
@@ -72,7 +73,7 @@ struct alignas(64) Worker {
   // What every access looks at is one cache line.
   u64 zones;               // start of the arguments' zones; beyond all addresses where short ways are shut
   const soft_argument_zone *arguments;
-  char *tg;                // start of threadgroup memory, inside a reserved range
+  char *tg;                // start of threadgroup memory, inside a reserved range; stamps follow, TG_STAMPS from here
   u64 tg_ready;            // where it may be accessed without another look; 0 where short ways are shut
   const soft_lane *lane;   // who is running; null where that, or the time, has to be looked up
   u64 stamp, own_stamp;    // of the simdgroup that is running, and of the thread, four times
@@ -81,7 +82,7 @@ struct alignas(64) Worker {
   Moment now[2];           // of the thread that is running, for each memory space, without a place
   Moment base[2];          // the last barrier, for each memory space
   Outside outside;         // of the access that comes next
-  Moment *tg_readers[TG_BLOCKS];  // of blocks without split cells and atomics
+  Moment **tg_readers;     // of blocks of threadgroup memory without split cells and atomics
   Moment begin, tick;      // of the group, and the newest
   Moment met[MAX_SIMDGROUPS][2];  // when the threads of each simdgroup last met
   u16 stamps[MAX_SIMDGROUPS];  // a number for the time since then, in threadgroup memory; its threads' follow
@@ -95,8 +96,11 @@ struct alignas(64) Worker {
   u64 check_serial;        // dispatch that the blocks belong to
   const void *entry;       // of the running group
   u64 state, state_bytes;  // of the running context: lanes and simdgroups
-  Block tg_blocks[TG_BLOCKS];
-  u16 tg_stamps[TG_BLOCKS * CELLS];  // of simdgroups and threads that need not tell of reading there any more; or 0
+  Block *tg_blocks;        // of all threadgroup memory; few of them are used
+  u32 *tg_used;            // the numbers of those that hold a variable of this dispatch
+  u32 tg_used_count, tg_used_capacity;
+  u32 *tg_known;           // and of those that ever did, which have cells
+  u32 tg_known_count, tg_known_capacity;
   Block *argument_blocks[SOFT_SLOTS][NEAR_BLOCKS];  // that each argument touched last
   bool partly_written;     // of a copy: some of its bytes have been written, so that others may be padding
 
@@ -125,6 +129,15 @@ struct Undisturbed {
   }
 };
 
+template <class T> inline void push(T *&list, u32 &count, u32 &capacity, T item) {
+  if (count == capacity) {
+    capacity = 2 * capacity + 64;
+    list = (T *)realloc(list, capacity * sizeof(T));
+    if (!list) __builtin_trap();
+  }
+  list[count++] = item;
+}
+
 // Memory (check_memory.cpp)
 Block *make_block(Worker &, u64 key);
 void refresh(Worker &, Block &);
@@ -135,7 +148,17 @@ void free_cells(Block &);
 bool allowed(const Worker &, u64 address, u64 bytes, unsigned access);
 bool runtime_memory(const Worker &, u64 address, u64 bytes);
 void reset_blocks(Worker &);
-constexpr u64 TG_RESERVED = 64u << 20, TG_BEFORE = 16u << 20;
+constexpr u64 TG_BEFORE = 16u << 20, TG_RESERVED = TG_BEFORE + TG_SPAN + (16u << 20), TG_STAMPS = TG_RESERVED - TG_BEFORE;
+
+// For each 4 bytes, of simdgroups and threads that need not tell of reading there any more; or 0.
+inline u16 *stamps_at(const Worker &w, u64 offset) { return (u16 *)(w.tg + TG_STAMPS + offset / 4 * sizeof(u16)); }
+
+// Threadgroup memory (check_threadgroup.cpp)
+void reserve_threadgroup_memory(Worker &);
+void lay_out_threadgroup_memory(Worker &);
+void begin_threadgroup_memory(Worker &);
+void forget_threadgroup_memory(Worker &);
+void clear_stamps(Worker &);
 
 // Findings (check_report.cpp)
 void lock(soft_check &);
