@@ -11,6 +11,7 @@ from mlx_native_py import settings
 from mlx_native_py.softmetal.checked import CheckedError
 
 from .checked_arrays import ARRAYS_OUTSIDE
+from .checked_divergence import BARRIERS_MISSED
 from .checked_driver import submit
 from .checked_outside import MATRICES_OUTSIDE, OUTSIDE, THREADGROUP_OUTSIDE
 from .checked_programs import Program
@@ -19,7 +20,7 @@ from .checked_threadgroup import POINTERS_BETWEEN_VARIABLES
 
 _ERROR, _COMPLETED = 5, 4
 _OUTSIDE = [*OUTSIDE, *THREADGROUP_OUTSIDE, *ARRAYS_OUTSIDE, *MATRICES_OUTSIDE, *POINTERS_BETWEEN_VARIABLES]
-PROGRAMS = [*_OUTSIDE, *THREADGROUP_RACES, *DEVICE_RACES, *GROUP_RACES, *MATRIX_RACES]
+PROGRAMS = [*_OUTSIDE, *THREADGROUP_RACES, *DEVICE_RACES, *GROUP_RACES, *MATRIX_RACES, *BARRIERS_MISSED]
 
 
 def _caught(program: Program) -> tuple[CheckedError, Any]:

@@ -18,7 +18,8 @@ _SILENT = [
     ("tables in the program", "const float table[4] = {1, 2, 3, 4}; b[i] = table[t % 4] + a[i];", AB, 64),
     ("one simdgroup in step", VARIABLE + "s[t] = a[i]; float v = simd_sum(s[t]); b[i] = s[t ^ 1] + v;", AB, 64),
     ("shuffles", "b[i] = simd_shuffle_xor(a[i], 1) + simd_prefix_inclusive_sum(a[i]);", AB, 64),
-    ("early return", VARIABLE + f"s[t] = a[i]; if (t >= 40) return; {SYNC} b[i] = s[39 - t];", AB, 64),
+    ("early return of all", VARIABLE + f"s[t] = a[i]; if (a[63] < 5) return; {SYNC} b[i] = s[63 - t];", AB, 64),
+    ("return after the last barrier", VARIABLE + f"s[t] = a[i]; {SYNC} if (t >= 40) return; b[i] = s[39 - t];", AB, 64),
     ("two rounds", VARIABLE + f"if (t == 1) s[0] = 1; {SYNC} if (t == 0) s[0] = 2; {SYNC} b[i] = s[0];", AB, 64),
     ("partial last group", "b[i] = a[i];", (floats(100), zeros(100)), 100),
     (

@@ -147,8 +147,16 @@ class DataRace(CheckedError):
         self.source, self.other_source = sources
 
 
+Absent = Literal["waits at another", "has ended", "does not come to it"]
+_TO_ALL: dict[Absent, str] = {
+    "waits at another": "move it out of the condition",
+    "has ended": "put what follows under a condition, without the barriers, instead of returning early",
+    "does not come to it": "move it out of the condition",
+}
+
+
 class DivergentBarrier(CheckedError):
-    """Threads of one threadgroup wait at different barriers; each must be reached by all or by none."""
+    """A barrier that not all threads of a threadgroup reach: others wait at another one, have ended or go elsewhere."""
 
     raised_as = DivergentBarrierError
 
@@ -159,13 +167,14 @@ class DivergentBarrier(CheckedError):
         thread: Position | None,
         other: Position,
         sources: tuple[Diagnostic | None, Diagnostic | None],
+        absent: Absent = "waits at another",
     ) -> None:
         lines = [f"\nthread {who}:{shown(where)}" for who, where in zip((thread, other), sources, strict=True) if where]
         super().__init__(
-            f"kernel {kernel!r}: threads {thread} and {other} of threadgroup {group} wait at different barriers. All "
-            f"threads of a threadgroup must come to the same one: move it out of the condition.{''.join(lines)}"
+            f"kernel {kernel!r}: thread {thread} of threadgroup {group} waits at a barrier, and thread {other} {absent}. "
+            f"All threads of a threadgroup must come to each barrier: {_TO_ALL[absent]}.{''.join(lines)}"
         )
-        self.kernel, self.group, self.thread, self.other = kernel, group, thread, other
+        self.kernel, self.group, self.thread, self.other, self.absent = kernel, group, thread, other, absent
         self.source, self.other_source = sources
 
 

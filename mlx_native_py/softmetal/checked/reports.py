@@ -10,6 +10,7 @@ from ..program import KernelSignature
 from . import abi
 from .arrays import OutsideArray, outside_array
 from .errors import (
+    Absent,
     Access,
     CheckedError,
     DataRace,
@@ -39,6 +40,11 @@ _USES = {
     abi.USE_BRANCH: "decides a branch",
     abi.USE_ADDRESS: "is part of an address",
     abi.USE_STORE: "is stored where others see it",
+}
+_ABSENT: dict[int, Absent] = {
+    abi.AT_ANOTHER: "waits at another",
+    abi.ENDED: "has ended",
+    abi.ELSEWHERE: "does not come to it",
 }
 _NULL = 1 << 16
 # Beyond this, the nearest buffer says nothing about where a pointer came from; where arguments have zones, it was none.
@@ -94,7 +100,12 @@ class Explainer:
         if report.kind == abi.DIVERGENT:
             sources = self._sites.source(report.site), self._sites.source(report.other_site)
             return DivergentBarrier(
-                self._kernel.name, access.group, access.thread, _position(report.other_thread), sources
+                self._kernel.name,
+                access.group,
+                access.thread,
+                _position(report.other_thread),
+                sources,
+                _ABSENT[report.index],
             )
         if report.kind in (abi.UNINITIALISED, abi.MISALIGNED):
             return self._unsound(report, access)

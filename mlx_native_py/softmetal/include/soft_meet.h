@@ -20,6 +20,14 @@ extern "C" SOFT_WAITING soft_u32 soft_meet(soft_lane *, soft_combine, soft_u64 f
 extern "C" SOFT_WAITING __attribute__((nomerge)) void soft_barrier(soft_lane *, soft_u32 flags);
 #endif
 
+// A return of a kernel whose threads wait for each other: checked mode wants to know of those that leave.
+#if SOFT_ENGINE == 1 && __has_feature(thread_sanitizer)
+extern "C" __attribute__((nomerge, not_tail_called)) void soft_ends();
+#define SOFT_RETURN return soft_ends()
+#else
+#define SOFT_RETURN return
+#endif
+
 namespace soft {
 
 // Where in the source a call is; made where the function is called that takes it as its last argument.

@@ -16,6 +16,7 @@ from .lexer import LexicalError, Tokens, lex
 from .loops import mark_loops
 from .members import unify_members
 from .positions import Positions
+from .returns import mark_returns
 from .scopes import parse
 from .stages import leave_out_graphics
 from .subscripts import pack_subscripts
@@ -80,6 +81,7 @@ def _translated(tokens: Tokens, positions: Positions, language: tuple[int, int])
     owners = emit.droppable(unit)
     graph = build_graph(unit, set(owners))
     mark_loops(unit, graph)
+    mark_returns(unit, kernels.functions)
     emit.make_inline(unit, kernels.functions)
     cut = emit.segments(unit, owners, kernels.instantiations)
     return Translation(unit, tuple(kernels.functions), kernels.entries, values, graph, tuple(cut))

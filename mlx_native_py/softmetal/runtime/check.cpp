@@ -99,29 +99,37 @@ void check_group_begin(soft_group &group) {
   open_ways(w);
   w.touched_count = 0;
   w.fenced = w.partly_written = false;
+  if (w.any_ended) __builtin_memset(w.ended_at, 0, sizeof w.ended_at);
+  w.any_ended = false;
+}
+
+static bool is_live(const Context &context, u32 fiber) {
+  return context.simdgroups[fiber / SOFT_WIDTH].live >> (fiber % SOFT_WIDTH) & 1;
 }
 
 // What all of them asked for; the flags of one that ended are not its last word on anything.
 static unsigned common_flags(const Context &context) {
   unsigned flags = 3;
   for (u32 i = 0; i < context.fibers; i++) {
-    if (context.simdgroups[i / SOFT_WIDTH].live >> (i % SOFT_WIDTH) & 1) flags &= context.lanes[i].flags;
+    if (is_live(context, i)) flags &= context.lanes[i].flags;
   }
   return flags;
 }
 
-// The first thread that is left, and one that waits at another barrier, if there is one.
-static bool at_two_barriers(const Context &context, u32 &one, u32 &two) {
-  bool any = false;
-  for (u32 i = 0; i < context.fibers; i++) {
-    if (!(context.simdgroups[i / SOFT_WIDTH].live >> (i % SOFT_WIDTH) & 1)) continue;
-    if (!any) one = i;
-    any = true;
-    if (context.lanes[i].flags >> SOFT_BARRIER_MARK == context.lanes[one].flags >> SOFT_BARRIER_MARK) continue;
-    two = i;
-    return true;
+static u32 first_live(const Context &context) {
+  u32 fiber = 0;
+  while (!is_live(context, fiber)) fiber++;
+  return fiber;
+}
+
+// The first thread that waits at another barrier than this one, or has ended; all of them where there is none.
+static u32 not_with(const Context &context, u32 one, bool ended) {
+  u32 fiber = 0;
+  for (; fiber < context.fibers; fiber++) {
+    bool live = is_live(context, fiber);
+    if (ended ? !live : live && context.lanes[fiber].flags >> SOFT_BARRIER_MARK != context.lanes[one].flags >> SOFT_BARRIER_MARK) break;
   }
-  return false;
+  return fiber;
 }
 
 static u64 waits_at(const Context &context, u32 lane) {
@@ -130,11 +138,37 @@ static u64 waits_at(const Context &context, u32 lane) {
   return site - w.image_start < w.image_end - w.image_start ? site : w.image_start;  // where it is known
 }
 
+static void check_all_wait(Worker &w, const Context &context) {
+  u32 one = first_live(context), two = not_with(context, one, false), gone = not_with(context, one, true);
+  if (two < context.fibers) divergent_barrier(w, two, waits_at(context, two), {one, SOFT_AT_ANOTHER, waits_at(context, one)});
+  if (gone == context.fibers) return;
+  u32 place = w.ended_at[gone];
+  divergent_barrier(w, one, waits_at(context, one), {gone, SOFT_ENDED, place ? w.image_start + place : 0});
+}
+
+// On lanes: which thread of a simdgroup has not come.
+static bool absent_from(const Context &context, u32 simdgroup, u32 one, Absent &absent) {
+  u32 first = simdgroup * SOFT_WIDTH, left = context.group.count - first;
+  u32 members = left < SOFT_WIDTH ? (1u << left) - 1 : ~0u, missing = members & ~context.lanes[simdgroup].position;
+  u32 mark = context.lanes[simdgroup].flags ^ context.lanes[one].flags;
+  if (!is_live(context, simdgroup)) absent = {first, SOFT_ENDED, 0};
+  else if (mark >> SOFT_BARRIER_MARK) absent = {first + __builtin_ctz(members & ~missing), SOFT_AT_ANOTHER, 0};
+  else if (missing) absent = {first + __builtin_ctz(missing), SOFT_ELSEWHERE, 0};
+  else return false;
+  return true;
+}
+
+static void check_simdgroups_wait(Worker &w, const Context &context) {
+  u32 one = first_live(context), lane = one * SOFT_WIDTH + __builtin_ctz(context.lanes[one].position);
+  for (u32 i = 0; i < context.fibers; i++) {
+    Absent absent;
+    if (absent_from(context, i, one, absent)) return divergent_barrier(w, lane, w.image_start, absent);
+  }
+}
+
 void check_barrier(const Context &context) {
   Worker &w = *check_worker;
-  u32 one = 0, two = 0;
-  if (context.engine == SOFT_FIBERS && at_two_barriers(context, one, two))
-    divergent_barrier(w, two, waits_at(context, two), one, waits_at(context, one));
+  context.engine == SOFT_FIBERS ? check_all_wait(w, context) : check_simdgroups_wait(w, context);
   unsigned flags = common_flags(context);
   w.tick += ONE_TICK;
   if (flags & 1) w.base[SOFT_DEVICE] = w.tick;
@@ -252,3 +286,11 @@ void check_group_end(soft_group &group) {
 }
 
 }  // namespace soft
+
+// A thread is about to return early.
+SOFT_EXPORT void soft_ends() {
+  soft::Worker &w = *soft::check_worker;
+  if (!w.group) return;
+  w.ended_at[soft::current_lane->index % soft::MAX_THREADS] = (soft::u32)((soft::u64)__builtin_return_address(0) - w.image_start);
+  w.any_ended = true;
+}

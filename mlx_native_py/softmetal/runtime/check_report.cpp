@@ -139,10 +139,12 @@ void undefined_variable(Worker &w, u64 site, u32 use, const char *variables) {
   unlock(*w.check);
 }
 
-void divergent_barrier(Worker &w, u32 lane, u64 site, u32 other_lane, u64 other_site) {
+void divergent_barrier(Worker &w, u32 lane, u64 site, const Absent &other) {
   Undisturbed hold;
-  soft_report report = begin(w, {0, 0, site, 0, 0, 0, (u32)(other_site - w.image_start)}, SOFT_DIVERGENT, lane);
-  position(*w.group, other_lane, report.other_thread);
+  u32 other_site = other.site ? (u32)(other.site - w.image_start) : 0;
+  soft_report report = begin(w, {0, 0, site, 0, 0, 0, other_site}, SOFT_DIVERGENT, lane);
+  report.index = other.where;
+  position(*w.group, other.lane, report.other_thread);
   report.other_known = 1;
   lock(*w.check);
   add(*w.check, report);

@@ -110,6 +110,8 @@ struct alignas(64) Worker {
   u32 touched_count, touched_capacity;
   Block **spare;           // to use again
   u32 spare_count, spare_capacity;
+  u32 ended_at[MAX_THREADS];  // where in the code threads returned early, of those that did
+  bool any_ended;
   bool fenced;             // the group used atomic_thread_fence
 };
 
@@ -176,7 +178,11 @@ void race_in_group(Worker &, const Finding &, Moment other);
 void uninitialised(Worker &, const Finding &);
 void undefined_variable(Worker &, u64 site, u32 use, const char *variables);
 void misaligned(Worker &, Finding, unsigned alignment);
-void divergent_barrier(Worker &, u32 lane, u64 site, u32 other_lane, u64 other_site);
+struct Absent {
+  u32 lane, where;         // SOFT_AT_ANOTHER and so on
+  u64 site;                // 0 where it is not known
+};
+void divergent_barrier(Worker &, u32 lane, u64 site, const Absent &);
 void race_between_groups(Worker &, const Finding &, u32 lane, u32 other_group);
 
 // Short ways of an access are open while a group runs and no index outside of an array waits for its access.

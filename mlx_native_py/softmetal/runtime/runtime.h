@@ -34,7 +34,7 @@ struct alignas(64) Lane {
   soft_lane thread;
   void *stack;                        // its saved stack pointer
   uint32_t flags;                     // memory flags of its barrier
-  uint32_t position;                  // of the call in its function
+  uint32_t position;                  // of the call in its function; on lanes, the threads that are at the barrier
 };
 static_assert(sizeof(Lane) == 64, "a lane is one cache line");
 

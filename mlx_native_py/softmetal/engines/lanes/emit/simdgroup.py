@@ -228,8 +228,9 @@ def _once(frame: Frame, inst: Instruction) -> None:
 
 
 def _barrier(frame: Frame, inst: Instruction) -> None:
-    frame.declare("declare void @soft_lanes_barrier(ptr, i32)")
-    frame.emit(f"call void @soft_lanes_barrier(ptr %fiber, i32 {first_lane(frame, inst.operands[0])})")
+    frame.declare("declare void @soft_lanes_barrier(ptr, i32, i32)")
+    flags = first_lane(frame, inst.operands[0])
+    frame.emit(f"call void @soft_lanes_barrier(ptr %fiber, i32 {flags}, i32 {frame.mask})")
 
 
 def _become(frame: Frame, inst: Instruction) -> None:
