@@ -11,6 +11,10 @@ _FOUR = "float p[4];\nfor (int k = 0; k < 4; k++) p[k] = a[(i + k) % 64];\n"
 _POINTED = "through a pointer, outside of the private variable or constant that it points to"
 _HELPER = "float sum(thread const float *v, int n) { float s = 0; for (int k = 0; k < n; k++) s += v[k]; return s; }"
 
+_APART = f"__attribute__((noinline)) {_HELPER}"
+_OF = "__attribute__((noinline)) float of(float x, int n) { return (&x)[n]; }"
+_PUT = "__attribute__((noinline)) void put(thread Held &h, int n) { h.p[n] = 1; }"
+
 
 def _through(name: str, body: str, text: str, fix: tuple[str, str], before: str = "") -> Program:
     """An array that is left by a pointer to it, which no index of the array tells of."""
@@ -55,6 +59,53 @@ _POINTERS_OUTSIDE = [
         "float4x4 m(a[i]);\nb[i] = m[int(a[4])].x;",
         "b[i] = m[int(a[4])].x;",
         ("a[4]", "a[3]"),
+    ),
+    _through(
+        "an index of the address of a number",
+        "float x = a[i], y = 1;\nb[i] = (&x)[int(a[1])] + y;",
+        "b[i] = (&x)[int(a[1])] + y;",
+        ("a[1]", "a[0]"),
+    ),
+    _through(
+        "a write by an index of the address of a number",
+        "float x = a[i], y = 1;\n(&x)[int(a[2])] = 3;\nb[i] = x + y;",
+        "(&x)[int(a[2])] = 3;",
+        ("a[2]", "a[0]"),
+    ),
+    _through(
+        "past a struct by a pointer to it",
+        "Pair x = {a[i], 1};\nthread Pair *q = &x;\nb[i] = q[int(a[1])].y;",
+        "b[i] = q[int(a[1])].y;",
+        ("a[1]", "a[0]"),
+        "struct Pair { float x, y; };",
+    ),
+    _through(
+        "past an array of one",
+        "float p[1] = {a[i]};\nb[i] = sum(p, int(a[2]));",
+        _HELPER,
+        ("a[2]", "a[1]"),
+        _HELPER,
+    ),
+    _through(
+        "past an argument of a function",
+        "b[i] = of(a[i], int(a[1]));",
+        _OF,
+        ("a[1]", "a[0]"),
+        _OF,
+    ),
+    _through(
+        "in a function apart, past its array",
+        _FOUR + "b[i] = sum(p, int(a[5]));",
+        _APART,
+        ("a[5]", "a[4]"),
+        _APART,
+    ),
+    _through(
+        "in a function apart, by a pointer in a struct",
+        _FOUR + "Held h = {p};\nput(h, int(a[4]));\nb[i] = p[0];",
+        _PUT,
+        ("a[4]", "a[3]"),
+        f"struct Held {{ thread float *p; }};\n{_PUT}",
     ),
     _through(
         "past metal::array",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from mlx_native_py.softmetal.checked import UninitialisedRead
@@ -135,20 +137,25 @@ _FAULTS = {
 }
 
 
-PRIVATE_UNWRITTEN = [
-    Program(
-        name,
-        body,
-        (np.zeros(64, np.float32), KEYS),
-        UninitialisedRead,
-        [f"'{variable}' ", use, "has no value", "threadgroup (0, 0, 0)", "program_source:", "^"],
-        fix,
-        PARAMS,
-        STRUCTS + FUNCTIONS,
-        fields={"place.space": "private memory", "place.name": variable, "access.group": (0, 0, 0)},
-    )
-    for name, (body, variable, use, fix) in _FAULTS.items()
-]
+def unwritten(faults: Mapping[str, tuple[str, str, str, tuple[str, str]]], more: str = "") -> list[Program]:
+    """Programs of a table like the one above."""
+    return [
+        Program(
+            name,
+            body,
+            (np.zeros(64, np.float32), KEYS),
+            UninitialisedRead,
+            [f"'{variable}' ", use, "has no value", "threadgroup (0, 0, 0)", "program_source:", "^"],
+            fix,
+            PARAMS,
+            STRUCTS + FUNCTIONS + more,
+            fields={"place.space": "private memory", "place.name": variable, "access.group": (0, 0, 0)},
+        )
+        for name, (body, variable, use, fix) in faults.items()
+    ]
+
+
+PRIVATE_UNWRITTEN = unwritten(_FAULTS)
 
 LEGAL = {
     "written on both ways": "float x;\nif (k[i] > 4) x = 1; else x = 2;\na[i] = x;",

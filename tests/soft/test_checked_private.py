@@ -10,14 +10,17 @@ import pytest
 from mlx_native_py.softmetal.checked import CheckedError
 
 from .checked_driver import submit
-from .checked_private import LEGAL, PRIVATE_UNWRITTEN
+from .checked_exchange import FUNCTIONS_APART, THROUGH_OTHERS, THROUGH_OTHERS_LEGAL
+from .checked_private import LEGAL, PRIVATE_UNWRITTEN, unwritten
 from .checked_programs import Program
 
 pytestmark = pytest.mark.soft
 ENOUGH = 20
+UNWRITTEN = [*PRIVATE_UNWRITTEN, *unwritten(THROUGH_OTHERS, FUNCTIONS_APART)]
+RIGHT = {**LEGAL, **THROUGH_OTHERS_LEGAL}
 
 
-@pytest.mark.parametrize("program", PRIVATE_UNWRITTEN, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", UNWRITTEN, ids=lambda program: program.name)
 def test_what_has_no_value_is_told(program: Program) -> None:
     commands = submit(program, program.source)
     with pytest.raises(CheckedError) as caught:
@@ -29,16 +32,16 @@ def test_what_has_no_value_is_told(program: Program) -> None:
         assert reduce(getattr, path.split("."), caught.value) == value, path
 
 
-@pytest.mark.parametrize("program", PRIVATE_UNWRITTEN, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", UNWRITTEN, ids=lambda program: program.name)
 def test_with_a_value_it_is_silent(program: Program) -> None:
     commands = submit(program, program.fixed)
     commands.waitUntilCompleted()
     assert commands.error() is None
 
 
-@pytest.mark.parametrize("name", LEGAL)
+@pytest.mark.parametrize("name", RIGHT)
 def test_what_does_not_matter_is_silent(name: str) -> None:
-    program = dataclasses.replace(PRIVATE_UNWRITTEN[0], name=name, body=LEGAL[name])
+    program = dataclasses.replace(UNWRITTEN[-1], name=name, body=RIGHT[name])
     commands = submit(program, program.source)
     commands.waitUntilCompleted()
     assert commands.error() is None

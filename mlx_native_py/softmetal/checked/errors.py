@@ -171,8 +171,8 @@ class DivergentBarrier(CheckedError):
     ) -> None:
         lines = [f"\nthread {who}:{shown(where)}" for who, where in zip((thread, other), sources, strict=True) if where]
         super().__init__(
-            f"kernel {kernel!r}: thread {thread} of threadgroup {group} waits at a barrier, and thread {other} {absent}. "
-            f"All threads of a threadgroup must come to each barrier: {_TO_ALL[absent]}.{''.join(lines)}"
+            f"kernel {kernel!r}: thread {thread} of threadgroup {group} waits at a barrier, and thread {other} "
+            f"{absent}. All threads of a threadgroup must come to each barrier: {_TO_ALL[absent]}.{''.join(lines)}"
         )
         self.kernel, self.group, self.thread, self.other, self.absent = kernel, group, thread, other, absent
         self.source, self.other_source = sources

@@ -9,8 +9,11 @@ from pathlib import Path
 
 from ..cache import digest
 from ..toolchain import LOCAL_BOUNDS, THREAD_CALLBACKS, Toolchain
+from .inlining import inline_all
+from .received import without_markers
 from .rewrite import with_shadows
 from .sources import UNDEFINED, Sources
+from .variables import set_apart
 
 _HERE = Path(__file__).parent
 _READER = _HERE.parent / "engines" / "lanes" / "ir"
@@ -26,12 +29,13 @@ def compile_defined(toolchain: Toolchain, source: Path, output: Path, options: S
     """Makes the object file; answers what the compiler said."""
     plain, optimised = source.with_suffix(".plain.ll"), source.with_suffix(".ll")
     said = toolchain.run(toolchain.to_plain_ir(source, plain, options)).stderr
-    sources = Sources(plain.read_text())
-    plain.write_text(sources.text)
+    sources = Sources(set_apart(inline_all(plain.read_text())))
+    plain.write_text(without_markers(sources.text))
     remarks = toolchain.run(toolchain.compile(plain, output, options)).stderr
     if UNDEFINED.encode() in output.read_bytes():
         # The callbacks for races and bounds come last, when shadows are there and are left out.
         early = [each for each in options if each not in (THREAD_CALLBACKS, LOCAL_BOUNDS)]
+        plain.write_text(sources.text)
         toolchain.run(toolchain.to_ir(plain, optimised, early))
         optimised.write_text(with_shadows(optimised.read_text(), sources.variables))
         remarks = toolchain.run(toolchain.compile(optimised, output, options)).stderr

@@ -13,8 +13,9 @@ from ..engines.lanes.ir.layout import size_of, stored_bytes
 from ..engines.lanes.ir.model import ArrayType, Declined, FunctionText, Instruction, Module, StructType, Type, Value
 from ..engines.lanes.ir.parse import parse_function, whole_lines
 from .own import UNSEEN
-from .shadows import Shadows, ones, shadow_type
-from .slices import Origins, Slice, is_copy, is_fill, is_source
+from .received import SHADOW
+from .shadows import WORD_BYTES, Shadows, ones, shadow_type
+from .slices import Origins, Slice, is_copy, is_fill, is_received, is_source
 
 BRANCH, ADDRESS = 0, 1  # what an undefined value decides; runtime/check_undefined.cpp tells it on
 _LABELS = re.compile(r', (%(?:"[^"]*"|[-\w$.]+)) \]')
@@ -69,7 +70,8 @@ class _ShadowedFunction:
             self._copied(inst)
         elif inst.opcode in _VALUES:
             value = inst.operands[_VALUES[inst.opcode]]
-            self._stored(value, inst.operands[_POINTERS[inst.opcode][0]], str(stored_bytes(value.type)))
+            size = min(stored_bytes(value.type), WORD_BYTES)
+            self._stored(value, inst.operands[_POINTERS[inst.opcode][0]], str(size))
 
     def _report(self, values: list[Value], what: int) -> None:
         origins = self._slice.origins(values)
@@ -80,9 +82,12 @@ class _ShadowedFunction:
     def _stored(self, value: Value, pointer: Value, length: str) -> None:
         if not self._shadows.known(value) or self._slice.private(pointer):
             return
-        bit, names = self._shadows.any(value), self._names(self._slice.origins([value]))
-        target = f"ptr {self._text(pointer)}, i64 {length}"
-        self._call(f"soft_undefined_stored(i1 zeroext {bit}, {target}, ptr {names})")
+        names = self._names(self._slice.origins([value]))
+        for shadow, start in self._shadows.words(value):
+            place = self._text(pointer)
+            if start:
+                place = self._shadows.add(f"getelementptr i8, ptr {place}, i64 {start}")
+            self._call(f"soft_undefined_stored(i64 {shadow}, ptr {place}, i64 {length}, ptr {names})")
 
     def _copied(self, inst: Instruction) -> None:
         to, source, length = inst.operands[:3]
@@ -109,7 +114,9 @@ class _ShadowedFunction:
 
     def _value(self, inst: Instruction, text: str) -> None:
         kind, name = shadow_type(inst.type), self._shadows.name(inst)
-        if is_source(inst):
+        if is_received(inst):
+            self._shadows.add(f"call {kind} @{SHADOW}{inst.type.bits}(ptr {self._text(inst.operands[1])})", name)
+        elif is_source(inst):
             self._shadows.add(f"freeze {kind} {ones(kind)}", name)
         elif inst.opcode == "phi":
             shadows = [self._shadows.of(value) for value in inst.operands]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ..engines.lanes.ir.model import Declined, FunctionText, Module
 from ..engines.lanes.ir.parse import parse_module
+from . import received
 from .function import shadowed
 from .slices import Origins
 from .sources import UNDEFINED
@@ -14,10 +15,11 @@ from .sources import UNDEFINED
 MOST_NAMES = 4  # of variables that one report names
 _DECLARATIONS = (
     "declare void @soft_undefined_used(i1 zeroext, i32, ptr) memory(inaccessiblemem: readwrite) nounwind",
-    "declare void @soft_undefined_stored(i1 zeroext, ptr, i64, ptr) memory(inaccessiblemem: readwrite) nounwind",
+    "declare void @soft_undefined_stored(i64, ptr, i64, ptr) memory(inaccessiblemem: readwrite) nounwind",
     "declare void @soft_undefined_copied(ptr, ptr, i64, ptr) memory(argmem: read, inaccessiblemem: readwrite) nounwind",
     "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
     "declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)",
+    *received.declarations,
 )
 _SOURCE = re.compile(rf'(= )(?:tail )?call (.+?) @"?{re.escape(UNDEFINED)}.*$', re.MULTILINE)
 _DEFINED = re.compile(r"^define .*?(#\d+)", re.MULTILINE)
@@ -55,7 +57,7 @@ def with_shadows(text: str, variables: Sequence[str]) -> str:
         text = re.sub(rf"^attributes {group} = .*$", lambda match: _MEMORY.sub("", match[0]), text, flags=re.MULTILINE)
     known = {line.partition("(")[0].split()[-1] for line in text.splitlines() if line.startswith("declare ")}
     needed = [line for line in _DECLARATIONS if line.partition("(")[0].split()[-1] not in known]
-    return "\n".join([text, *needed, *names.lines(), ""])
+    return received.without_markers("\n".join([text, *needed, *names.lines(), ""]))
 
 
 def _body(module: Module, function: FunctionText, names: _Names) -> str:

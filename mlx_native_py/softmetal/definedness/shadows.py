@@ -5,7 +5,7 @@ The shadow of a vector is a vector, that of a pointer has 64 bits; an aggregate 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..engines.lanes.ir.layout import terms
 from ..engines.lanes.ir.model import (
@@ -21,6 +21,7 @@ from ..engines.lanes.ir.model import (
     VectorType,
 )
 
+WORD_BYTES = 8
 _SAME = frozenset(("trunc", "zext", "sext"))
 _SHIFTS = frozenset(("shl", "lshr", "ashr"))
 _CARRY = frozenset(("add", "sub", "mul"))  # an undefined bit reaches those above it
@@ -85,6 +86,19 @@ class Shadows:
             whole = IntType(kind.count * kind.element.bits)
             shadow, kind = self.add(f"bitcast {kind} {shadow} to {whole}"), whole
         return shadow if kind == I1 else self.add(f"icmp ne {kind} {shadow}, 0")
+
+    def words(self, value: Value) -> Iterator[tuple[str, int]]:
+        """The shadow of a value in memory as numbers of 64 bits, each with the byte that it begins at."""
+        kind, shadow = shadow_type(value.type), self.of(value)
+        bits = kind.count * kind.element.bits if isinstance(kind, VectorType) else kind.bits
+        whole = IntType(bits)
+        if isinstance(kind, VectorType):
+            shadow = self.add(f"bitcast {kind} {shadow} to {whole}")
+        for start in range(0, bits, 8 * WORD_BYTES):
+            part = self.add(f"lshr {whole} {shadow}, {start}") if start else shadow
+            if bits != 8 * WORD_BYTES:
+                part = self.add(f"{'zext' if bits < 8 * WORD_BYTES else 'trunc'} {whole} {part} to i64")
+            yield part, start // 8
 
     def any_of(self, values: Iterable[Value]) -> str:
         found = [self.any(value) for value in values if self.known(value)]

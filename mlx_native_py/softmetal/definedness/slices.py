@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ..engines.lanes.ir.model import Instruction, IrConstant, IrFunction, PointerType, Value, uses
+from .received import RECEIVED
 from .sources import UNDEFINED
 
 Origins = frozenset[int]  # numbers of variables
@@ -21,6 +22,10 @@ _RUNTIME = ("soft_", "__")
 
 def is_source(inst: Instruction) -> bool:
     return inst.opcode == "call" and inst.callee.startswith(UNDEFINED)
+
+
+def is_received(inst: Instruction) -> bool:
+    return inst.opcode == "call" and inst.callee.startswith(RECEIVED)
 
 
 def is_copy(inst: Instruction) -> bool:
@@ -42,7 +47,11 @@ class Slice:
         self._users = uses(function)
         self._loads: dict[Instruction, list[Instruction]] = defaultdict(list)
         self.bases = self._pointers()
-        self._spread()
+        self._sent: Origins = NOWHERE  # what other threads may have received
+        self._spread(is_source)
+        self._sent = self._given()
+        if self._sent:
+            self._spread(is_received)
         self.shadowed = self._shadowed()
 
     def origins(self, values: Iterable[Value]) -> Origins:
@@ -92,12 +101,19 @@ class Slice:
             return user.operands[0] is not pointer and "atomic" not in user.flags
         return user.opcode in _HARMLESS or self._leads_on(user, pointer) or is_copy(user) or is_fill(user)
 
-    def _spread(self) -> None:
+    def _given(self) -> Origins:
+        """The variables whose values leave the thread."""
+        stores = [i for i in self.function.instructions() if i.opcode == "store" and not self.private(i.operands[1])]
+        copies = [i for i in self.function.instructions() if is_copy(i) and not self.private(i.operands[0])]
+        copied = (self.memory.get(a, NOWHERE) for i in copies for a in self.private(i.operands[1]))
+        return self.origins(store.operands[0] for store in stores).union(*copied)
+
+    def _spread(self, is_first: Callable[[Instruction], bool]) -> None:
         for inst in self.function.instructions():
             if inst.opcode == "load":
                 for alloca in self.private(inst.operands[0]):
                     self._loads[alloca].append(inst)
-        waiting = [inst for inst in self.function.instructions() if is_source(inst)]
+        waiting = [inst for inst in self.function.instructions() if is_first(inst)]
         while waiting:
             inst = waiting.pop()
             found = self._origins(inst)
@@ -114,6 +130,8 @@ class Slice:
         if is_source(inst):
             number = inst.operands[0]
             return frozenset({number.value or 0} if isinstance(number, IrConstant) else ())
+        if is_received(inst):
+            return self._sent
         if inst.opcode in _ANEW or (inst.opcode == "call" and not self._passes_on(inst.callee)):
             return NOWHERE
         if inst.opcode == "load":

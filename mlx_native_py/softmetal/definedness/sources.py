@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from .own import OwnLoads
+from .received import movable
 from .types import Types
 
 UNDEFINED = "soft_undefined."
@@ -34,7 +35,7 @@ class Sources:
         self._declared: dict[str, str] = {}  # for a variable of the function, what debuggers know of it
         self._own = OwnLoads()
         lines = [line for each in text.splitlines() for line in self._line(each)]
-        self.text = "\n".join([*lines, *map(_declaration, sorted(self._kinds)), ""])
+        self.text = movable("\n".join([*lines, *map(_declaration, sorted(self._kinds)), ""]))
 
     def _line(self, line: str) -> Iterator[str]:
         if self._mark and self._mark in line:

@@ -192,7 +192,9 @@ SOFT_LANE_FN votes vote(bool value, mark) {
   return {__lane_ballot(value), __lane_active()};
 }
 #else
-SOFT_LANE_FN votes vote(bool value, mark at) { return *(const votes *)exchange(self(), value, gather_bits, at); }
+SOFT_LANE_FN votes vote(bool value, mark at) {
+  return take<votes>((const votes *)exchange(self(), value, gather_bits, at));
+}
 #endif
 
 }  // namespace soft

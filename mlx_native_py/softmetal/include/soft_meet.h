@@ -24,6 +24,10 @@ extern "C" SOFT_WAITING __attribute__((nomerge)) void soft_barrier(soft_lane *, 
 #if SOFT_ENGINE == 1 && __has_feature(thread_sanitizer)
 extern "C" __attribute__((nomerge, not_tail_called)) void soft_ends();
 #define SOFT_RETURN return soft_ends()
+// What the second argument points to, which the first one is; there are no such functions once a kernel is compiled.
+extern "C" unsigned char soft_received_i8(unsigned char, const void *);
+extern "C" unsigned short soft_received_i16(unsigned short, const void *);
+extern "C" soft_u32 soft_received_i32(soft_u32, const void *);
 #else
 #define SOFT_RETURN return
 #endif
@@ -158,11 +162,37 @@ template <class T> SOFT_LANE_FN T from_lane(T value, uint source, mark) {
   }
 }
 #else
+#if SOFT_ENGINE == 1 && __has_feature(thread_sanitizer)
+// Says of a value in the outbox that it came from other threads, who may not have had one (softmetal/definedness).
+template <class T> SOFT_LANE_FN T take(const T *place) {
+  if constexpr (sizeof(T) == 1) {
+    return __builtin_bit_cast(T, soft_received_i8(*(const uchar *)place, place));
+  } else if constexpr (sizeof(T) == 2) {
+    return __builtin_bit_cast(T, soft_received_i16(*(const ushort *)place, place));
+  } else if constexpr (sizeof(T) == 4) {
+    return __builtin_bit_cast(T, soft_received_i32(*(const uint *)place, place));
+  } else {
+    uchar bytes[sizeof(T)];
+    constexpr uint WORDS = sizeof(T) / 4;
+#pragma unroll
+    for (uint i = 0; i < WORDS; i++) {
+      uint word = take<uint>((const uint *)place + i);
+      __builtin_memcpy(bytes + 4 * i, &word, 4);
+    }
+#pragma unroll
+    for (uint i = 4 * WORDS; i < sizeof(T); i++) bytes[i] = take<uchar>((const uchar *)place + i);
+    T value;
+    __builtin_memcpy(&value, bytes, sizeof(T));
+    return value;
+  }
+}
+#else
 template <class T> SOFT_LANE_FN T take(const T *place) { return *place; }
+#endif
 template <class T> SOFT_LANE_FN T from_lane(T value, uint source, mark at) {
   lane_t lane = self();
   if constexpr (slot_of<T> <= SOFT_SLOT_BYTES) {
-    return read_slot<T>(exchange(lane, value, copy_all<slot_of<T>>, at), source % SOFT_WIDTH);
+    return take<T>(&read_slot<T>(exchange(lane, value, copy_all<slot_of<T>>, at), source % SOFT_WIDTH));
   } else {
     pieces<T> whole;
     __builtin_memcpy(&whole, &value, sizeof(T));

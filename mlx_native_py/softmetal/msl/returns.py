@@ -1,4 +1,4 @@
-"""Early returns of kernels with barriers, marked so that checked mode knows where a thread ended that others wait for."""
+"""Early returns of kernels with barriers, marked so that checked mode knows where a thread ended."""
 
 from __future__ import annotations
 

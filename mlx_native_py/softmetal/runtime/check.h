@@ -19,4 +19,7 @@ void check_barrier(const Context &context);
 // simdgroup function, which orders them as well.
 void check_simdgroup(unsigned simdgroup, unsigned flags);
 
+// A simdgroup function has made an outbox of what the threads in `active` left in the inbox.
+void check_exchange(unsigned simdgroup, const char *inbox, const char *outbox, soft_combine combine, unsigned active);
+
 }  // namespace soft

@@ -112,6 +112,8 @@ struct alignas(64) Worker {
   u32 spare_count, spare_capacity;
   u32 ended_at[MAX_THREADS];  // where in the code threads returned early, of those that did
   bool any_ended;
+  struct Boxes *boxes;     // of simdgroups, once a value without one was given to others
+  u32 sent, received;      // a bit for each simdgroup with such a value in its inbox, or in its outbox
   bool fenced;             // the group used atomic_thread_fence
 };
 
@@ -184,6 +186,10 @@ struct Absent {
 };
 void divergent_barrier(Worker &, u32 lane, u64 site, const Absent &);
 void race_between_groups(Worker &, const Finding &, u32 lane, u32 other_group);
+
+// Values that threads of a simdgroup exchange (check_exchange.cpp)
+bool leave_in_box(Worker &, u64 address, const u8 *shadow, u64 bytes);  // whether it was the inbox
+const u8 *marks_of_received(const Worker &, u64 address);  // null where all have values
 
 // Short ways of an access are open while a group runs and no index outside of an array waits for its access.
 void open_ways(Worker &);

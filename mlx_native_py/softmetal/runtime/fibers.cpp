@@ -36,6 +36,8 @@ void meet(Simdgroup *simdgroup, uint32_t waiting) {
   if (simdgroup->context->group.launch->check) check_simdgroup(simdgroup->index, simdgroup->lanes[first].flags);
   soft_combine combine = simdgroup->combines[first];
   if (combine) combine(simdgroup->inbox, simdgroup->outbox, together);
+  if (simdgroup->context->group.launch->check)
+    check_exchange(simdgroup->index, simdgroup->inbox, simdgroup->outbox, combine, together);
 }
 
 // Every thread that is left stands at the threadgroup barrier: all go on, or the group has ended.
