@@ -187,9 +187,6 @@ def barriers() -> list[Program]:
     returned = """threadgroup int s[96]; s[t] = int(t); threadgroup_barrier(mem_flags::mem_threadgroup); if (t >= 50) {
         out[i] = -1; return; }
     out[i] = s[95 - t];"""
-    before = """threadgroup int s[64]; s[t] = int(t); if (t >= 40) { out[i] = -2; return; }
-        threadgroup_barrier(mem_flags::mem_threadgroup);
-    out[i] = s[39 - t];"""
     rounds = """threadgroup int s[40]; s[t] = int(t); for (int n = 0; n < 5; n++) {
         threadgroup_barrier(mem_flags::mem_threadgroup); int v = s[(t + 1) % 40];
     threadgroup_barrier(mem_flags::mem_threadgroup); s[t] = v; } out[i] = s[t];"""
@@ -205,9 +202,6 @@ def barriers() -> list[Program]:
         _case("two-level-sum", two_level, [int(_T.sum())], threads=128, group=128),
         _case(
             "return-after-barrier", returned, np.where(np.arange(96) < 50, 95 - np.arange(96), -1), threads=96, group=96
-        ),
-        _case(
-            "return-before-barrier", before, np.where(np.arange(64) < 40, 39 - np.arange(64), -2), threads=64, group=64
         ),
         _case("rotating-rounds", rounds, (np.arange(40) + 5) % 40, threads=40, group=40),
         _case("flags", flags, np.full(128, 33), threads=128, group=128),
