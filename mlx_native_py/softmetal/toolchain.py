@@ -80,12 +80,13 @@ MATH: dict[MathMode, tuple[str, ...]] = {
     "fast": ("-ffp-contract=on",),
 }
 THREAD_CALLBACKS = "-fsanitize=thread"
-# Accesses wider than 16 bytes get no callback, so the vectorisers are held to that.
+# Accesses that are wider than 16 bytes or masked get no callback, so that nothing is vectorised.
 CHECKED = (
     THREAD_CALLBACKS,
     *("-mllvm", "-tsan-instrument-read-before-write=1"),
     *("-mllvm", "-tsan-instrument-func-entry-exit=0"),
     "-mprefer-vector-width=128",
+    "-fno-vectorize",
     "-fno-slp-vectorize",
 )
 # Indices outside of arrays; what is known of them must not be among a kernel's variables (include/checked.ld).

@@ -13,6 +13,9 @@ _HELPER = "float sum(thread const float *v, int n) { float s = 0; for (int k = 0
 
 _APART = f"__attribute__((noinline)) {_HELPER}"
 _OF = "__attribute__((noinline)) float of(float x, int n) { return (&x)[n]; }"
+_AGAIN = """float walk(thread const float *v, int n) {
+  return n > 0 ? v[n] + walk(v, n - 1) : v[0];
+}"""
 _PUT = "__attribute__((noinline)) void put(thread Held &h, int n) { h.p[n] = 1; }"
 
 
@@ -20,6 +23,13 @@ def _through(name: str, body: str, text: str, fix: tuple[str, str], before: str 
     """An array that is left by a pointer to it, which no index of the array tells of."""
     fields = {"place.space": "private memory"}
     return Program(name, body, AB, OutOfBounds, [_POINTED], fix, before=before, fields=fields, line=text)
+
+
+def _watched(name: str, body: str, variable: str, fix: tuple[str, str]) -> Program:
+    fields = {"place.space": "private memory", "place.name": variable}
+    text = [f"through a pointer, outside of the private variable '{variable}' that it points to"]
+    line = _AGAIN.splitlines()[1]
+    return Program(name, body, AB, OutOfBounds, text, fix, before=_AGAIN, fields=fields, line=line)
 
 
 _POINTERS_OUTSIDE = [
@@ -106,6 +116,24 @@ _POINTERS_OUTSIDE = [
         _PUT,
         ("a[4]", "a[3]"),
         f"struct Held {{ thread float *p; }};\n{_PUT}",
+    ),
+    _watched(
+        "past an array, in a function that calls itself",
+        _FOUR + "b[i] = walk(p, int(a[4]));",
+        "p",
+        ("a[4]", "a[3]"),
+    ),
+    _watched(
+        "past a number, in a function that calls itself",
+        "float x = a[i];\nb[i] = walk(&x, int(a[2]));",
+        "x",
+        ("a[2]", "a[0]"),
+    ),
+    _watched(
+        "before an array, in a function that calls itself",
+        _FOUR + "thread float *q = p;\nb[i] = walk(q - int(a[2]), int(a[1]));",
+        "p",
+        ("a[2]", "a[0]"),
     ),
     _through(
         "past metal::array",

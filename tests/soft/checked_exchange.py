@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from .checked_private import ADDRESS, BRANCH, STORE
 
+READ, CALL = "is read through a pointer", "is given to or by a function that calls itself"
+
 FUNCTIONS_APART = """
 __attribute__((noinline)) static float element(thread const float *p, int n) { return p[n]; }
 __attribute__((noinline)) static void sometimes(thread float &x, int n) { if (n > 3) x = n; }
 __attribute__((noinline)) static float given(int n) { float made; if (n > 3) made = n; return made; }
 __attribute__((noinline)) static void fill(thread float *p, int n) { for (int j = 0; j < n; j++) p[j] = j; }
+static float down(thread const float *p, int n) { return n > 0 ? p[n - 1] + down(p, n - 1) : 0; }
+static void up(thread float *p, int n) { if (n > 0) { p[n - 1] = n; up(p, n - 1); } }
+static float again(float x, int n) { return n > 0 ? again(x + 1, n - 1) * again(x, n - 2) : x; }
+static float unsure(int n) { float made; if (n > 1) made = unsure(n - 1); if (n < 1) made = 1; return made; }
+static void odd(thread float *p, int n);
+static void even(thread float *p, int n) { if (n > 0) odd(p, n - 1); else p[0] = 2; }
+static void odd(thread float *p, int n) { if (n > 0) even(p, n - 1); }
+static float through(thread const float *p, int n) { return down(p, n); }
 """
 _X, _FIX = "float x;\nif (k[i] > 4) x = k[i];\n", ("float x;", "float x = 0;")
 _N, _FIX_N = "int x;\nif (k[i] > 4) x = k[i];\n", ("int x;", "int x = 0;")
@@ -29,6 +39,26 @@ THROUGH_OTHERS = {
         "v",
         STORE,
         ("fill(v, 7)", "fill(v, 8)"),
+    ),
+    "read by a function that calls itself": (
+        "float v[8];\nup(v, 5);\na[i] = down(v, k[i] & 7);",
+        "v",
+        READ,
+        ("up(v, 5)", "up(v, 8)"),
+    ),
+    "read by a function on the way": (
+        "float v[8];\nfor (int j = 1; j < 8; j++) v[j] = j;\na[i] = through(v, k[i] & 7);",
+        "v",
+        READ,
+        ("int j = 1", "int j = 0"),
+    ),
+    "given to a function that calls itself": (f"{_X}a[i] = again(x, k[i] & 3);", "x", CALL, _FIX),
+    "made by a function that calls itself": ("a[i] = unsure(k[i] & 3);", "made", CALL, ("k[i] & 3", "0")),
+    "written by one of two functions that call each other": (
+        "float x;\nodd(&x, k[i] & 7);\na[i] = x;",
+        "x",
+        READ,
+        ("k[i] & 7", "k[i] | 1"),
     ),
     "a sum over the simdgroup": (f"{_X}a[i] = simd_sum(x);", "x", STORE, _FIX),
     "a sum that lacks the last": (f"{_LAST}a[i] = simd_sum(x);", "x", STORE, ("< 31", "< 32")),
@@ -72,6 +102,10 @@ THROUGH_OTHERS = {
     "twice to others": (f"{_X}a[i] = simd_sum(simd_shuffle_xor(x, 1));", "x", STORE, _FIX),
 }
 THROUGH_OTHERS_LEGAL = {
+    "filled by a function that calls itself": "float v[8];\nup(v, 8);\na[i] = down(v, k[i] & 7);",
+    "a part filled by a function that calls itself": "float v[8];\nup(v, k[i] & 7);\na[i] = down(v, k[i] & 7);",
+    "a copy into what is given to it": "float w[8];\nfor (int j = 0; j < 8; j++) w[j] = k[j];\na[i] = down(w, 8);",
+    "a value that is given to it": "float x;\nif (k[i] >= 0) x = k[i];\na[i] = again(x, 3);",
     "an out parameter of a function apart": "float v[8];\nfill(v, 8);\na[i] = v[k[i] & 7];",
     "elements that a function apart leaves alone": "float v[4];\nv[0] = v[1] = k[i];\na[i] = element(v, k[i] & 1);",
     "a sum whose result nobody uses": f"{_X}float s = simd_sum(x);\na[i] = k[i];",

@@ -296,6 +296,29 @@ OUTSIDE = [
     ),
 ]
 
+_BYTES = (np.zeros(64, np.uint8), np.arange(64, dtype=np.uint8) % 16)
+_UCHAR = "device uchar* a [[buffer(0)]], device const uchar* b [[buffer(1)]]"
+
+
+def _bytes_in_a_loop(name: str, body: str, fix: tuple[str, str]) -> Program:
+    """A loop that compilers like to make vectors of, with masks."""
+    return Program(name, body, _BYTES, OutOfBounds, ["'a' (slot 0, 64 bytes)"], fix, _UCHAR, threads=1, group=1)
+
+
+LOOPS_OUTSIDE = [
+    _bytes_in_a_loop(
+        "a loop of bytes with a condition", "for (int j = 0; j < 64; j++) if (b[j] > 3) a[j + 16] = 1;", ("+ 16", "+ 0")
+    ),
+    _bytes_in_a_loop(
+        "a loop that reads bytes with a condition",
+        "int s = 0;\nfor (int j = 0; j < 64; j++) if (b[j] > 3) s += a[j + 16];\na[0] = s;",
+        ("+ 16", "+ 0"),
+    ),
+    _bytes_in_a_loop(
+        "a loop of few rounds", "int c = b[15] & 7;\nfor (int j = 0; j < c; j++) a[60 + j] = c;", ("& 7", "& 3")
+    ),
+]
+
 THREADGROUP_OUTSIDE = [
     Program(
         "past a threadgroup array",

@@ -177,6 +177,15 @@ _DEVICE = ["data race", "'b'"]
 
 DEVICE_RACES = [
     Program(
+        "bytes of all in a loop with a condition",
+        "for (int j = 0; j < 60; j++) if (b[j] > 3) a[j] = i;",
+        (np.zeros(64, np.uint8), np.arange(64, dtype=np.uint8) % 16),
+        DataRace,
+        ["data race", "'a' (slot 0, 64 bytes)", "byte 4"],
+        ("a[j] = i", "if (i == 0) a[j] = i"),
+        "device uchar* a [[buffer(0)]], device const uchar* b [[buffer(1)]]",
+    ),
+    Program(
         "neighbour in device memory",
         "b[i] = a[i]; /**/ a[i] = b[63 - t];",
         AB,

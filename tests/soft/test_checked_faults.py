@@ -13,13 +13,20 @@ from mlx_native_py.softmetal.checked import CheckedError
 from .checked_arrays import ARRAYS_OUTSIDE
 from .checked_divergence import BARRIERS_MISSED
 from .checked_driver import submit
-from .checked_outside import MATRICES_OUTSIDE, OUTSIDE, THREADGROUP_OUTSIDE
+from .checked_outside import LOOPS_OUTSIDE, MATRICES_OUTSIDE, OUTSIDE, THREADGROUP_OUTSIDE
 from .checked_programs import Program
 from .checked_races import DEVICE_RACES, GROUP_RACES, MATRIX_RACES, THREADGROUP_RACES
 from .checked_threadgroup import POINTERS_BETWEEN_VARIABLES
 
 _ERROR, _COMPLETED = 5, 4
-_OUTSIDE = [*OUTSIDE, *THREADGROUP_OUTSIDE, *ARRAYS_OUTSIDE, *MATRICES_OUTSIDE, *POINTERS_BETWEEN_VARIABLES]
+_OUTSIDE = [
+    *OUTSIDE,
+    *LOOPS_OUTSIDE,
+    *THREADGROUP_OUTSIDE,
+    *ARRAYS_OUTSIDE,
+    *MATRICES_OUTSIDE,
+    *POINTERS_BETWEEN_VARIABLES,
+]
 PROGRAMS = [*_OUTSIDE, *THREADGROUP_RACES, *DEVICE_RACES, *GROUP_RACES, *MATRIX_RACES, *BARRIERS_MISSED]
 
 

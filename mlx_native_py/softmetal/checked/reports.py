@@ -40,6 +40,8 @@ _USES = {
     abi.USE_BRANCH: "decides a branch",
     abi.USE_ADDRESS: "is part of an address",
     abi.USE_STORE: "is stored where others see it",
+    abi.USE_READ: "is read through a pointer",
+    abi.USE_CALL: "is given to or by a function that calls itself",
 }
 _ABSENT: dict[int, Absent] = {
     abi.AT_ANOTHER: "waits at another",
@@ -127,10 +129,12 @@ class Explainer:
         return OutOfBounds(self._kernel.name, access, place, f"by {array}: {where}", "Check the index.", array)
 
     def _outside_variable(self, report: abi.Report, access: Access) -> OutOfBounds:
-        what = "through a pointer, outside of the private variable or constant that it points to"
+        name = ctypes.string_at(report.index).decode() if report.index else ""
+        what = f"through a pointer, outside of the private variable {f'{name!r} ' if name else 'or constant '}"
         source = self._sites.source(report.site)
+        place = Place("private memory", 0, name=name)
         return OutOfBounds(
-            self._kernel.name, access, Place("private memory", 0), what, "Check the index.", source=source
+            self._kernel.name, access, place, f"{what}that it points to", "Check the index.", source=source
         )
 
     def _undefined(self, report: abi.Report, access: Access) -> UninitialisedRead:

@@ -11,6 +11,7 @@ from ..cache import digest
 from ..toolchain import LOCAL_BOUNDS, THREAD_CALLBACKS, Toolchain
 from .inlining import inline_all
 from .received import without_markers
+from .recursion import watch_recursion
 from .rewrite import with_shadows
 from .sources import UNDEFINED, Sources
 from .variables import set_apart
@@ -29,7 +30,7 @@ def compile_defined(toolchain: Toolchain, source: Path, output: Path, options: S
     """Makes the object file; answers what the compiler said."""
     plain, optimised = source.with_suffix(".plain.ll"), source.with_suffix(".ll")
     said = toolchain.run(toolchain.to_plain_ir(source, plain, options)).stderr
-    sources = Sources(set_apart(inline_all(plain.read_text())))
+    sources = Sources(set_apart(inline_all(watch_recursion(plain.read_text()))))
     plain.write_text(without_markers(sources.text))
     remarks = toolchain.run(toolchain.compile(plain, output, options)).stderr
     if UNDEFINED.encode() in output.read_bytes():

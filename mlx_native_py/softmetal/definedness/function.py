@@ -17,7 +17,7 @@ from .received import SHADOW
 from .shadows import WORD_BYTES, Shadows, ones, shadow_type
 from .slices import Origins, Slice, is_copy, is_fill, is_received, is_source
 
-BRANCH, ADDRESS = 0, 1  # what an undefined value decides; runtime/check_undefined.cpp tells it on
+BRANCH, ADDRESS, CALL = 0, 1, 4  # what an undefined value decides; runtime/check_undefined.cpp tells it on
 _LABELS = re.compile(r', (%(?:"[^"]*"|[-\w$.]+)) \]')
 _PLACE = re.compile(r", !dbg !\d+")
 _POINTERS = {"load": (0,), "store": (1,), "atomicrmw": (0,), "cmpxchg": (0,)}
@@ -62,6 +62,8 @@ class _ShadowedFunction:
             # The optimiser freezes what it decides earlier than the source does.
             decided = [o for o in inst.operands[:1] if not (isinstance(o, Instruction) and o.opcode == "freeze")]
             self._report(decided, BRANCH)
+        if inst.opcode == "ret" or (inst.opcode == "call" and self._slice.calls(inst)):
+            self._report(list(inst.operands), CALL)
         pointers = (0, 1) if is_copy(inst) else (0,) if is_fill(inst) else _POINTERS.get(inst.opcode, ())
         self._report([inst.operands[i] for i in pointers], ADDRESS)
         if is_fill(inst):

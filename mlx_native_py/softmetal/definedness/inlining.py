@@ -12,14 +12,18 @@ _CALLED = re.compile(rf"{_NAME}\(")
 Calls = dict[str, set[str]]
 
 
+def calls_of(text: str) -> Calls:
+    """For each function of the source, the functions that it names."""
+    functions = {head[1]: found[0] for found in FUNCTION.finditer(text) if (head := _HEAD.match(found[0]))}
+    return {name: set(_CALLED.findall(body, body.index("\n"))) for name, body in functions.items()}
+
+
 def inline_all(text: str) -> str:
     """The module, before optimisation, with all of the source's functions marked but for those that call themselves."""
-    functions = {head[1]: found for found in FUNCTION.finditer(text) if (head := _HEAD.match(found[0]))}
-    calls: Calls = {name: set(_CALLED.findall(found[0], found[0].index("\n"))) for name, found in functions.items()}
-    groups = set()
-    for name, found in functions.items():
+    calls, groups = calls_of(text), set()
+    for found in list(FUNCTION.finditer(text)):
         head = _HEAD.match(found[0])
-        if head is None or name in reached(calls, name):
+        if head is None or head[1] in reached(calls, head[1]):
             continue
         groups.add(head[2])
         text = text.replace(found[0], f"{found[0][: head.start(2)]}alwaysinline {found[0][head.start(2) :]}", 1)

@@ -57,6 +57,10 @@ class Slice:
     def origins(self, values: Iterable[Value]) -> Origins:
         return NOWHERE.union(*(self.values.get(value, NOWHERE) for value in values))
 
+    def calls(self, inst: Instruction) -> bool:
+        """Whether a function of the source is called, which has shadows of its own."""
+        return inst.callee in self._defined
+
     def private(self, pointer: Value) -> frozenset[Instruction]:
         """The allocas that a pointer may lead to; none where that is not known."""
         return self.bases.get(pointer, frozenset())

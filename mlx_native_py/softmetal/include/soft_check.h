@@ -14,7 +14,7 @@ enum {
   SOFT_DIVERGENT = 7,
 };
 // What a private variable without a value decides.
-enum { SOFT_USE_BRANCH = 0, SOFT_USE_ADDRESS = 1, SOFT_USE_STORE = 2 };
+enum { SOFT_USE_BRANCH = 0, SOFT_USE_ADDRESS = 1, SOFT_USE_STORE = 2, SOFT_USE_READ = 3, SOFT_USE_CALL = 4 };
 // Where a thread is that does not come to a barrier.
 enum { SOFT_AT_ANOTHER = 0, SOFT_ENDED = 1, SOFT_ELSEWHERE = 2 };
 enum { SOFT_ZONES = 512, SOFT_ZONE_SHIFT = 37 };

@@ -100,6 +100,7 @@ void check_group_begin(soft_group &group) {
   w.touched_count = 0;
   w.fenced = w.partly_written = false;
   w.sent = w.received = 0;
+  forget_watched(w);
   if (w.any_ended) __builtin_memset(w.ended_at, 0, sizeof w.ended_at);
   w.any_ended = false;
 }

@@ -43,7 +43,8 @@ static bool any_written(Worker &w, u64 address, u64 bytes) {
 
 void access_bytes(u64 address, u64 bytes, unsigned access, u64 site) {
   Worker *w = check_worker;
-  if (!w->group || !bytes || address - w->stacks < w->stack_bytes) return;
+  if (!w->group || !bytes) return;
+  if (address - w->stacks < w->stack_bytes) return access_private(*w, address, bytes, access, site);
   if (w->outside.array) outside_array(*w, {address, bytes, site, access, 0, 0, 0});
   const soft_argument_zone *own = through_argument(*w, address, bytes, access, site);
   if (own && own->seen && access == SOFT_READ) return;
@@ -82,7 +83,8 @@ static void remember_atomic(Worker &w, Block &block, unsigned offset, unsigned b
 
 void atomic_access(u64 address, unsigned bytes, unsigned access, u64 site) {
   Worker *w = check_worker;
-  if (!w->group || address - w->stacks < w->stack_bytes) return;
+  if (!w->group) return;
+  if (address - w->stacks < w->stack_bytes) return access_private(*w, address, bytes, access, site);
   access |= SOFT_ATOMIC;
   if (w->outside.array) outside_array(*w, {address, bytes, site, access, 0, 0, 0});
   const soft_argument_zone *own = through_argument(*w, address, bytes, access, site);

@@ -205,7 +205,8 @@ template <unsigned BYTES, unsigned ACCESS> SOFT_APART void touch_argument(Worker
 
 // Memory of the runtime, resident buffers, and whatever is wrong.
 template <unsigned BYTES, unsigned ACCESS> SOFT_APART void access_elsewhere(Worker &w, u64 address, u64 site) {
-  if (!w.group || address - w.stacks < w.stack_bytes) return;
+  if (!w.group) return;
+  if (address - w.stacks < w.stack_bytes) return access_private(w, address, BYTES, ACCESS, site);
   if (w.outside.array) outside_array(w, {address, BYTES, site, ACCESS, 0, 0, 0});
   if (address - w.state < w.state_bytes || address - (u64)w.group->launch < sizeof(soft_launch)) return;
   if (auto *own = through_argument(w, address, BYTES, ACCESS, site)) return touch_argument<BYTES, ACCESS>(w, address, site, own->argument);

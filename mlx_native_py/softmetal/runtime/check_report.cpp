@@ -72,9 +72,10 @@ void out_of_bounds(Worker &w, const Finding &finding) {
   give_up(w, begin(w, finding, SOFT_OUT_OF_BOUNDS, current_lane->index));
 }
 
-void outside_variable(Worker &w, u64 site) {
+void outside_variable(Worker &w, u64 site, const char *name) {
   soft_report report = begin(w, {0, 0, site, 0, 0, 0, 0}, SOFT_OUTSIDE_ARRAY, current_lane->index);
   report.space = SOFT_PRIVATE;
+  report.index = (u64)name;
   give_up(w, report);
 }
 

@@ -112,6 +112,8 @@ struct alignas(64) Worker {
   u32 spare_count, spare_capacity;
   u32 ended_at[MAX_THREADS];  // where in the code threads returned early, of those that did
   bool any_ended;
+  struct Watched *watched;  // private variables that are watched by address
+  u32 watched_count, watched_capacity;
   struct Boxes *boxes;     // of simdgroups, once a value without one was given to others
   u32 sent, received;      // a bit for each simdgroup with such a value in its inbox, or in its outbox
   bool fenced;             // the group used atomic_thread_fence
@@ -174,7 +176,7 @@ struct Finding {
 };
 [[noreturn]] void out_of_bounds(Worker &, const Finding &);
 [[noreturn]] void outside_private_array(Worker &, const Outside &);
-[[noreturn]] void outside_variable(Worker &, u64 site);
+[[noreturn]] void outside_variable(Worker &, u64 site, const char *name = nullptr);
 void outside_array(Worker &, const Finding &);  // comes back where nothing is outside of threadgroup memory
 void race_in_group(Worker &, const Finding &, Moment other);
 void uninitialised(Worker &, const Finding &);
@@ -186,6 +188,10 @@ struct Absent {
 };
 void divergent_barrier(Worker &, u32 lane, u64 site, const Absent &);
 void race_between_groups(Worker &, const Finding &, u32 lane, u32 other_group);
+
+// Private variables that are watched by address (check_private.cpp)
+void forget_watched(Worker &);
+void access_private(Worker &, u64 address, u64 bytes, unsigned access, u64 site);
 
 // Values that threads of a simdgroup exchange (check_exchange.cpp)
 bool leave_in_box(Worker &, u64 address, const u8 *shadow, u64 bytes);  // whether it was the inbox
