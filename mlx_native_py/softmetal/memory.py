@@ -254,7 +254,7 @@ class MemoryArena:
 class DeviceMemory:
     """An allocation and whether it is still valid; command buffers without references keep only this."""
 
-    __slots__ = ("__weakref__", "address", "length", "label", "live", "unwritten", "addressed", "_arena")
+    __slots__ = ("__weakref__", "address", "length", "label", "live", "unwritten", "untracked", "addressed", "_arena")
 
     def __init__(self, address: int, length: int, owner: MemoryArena | None) -> None:
         self.address = address
@@ -262,6 +262,7 @@ class DeviceMemory:
         self.label: str | None = None
         self.live = True
         self.unwritten: Unwritten | None = None
+        self.untracked = False  # whether passes that share it need fences
         """Which bytes nobody has written, where checked mode wants to know."""
         self.addressed = False
         """Whether its address was asked for, so that kernels may reach it without its being bound."""

@@ -14,6 +14,7 @@ from .errors import (
     DivergentBarrier,
     MisalignedAccess,
     MissingBarrier,
+    MissingFence,
     OrderDependence,
     OutOfBounds,
     Place,
@@ -22,6 +23,7 @@ from .errors import (
     UnorderedQueues,
     combined,
 )
+from .fences import untracked
 from .hazards import HazardCheck
 from .queues import Timeline
 from .sites import Sites
@@ -38,6 +40,7 @@ __all__ = [
     "HazardCheck",
     "MisalignedAccess",
     "MissingBarrier",
+    "MissingFence",
     "OrderDependence",
     "OutOfBounds",
     "Place",
@@ -50,4 +53,5 @@ __all__ = [
     "arguments_apart",
     "combined",
     "undeclared",
+    "untracked",
 ]

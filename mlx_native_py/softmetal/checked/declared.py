@@ -7,7 +7,7 @@ from typing import Protocol
 
 from .dispatch import Footprint
 from .errors import UndeclaredAccess
-from .intervals import EMPTY, Intervals, Span
+from .intervals import Intervals, Span, within
 
 
 class Declarations(Protocol):
@@ -35,7 +35,7 @@ def undeclared(
     reads = _without(_without(touched.reads | touched.atomic_reads, declared.reads), own.spans())
     accesses = []
     for verb, more in (("writes", writes), ("reads", reads)):
-        for low, high in _within(more, bound).spans()[:1]:
+        for low, high in within(more, bound).spans()[:1]:
             buffer, start = locate(low)
             accesses.append(UndeclaredAccess(kernel, verb, buffer, (low - start, high - start)))
     return accesses
@@ -45,10 +45,3 @@ def _without(bytes_: Intervals, spans: Sequence[Span]) -> Intervals:
     for span in spans:
         bytes_ = bytes_.without(span)
     return bytes_
-
-
-def _within(bytes_: Intervals, spans: Sequence[Span]) -> Intervals:
-    inside = EMPTY
-    for low, high in spans:
-        inside |= bytes_.without((0, low)).without((high, 1 << 63))
-    return inside

@@ -4,8 +4,9 @@ CheckedError           also RuntimeError   carries `others`: further findings of
 ├── OutOfBounds        also IndexError     an access outside what is bound
 ├── DataRace                               two threads of one dispatch, one writing, without order
 ├── MissingBarrier                         two dispatches of one concurrent encoder, one writing, no barrier
-│   └── UnorderedQueues                    the same of two queues, with no event between
-├── DivergentBarrier                       threads of one threadgroup wait at different barriers
+│   ├── UnorderedQueues                    the same of two queues, with no event between
+│   └── MissingFence                       the same of two passes, in memory that Metal does not track
+├── DivergentBarrier                       a barrier that not all threads of a threadgroup reach
 ├── MisalignedAccess                       an address that is no multiple of what its type asks for
 ├── UndeclaredAccess                       a dispatch touches what it does not declare
 ├── UninitialisedRead                      a read of memory that nobody has written
@@ -256,6 +257,16 @@ class UnorderedQueues(MissingBarrier):
     advice = (
         "with no event and no wait of the CPU between. Signal an event after the first and wait for it before the "
         "second, or wait for the first command buffer before the second is committed."
+    )
+
+
+class MissingFence(MissingBarrier):
+    """Two passes of one queue access the same bytes of memory that Metal does not track, and no fence orders them."""
+
+    what = "missing fence"
+    advice = (
+        "in another pass, with no fence between, and Metal does not track hazards of this memory. Call updateFence_ in "
+        "the first pass and waitForFence_ in the second, or make the memory tracked."
     )
 
 

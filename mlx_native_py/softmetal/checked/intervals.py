@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,3 +122,11 @@ def _runs(numbers: NDArray[np.intp]) -> NDArray[np.uint64]:
     starts = numbers[np.concatenate([[0], breaks + 1])]
     ends = numbers[np.concatenate([breaks, [numbers.size - 1]])] + 1
     return np.array([starts, ends], np.uint64)
+
+
+def within(bytes_: Intervals, spans: Sequence[Span]) -> Intervals:
+    """The bytes that lie in some of the spans."""
+    inside = EMPTY
+    for low, high in spans:
+        inside |= bytes_.without((0, low)).without((high, 1 << 63))
+    return inside

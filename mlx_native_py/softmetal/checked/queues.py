@@ -10,7 +10,8 @@ from typing import Protocol
 from weakref import WeakSet
 
 from .dispatch import Footprint
-from .errors import DispatchName, UnorderedQueues
+from .errors import DispatchName, MissingFence, UnorderedQueues
+from .fences import FenceOrder, Use
 from .hazards import Done, Locate, conflict
 from .intervals import EMPTY, Intervals
 
@@ -67,11 +68,12 @@ class Timeline:
         self._ends: dict[int, Clock] = {}  # of each queue
         self._ran: dict[int, list[_Stretch]] = {}
         self._open: WeakSet[History] = WeakSet()
+        self._fences: dict[int, FenceOrder] = {}
 
     def commit(self, queue: int, name: str) -> History:
         """A command buffer begins, after everything that the CPU knows to have ended."""
         with self.lock:
-            history = History(self, queue, name, dict(self._cpu))
+            history = History(self, queue, name, dict(self._cpu), self._fences.setdefault(queue, FenceOrder()))
             self._open.add(history)
             return history
 
@@ -124,11 +126,13 @@ class Timeline:
 class History:
     """One command buffer: its work since the last event, and what happened before it."""
 
-    def __init__(self, timeline: Timeline, queue: int, name: str, clock: Clock) -> None:
+    def __init__(self, timeline: Timeline, queue: int, name: str, clock: Clock, fences: FenceOrder) -> None:
         self._timeline = timeline
         self._queue = queue
         self._name = name
         self.clock = clock
+        self.fences = fences
+        self._ended = clock.get(queue, 0)  # what of the queue the CPU had seen end
         self._stretch: _Stretch | None = None
 
     def ran(self, index: int, kernel: str, label: str, touched: Footprint) -> None:
@@ -137,6 +141,16 @@ class History:
             self._begin()
         assert self._stretch is not None
         self._stretch.done.append(Done(DispatchName(index, kernel, label, f" of {self._name}"), touched))
+
+    def begin(self, work: object, fences: Sequence[Use]) -> None:
+        """A pass begins."""
+        if self._stretch is None:
+            self._begin()
+        self.fences.begin(work, fences, self.clock[self._queue])
+
+    def ran_untracked(self, index: int, kernel: str, touched: Footprint, locate: Locate) -> list[MissingFence]:
+        """What a dispatch or a blit of the pass touched of memory that Metal does not track."""
+        return self.fences.ran(DispatchName(index, kernel, "", f" of {self._name}"), touched, self._ended, locate)
 
     def _begin(self) -> None:
         with self._timeline.lock:
@@ -163,6 +177,7 @@ class History:
 
     def wait(self, event: Timed) -> None:
         """The event has come."""
+        self.fences.event()
         with self._timeline.lock:
             _join(self.clock, event.clock)
             self._timeline.keep(self._queue, self.clock)

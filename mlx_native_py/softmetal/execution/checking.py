@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from ..memory import DeviceMemory
-from .commands import Blit
+from .commands import Blit, BlitPass
 from .events import EventState
 from .passes import EncodedDispatch, Epoch, Pass
 
@@ -33,6 +33,7 @@ class Checker:
 
         self._counter = itertools.count()
         self._numbers = {}
+        self._history.begin(work, work.fences)
         self._hazards = HazardCheck(self._locate) if work.concurrent else None
 
     def barrier(self, epoch: Epoch) -> None:
@@ -69,17 +70,32 @@ class Checker:
             bound = [(each.address, each.address + each.length) for each in views if each is not None]
             self._findings.extend(undeclared(dispatch.kernel, declared, touched, bound, self._locate))
         self._history.ran(self._numbers[id(dispatch)], dispatch.kernel, dispatch.group, touched)
+        self._untracked(self._numbers[id(dispatch)], dispatch.kernel, touched)
         if self._hazards is not None:
             name = DispatchName(self._numbers[id(dispatch)], dispatch.kernel, dispatch.group)
             self._findings.extend(self._hazards.dispatch(name, touched))
+
+    def begin_blits(self, work: BlitPass) -> None:
+        self._history.begin(work, work.fences)
 
     def blit(self, index: int, blit: Blit) -> None:
         """A blit has run."""
         from ..checked import Footprint, intervals
 
         reads, writes = ([span] if span else [] for span in (blit.reads, blit.writes))
-        self._history.ran(index, blit.name, "", Footprint(intervals.of(*reads), intervals.of(*writes)))
+        touched = Footprint(intervals.of(*reads), intervals.of(*writes))
+        self._history.ran(index, blit.name, "", touched)
         self._allocations.update((each.address, each) for each in blit.allocations)
+        self._untracked(index, blit.name, touched)
+
+    def _untracked(self, index: int, name: str, touched: Any) -> None:
+        """Holds what was touched of memory that Metal does not track against other passes."""
+        from ..checked import untracked
+
+        spans = [(each.address, each.address + each.length) for each in self._allocations.values() if each.untracked]
+        part = untracked(touched, spans) if spans else None
+        if part is not None:
+            self._findings.extend(self._history.ran_untracked(index, name, part, self._locate))
 
     def settle(self) -> None:
         """What ran so far is held against the work of other queues."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..memory import DeviceMemory
 from .events import EventState
-from .passes import LostResource, Pass
+from .passes import FenceUse, LostResource, Pass
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class BlitPass:
 
     label: str | None = None
     signposts: list[str] = field(default_factory=list)
+    fences: list[FenceUse] = field(default_factory=list)
     blits: list[Blit] = field(default_factory=list)
 
 

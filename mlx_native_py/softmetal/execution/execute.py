@@ -91,6 +91,8 @@ class Execution:
         self.flush()
         self._take_samples()
         if isinstance(command, BlitPass):
+            if self._checker is not None:
+                self._checker.begin_blits(command)
             for index, blit in enumerate(command.blits):
                 blit.run()
                 if self._checker is not None:

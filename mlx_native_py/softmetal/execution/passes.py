@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from ..engines.abi import SoftLaunch
 from ..memory import DeviceMemory
@@ -117,6 +118,10 @@ class Attachment:
             self.samples[self.end] = end_ns
 
 
+FenceUse = tuple[Literal["update", "wait"], Any]
+"""What a pass does with a fence."""
+
+
 @dataclass(frozen=True)
 class Epoch:
     """The items between two barriers, in encoding order."""
@@ -128,13 +133,14 @@ class Epoch:
 class Pass:
     """A compute pass: epochs run in order; items inside an epoch may run in any order."""
 
-    __slots__ = ("attachments", "concurrent", "epochs", "label", "only", "signposts")
+    __slots__ = ("attachments", "concurrent", "epochs", "fences", "label", "only", "signposts")
 
     def __init__(self, concurrent: bool, attachments: tuple[Attachment, ...] = ()) -> None:
         self.concurrent = concurrent
         self.attachments = attachments
         self.label: str | None = None
         self.signposts: list[str] = []
+        self.fences: list[FenceUse] = []
         self.epochs: list[list[PassItem]] = [[]]
         # An epoch opened by memoryBarrierWithResources orders only accesses to these allocations.
         self.only: dict[int, tuple[DeviceMemory, ...]] = {}

@@ -15,7 +15,6 @@ from ..values import NSRange, instance, natural, truth, whole, within
 from .buffer import MTLBuffer
 from .counters import ENTRY_BYTES, MTLCounterSampleBuffer
 from .encoder import MTLCommandEncoder
-from .events import MTLFence
 from .indirect import MTLIndirectCommandBuffer
 from .owned import Owned
 
@@ -37,7 +36,7 @@ class MTLBlitCommandEncoder(MTLCommandEncoder):
     """Runs its commands in encoding order."""
 
     def __init__(self, owner: Owned, state: CommandBufferState, work: BlitPass) -> None:
-        super().__init__(owner, state, work.signposts)
+        super().__init__(owner, state, work.signposts, work.fences)
         self._pass = work
 
     def setLabel_(self, label: str | None) -> None:
@@ -135,12 +134,6 @@ class MTLBlitCommandEncoder(MTLCommandEncoder):
         self._alive("synchronizeResource_")
         if instance(resource, MTLBuffer, "resource").storageMode() != c.MTLStorageModeManaged:
             raise MetalMisuse(f"synchronizeResource_ of {resource!r}: only managed storage needs it")
-
-    def updateFence_(self, fence: MTLFence) -> None:
-        self._fence(fence, "updateFence_")
-
-    def waitForFence_(self, fence: MTLFence) -> None:
-        self._fence(fence, "waitForFence_")
 
     def _commands_part(self, call: str, commands: MTLIndirectCommandBuffer, run: tuple[int, int]) -> NSRange:
         self._alive(call)

@@ -113,6 +113,8 @@ class MTLBuffer(Resource):
     ) -> None:
         super().__init__(device, allocation, options)
         self._heap = heap
+        if heap is not None or options & HAZARD_MASK:
+            allocation.untracked = self.hazardTrackingMode() == c.MTLHazardTrackingModeUntracked
         self._release = release
         self._backing = backing
 

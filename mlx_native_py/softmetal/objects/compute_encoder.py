@@ -18,7 +18,6 @@ from ..values import counted, flat_bytes, instance, maybe, natural, size, span, 
 from .buffer import MTLBuffer, Resource
 from .counters import MTLCounterSampleBuffer
 from .encoder import MTLCommandEncoder
-from .events import MTLFence
 from .heap import MTLHeap
 from .indirect import MTLIndirectCommandBuffer
 from .owned import Owned
@@ -38,7 +37,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
     """Bindings carry over between dispatches; each dispatch keeps its own copy."""
 
     def __init__(self, owner: Owned, state: CommandBufferState, work: Pass) -> None:
-        super().__init__(owner, state, work.signposts)
+        super().__init__(owner, state, work.signposts, work.fences)
         self._pass = work
         self._bindings = bindings = Bindings(state.device)
         self._bind = bindings.bind
@@ -254,12 +253,6 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
     def useHeaps_count_(self, heaps: Sequence[MTLHeap], count: int) -> None:
         for heap in counted(heaps, count, "heaps"):
             self.useHeap_(heap)
-
-    def updateFence_(self, fence: MTLFence) -> None:
-        self._fence(fence, "updateFence_")
-
-    def waitForFence_(self, fence: MTLFence) -> None:
-        self._fence(fence, "waitForFence_")
 
     def executeCommandsInBuffer_withRange_(self, commands: MTLIndirectCommandBuffer, run: tuple[int, int]) -> None:
         self._alive("executeCommandsInBuffer_withRange_")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from ..execution.command_buffer import CommandBufferState
+from ..execution.passes import FenceUse
 from ..misuse import MetalMisuse
 from ..values import instance, text
 from .base import Labelled
@@ -17,10 +18,11 @@ class MTLCommandEncoder(Labelled):
 
     is_open = False  # an interrupt before it is complete releases nothing that anybody holds
 
-    def __init__(self, owner: Owned, state: CommandBufferState, signposts: list[str]) -> None:
+    def __init__(self, owner: Owned, state: CommandBufferState, signposts: list[str], fences: list[FenceUse]) -> None:
         self._owner = owner
         self._buffer = state
         self._signposts = signposts
+        self._fences = fences
         self._groups: tuple[str, ...] = ()
         self._path = ""
 
@@ -58,9 +60,15 @@ class MTLCommandEncoder(Labelled):
         if not self.is_open:
             raise MetalMisuse(f"{call} on {self!r} after endEncoding")
 
-    def _fence(self, fence: MTLFence, call: str) -> None:
-        self._alive(call)
+    def updateFence_(self, fence: MTLFence) -> None:
+        self._alive("updateFence_")
         self._buffer.retain(instance(fence, MTLFence, "fence"))
+        self._fences.append(("update", fence))
+
+    def waitForFence_(self, fence: MTLFence) -> None:
+        self._alive("waitForFence_")
+        self._buffer.retain(instance(fence, MTLFence, "fence"))
+        self._fences.append(("wait", fence))
 
     def __del__(self) -> None:
         if not self.is_open or sys is None or sys.is_finalizing():

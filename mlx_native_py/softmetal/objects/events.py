@@ -109,4 +109,6 @@ class MTLSharedEvent(MTLEvent):
 
 
 class MTLFence(Owned, Labelled):
-    """Orders passes of one queue, which run in order here anyway."""
+    """Orders passes of one queue, which run in order here anyway; checked mode asks for it where Metal does."""
+
+    passes: frozenset[int] = frozenset()  # those that came before its last update

@@ -48,6 +48,7 @@ class MTLHeap(Resource):
     def __init__(self, device: DeviceObject, descriptor: MTLHeapDescriptor, allocation: memory.DeviceMemory) -> None:
         super().__init__(device, allocation, descriptor.resourceOptions())
         self._type = descriptor.type()
+        allocation.untracked = self.hazardTrackingMode() == c.MTLHazardTrackingModeUntracked
         self._lock = threading.RLock()
         self._used: list[tuple[int, int]] = []
 
