@@ -15,7 +15,7 @@ MlxError
 │   ├── OutOfBoundsError    also IndexError       checked mode: an access outside a bound buffer or an array
 │   ├── DataRaceError                             checked mode: two threads without order, one writing
 │   ├── MissingBarrierError                       checked mode: two dispatches without a barrier, one writing
-│   ├── DivergentBarrierError                     checked mode: threads of a threadgroup at different barriers
+│   ├── DivergentBarrierError                     checked mode: a barrier that not all threads reach
 │   ├── MisalignedAccessError                     checked mode: an access misaligned for its type
 │   ├── UndeclaredAccessError                     checked mode: an access that the dispatch does not declare
 │   ├── UninitialisedReadError                    checked mode: a read of uninitialised memory
@@ -207,7 +207,7 @@ class MissingBarrierError(CommandBufferError):
 
 
 class DivergentBarrierError(CommandBufferError):
-    """Checked mode: threads of one threadgroup wait at different barriers; `__cause__` has both."""
+    """Checked mode: a barrier that not all threads of a threadgroup reach; `__cause__` has who and where."""
 
 
 class MisalignedAccessError(CommandBufferError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,6 @@ from typing import Any
 
 from ..engines.abi import THREADGROUP_ZONE
 from ..program import KernelSignature, ThreadgroupVariable
-from . import abi
 from .errors import Place
 
 
@@ -34,7 +34,7 @@ class ThreadgroupMemory:
             launch.tg_offsets[argument.index] = len(self._zones) * THREADGROUP_ZONE
             self._zones.append(_Zone(argument.name, end - start, argument.index))
         self.count = len(self._zones)
-        self.lengths = (abi.u32 * self.count)(*(zone.length for zone in self._zones))
+        self.lengths = (ctypes.c_uint32 * self.count)(*(zone.length for zone in self._zones))
 
     def finish(self) -> None:
         """The launch is as it was."""

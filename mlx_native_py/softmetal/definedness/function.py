@@ -117,7 +117,7 @@ class _ShadowedFunction:
     def _value(self, inst: Instruction, text: str) -> None:
         kind, name = shadow_type(inst.type), self._shadows.name(inst)
         if is_received(inst):
-            self._shadows.add(f"call {kind} @{SHADOW}{inst.type.bits}(ptr {self._text(inst.operands[1])})", name)
+            self._shadows.add(f"call {kind} @{SHADOW}{kind}(ptr {self._text(inst.operands[1])})", name)
         elif is_source(inst):
             self._shadows.add(f"freeze {kind} {ones(kind)}", name)
         elif inst.opcode == "phi":

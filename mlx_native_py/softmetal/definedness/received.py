@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 RECEIVED = "soft_received_i"
-SHADOW = "soft_undefined_received_i"  # answers the shadow of the same place
+SHADOW = "soft_undefined_received_"  # answers the shadow of the same place
 _BITS = (8, 16, 32)
 _VALUE, _PLACE = r"i\d+ (?:[^,\n]* )?(\S+)", r"ptr (?:[^)\n]* )?(\S+)"
 _CALL = re.compile(rf"(= )(?:tail )?call [^@\n]*@{RECEIVED}(\d+)\({_VALUE}, {_PLACE}\).*$", re.MULTILINE)
 _DECLARED = re.compile(rf"^declare [^@\n]*@{RECEIVED}(\d+)\(.*$", re.MULTILINE)
 _READS = "memory(argmem: read, inaccessiblemem: read) nounwind willreturn"
 
-declarations = tuple(f"declare i{bits} @{SHADOW}{bits}(ptr) {_READS}" for bits in _BITS)
+declarations = tuple(f"declare i{bits} @{SHADOW}i{bits}(ptr) {_READS}" for bits in _BITS)
 
 
 def movable(text: str) -> str:

@@ -48,7 +48,7 @@ class _Watched:
         for line in lines:
             variable, lifetime, begun = _ALLOCA.match(line), _LIFETIME.match(line), _ANNOTATION.search(line)
             if variable and variable[1] in given:
-                yield from self._variable(*variable.groups(), self._types.name(declared[variable[1]]))
+                yield from self._variable(variable, self._types.name(declared[variable[1]]))
             elif (lifetime and lifetime[1] in given) or (begun and begun[1] in given):
                 continue  # it has no value yet, and keeps its place
             else:
@@ -56,7 +56,8 @@ class _Watched:
                     yield from (f"  call void @soft_private_end(ptr {name})" for name in reversed(kept))
                 yield line
 
-    def _variable(self, name: str, kind: str, align: str, spelled: str) -> Iterator[str]:
+    def _variable(self, found: re.Match[str], spelled: str) -> Iterator[str]:
+        name, kind, align = found.groups()
         size, room = f"i64 ptrtoint (ptr getelementptr ({kind}, ptr null, i64 1) to i64)", f"[{ROOM} x i8]"
         text = spelled.encode("ascii", "replace").decode()
         whole, known = f"%soft.whole.{len(self.names)}", f"@soft.watched.{len(self.names)}"

@@ -274,4 +274,12 @@ def _texture(known: Any) -> dict[str, Any]:
     }
 
 
-__all__ = ["BuildSpec", "CompilerFailed", "MissingConstant", "check_defines", "compile_spec", "load"]
+__all__ = [
+    "BuildSpec",
+    "CompilerFailed",
+    "MissingConstant",
+    "check_defines",
+    "compile_spec",
+    "load",
+    "threadgroup_variables",
+]
