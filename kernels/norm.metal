@@ -22,16 +22,18 @@ kernel void rms_norm(device const T *x [[buffer(0)]],
                      TEAM_ARGUMENTS) {
   threadgroup float scratch[32];
   Team team = {lane, simdgroup, simdgroups};
+  const uint count = n;
+  const bool weighted = has_weight;
   x += ulong(row) * n;
   out += ulong(row) * n;
   float squares = 0;
-  for (uint i = team.thread_number(); i < n; i += team.threads()) {
+  for (uint i = team.thread_number(); i < count; i += team.threads()) {
     float v = float(x[i]);
     squares += v * v;
   }
   float factor = precise::rsqrt(team_sum(squares, team, scratch) * share + eps);
-  for (uint i = team.thread_number(); i < n; i += team.threads()) {
-    float w = has_weight ? float(weight[i]) : 1.0f;
+  for (uint i = team.thread_number(); i < count; i += team.threads()) {
+    float w = weighted ? float(weight[i]) : 1.0f;
     out[i] = T(float(x[i]) * factor * w);
   }
 }
@@ -49,14 +51,17 @@ kernel void rms_norm_around(device const T *x [[buffer(0)]],
                             device const T *after [[buffer(4)]],
                             device T *out [[buffer(5)]],
                             device T *sum [[buffer(6)]],
-                            constant uint &n [[buffer(7)]],
+                            constant uint &length [[buffer(7)]],
                             constant float &eps [[buffer(8)]],
-                            constant float &scale [[buffer(9)]],
-                            constant Around &has [[buffer(10)]],
+                            constant float &scale_by [[buffer(9)]],
+                            constant Around &given [[buffer(10)]],
                             uint row [[threadgroup_position_in_grid]],
                             TEAM_ARGUMENTS) {
   threadgroup float scratch[32];
   Team team = {lane, simdgroup, simdgroups};
+  const uint n = length;
+  const float scale = scale_by;
+  const Around has = given;
   ulong first = ulong(row) * n;
   float squares = 0;
   for (uint i = team.thread_number(); i < n; i += team.threads()) {

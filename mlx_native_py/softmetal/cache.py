@@ -77,12 +77,11 @@ class Store:
     def record(self, key: str) -> bytes | None:
         """What was stored under `key`, or None if there is nothing whole."""
         path = self._record_path(key)
-        try:
-            data = path.read_bytes()
-        except OSError:
+        data = _contents(path)
+        if data is None:
             return None
         head, body = data[:_DIGEST_CHARACTERS], data[_DIGEST_CHARACTERS:]
-        if hashlib.sha256(body).hexdigest().encode() != head:
+        if digest(key, body).encode() != head:
             _remove(path)
             return None
         self.touch(path)
@@ -90,7 +89,7 @@ class Store:
 
     def put_record(self, key: str, body: bytes) -> None:
         """Stores `body` under `key`; a reader sees all of it or nothing."""
-        self._write(self._record_path(key), hashlib.sha256(body).hexdigest().encode() + body)
+        self._write(self._record_path(key), digest(key, body).encode() + body)
 
     def artefact(self, name: str) -> Path | None:
         """The file of that digest, verified once per process; None if it is missing or damaged."""
@@ -98,9 +97,8 @@ class Store:
         wanted = name.partition(".")[0]
         if name in self._verified and path.is_file():
             return path
-        try:
-            data = path.read_bytes()
-        except OSError:
+        data = _contents(path)
+        if data is None:
             return None
         if hashlib.sha256(data).hexdigest() != wanted:
             _remove(path)
@@ -239,6 +237,19 @@ def _worth(file: tuple[float, int, str]) -> tuple[bool, float]:
     used, _, path = file
     is_idle_header = path.endswith(HEADER_SUFFIX) and time.time() - used > _HEADER_IDLE_AFTER_S
     return not is_idle_header, used
+
+
+def _contents(path: Path) -> bytes | None:
+    """Of a plain file. What somebody put in its place (a link, a pipe) might never end, and is not followed."""
+    try:
+        with open(path, "rb", opener=_not_followed) as file:
+            return file.read() if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+    except OSError:
+        return None
+
+
+def _not_followed(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _remove(path: Path) -> None:

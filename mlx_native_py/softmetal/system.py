@@ -45,6 +45,17 @@ class System:
         return () if self.machine == "x86_64" else _ARM_DIALECT
 
     @property
+    def far_calls(self) -> tuple[str, ...]:
+        """Has calls through registers go by way of functions that nobody has, so that no object with one is loaded.
+
+        `-fsanitize=kcfi` marks calls through pointers, but not those to addresses that are constants.
+        """
+        if self.machine != "x86_64":
+            return ()
+        features = ("+retpoline-indirect-calls", "+retpoline-external-thunk")
+        return ("-fplt", *(word for each in features for word in ("-Xclang", "-target-feature", "-Xclang", each)))
+
+    @property
     def runtime_flags(self) -> tuple[str, ...]:
         return ("-mno-red-zone",) if self.machine == "x86_64" else ()
 

@@ -176,7 +176,7 @@ class Toolchain:
             *(FIBERS_ONLY if checked and engine != "lanes" else ()),
             *(QUICK if engine == "fibers" and not checked else ()),
             # Marks calls through pointers, by which an object that has any is known.
-            *(() if engine == "lanes" else ("-fsanitize=kcfi",)),
+            *(() if engine == "lanes" else ("-fsanitize=kcfi", *self.system.far_calls)),
         ]
 
     def preprocess(self, source: Path | str, options: Sequence[str] = ()) -> list[str]:

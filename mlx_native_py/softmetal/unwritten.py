@@ -27,12 +27,16 @@ class Unwritten:
         self._memory[:] = _MARK
         self._bits: Words = np.zeros(-(-length // _BITS), np.uint64)
         self._bits.view(np.uint8)[:whole] = 0xFF
+        self._all_written = False
 
     def bits(self, start: int, end: int) -> Words | None:
         """A bit for each byte from `start` to `end`, multiples of 64; None where all of them have been written."""
+        if self._all_written:
+            return None
         first, last = (start - self.address) // _BITS, (end - self.address) // _BITS
         words = self._bits[first:last]
         if not words.any():
+            self._all_written = words.size == self._bits.size
             return None
         by_word = words.view(np.uint8)
         memory = self._memory[first * _WORD : first * _WORD + by_word.size]

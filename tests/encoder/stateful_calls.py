@@ -7,21 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from kit.encoding import Namespace
 from kit.programs import numbers, pipelines
 from kit.validation import guarded
 
 from encoder.stateful_chaos import Bench
+from encoder.stateful_draws import either_of, flag, rule, several, together, whole
 from encoder.stateful_model import WORDS, Block, Encoder, Session, Step, View, refused, step
 from mlx_native_py import EncoderStateError, InvalidArgument, WaitTimeout, settings, softmetal
 from mlx_native_py.encoder import CapturedBarrier, Dispatch
 from mlx_native_py.metal import open_metal
 
-PICK = st.integers(0, 7)
-SPAN = st.tuples(PICK, st.integers(0, WORDS // 8 - 1).map(lambda n: 8 * n), st.sampled_from([8, 16, WORDS, 5]))
-KERNELS = st.sampled_from(["fill", "twist", "add", "axpy", "table", "total"])
+PICK = whole(0, 7)
+SPAN = together(PICK, either_of(range(0, WORDS, 8)), either_of([8, 16, WORDS, 5]))
+KERNELS = either_of(["fill", "twist", "add", "axpy", "table", "total"])
 
 
 class World:
@@ -45,11 +44,10 @@ class World:
 worlds: list[World] = []
 
 
-class Calls(RuleBasedStateMachine):
+class Calls:
     """Encoders, sessions, buffers, pools, captures and threads, used and misused in any order."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.world = worlds[0]
         self.world.sequences += 1
         self.world.layer.violations.clear()
@@ -116,7 +114,7 @@ class Calls(RuleBasedStateMachine):
                     encoder.last = None
             del block.buffer
 
-    @rule(which=PICK, value=st.integers(0, 1000))
+    @rule(which=PICK, value=whole(0, 1000))
     def write_from_the_cpu(self, which: int, value: int) -> None:
         block = self._pick(self.blocks, which)
         if block.released:
@@ -128,13 +126,13 @@ class Calls(RuleBasedStateMachine):
 
     # Encoders
 
-    @rule(by_hand=st.booleans(), unretained=st.booleans(), profiled=st.booleans())
+    @rule(by_hand=flag, unretained=flag, profiled=flag)
     def encoder(self, by_hand: bool, unretained: bool, profiled: bool) -> None:
         with settings.override(profile_dispatch=profiled, profile_cb=profiled):
             real = self.device.command_encoder(auto_barrier=not by_hand, unretained_refs=unretained)
         self.encoders.append(Encoder(real, by_hand))
 
-    @rule(unretained=st.booleans())
+    @rule(unretained=flag)
     def session(self, unretained: bool) -> None:
         real = self.device.encoder_session(unretained_refs=unretained)
         encoder = Encoder(real.encoder(), by_hand=False)
@@ -142,9 +140,7 @@ class Calls(RuleBasedStateMachine):
         encoder.session = Session(real, encoder)
         self.sessions.append(encoder.session)
 
-    @rule(
-        which=PICK, chain=st.lists(st.tuples(KERNELS, SPAN, SPAN, SPAN, st.integers(0, 2**20)), min_size=1, max_size=6)
-    )
+    @rule(which=PICK, chain=several(together(KERNELS, SPAN, SPAN, SPAN, whole(0, 2**20)), 1, 6))
     def dispatch(self, which: int, chain: list[Any]) -> None:
         encoder = self._encoder(which)
         for kernel, *spans, value in chain:
@@ -181,7 +177,7 @@ class Calls(RuleBasedStateMachine):
             if encoder.by_hand:
                 encoder.real.memory_barrier()
 
-    @rule(which=PICK, twice=st.booleans())
+    @rule(which=PICK, twice=flag)
     def barrier(self, which: int, twice: bool) -> None:
         encoder = self._encoder(which)
         call = encoder.real.force_barrier_and_reset_tracker if twice else encoder.real.memory_barrier
@@ -205,6 +201,8 @@ class Calls(RuleBasedStateMachine):
     def take_capture(self, which: int) -> None:
         encoder = self._encoder(which)
         steps, encoder.captured = encoder.captured, None
+        if encoder.last is not None and encoder.last[0]:
+            encoder.last = None  # the next capture begins with nothing bound
         nodes = encoder.real.take_capture()
         assert (nodes is None) == (steps is None)
         dispatches = [node for node in nodes or () if isinstance(node, Dispatch)]
@@ -212,9 +210,10 @@ class Calls(RuleBasedStateMachine):
         replayed = iter(steps or ())
         self.nodes += [(node, next(replayed) if isinstance(node, Dispatch) else None) for node in nodes or ()]
 
-    @precondition(lambda self: self.nodes)
-    @rule(which=PICK, node=st.integers(0, 30))
+    @rule(which=PICK, node=whole(0, 30))
     def replay(self, which: int, node: int) -> None:
+        if not self.nodes:
+            return
         encoder, (real, call) = self._encoder(which), self._pick(self.nodes, node)
         if isinstance(real, CapturedBarrier) or call is None:
             refused(lambda: encoder.real.replay_dispatch(real), naming="replay_dispatch")
@@ -236,7 +235,7 @@ class Calls(RuleBasedStateMachine):
         encoder.real.commit()
         encoder.commit()
 
-    @rule(which=PICK, label=st.sampled_from([None, "step"]), wait=st.booleans())
+    @rule(which=PICK, label=either_of([None, "step"]), wait=flag)
     def commit(self, which: int, label: str | None, wait: bool) -> None:
         encoder = self._encoder(which)
         call = encoder.real.commit_and_wait if wait else encoder.real.commit
@@ -246,7 +245,7 @@ class Calls(RuleBasedStateMachine):
         else:
             refused(lambda: call(label), EncoderStateError, naming="commit")
 
-    @rule(which=PICK, timeout=st.sampled_from([None, 0, -1.0, 1e-6, 30.0, float("inf")]))
+    @rule(which=PICK, timeout=either_of([None, 0, -1.0, 1e-6, 30.0, float("inf")]))
     def wait(self, which: int, timeout: float | None) -> None:
         encoder = self._pick(self.encoders, which)
         if encoder.state != "committed":
@@ -260,7 +259,7 @@ class Calls(RuleBasedStateMachine):
         else:
             assert encoder.real.ticket.done() and encoder.real.ticket.gpu_time >= 0
 
-    @rule(which=PICK, how=st.sampled_from(["discard", "drop", "raise"]))
+    @rule(which=PICK, how=either_of(["discard", "drop", "raise"]))
     def give_up(self, which: int, how: str) -> None:
         encoder = self._encoder(which)
         was_recording = encoder.recording
@@ -280,8 +279,7 @@ class Calls(RuleBasedStateMachine):
 
     # Sessions
 
-    @precondition(lambda self: self.sessions)
-    @rule(which=PICK, how=st.sampled_from(["commit_stage", "commit_and_wait", "fence_stage"]))
+    @rule(which=PICK, how=either_of(["commit_stage", "commit_and_wait", "fence_stage"]))
     def end_stage(self, which: int, how: str) -> None:
         session = self._pick(self.sessions, which)
         encoder, call = session.encoder, getattr(session.real, how)
@@ -299,7 +297,6 @@ class Calls(RuleBasedStateMachine):
             call()
         assert session.real.fence_value() == session.fences
 
-    @precondition(lambda self: self.sessions)
     @rule(which=PICK)
     def next_stage(self, which: int) -> None:
         session = self._pick(self.sessions, which)
@@ -325,8 +322,7 @@ class Calls(RuleBasedStateMachine):
             if not block.released:
                 assert block.buffer.numpy().tolist() == block.expected.tolist()
 
-    @invariant()
-    def nothing_reached_the_validation_layer(self) -> None:
+    def holds(self) -> None:
         self.world.steps += 1
         assert self.world.layer.violations == []
 

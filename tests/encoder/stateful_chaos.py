@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
 
+from encoder.stateful_draws import Draw, either_of, one_of, several, together, whole
 from mlx_native_py import MlxBuffer, MlxDevice
 from mlx_native_py.encoder import CapturedOpKind, Out
 
@@ -124,23 +124,23 @@ WRONG_CALLS: dict[str, tuple[str, Callable[[Bench], object]]] = {
     "not MSL": ("error", lambda at: at.device.kernels.library("kernel void f(")),
 }
 
-ODD_NUMBERS = st.sampled_from(
-    [0, -1, 1, 3, 64, 1.0, 2.5, math.nan, math.inf, True, None, "4", b"4", 1 << 32, 1 << 70, 10**6]
-)
-ODD_SIZES = st.one_of(ODD_NUMBERS, st.lists(ODD_NUMBERS, max_size=4), st.lists(ODD_NUMBERS, max_size=4).map(tuple))
-SMALL = st.one_of(st.none(), st.integers(1, 64), st.tuples(st.integers(1, 8), st.integers(1, 8)))
-ODD_SHAPE = {
-    "threads": st.one_of(SMALL, SMALL, ODD_SIZES),
-    "threadgroups": st.one_of(SMALL, ODD_SIZES),
-    "group": st.one_of(SMALL, SMALL, ODD_SIZES),
-    "shared": st.one_of(st.just(()), st.just(4096), ODD_SIZES),
+NONE = either_of([None])
+ODD_NUMBERS = either_of([0, -1, 1, 3, 64, 1.0, 2.5, math.nan, math.inf, True, None, "4", b"4", 1 << 32, 1 << 70, 10**6])
+ODD_LIST = several(ODD_NUMBERS, 0, 4)
+ODD_SIZES = one_of(ODD_NUMBERS, ODD_LIST, lambda random: tuple(ODD_LIST(random)))
+SMALL = one_of(NONE, whole(1, 64), together(whole(1, 8), whole(1, 8)))
+ODD_SHAPE: dict[str, Draw] = {
+    "threads": one_of(SMALL, SMALL, ODD_SIZES),
+    "threadgroups": one_of(SMALL, ODD_SIZES),
+    "group": one_of(SMALL, SMALL, ODD_SIZES),
+    "shared": one_of(either_of([()]), either_of([4096]), ODD_SIZES),
 }
-ODD_VALUES = st.one_of(
+ODD_VALUES = one_of(
     ODD_NUMBERS,
-    st.binary(max_size=24),
-    st.sampled_from([bytearray(8), np.uint32(7), np.float32(1.5), np.zeros(4, np.uint32)]),
-    st.sampled_from([[1, 2, 3], (1, 2, 3), [], object(), CapturedOpKind.Sdpa, np.zeros((), np.uint32), 1j, np.nan]),
-    st.sampled_from(["scratch", "part", "out", "foreign", "inline", "long"]),
+    lambda random: random.randbytes(random.randint(0, 24)),
+    either_of([bytearray(8), np.uint32(7), np.float32(1.5), np.zeros(4, np.uint32)]),
+    either_of([[1, 2, 3], (1, 2, 3), [], object(), CapturedOpKind.Sdpa, np.zeros((), np.uint32), 1j, np.nan]),
+    either_of(["scratch", "part", "out", "foreign", "inline", "long"]),
 )
 
 

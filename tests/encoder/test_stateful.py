@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
-from hypothesis.stateful import rule, run_state_machine_as_test
 
 from encoder.stateful_calls import PICK, SPAN, Calls, World, worlds
 from encoder.stateful_chaos import ODD_SHAPE, ODD_VALUES, WRONG_CALLS, WRONG_DISPATCHES, chosen, volume
+from encoder.stateful_draws import check_sequences, cut_down, either_of, rule, several, some_of
 from encoder.stateful_model import elsewhere, refused, step
 from mlx_native_py import EncoderStateError, MlxError
 
@@ -21,7 +18,7 @@ pytestmark = pytest.mark.soft
 class AnyCalls(Calls):
     """Legal calls and wrong ones."""
 
-    @rule(which=PICK, name=st.sampled_from(sorted(WRONG_DISPATCHES)))
+    @rule(which=PICK, name=either_of(sorted(WRONG_DISPATCHES)))
     def wrong_dispatch(self, which: int, name: str) -> None:
         encoder, (naming, call) = self._encoder(which), WRONG_DISPATCHES[name]
         if encoder.recording:
@@ -30,7 +27,7 @@ class AnyCalls(Calls):
             refused(lambda: call(encoder.real, self.world.bench), EncoderStateError)
         self.world.refusals += 1
 
-    @rule(name=st.sampled_from(sorted(WRONG_CALLS)))
+    @rule(name=either_of(sorted(WRONG_CALLS)))
     def wrong_call(self, name: str) -> None:
         naming, call = WRONG_CALLS[name]
         refused(lambda: call(self.world.bench), naming=naming)
@@ -38,9 +35,9 @@ class AnyCalls(Calls):
 
     @rule(
         which=PICK,
-        kernel=st.sampled_from(["axpy", "gap", "wide", "total", "table"]),
-        values=st.lists(ODD_VALUES, max_size=4),
-        sizes=st.fixed_dictionaries({}, optional=ODD_SHAPE),
+        kernel=either_of(["axpy", "gap", "wide", "total", "table"]),
+        values=several(ODD_VALUES, 0, 4),
+        sizes=some_of(ODD_SHAPE),
     )
     def odd_dispatch(self, which: int, kernel: str, values: list[Any], sizes: dict[str, Any]) -> None:
         threads, groups, group = (sizes.get(name) for name in ("threads", "threadgroups", "group"))
@@ -63,7 +60,7 @@ class AnyCalls(Calls):
 
     @rule(
         which=PICK,
-        name=st.sampled_from(["dispatch", "commit", "commit_and_wait", "memory_barrier", "start_capture", "discard"]),
+        name=either_of(["dispatch", "commit", "commit_and_wait", "memory_barrier", "start_capture", "discard"]),
     )
     def use_from_another_thread(self, which: int, name: str) -> None:
         encoder = self._encoder(which)
@@ -90,20 +87,41 @@ class AnyCalls(Calls):
 
 @pytest.mark.parametrize("residency", [True, False], ids=["resident", "plain"])
 def test_no_sequence_of_calls_reaches_an_abort(residency: bool, request: pytest.FixtureRequest) -> None:
-    world = World(residency)
+    world, count = World(residency), 50_000 if request.config.getoption("--full") else 1_000
     worlds[:] = [world]
-    chosen_settings = hypothesis_settings(
-        max_examples=10_060 if request.config.getoption("--full") else 125,
-        stateful_step_count=40,
-        deadline=None,
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-    )
     try:
-        run_state_machine_as_test(AnyCalls, settings=chosen_settings)
+        check_sequences(AnyCalls, "resident" if residency else "plain", count, steps=40)
     finally:
         worlds.clear()
-    assert world.sequences >= chosen_settings.max_examples
+    assert (world.sequences, world.steps) == (count, 40 * count)
     assert world.refusals > world.sequences and world.layer.messages > 50 * world.sequences
     world.device.close()
     assert world.layer.violations == []
+
+
+class Broken:
+    """Fails at the second `b` behind an `a`."""
+
+    def __init__(self) -> None:
+        self.seen = ""
+
+    @rule()
+    def a(self) -> None:
+        self.seen += "a"
+
+    @rule(times=either_of([1]))
+    def b(self, times: int) -> None:
+        self.seen += "b" * times if self.seen else ""
+
+    def holds(self) -> None:
+        assert self.seen.count("b") < 2
+
+    def teardown(self) -> None:
+        pass
+
+
+def test_a_failing_sequence_is_cut_down() -> None:
+    needed = [("a", {}), ("b", {"times": 1}), ("b", {"times": 1})]
+    assert cut_down(Broken, [("b", {"times": 1}), *needed[:1], *needed * 5]) == needed
+    with pytest.raises(AssertionError, match=r"(?s)'x' 0 fails by:\n    a\(\{\}\)\n    b\(.*\n    b\([^\n]*\Z"):
+        check_sequences(Broken, "x", 1, steps=40)

@@ -7,13 +7,15 @@ import random
 import sys
 import time
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from mlx_native_py import InvalidArgument
 from mlx_native_py.models.chat import ChatTemplate
-from mlx_native_py.models.chat.sandbox import TemplateLimits, compiled
+from mlx_native_py.models.chat.sandbox import TemplateLimits, _environment, compiled, words_of
+from mlx_native_py.models.chat.weight import weight_of
 
 CHATML = (
     "{% for message in messages %}"
@@ -244,6 +246,78 @@ def test_bombs_take_little_memory(source: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < SMALL
     finally:
         tracemalloc.stop()
+
+
+MANY = [
+    ("", "{{x}}", ""),
+    ("", "a{{x}}", ""),
+    ("", "{% if x %}{% endif %}", ""),
+    ("{% if x %}", "{% elif x %}", "{% endif %}"),
+    ("", "{% set x = 1 %}", ""),
+    ("", "{% set a.b = 1 %}", ""),
+    ("", "{% set x %}{% endset %}", ""),
+    ("", "{% for i in x if i %}{% else %}{% endfor %}", ""),
+    ("", "{% macro f(a=1) %}{% endmacro %}", ""),
+    ("", "{% call x() %}{% endcall %}", ""),
+    ("", "{% filter upper %}{% endfilter %}", ""),
+    ("", "{% generation %}{% endgeneration %}", ""),
+    ("{{ [", "x,", "] }}"),
+    ("{{ [", "N,", "] }}"),
+    ("{{ [", "x~x,", "] }}"),
+    ("{{ [", "x[1:2],", "] }}"),
+    ("{{ [", "x.y['a'],", "] }}"),
+    ("{{ [", "x(a=1) | d(1),", "] }}"),
+    ("{{ [", "x if x else x,", "] }}"),
+    ("{{ [", "not x in x is none,", "] }}"),
+    ("{{ {", "'a': -1,", "} }}"),
+    ("{{ f(", "x,", ") }}"),
+    ("{{ x", "<x", " }}"),
+]
+
+
+def heaviest(before: str, part: str, after: str) -> str:
+    """As many of them as a template may have."""
+
+    def source(count: int) -> str:
+        return before + "".join(part.replace("N", f"n{i}") for i in range(count)) + after
+
+    def room(measure: Callable[[str], int], limit: int) -> int:
+        few, more = measure(source(10)), measure(source(20))
+        return 10 + (limit - few) * 10 // (more - few)
+
+    limits = TemplateLimits()
+    weight = room(lambda text: weight_of(_environment().parse(text)), limits.weight)
+    return source(min(weight, room(words_of, limits.words), room(len, limits.source)))
+
+
+def compilation(source: str) -> float:
+    """Processor time, the least of some attempts."""
+    taken: list[float] = []
+    while not taken or (taken[-1] >= QUICK and len(taken) < 5):
+        compiled.cache_clear()
+        before = time.thread_time()
+        ChatTemplate(source)
+        taken.append(time.thread_time() - before)
+    return min(taken)
+
+
+@pytest.mark.parametrize(("before", "part", "after"), MANY, ids=[row[1] for row in MANY])
+def test_the_heaviest_templates_compile_quickly_in_little_memory(before: str, part: str, after: str) -> None:
+    source = heaviest(before, part, after)
+    assert compilation(source) < QUICK
+    compiled.cache_clear()
+    tracemalloc.start()
+    try:
+        ChatTemplate(source)
+        assert tracemalloc.get_traced_memory()[1] < SMALL
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_heavy_template_is_refused_with_the_numbers() -> None:
+    with pytest.raises(InvalidArgument, match="has 5996 weighted expressions and statements, more than 4500"):
+        ChatTemplate("{{ [" + "x," * 1_498 + "] }}")
+    assert ChatTemplate("{{ [" + "x," * 1_000 + "] }}", limits=TemplateLimits(steps=100_000)).render([], x=1)
 
 
 @pytest.mark.full

@@ -75,6 +75,25 @@ def test_words_that_were_given_back_are_zero_again() -> None:
     assert shadow.zeros(1 << 18).ctypes.data != address
 
 
+def test_leftovers_are_used_again_as_they_are() -> None:
+    words = shadow.leftovers(1 << 18)
+    words[7] = 9
+    address = words.ctypes.data
+    shadow.give_leftovers_back(words, [(0, 8)])
+    again = shadow.leftovers(1 << 18)
+    assert again.ctypes.data == address and again[7] == 9
+    shadow.give_leftovers_back(again, [(0, 8)])
+    assert shadow.zeros(1 << 18).ctypes.data != address
+
+
+def test_only_what_was_used_is_cleared_and_looked_at() -> None:
+    words = shadow.zeros(1 << 18)
+    words[5] = words[1 << 17] = 1
+    assert intervals.of_bits(words, _BASE, [(0, 8)]).spans() == [(_BASE + 320, _BASE + 321)]
+    shadow.give_back(words, [(0, 8), (1 << 17, (1 << 17) + 1)])
+    assert not shadow.zeros(1 << 18).any()
+
+
 def _print(**spans: tuple[int, int]) -> Footprint:
     return Footprint(**{kind: intervals.of((_BASE + start, _BASE + end)) for kind, (start, end) in spans.items()})
 

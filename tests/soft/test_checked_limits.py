@@ -84,6 +84,30 @@ def test_a_device_goes_on_after_a_report() -> None:
     assert commands.error() is None
 
 
+_BYTES = "((device uchar*)b)[i] = ((device uchar*)b)[64 + i]; threadgroup uchar c[64]; c[t] = t; "
+_ATOMIC = "atomic_fetch_add_explicit((device atomic_uint*)b, 1u, memory_order_relaxed);"
+_RACES = [
+    ("bytes", "((device uchar*)b)[i / 2] = t;"),
+    ("words", "b[i / 2] = t;"),
+    ("shared bytes", "threadgroup uchar c[64]; c[t / 2] = t; b[i] = a[i];"),
+    ("shared words", VARIABLE + "s[t / 2] = t; b[i] = a[i];"),
+    ("atomic and plain", f"{_ATOMIC} if (t == 1) b[0] = 1;"),
+]
+
+
+@pytest.mark.parametrize(("name", "body"), _RACES, ids=[row[0] for row in _RACES])
+def test_what_earlier_dispatches_did_changes_nothing(name: str, body: str) -> None:
+    """Memory of bytes, words and atomics is noted differently, and notes are used again."""
+    raced = Program(name, body, AB, DataRace, [])
+    for before in (_BYTES, _ATOMIC, "b[i] = a[i];"):
+        right = Program("right", before, AB, DataRace, [])
+        commands = submit(right, right.source)
+        commands.waitUntilCompleted()
+        assert commands.error() is None
+        with pytest.raises(DataRace):
+            submit(raced, raced.source).waitUntilCompleted()
+
+
 def test_every_place_is_reported_once() -> None:
     body = VARIABLE + "s[t] = a[i]; b[i] = s[63 - t] + s[(t + 1) % 64];"
     program = Program("twice", body, AB, DataRace, [])

@@ -13,6 +13,7 @@ import pytest
 from mlx_native_py import softmetal as Metal
 from mlx_native_py.softmetal.compiler_process import CompileLimits
 
+from . import hostile_forms
 from .hostile_table import BOMBS, HEAD, KERNEL, ROWS, Hostile
 
 WORD = "HOSTILE_SOURCES_READ_THIS"
@@ -58,16 +59,17 @@ def children(device: Any) -> set[str]:
     return every - {str(helper.pid) for helper in getattr(device.state.runtime, "_idle", ())}
 
 
+ALL_BOMBS = (*BOMBS, *hostile_forms.BOMBS)
 # What is refused ends in the compiler, which is the same for both.
 CASES = [
     pytest.param(
         place,
         row,
         id=f"{place}-{row.name}",
-        marks=[pytest.mark.full] * (place == "isolated" and (row in BOMBS or not row.runs)),
+        marks=[pytest.mark.full] * (place == "isolated" and (row in ALL_BOMBS or not row.runs)),
     )
     for place in ("in-process", "isolated")
-    for row in ROWS
+    for row in (*ROWS, *hostile_forms.FORMS)
 ]
 
 
@@ -87,8 +89,8 @@ def test_source(device: Any, row: Hostile, tmp_path: Path) -> None:
 
 
 def test_there_are_enough() -> None:
-    names = [row.name for row in ROWS]
-    assert len(set(names)) == len(names) >= 150
+    names = [row.name for row in (*ROWS, *hostile_forms.FORMS)]
+    assert len(set(names)) == len(names) >= 400
 
 
 @pytest.mark.parametrize("row", BOMBS[:1], ids=lambda row: row.name)

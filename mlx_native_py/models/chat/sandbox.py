@@ -20,6 +20,7 @@ from functools import cache, lru_cache, wraps
 from typing import Any
 
 from ..extras import extra
+from .weight import weight_of
 
 __all__ = ["Budget", "BudgetExceeded", "TemplateLimits", "compiled", "running", "words_of"]
 
@@ -59,7 +60,9 @@ class TemplateLimits:
     source: int = 1 << 16
     """Characters of the template."""
     words: int = 6_000
-    """Words and signs within its tags; compile time and memory are proportional."""
+    """Words and signs within its tags; the time and memory to read it are proportional."""
+    weight: int = 4_500
+    """Its expressions and statements, weighted by what they cost to compile."""
     steps: int = 20_000
     """Loop iterations, calls and new values, besides those for the messages."""
     characters: int = 32
@@ -124,11 +127,13 @@ def running(limits: TemplateLimits, given: Any) -> Iterator[Budget]:
 
 
 @lru_cache(maxsize=4)
-def compiled(source: str) -> Any:
+def compiled(source: str, heaviest: int) -> Any:
     """The template, with charges inserted for its loops and values."""
     env, jinja2 = _environment(), extra("jinja2")
     nodes = jinja2.nodes
     tree = env.parse(source)
+    if (weight := weight_of(tree)) > heaviest:
+        raise BudgetExceeded(f"has {weight} weighted expressions and statements, more than {heaviest}")
     for loop in list(tree.find_all(nodes.For)):
         text = sum(len(data.data) for data in loop.find_all(nodes.TemplateData))
         loop.iter = _through("counted", loop.iter, nodes.Const(1 + text // TemplateLimits.characters))

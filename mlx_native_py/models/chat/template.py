@@ -35,7 +35,9 @@ class ChatTemplate:
         if (words := words_of(source)) > self.limits.words:
             raise InvalidArgument(f"the chat template has {words} words in its tags, more than {self.limits.words}")
         try:
-            self._template = compiled(source)
+            self._template = compiled(source, self.limits.weight)
+        except BudgetExceeded as reason:
+            raise InvalidArgument(f"the chat template {reason}") from None
         except extra("jinja2").TemplateSyntaxError as reason:
             raise InvalidArgument(f"the chat template does not compile: line {reason.lineno}: {reason}") from None
         # Python's compiler limits nesting depth.

@@ -48,6 +48,7 @@ class Area(ctypes.Structure):
         ("reader_site", u64),
         ("writer_site", u64),
         ("fresh", u64),
+        ("blocks", u64),
     ]
 
 

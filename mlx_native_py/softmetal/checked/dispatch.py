@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..program import KernelSignature, ThreadgroupVariable
 from . import abi, intervals
+from .areas import AreaMemory
 from .errors import CheckedError
 from .reports import Explainer
 from .shadow import Words, give_back, zeros
@@ -119,7 +120,8 @@ class DispatchCheck:
         self._launch = launch
         self._windows = tuple(window for window in windows if window.length)
         self._zeroed: list[Words] = []
-        self._bits: list[NDArray[np.uint64]] = []
+        self._fresh: list[NDArray[np.uint64]] = []
+        self._memory: list[AreaMemory] = []
         self._read: list[tuple[NDArray[np.uint64], int, int]] = []
         self._areas = self._make_areas()
         self._segments = self._make_segments()
@@ -156,14 +158,7 @@ class DispatchCheck:
         areas = (abi.Area * len(spans))()
         for area, (start, end, writable) in zip(areas, spans, strict=True):
             area.start, area.end = start, end
-            area.reads = self._bitmap((end - start) // 64)
-            if writable:
-                area.writes, area.atomic_reads, area.atomic_writes = (
-                    self._bitmap((end - start) // 64) for _ in range(3)
-                )
-                area.reader, area.writer, area.reader_site, area.writer_site = (
-                    self._bitmap((end - start) // 8) for _ in range(4)
-                )
+            self._memory.append(AreaMemory(area, bool(writable)))
             area.fresh = self._unwritten(start, end)
         return areas
 
@@ -177,7 +172,7 @@ class DispatchCheck:
                 bits[(low - start) // 64 : (high - start) // 64] |= fresh
         if bits is None:
             return 0
-        self._bits.append(bits)
+        self._fresh.append(bits)
         return int(bits.ctypes.data)
 
     def _overlaps(self, start: int, end: int) -> Iterator[tuple[Bytes, int, int]]:
@@ -217,7 +212,8 @@ class DispatchCheck:
         # Processors take a load for one of what was stored just before where both are as far into their pages.
         skipped = (window.start - words.ctypes.data) // 8 % _PAGE_WORDS
         words = words[(skipped + _PAGE_WORDS // 2 + 8) % _PAGE_WORDS :]
-        self._read.append((words[:count], window.start, unit))
+        if window.space != "inline bytes":
+            self._read.append((words[:count], window.start, unit))
         return int(words.ctypes.data)
 
     def finish(self) -> None:
@@ -228,17 +224,12 @@ class DispatchCheck:
         for slot, address in self._places.items():
             self._launch.buffers[slot] = address
         self._shared.finish()
-        arrays = {int(array.ctypes.data): array for array in self._bits}
-        for area in self._areas:
+        for area, memory in zip(self._areas, self._memory, strict=True):
             if not (area.fresh and area.writes):
                 continue
-            written = arrays[area.writes] | arrays[area.atomic_writes]
+            written = memory.written()
             for unwritten, low, high in self._overlaps(area.start, area.end):
                 unwritten.written(low, written[(low - area.start) // 64 : (high - area.start) // 64])
-
-    def _bitmap(self, words: int) -> int:
-        self._bits.append(self._zeros(words))
-        return int(self._bits[-1].ctypes.data)
 
     def _zeros(self, words: int) -> Words:
         self._zeroed.append(zeros(words))
@@ -246,7 +237,9 @@ class DispatchCheck:
 
     def close(self) -> None:
         """Nothing is asked any more."""
-        for words in self._zeroed:
+        for memory in reversed(self._memory):
+            memory.give_back()
+        for words in reversed(self._zeroed):
             give_back(words)
 
     def _make_segments(self) -> Any:
@@ -268,13 +261,10 @@ class DispatchCheck:
 
     def footprint(self) -> Footprint:
         """The bytes that the dispatch touched; inline bytes are nobody else's and are left out."""
-        sets = [intervals.EMPTY] * 4
-        kinds = ("reads", "writes", "atomic_reads", "atomic_writes")
-        arrays = {int(array.ctypes.data): array for array in self._bits}
-        for area in self._areas:
-            for index, kind in enumerate(kinds):
-                if address := getattr(area, kind):
-                    sets[index] |= intervals.of_bits(arrays[address], area.start)
+        sets: defaultdict[str, intervals.Intervals] = defaultdict(lambda: intervals.EMPTY)
+        for memory in self._memory:
+            for kind, addresses in memory.touched().items():
+                sets[kind] |= addresses
         for seen, start, unit in self._read:
-            sets[0] |= intervals.of_bytes(seen, start, unit)
-        return Footprint(*sets)
+            sets["reads"] |= intervals.of_bytes(seen, start, unit)
+        return Footprint(**sets)

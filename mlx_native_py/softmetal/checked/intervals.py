@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .shadow import touched
+from .shadow import Runs, touched
 
 Addresses = NDArray[np.uint64]
 Span = tuple[int, int]
@@ -76,9 +76,9 @@ def of(*spans: Span) -> Intervals:
     return result
 
 
-def of_bits(words: Addresses, base: int) -> Intervals:
-    """The set bits of a bitmap whose first bit stands for address `base`."""
-    return _of_words(words, np.uint64(0xFFFFFFFFFFFFFFFF), _bits).moved(base, 1)
+def of_bits(words: Addresses, base: int, runs: Runs | None = None) -> Intervals:
+    """The set bits of a bitmap whose first bit stands for address `base`; nothing is outside of the runs, if told."""
+    return _of_words(words, np.uint64(0xFFFFFFFFFFFFFFFF), _bits, runs).moved(base, 1)
 
 
 def of_bytes(words: Addresses, base: int, unit: int = 1) -> Intervals:
@@ -94,16 +94,20 @@ def _bytes(words: Addresses) -> NDArray[np.uint8]:
     return words.view(np.uint8)
 
 
-def _of_words(words: Addresses, whole: np.uint64, flags: Callable[[Addresses], NDArray[np.uint8]]) -> Intervals:
+def _of_words(
+    words: Addresses, whole: np.uint64, flags: Callable[[Addresses], NDArray[np.uint8]], given: Runs | None = None
+) -> Intervals:
     """Runs of whole words, and runs within the others, of which `flags` tells the bytes that count."""
-    some = touched(words)
+    some = touched(words, given)
+    if not some.words.any():
+        return EMPTY
     full = some.words == whole
     starts, ends = _edges(full)
     per_word = _BYTES_OF_WORD if flags is _bits else 8
     runs = some.places(starts) * per_word, (some.places(ends - 1) + 1) * per_word
     others = np.flatnonzero((some.words != 0) & ~full)
     numbers = np.flatnonzero(flags(some.words[others]))
-    parts = _runs(some.places(others)[numbers // per_word] * per_word + numbers % per_word)
+    parts = runs_of(some.places(others)[numbers // per_word] * per_word + numbers % per_word)
     return Intervals(*np.array(runs, np.uint64)) | Intervals(*parts)
 
 
@@ -114,7 +118,7 @@ def _edges(flags: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]
     return changes[::2], changes[1::2]
 
 
-def _runs(numbers: NDArray[np.intp]) -> NDArray[np.uint64]:
+def runs_of(numbers: NDArray[np.intp]) -> NDArray[np.uint64]:
     """Row 0 the starts and row 1 the ends of the runs of consecutive numbers."""
     if not numbers.size:
         return np.empty((2, 0), np.uint64)

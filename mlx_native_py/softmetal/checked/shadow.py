@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..pages import PAGE
+from ..pages import PAGE, pages
 
 Words = NDArray[np.uint64]
+Runs = list[tuple[int, int]]
+"""From where to where."""
 _LARGE = 1 << 17  # bytes from which on pages are looked at one by one
 _MOST_RUNS = 4096
 _MOST_KEPT = 64 << 20  # bytes of pages that wait to be used again
@@ -26,16 +28,41 @@ _ZERO = np.zeros(1, np.uint64)
 
 def zeros(count: int) -> Words:
     """So many words; where they are many, a page is taken when it is touched, and no more than that."""
-    if 8 * count < _LARGE or _SMALL_PAGES is None:
-        return np.zeros(count, np.uint64)
-    return _kept.take(count)
+    return _zeroed.take(count) if _is_large(count) else np.zeros(count, np.uint64)
 
 
-def give_back(words: Words) -> None:
-    """Nobody looks at words of `zeros` any more."""
+def give_back(words: Words, runs: Runs | None = None) -> None:
+    """Nobody looks at words of `zeros` any more; those outside of the runs are zero, if any are told."""
     memory = getattr(words.base, "obj", None)
-    if isinstance(memory, mmap.mmap):
-        _kept.put(words, memory)
+    if not isinstance(memory, _Memory):
+        return
+    before = memory.taken if runs is not None else 0
+    if runs is None and (runs := _taken_runs(words)) is None:
+        return
+    for start, end in runs:
+        words[start:end] = 0
+    _zeroed.put(memory, before + _bytes(runs))
+
+
+def leftovers(count: int) -> Words:
+    """So many words with anything in them, for what is written before it is read."""
+    return _leftover.take(count) if _is_large(count) else np.empty(count, np.uint64)
+
+
+def give_leftovers_back(words: Words, runs: Runs) -> None:
+    """Nobody looks at words of `leftovers` any more, of which the runs were used."""
+    memory = getattr(words.base, "obj", None)
+    if isinstance(memory, _Memory):
+        _leftover.put(memory, memory.taken + _bytes(runs))
+
+
+def _bytes(runs: Runs) -> int:
+    """Of the pages that they lie in, at most."""
+    return sum(pages(8 * (end - start)) + PAGE for start, end in runs)
+
+
+def _is_large(count: int) -> bool:
+    return 8 * count >= _LARGE and _SMALL_PAGES is not None
 
 
 @dataclass(frozen=True)
@@ -51,9 +78,10 @@ class Touched:
         return numbers + self.moved[np.searchsorted(self.starts, numbers, side="right") - 1]
 
 
-def touched(words: Words) -> Touched:
-    """What is not zero among the words, and little else."""
-    runs = _taken_runs(words)
+def touched(words: Words, runs: Runs | None = None) -> Touched:
+    """What is not zero among the words, and little else; nothing outside of the runs is, if any are told."""
+    if runs is None:
+        runs = _taken_runs(words)
     if runs is None:
         runs = [(0, words.size)]
     firsts, lasts = np.array(runs, np.intp).reshape(-1, 2).T
@@ -62,40 +90,42 @@ def touched(words: Words) -> Touched:
     return Touched(np.concatenate([*pieces, _ZERO]), np.append(0, starts), np.append(0, firsts - starts))
 
 
+class _Memory(mmap.mmap):
+    """A mapping, and how many bytes of pages it has at most."""
+
+    taken = 0
+
+
 class _Kept:
-    """Zeroed mappings for reuse, by size. New pages cost several times as much as clearing old ones."""
+    """Mappings for reuse, by size. New pages cost several times as much as clearing old ones."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[int, mmap.mmap]] = deque()  # bytes that they take; what was used last comes first
+        self._waiting: deque[_Memory] = deque()  # what was used last comes first
 
     def take(self, count: int) -> Words:
         size = 1 << (8 * count - 1).bit_length()
         with self._lock:
-            for index, (_, memory) in enumerate(self._waiting):
+            for index, memory in enumerate(self._waiting):
                 if len(memory) == size:
                     del self._waiting[index]
                     return np.frombuffer(memory, np.uint64, count)
-        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory = _Memory(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         memory.madvise(_SMALL_PAGES or 0)
         return np.frombuffer(memory, np.uint64, count)
 
-    def put(self, words: Words, memory: mmap.mmap) -> None:
-        runs = _taken_runs(words)
-        if runs is None:
-            return
-        for start, end in runs:
-            words[start:end] = 0
+    def put(self, memory: _Memory, taken: int) -> None:
+        memory.taken = min(len(memory), taken)
         with self._lock:
-            self._waiting.appendleft((8 * sum(end - start for start, end in runs), memory))
-            while sum(taken for taken, _ in self._waiting) > _MOST_KEPT:
+            self._waiting.appendleft(memory)
+            while sum(each.taken for each in self._waiting) > _MOST_KEPT:
                 self._waiting.pop()
 
 
-_kept = _Kept()
+_zeroed, _leftover = _Kept(), _Kept()
 
 
-def _taken_runs(words: Words) -> list[tuple[int, int]] | None:
+def _taken_runs(words: Words) -> Runs | None:
     """From where to where words lie in pages that have memory; None where that is not known, or they are too many."""
     address = int(words.ctypes.data)
     first = address // PAGE * PAGE

@@ -50,11 +50,12 @@ struct soft_area {
   soft_u64 *writes;
   soft_u64 *atomic_reads;
   soft_u64 *atomic_writes;
-  soft_u32 *reader;                   // for each 4 bytes, the last group (plus one) that read there
+  soft_u32 *reader;                   // for each 4 bytes that were touched, the last group (plus one) that read there
   soft_u32 *writer;                   // likewise; both null where the whole area is read-only
   soft_u32 *reader_site;              // for each 4 bytes, where in the code that was
   soft_u32 *writer_site;
   const soft_u64 *fresh;              // a bit for each byte that nobody has written yet; null where all have been
+  unsigned char *blocks;              // 1 for each block of which something else here is told
 };
 
 // One finding. "Other" is the earlier of two conflicting accesses.

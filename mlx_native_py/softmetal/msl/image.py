@@ -63,6 +63,9 @@ class Section:
     link: int
 
 
+_FAR_CALL = "a call through a pointer to a function that is known only when the kernel runs is not supported"
+
+
 def check_image(data: bytes) -> None:
     """Raises ImageRefused unless the object imports what kernels may call, and only that, and runs nothing at load."""
     try:
@@ -109,9 +112,7 @@ def _check_sections(data: bytes, sections: list[Section]) -> None:
         if section.flags & _WRITE and section.flags & _ALLOC and section.name not in _WRITABLE:
             raise ImageRefused(f"variables that all threads could write to ({section.name})", "static")
         if section.name == ".kcfi_traps" and section.size:
-            raise ImageRefused(
-                "a call through a pointer to a function that is known only when the kernel runs is not supported"
-            )
+            raise ImageRefused(_FAR_CALL)
         if section.name == ".init_array" and (section.size != 8 or b"\0tsan.module_ctor\0" not in data):
             raise ImageRefused("code that runs when the kernel is loaded")
 
@@ -122,6 +123,8 @@ def _check_symbols(data: bytes, section: Section, strings: Section) -> None:
         name = _text(data, strings.offset + start)
         if info & 15 == _INDIRECT_SYMBOL:
             raise ImageRefused(f"'{name}' is chosen by code that runs when the kernel is loaded", name)
+        if home == 0 and name.startswith("__x86_indirect_thunk_"):
+            raise ImageRefused(_FAR_CALL)
         if home == 0 and not is_allowed(name):
             raise ImageRefused(f"undefined function '{source_name(name)}'", name)
 

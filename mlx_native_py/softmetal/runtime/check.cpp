@@ -82,8 +82,8 @@ void check_group_begin(soft_group &group) {
   w.state_bytes = (u64)(current_context->lanes + MAX_THREADS) - w.state;
   group.tg = w.tg;
   if (w.tick > LAST_TICK) forget_ticks(w);
-  if (w.check_serial != w.check->serial) lay_out_threadgroup_memory(w);
-  if (w.check_serial != w.check->serial || w.block_count > KEPT_BLOCKS) reset_blocks(w);
+  if (w.check_serial != w.check->serial) begin_dispatch(w);
+  else if (w.block_count > KEPT_BLOCKS) reset_blocks(w);
   const void *entry = (const void *)current_context->entry;
   if (w.entry != entry) image_around(entry, w.image_start, w.image_end);
   w.entry = entry;
@@ -262,6 +262,7 @@ static void merge_word(Worker &w, const Block &block, unsigned i, u32 group) {
   if (block.atomics) mine.atomic_reads = block.atomics->reads[i], mine.atomic_writes = block.atomics->writes[i];
   if (!(mine.reads | mine.writes | mine.atomic_reads | mine.atomic_writes)) return;
   u64 start = block.key * BLOCK + 64 * i, at = (start - area.start) / 64;
+  area.blocks[at / WORDS] = 1;
   if (area.writer) {
     Touched theirs = {area.reads[at], area.writes[at], area.atomic_reads[at], area.atomic_writes[at]};
     u64 clash = w.fenced ? 0 : plain_or_atomic_clash(mine, theirs);

@@ -99,6 +99,7 @@ static void insert(Worker &w, Block *block) {
   u32 mask = w.table_size - 1, i = (u32)((block->key * 0x9E3779B97F4A7C15ull) >> 40) & mask;
   while (w.table[i]) i = (i + 1) & mask;
   w.table[i] = block;
+  w.places[w.block_count++] = i;
 }
 
 static void grow_table(Worker &w) {
@@ -106,11 +107,16 @@ static void grow_table(Worker &w) {
   u32 size = w.table_size;
   w.table_size = size ? 2 * size : FIRST_TABLE;
   w.table = allocate<Block *>(w.table_size);
+  free(w.places);
+  w.places = allocate<u32>(w.table_size);
+  w.block_count = 0;
   for (u32 i = 0; i < size; i++) {
     if (old[i]) insert(w, old[i]);
   }
   free(old);
 }
+
+static u64 area_bit(const Block &block) { return 1ull << block.area % 64; }
 
 Block *make_block(Worker &w, u64 key) {
   Undisturbed hold;
@@ -118,9 +124,9 @@ Block *make_block(Worker &w, u64 key) {
   Block *block = w.spare_count ? w.spare[--w.spare_count] : allocate<Block>(1);
   block->key = key;
   classify(w, *block);
-  if (!block->read_only && !block->cells.readers) make_cells(*block, CELLS);
+  block->atomics = nullptr;
+  if (!block->read_only) lay_out_cells(*block, w.split_areas & area_bit(*block) ? BLOCK : CELLS);
   insert(w, block);
-  w.block_count++;
   refresh(w, *block);
   return block;
 }
@@ -137,17 +143,24 @@ void refresh(Worker &w, Block &block) {
   if (!block.foreign) push(w.touched, w.touched_count, w.touched_capacity, &block);
 }
 
-void make_cells(Block &block, u32 count) {
-  Moment *moments = allocate<Moment>(3 * count);
+// Old moments in the cells do no harm: they are below the base of every later group.
+void lay_out_cells(Block &block, u32 count) {
+  if (block.room < count) {
+    free(block.cells.readers);
+    block.cells.readers = allocate<Moment>(3 * count);
+    block.room = count;
+  }
+  Moment *moments = block.cells.readers;
   block.cells = {moments, moments + count, moments + 2 * count};
   block.shift = count == CELLS ? 2 : 0;
 }
 
 void free_cells(Block &block) {
   free(block.cells.readers);
-  free(block.atomics);
+  free(block.atomic_room);
   block.cells = {};
-  block.atomics = nullptr;
+  block.room = 0;
+  block.atomics = block.atomic_room = nullptr;
 }
 
 static void forget_readers(Worker &w, const Block &block) {
@@ -159,30 +172,42 @@ static void forget_readers(Worker &w, const Block &block) {
 
 void split_cells(Worker &w, Block &block) {
   Undisturbed hold;
-  Moment *before = block.cells.readers;
   forget_readers(w, block);
-  make_cells(block, BLOCK);
-  for (unsigned i = 0; i < 3 * BLOCK; i++) block.cells.readers[i] = before[i / 4];
-  free(before);
+  if (block.space == SOFT_DEVICE) w.split_areas |= area_bit(block);
+  Moment *moments = block.cells.readers = (Moment *)realloc(block.cells.readers, 3 * BLOCK * sizeof(Moment));
+  if (!moments) __builtin_trap();
+  block.room = BLOCK;
+  for (unsigned i = 3 * BLOCK; i--;) moments[i] = moments[i / 4];
+  lay_out_cells(block, BLOCK);
 }
 
 Atomics &atomics_of(Worker &w, Block &block) {
   if (block.atomics) return *block.atomics;
   Undisturbed hold;
   forget_readers(w, block);
-  block.atomics = allocate<Atomics>(1);
+  if (!block.atomic_room) block.atomic_room = allocate<Atomics>(1);
+  block.atomics = block.atomic_room;
+  __builtin_memset(block.atomics->reads, 0, sizeof block.atomics->reads);
+  __builtin_memset(block.atomics->writes, 0, sizeof block.atomics->writes);
   return *block.atomics;
 }
 
-// Old moments in the cells do no harm: they are below the base of every later group.
 void reset_blocks(Worker &w) {
-  for (u32 i = 0; i < w.table_size; i++) {
-    if (Block *block = w.table[i]) push(w.spare, w.spare_count, w.spare_capacity, block);
-    w.table[i] = nullptr;
+  for (u32 i = 0; i < w.block_count; i++) {
+    Block *&place = w.table[w.places[i]];
+    push(w.spare, w.spare_count, w.spare_capacity, place);
+    place = nullptr;
   }
   w.block_count = 0;
   __builtin_memset(w.argument_blocks, 0, sizeof w.argument_blocks);
   if (!w.table) grow_table(w);
+}
+
+// What an earlier dispatch needed, such as a cell for each byte, is not for the next ones to carry.
+void begin_dispatch(Worker &w) {
+  reset_blocks(w);
+  w.split_areas = 0;
+  lay_out_threadgroup_memory(w);
 }
 
 }  // namespace soft

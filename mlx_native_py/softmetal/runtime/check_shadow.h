@@ -57,7 +57,9 @@ struct Block {
   u8 shift;                // 2: a cell for 4 bytes, 0: a cell for each byte
   bool read_only;          // nobody may write here, so no order matters
   u32 area;
-  Atomics *atomics;
+  u32 room;                // for so many cells of each kind
+  Atomics *atomics;        // null unless there were atomic accesses in this dispatch
+  Atomics *atomic_room;
   u64 reads[WORDS], writes[WORDS];
   const u64 *fresh;        // a bit for each byte that nobody had written before the group; null where all have been
   Cells cells;             // CELLS of each, or BLOCK where they are split; all in one piece of memory
@@ -94,6 +96,7 @@ struct alignas(64) Worker {
   soft_check *check;
   u64 stacks, stack_bytes; // of the fibers
   u64 check_serial;        // dispatch that the blocks belong to
+  u64 split_areas;         // of that dispatch, as bits: those in which a block had to be split
   const void *entry;       // of the running group
   u64 state, state_bytes;  // of the running context: lanes and simdgroups
   Block *tg_blocks;        // of all threadgroup memory; few of them are used
@@ -106,6 +109,7 @@ struct alignas(64) Worker {
 
   Block **table;           // open addressing by key
   u32 table_size, block_count;
+  u32 *places;             // of the blocks in it
   Block **touched;
   u32 touched_count, touched_capacity;
   Block **spare;           // to use again
@@ -147,7 +151,8 @@ template <class T> inline void push(T *&list, u32 &count, u32 &capacity, T item)
 // Memory (check_memory.cpp)
 Block *make_block(Worker &, u64 key);
 void refresh(Worker &, Block &);
-void make_cells(Block &, u32 count);
+void lay_out_cells(Block &, u32 count);
+void begin_dispatch(Worker &);
 void split_cells(Worker &, Block &);
 Atomics &atomics_of(Worker &, Block &);
 void free_cells(Block &);

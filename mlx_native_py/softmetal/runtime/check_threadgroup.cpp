@@ -34,7 +34,7 @@ static void know(Worker &w, u32 number) {
   block.space = SOFT_THREADGROUP;
   block.access = SOFT_READ | SOFT_WRITE;
   block.fresh = ALL_FRESH;
-  make_cells(block, CELLS);
+  lay_out_cells(block, CELLS);
   u64 page = number * (u64)BLOCK / PAGE * PAGE;
   if (mprotect(w.tg + page, PAGE, PROT_READ | PROT_WRITE)) __builtin_trap();
   push(w.tg_known, w.tg_known_count, w.tg_known_capacity, number);
@@ -49,8 +49,11 @@ void lay_out_threadgroup_memory(Worker &w) {
   for (u32 zone = 0; zone < w.check->tg_count; zone++) {
     for (u32 done = 0; done < w.check->tg_bytes[zone]; done += BLOCK) {
       u32 number = (zone * TG_ZONE + done) / BLOCK, left = w.check->tg_bytes[zone] - done;
-      if (!w.tg_blocks[number].cells.readers) know(w, number);
-      w.tg_blocks[number].high = left < BLOCK ? left : BLOCK;
+      Block &block = w.tg_blocks[number];
+      if (!block.cells.readers) know(w, number);
+      lay_out_cells(block, CELLS);
+      block.atomics = nullptr;
+      block.high = left < BLOCK ? left : BLOCK;
       push(w.tg_used, w.tg_used_count, w.tg_used_capacity, number);
     }
   }
@@ -68,7 +71,7 @@ void begin_threadgroup_memory(Worker &w) {
 void forget_threadgroup_memory(Worker &w) {
   for (u32 i = 0; i < w.tg_known_count; i++) {
     free_cells(w.tg_blocks[w.tg_known[i]]);
-    make_cells(w.tg_blocks[w.tg_known[i]], CELLS);
+    lay_out_cells(w.tg_blocks[w.tg_known[i]], CELLS);
   }
 }
 
