@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from ..cache import digest
-from ..toolchain import LOCAL_BOUNDS, THREAD_CALLBACKS, Toolchain
+from ..msl.padding import with_zeros
+from ..toolchain import ALL_VARIABLES, LOCAL_BOUNDS, THREAD_CALLBACKS, Toolchain
 from .rewrite import with_shadows
 from .sources import UNDEFINED, Sources
 
@@ -25,8 +26,8 @@ def identity() -> str:
 def compile_defined(toolchain: Toolchain, source: Path, output: Path, options: Sequence[str]) -> str:
     """Makes the object file; answers what the compiler said."""
     plain, optimised = source.with_suffix(".plain.ll"), source.with_suffix(".ll")
-    said = toolchain.run(toolchain.to_plain_ir(source, plain, options)).stderr
-    sources = Sources(plain.read_text())
+    said = toolchain.run(toolchain.to_plain_ir(source, plain, [*options, *ALL_VARIABLES])).stderr
+    sources = Sources(with_zeros(plain.read_text()))
     plain.write_text(sources.text)
     remarks = toolchain.run(toolchain.compile(plain, output, options)).stderr
     if UNDEFINED.encode() in output.read_bytes():

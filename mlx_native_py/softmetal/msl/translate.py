@@ -19,6 +19,7 @@ from .positions import Positions
 from .scopes import parse
 from .stages import leave_out_graphics
 from .subscripts import pack_subscripts
+from .tails import fill_tails
 from .threadgroup import place_variables
 from .unit import Unit
 from .values import Values
@@ -75,6 +76,7 @@ def _translated(tokens: Tokens, positions: Positions, language: tuple[int, int])
     take_by_reference(unit)
     pack_subscripts(unit)
     unify_members(unit)
+    fill_tails(unit)
     strict.check(unit)
     unit.raise_errors()
     owners = emit.droppable(unit)
