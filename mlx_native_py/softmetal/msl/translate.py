@@ -10,7 +10,7 @@ from .closure import Graph, build_graph
 from .components import open_components
 from .conditionals import unify_operands
 from .function_arguments import take_by_reference
-from .function_parameters import loosen_references, number_elements, place_arrays
+from .function_parameters import loosen_locals, loosen_references, number_elements, place_arrays
 from .kernels import Entry, KernelFunction, KernelReader
 from .lexer import LexicalError, Tokens, lex
 from .loops import mark_loops
@@ -71,6 +71,7 @@ def _translated(tokens: Tokens, positions: Positions, language: tuple[int, int])
     unify_operands(unit)
     open_components(unit)
     loosen_references(unit)
+    loosen_locals(unit)
     place_arrays(unit)
     number_elements(unit)
     take_by_reference(unit)
