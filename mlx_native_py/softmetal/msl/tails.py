@@ -78,5 +78,3 @@ def _past_value(unit: Unit, index: int, end: int) -> int:
     while index < end and text[index] not in (",", ";"):
         index = match[index] + 1 if text[index] in ("(", "[", "{") else index + 1
     return index
-
-

@@ -131,7 +131,7 @@ _CASES: tuple[tuple[str, str, Any, str], ...] = (
     ("reference-to-sum", "r", lambda x: x + 1, "const thread int &r = x + 1;"),
     ("reference-to-literal", "r + q", lambda x: 0 * x - 1, "const thread int &r = 2; thread const int &q = -3;"),
     ("reference-to-variable", "*p", lambda x: x, "int v = x; const thread int &r = v; const thread int *p = &r;"),
-    ("reference-to-element", "*p", lambda x: x, "int v[2] = {1, x}; const thread int &r = v[1]; thread const int *p = &r;"),
+    ("reference-to-element", "*p", lambda x: x, "int v[2] = {1, x}; const thread int &r = v[1]; auto p = &r;"),
     ("width-deduced", "widths(v)", lambda x: 0 * x + 32, "float3 v[2];"),
     ("assert", "int(with_assert(x))", lambda x: x, ""),
     ("thread-const-device", "int(through(p)) + *p", lambda x: 2 * x, "thread const device int *p = in_x + i;"),

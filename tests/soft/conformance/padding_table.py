@@ -28,6 +28,7 @@ union Word { char c; uint w; };
 struct Holder { char k; Word u; };
 struct Either { char k; union { char c; uint w; }; };
 struct Bits { uint a : 3; uint b : 7; };
+struct Word20 { uint a : 3; uint b : 20; };
 struct Wide { long4 a; char b; };
 struct Rows { float3x3 m; char c; };
 struct Column { float a; array<Pair, 2> list; };
@@ -100,11 +101,20 @@ _ROWS = [
     Row("by-template", "Pair", 8, "put(out, Pair{one, five});", _PAIR),
     Row("constant", "Pair", 8, "*out = known;", _PAIR),
     Row("threadgroup", "Pair", 8, "pairs[t] = Pair{one, five}; *out = pairs[t];", _PAIR),
-    Row("private-array", "Pair", 8, "Pair all[4]; for (int n = 0; n < 4; n++) all[n] = pair(n + 2); *out = all[i % 4 * 0 + 3];", _PAIR),
+    Row(
+        "private-array",
+        "Pair",
+        8,
+        "Pair all[4]; for (int n = 0; n < 4; n++) all[n] = pair(n + 2); *out = all[int(five) - 2];",
+        _PAIR,
+    ),
     Row("constructor", "Made", 8, "*out = Made(5);", {0: np.int32(5), 4: np.int8(1)}),
     Row("copied", "Pair", 8, "*out = given[i];", {0: np.int8(2), 1: np.full(3, COPIED, np.uint8), 4: _f(9)}),
     Row(
-        "copied-by-variable", "Pair", 8, "Pair x = given[i]; x.b = 7; *out = x;",
+        "copied-by-variable",
+        "Pair",
+        8,
+        "Pair x = given[i]; x.b = 7; *out = x;",
         {0: np.int8(2), 1: np.full(3, COPIED, np.uint8), 4: _f(7)},
     ),
     Row("three-elements", "Vector", 16, "*out = Vector{float3(1, 2, five)};", {0: _f(1, 2, 5)}),
@@ -115,39 +125,98 @@ _ROWS = [
     Row("tail-returned", "Tail", 32, "*out = tail(2);", {0: _f(2, 2, 2, 2), 16: _f(2)}),
     Row("tail-passed", "Tail", 32, "*out = passed(Tail{float4(1), 1});", _TAIL),
     Row("tail-constant", "Tail", 32, "*out = tails[0];", _TAIL),
-    Row("tail-by-pointer", "Tail", 32, "shared_tails[t] = tails[0]; threadgroup Tail *p = shared_tails + t; *out = *p;", _TAIL),
+    Row("tail-by-pointer", "Tail", 32, "shared[t] = tails[0]; threadgroup Tail *p = shared + t; *out = *p;", _TAIL),
     Row("tail-of-long", "Wide", 64, "*out = Wide{long4(1), 2};", {0: np.ones(4, np.int64), 32: np.int8(2)}),
-    Row("tail-of-matrix", "Rows", 64, "*out = Rows{float3x3(float3(1), float3(2), float3(3)), 4};",
-        {0: _f(1, 1, 1), 16: _f(2, 2, 2), 32: _f(3, 3, 3), 48: np.int8(4)}),
+    Row(
+        "tail-of-matrix",
+        "Rows",
+        64,
+        "*out = Rows{float3x3(float3(1), float3(2), float3(3)), 4};",
+        {0: _f(1, 1, 1), 16: _f(2, 2, 2), 32: _f(3, 3, 3), 48: np.int8(4)},
+    ),
     Row("tail-with-functions", "Ends", 16, "*out = Ends{float2(1, 2), 3};", {0: _f(1, 2), 8: np.int8(3)}),
     Row("tail-of-private-members", "Guarded", 32, "*out = Guarded(3);", {0: _f(3, 3, 3, 3), 16: np.int8(2)}),
     Row("tail-of-bfloat", "Brain", 8, "*out = Brain{five, bfloat(1)};", {0: _f(5), 4: np.uint16(0x3F80)}),
     Row("tail-in-namespace", "inner::Pair", 16, "*out = inner::Pair{float2(1, 2), 3};", {0: _f(1, 2), 8: np.int8(3)}),
     Row("halves", "Halves", 16, "*out = Halves{half3(1), true};", {0: np.ones(3, np.float16), 8: np.int8(1)}),
-    Row("packed", "Packed", 20, "*out = Packed{1, packed_float3(1, 2, 3), 4};", {0: np.int8(1), 4: _f(1, 2, 3), 16: np.int8(4)}),
-    Row("nested", "Nested", 48, "*out = Nested{Pair{1, 5}, 3, Tail{float4(1), 2}};",
-        {**_PAIR, 8: np.int16(3), **{16 + at: value for at, value in _TAIL.items()}}),
-    Row("nested-member", "Nested", 48, "Nested x; x.p = pair(five); x.t = 3; x.q = Tail{float4(1), 2}; *out = x;",
-        {**_PAIR, 8: np.int16(3), **{16 + at: value for at, value in _TAIL.items()}}),
-    Row("array-of-structs", "Items", 28, "*out = Items{2, {{1, five}, Pair{one, 5}, pair(five)}};", {0: np.int8(2), **_LIST}),
-    Row("array-inside", "Long", 56, "Long w; w.a = 1; for (int j = 0; j < 12; j++) w.list[j] = j; w.z = 3; *out = w;",
-        {0: np.int8(1), 4: np.arange(12, dtype=np.float32), 52: np.int8(3)}),
-    Row("large", "Large", 408, "Large w; w.a = 1; for (int j = 0; j < 100; j++) w.list[j] = j; w.z = 3; *out = w;",
-        {0: np.int8(1), 4: np.arange(100, dtype=np.float32), 404: np.int8(3)}),
-    Row("metal-array", "Column", 20, "*out = Column{five, {{{1, five}, {1, 5}}}};",
-        {0: _f(5), **{4 + at: value for at, value in _PAIR.items()}, **{12 + at: value for at, value in _PAIR.items()}}),
+    Row(
+        "packed",
+        "Packed",
+        20,
+        "*out = Packed{1, packed_float3(1, 2, 3), 4};",
+        {0: np.int8(1), 4: _f(1, 2, 3), 16: np.int8(4)},
+    ),
+    Row(
+        "nested",
+        "Nested",
+        48,
+        "*out = Nested{Pair{1, 5}, 3, Tail{float4(1), 2}};",
+        {**_PAIR, 8: np.int16(3), **{16 + at: value for at, value in _TAIL.items()}},
+    ),
+    Row(
+        "nested-member",
+        "Nested",
+        48,
+        "Nested x; x.p = pair(five); x.t = 3; x.q = Tail{float4(1), 2}; *out = x;",
+        {**_PAIR, 8: np.int16(3), **{16 + at: value for at, value in _TAIL.items()}},
+    ),
+    Row(
+        "array-of-structs",
+        "Items",
+        28,
+        "*out = Items{2, {{1, five}, Pair{one, 5}, pair(five)}};",
+        {0: np.int8(2), **_LIST},
+    ),
+    Row(
+        "array-inside",
+        "Long",
+        56,
+        "Long w; w.a = 1; for (int j = 0; j < 12; j++) w.list[j] = j; w.z = 3; *out = w;",
+        {0: np.int8(1), 4: np.arange(12, dtype=np.float32), 52: np.int8(3)},
+    ),
+    Row(
+        "large",
+        "Large",
+        408,
+        "Large w; w.a = 1; for (int j = 0; j < 100; j++) w.list[j] = j; w.z = 3; *out = w;",
+        {0: np.int8(1), 4: np.arange(100, dtype=np.float32), 404: np.int8(3)},
+    ),
+    Row(
+        "metal-array",
+        "Column",
+        20,
+        "*out = Column{five, {{{1, five}, {1, 5}}}};",
+        {0: _f(5), **{4 + at: value for at, value in _PAIR.items()}, **{12 + at: value for at, value in _PAIR.items()}},
+    ),
     Row("union", "Word", 4, "*out = Word{char(one)};", {0: np.int8(1)}),
     Row("union-member", "Holder", 8, "*out = Holder{one, {7}};", {0: np.int8(1), 4: np.int8(7)}),
     Row("union-without-name", "Either", 8, "Either x = {one, {7}}; *out = x;", {0: np.int8(1), 4: np.int8(7)}),
     Row("bits", "Bits", 4, "*out = Bits{uint(one), 5};", {0: np.uint32(1 | 5 << 3)}),
+    Row("bits-of-a-word", "Word20", 4, "*out = Word20{uint(one), 5};", {0: np.uint32(1 | 5 << 3)}),
     Row("template", "Box<float>", 8, "*out = box(five);", {0: _f(5), 4: np.int8(7)}),
     Row("template-vector", "Box<float2>", 16, "*out = box(float2(1, 2));", {0: _f(1, 2), 8: np.int8(7)}),
-    Row("template-nested", "Boxes<float2>", 40, "*out = Boxes<float2>{{box(float2(1, 2)), {float2(1, 2), 7}}, 3};",
-        {0: _f(1, 2), 8: np.int8(7), 16: _f(1, 2), 24: np.int8(7), 32: np.int16(3)}),
-    Row("template-rows", "Row<float2, 2>", 32, "*out = Row<float2, 2>{1, {2, 3}, 4};", {0: _f(1, 1, 2, 2, 3, 3), 24: np.int8(4)}),
-    Row("derived", "Derived", 48, "Derived x; x.a = 1; x.b = 2; x.c = 3; out->a = x.a; out->b = x.b; out->c = x.c; out->Base::operator=(x);",
-        {**_TAIL, 32: _f(3), 36: np.full(12, OLD, np.uint8)}),
-]  # fmt: skip
+    Row(
+        "template-nested",
+        "Boxes<float2>",
+        40,
+        "*out = Boxes<float2>{{box(float2(1, 2)), {float2(1, 2), 7}}, 3};",
+        {0: _f(1, 2), 8: np.int8(7), 16: _f(1, 2), 24: np.int8(7), 32: np.int16(3)},
+    ),
+    Row(
+        "template-rows",
+        "Row<float2, 2>",
+        32,
+        "*out = Row<float2, 2>{1, {2, 3}, 4};",
+        {0: _f(1, 1, 2, 2, 3, 3), 24: np.int8(4)},
+    ),
+    Row(
+        "derived",
+        "Derived",
+        48,
+        "Derived x; x.a = 1; x.b = 2; out->c = 3; out->Base::operator=(x);",
+        {**_TAIL, 32: _f(3), 36: np.full(12, OLD, np.uint8)},
+    ),
+]
 
 
 def all_programs() -> list[Program]:
@@ -160,7 +229,7 @@ def all_programs() -> list[Program]:
 kernel void k(device uchar *raw, device const Pair *given, constant float &five, constant char &one,
               uint i [[thread_position_in_grid]], uint t [[thread_index_in_threadgroup]]) {{
   threadgroup Pair pairs[32];
-  threadgroup Tail shared_tails[32];
+  threadgroup Tail shared[32];
   {chr(10).join(body)}
 }}
 """
