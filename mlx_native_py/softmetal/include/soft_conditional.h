@@ -90,6 +90,11 @@ template <class... T> constexpr uint tail_bytes() {
   return (all.align - all.end % all.align) % all.align;
 }
 
+// A string literal as `constant` memory.
+template <size_t N> __attribute__((always_inline)) const __global char *text(const __constant char (&literal)[N]) {
+  return __builtin_bit_cast(const __global char *, &literal[0]);
+}
+
 // A function constant while the source is only checked.
 template <class T> T not_yet_known() { return T(); }
 

@@ -18,6 +18,7 @@ from .members import unify_members
 from .positions import Positions
 from .scopes import parse
 from .stages import leave_out_graphics
+from .strings import place_strings
 from .subscripts import pack_subscripts
 from .tails import fill_tails
 from .threadgroup import place_variables
@@ -78,6 +79,7 @@ def _translated(tokens: Tokens, positions: Positions, language: tuple[int, int])
     pack_subscripts(unit)
     unify_members(unit)
     fill_tails(unit)
+    place_strings(unit)
     strict.check(unit)
     unit.raise_errors()
     owners = emit.droppable(unit)

@@ -62,6 +62,8 @@ struct Steps {
 int total(initializer_list<int> l) { int t = 0; for (int x : l) t = t * 10 + x; return t + int(l.size()) * 1000; }
 template <class T> T last(metal::initializer_list<T> l) { return *(l.end() - 1) + *l.begin(); }
 struct Listed { int v; Listed(initializer_list<int> l) : v(total(l)) {} Listed(int a, int b) : v(a + b) {} };
+int third(int x, const constant char *s, int y) { return s[2] + x + y; }
+template <class T> T first_of(constant char* s, T x) { return x + T(s[0]); }
 struct __attribute__((packed)) Tight { char c; int v; };
 """
 
@@ -107,6 +109,10 @@ _CASES: tuple[tuple[str, str, Any, str], ...] = (
         "",
     ),
     ("struct-in-braces-or-variable", "(x > 30 ? s : Shared{x}).v", lambda x: np.where(x > 30, 7, x), "Shared s = {7};"),
+    ("string-argument", "third(x, \"abc\", 1)", lambda x: x + 100, ""),
+    ("string-among-calls", "third(max(x, 1), \"abc\", third(1, \"xyz\", 2))", lambda x: x + 99 + 125, ""),
+    ("string-of-template", "first_of(\"abc\", x)", lambda x: x + 97, ""),
+    ("string-variable", "s[1] + x", lambda x: x + 98, "const constant char *s = \"abc\";"),
     ("array-parameter", "plus_first(x, n)", lambda x: x + 4, "const int n[2] = {4, 5};"),
     ("array-parameter-variable", "plus_first(x, n)", lambda x: 2 * x, "int n[2] = {x, 5};"),
     ("array-parameter-float", "int(plus_first(1.5f, n))", lambda x: 0 * x + 3, "const float n[2] = {2, 5};"),
