@@ -25,10 +25,10 @@ def fill_tails(unit: Unit) -> None:
 
 
 def _is_plain(unit: Unit, declaration: Declaration) -> bool:
-    """Whether it is a struct with a name, and without a base or an alignment of its own."""
+    """Whether it is a struct with a name, perhaps by typedef, and without a base or an alignment of its own."""
     assert declaration.body
     words = unit.tokens.text[declaration.head : declaration.body[0]]
-    named = declaration.head < declaration.name < declaration.body[0]
+    named = declaration.head < declaration.name < declaration.body[0] or words[0] == "typedef"
     return named and "union" not in words and ":" not in words and _UNSUITED.isdisjoint(words)
 
 

@@ -37,6 +37,8 @@ struct Made { int a; char b; Made(int x) : a(x), b(1) {} };
 struct Guarded { Guarded(float x) : v(x), n(2) {} private: float4 v; char n; };
 struct Base { float4 a; float b; };
 struct Derived : Base { float c; };
+typedef struct { float4 a; float b; } Named;
+typedef struct Tagged { float4 a; float b; } Also;
 template <class T> struct Box { T v; char flag; };
 template <class T> struct Boxes { Box<T> both[2]; short end; };
 template <class T, int N> struct Row { T a, b[N]; char c; };
@@ -124,6 +126,8 @@ _ROWS = [
     Row("tail-variable", "Tail", 32, "Tail x; x.a = 1; x.b = 2; *out = x;", _TAIL),
     Row("tail-returned", "Tail", 32, "*out = tail(2);", {0: _f(2, 2, 2, 2), 16: _f(2)}),
     Row("tail-passed", "Tail", 32, "*out = passed(Tail{float4(1), 1});", _TAIL),
+    Row("tail-of-typedef", "Named", 32, "*out = Named{float4(1), 2};", _TAIL),
+    Row("tail-of-typedef-with-tag", "Also", 32, "*out = Tagged{float4(1), 2};", _TAIL),
     Row("tail-constant", "Tail", 32, "*out = tails[0];", _TAIL),
     Row("tail-by-pointer", "Tail", 32, "shared[t] = tails[0]; threadgroup Tail *p = shared + t; *out = *p;", _TAIL),
     Row("tail-of-long", "Wide", 64, "*out = Wide{long4(1), 2};", {0: np.ones(4, np.int64), 32: np.int8(2)}),
