@@ -12,7 +12,7 @@ shift || true
 repo=$PWD root=$folder/root vm=$folder/vm
 python=${PYTHON:-python3}
 modules=(drivers/virtio/virtio_pci_legacy_dev drivers/virtio/virtio_pci_modern_dev drivers/virtio/virtio_pci
-  net/9p/9pnet net/9p/9pnet_virtio fs/fscache/fscache fs/netfs/netfs fs/9p/9p)
+  net/9p/9pnet net/9p/9pnet_virtio fs/netfs/netfs fs/fscache/fscache fs/9p/9p)
 
 get_kernel() {
   mkdir -p "$vm/packages"
@@ -37,7 +37,8 @@ mkdir -p /dev/shm "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/bin"
 mount -t tmpfs shm /dev/shm
 for each in proc sys dev; do mount --bind /\$each "$root/\$each"; done
 mount -t tmpfs tmp "$root/tmp"
-share repo "$root$repo"; share folder "$root$folder"
+share repo "$root$repo"
+mkdir -p "$root$folder"; mount --bind "$folder" "$root$folder"
 cp /bin/busybox "$root/tmp/"; chroot "$root" /tmp/busybox --install -s /tmp
 mount --bind "$vm/zig" "$root/opt/site/ziglang/zig"
 chroot "$root" /tmp/sh "$vm/tests"
@@ -105,4 +106,4 @@ nice -n 10 qemu-system-aarch64 -M virt -cpu cortex-a76 -smp 2 -m 3G -nographic -
   -kernel "$vm"/system/boot/vmlinuz-* -initrd "$vm/first.gz" -append "console=ttyAMA0 quiet" \
   -virtfs "local,path=$repo,mount_tag=repo,security_model=none,multidevs=remap" \
   -virtfs "local,path=$folder,mount_tag=folder,security_model=none,multidevs=remap" < /dev/null
-exit "$(cat "$vm/status")"
+exit "$(cat "$vm/status" || echo 1)"
