@@ -112,6 +112,8 @@ SCALAR = (
     *("-mllvm", "-disable-loop-idiom-all"),
 )
 LARGEST_VARIABLE = 1 << 20  # bytes of a variable that checked mode wants to have a value
+# Unoptimised IR with the names of variables, and the zeros that they begin with, all of them.
+ALL_VARIABLES = ("-fno-discard-value-names", f"-ftrivial-auto-var-init-max-size={LARGEST_VARIABLE}")
 RECURSION_BYTES = 128 << 10  # what a thread may use up by recursion
 _CALL = re.compile(r"'(\S+)' not inlined into '(\S+)'")
 # The functions that a flat kernel must not reach; see soft_simd.h.
@@ -201,9 +203,8 @@ class Toolchain:
         return [*self.compiler, *flags, str(source), "-o", str(output)]
 
     def to_plain_ir(self, source: Path, output: Path, options: Sequence[str]) -> list[str]:
-        """The same before any optimisation, with the names and the zeros that variables begin with, all of them."""
-        names = ["-fno-discard-value-names", f"-ftrivial-auto-var-init-max-size={LARGEST_VARIABLE}"]
-        flags = [*options, *names, "-Xclang", "-disable-llvm-passes", "-x", "clcpp", "-S", "-emit-llvm"]
+        """The same before any optimisation."""
+        flags = [*options, "-Xclang", "-disable-llvm-passes", "-x", "clcpp", "-S", "-emit-llvm"]
         return [*self.compiler, *flags, str(source), "-o", str(output)]
 
     def assemble(self, source: Path, output: Path) -> list[str]:

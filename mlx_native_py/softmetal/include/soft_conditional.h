@@ -71,6 +71,30 @@ template <class To, class From> __attribute__((always_inline)) constexpr To with
   return (To)from;
 }
 
+// The bytes behind the last of these members, up to the alignment of the struct.
+template <class T> struct member {
+  static constexpr uint size = sizeof(T), align = alignof(T);
+};
+template <class T> struct member<T &> {
+  static constexpr uint size = sizeof(T *), align = alignof(T *);
+};
+struct extent_so_far {
+  uint end, align;
+  constexpr extent_so_far with(uint size, uint its) const {
+    return {(end + its - 1) / its * its + size, align < its ? its : align};
+  }
+};
+template <class... T> constexpr uint tail_bytes() {
+  extent_so_far all = {0, 1};
+  ((all = all.with(member<T>::size, member<T>::align)), ...);
+  return (all.align - all.end % all.align) % all.align;
+}
+
+// A string literal as `constant` memory.
+template <size_t N> __attribute__((always_inline)) const __global char *text(const __constant char (&literal)[N]) {
+  return __builtin_bit_cast(const __global char *, &literal[0]);
+}
+
 // A function constant while the source is only checked.
 template <class T> T not_yet_known() { return T(); }
 
@@ -84,3 +108,10 @@ template <class Pointer> using function_reference = typename pointed_function<Po
 
 #define SOFT_VALUE_OF soft::by_value(),
 #define SOFT_COUNT_OF soft::by_count(),
+
+// See tails.py. Vectors are aligned to 32 bytes at most.
+#define SOFT_TAIL_BYTE(n) uchar : soft_tail > n ? 8 : 0;
+#define SOFT_TAIL_4(n) SOFT_TAIL_BYTE(n) SOFT_TAIL_BYTE(n + 1) SOFT_TAIL_BYTE(n + 2) SOFT_TAIL_BYTE(n + 3)
+#define SOFT_TAIL(...)                                                                                  \
+  enum { soft_tail = soft::tail_bytes<__VA_ARGS__>() };                                                 \
+  SOFT_TAIL_4(0) SOFT_TAIL_4(4) SOFT_TAIL_4(8) SOFT_TAIL_4(12) SOFT_TAIL_4(16) SOFT_TAIL_4(20) SOFT_TAIL_4(24) SOFT_TAIL_4(28)

@@ -24,6 +24,7 @@ from .emit import Piece, Segment, assemble
 from .evaluate import NotConstant
 from .image import check_image
 from .manifest import Bound, Function, LibraryManifest
+from .padding import compile_cleared, may_have_padding
 from .remarks import refuse_remarked
 from .values import condition_value
 
@@ -182,6 +183,7 @@ def compile_spec(spec: BuildSpec, compiler: Compiler) -> bytes:
 
 
 def _compile(spec: BuildSpec, compiler: Compiler, source: Path, engine: Engine) -> Any:
+    cleared = compile_cleared if may_have_padding(source.read_text()) else None
     return compiler.toolchain.compile_kernel(
         source,
         source.with_suffix(".o"),
@@ -190,7 +192,7 @@ def _compile(spec: BuildSpec, compiler: Compiler, source: Path, engine: Engine) 
         checked=spec.checked,
         options=["-fno-color-diagnostics", NO_CONSTRUCTORS, *(WHOLE if spec.whole else ())],
         precompiled=compiler.precompiled,
-        steps=compile_defined if spec.checked else None,
+        steps=compile_defined if spec.checked else cleared,
     )
 
 

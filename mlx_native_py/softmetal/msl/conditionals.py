@@ -87,9 +87,17 @@ class _ConditionalWriter:
 
     def _may_be_object(self, operand: Operand) -> bool:
         words = self.unit.tokens.text[operand.start : operand.end]
-        if "{" in words:
+        if _has_lambda(words):
             return False
         return any(is_name(word) and word not in ("true", "false", "nullptr") for word in words)
+
+
+def _has_lambda(words: list[str]) -> bool:
+    """Whether a `[` is no subscript. A lambda is of a type of its own, which no other operand can have."""
+    return any(
+        word == "[" and (not at or not (is_name(words[at - 1]) or words[at - 1] in (")", "]", "}", ">")))
+        for at, word in enumerate(words)
+    )
 
 
 def _conditional(unit: Unit, question: int) -> Conditional | None:

@@ -13,6 +13,7 @@ from .unit import Unit
 from .values import template_names
 
 _SPACES = frozenset(SPACES)
+_OPERATORS = frozenset({"+", "-", "/", "%", "|", "^", "<<", ">>", "==", "!=", "<=", ">=", "&&", "||", "!", "~"})
 _UNSIGNED = frozenset({"uint", "size_t", "ushort", "ulong", "uint32_t", "uint64_t", "unsigned", "short", "long"})
 
 
@@ -34,6 +35,47 @@ def loosen_references(unit: Unit) -> None:
                 unit.out[start + words.index("thread")] = ""
                 if set(words[: words.index("&")]) - {"thread", "const"} <= deduced:
                     unit.out[start + words.index("&")] = ""
+
+
+def loosen_locals(unit: Unit) -> None:
+    """The same for local references that begin with a temporary, unless their address is taken."""
+    text = unit.tokens.text
+    for index in unit.tokens.places.get("&", ()):
+        if text[index + 2] != "=" or not is_name(text[index + 1]) or _has_address_taken(unit, index + 1):
+            continue
+        start = index
+        while start and text[start - 1] not in (";", "{", "}", "(", ")"):
+            start -= 1
+        words = text[start:index]
+        if {"thread", "const"} <= set(words) and "*" not in words and _is_temporary(unit, index + 3):
+            unit.out[start + words.index("thread")] = ""
+
+
+def _has_address_taken(unit: Unit, name: int) -> bool:
+    """Whether `&` stands before a local name in what is left of its block."""
+    text, match = unit.tokens.text, unit.tokens.match
+    end = name
+    while end < len(text) and text[end] != "}":
+        end = match[end] + 1 if text[end] in ("(", "[", "{") else end + 1
+    return any(
+        text[i] == "&" and text[i + 1] == text[name] and not _is_operand(text[i - 1]) for i in range(name, end - 1)
+    )
+
+
+def _is_temporary(unit: Unit, start: int) -> bool:
+    """Whether an initialiser is a number, a call, an object in braces or the result of an operator."""
+    text, match = unit.tokens.text, unit.tokens.match
+    index, called = start, False
+    while text[index] not in (";", ","):
+        if text[index] in _OPERATORS:
+            return True
+        called = text[index] in ("(", "{") and index > start
+        if text[index] in ("(", "[", "{"):
+            index = match[index]
+        elif text[index] == "<" and (close := close_angle(unit.tokens, index)) >= 0:
+            index = close
+        index += 1
+    return called or text[start][0].isdigit()
 
 
 def _refers_to_parameters(unit: Unit, function: Declaration) -> bool:

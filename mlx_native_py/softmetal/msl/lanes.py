@@ -17,6 +17,7 @@ from ..toolchain import CompileLimits, CompilerFailed, StepLimitExceeded, stack_
 from .build import SOURCE_NAME, BuildSpec, threadgroup_variables
 from .compiler import Compiler
 from .image import ImageRefused, check_image
+from .padding import cleared_ir, may_have_padding
 
 ENTRY = "soft_lanes_entry"
 ALONE = "soft_lanes_alone"
@@ -138,7 +139,10 @@ class LanesBuilder:
             *toolchain.engine_flags("lanes", checked=spec.checked, elements=elements),
         ]
         header = ["-include-pch", str(self.compiler.precompiled(flags)), "-w", "-fno-color-diagnostics"]
-        self._within(toolchain.to_ir(source, target, [*flags, *header]))
+        options = [*flags, *header]
+        if may_have_padding(text):
+            source = cleared_ir(toolchain, source, options)[0]
+        self._within(toolchain.to_ir(source, target, options))
         return target.read_text()
 
     def _run(self, command: list[str]) -> None:

@@ -10,7 +10,7 @@ from .closure import Graph, build_graph
 from .components import open_components
 from .conditionals import unify_operands
 from .function_arguments import take_by_reference
-from .function_parameters import loosen_references, number_elements, place_arrays
+from .function_parameters import loosen_locals, loosen_references, number_elements, place_arrays
 from .kernels import Entry, KernelFunction, KernelReader
 from .lexer import LexicalError, Tokens, lex
 from .loops import mark_loops
@@ -19,7 +19,9 @@ from .positions import Positions
 from .returns import mark_returns
 from .scopes import parse
 from .stages import leave_out_graphics
+from .strings import place_strings
 from .subscripts import pack_subscripts
+from .tails import fill_tails
 from .threadgroup import place_variables
 from .unit import Unit
 from .values import Values
@@ -71,11 +73,14 @@ def _translated(tokens: Tokens, positions: Positions, language: tuple[int, int])
     unify_operands(unit)
     open_components(unit)
     loosen_references(unit)
+    loosen_locals(unit)
     place_arrays(unit)
     number_elements(unit)
     take_by_reference(unit)
     pack_subscripts(unit)
     unify_members(unit)
+    fill_tails(unit)
+    place_strings(unit)
     strict.check(unit)
     unit.raise_errors()
     owners = emit.droppable(unit)

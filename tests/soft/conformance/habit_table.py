@@ -62,6 +62,8 @@ struct Steps {
 int total(initializer_list<int> l) { int t = 0; for (int x : l) t = t * 10 + x; return t + int(l.size()) * 1000; }
 template <class T> T last(metal::initializer_list<T> l) { return *(l.end() - 1) + *l.begin(); }
 struct Listed { int v; Listed(initializer_list<int> l) : v(total(l)) {} Listed(int a, int b) : v(a + b) {} };
+int third(int x, const constant char *s, int y) { return s[2] + x + y; }
+template <class T> T first_of(constant char* s, T x) { return x + T(s[0]); }
 struct __attribute__((packed)) Tight { char c; int v; };
 """
 
@@ -100,6 +102,17 @@ _CASES: tuple[tuple[str, str, Any, str], ...] = (
         lambda x: np.maximum(np.where(x > 9, 3, x), np.where(x > 20, x, 4)),
         "",
     ),
+    (
+        "chain-of-structs-in-braces",
+        "(x > 30 ? Shared{1} : x > 20 ? Shared{x} : *(device const Shared*)(in_x + i)).v",
+        lambda x: np.where(x > 30, 1, x),
+        "",
+    ),
+    ("struct-in-braces-or-variable", "(x > 30 ? s : Shared{x}).v", lambda x: np.where(x > 30, 7, x), "Shared s = {7};"),
+    ("string-argument", 'third(x, "abc", 1)', lambda x: x + 100, ""),
+    ("string-among-calls", 'third(max(x, 1), "abc", third(1, "xyz", 2))', lambda x: x + 99 + 125, ""),
+    ("string-of-template", 'first_of("abc", x)', lambda x: x + 97, ""),
+    ("string-variable", "s[1] + x", lambda x: x + 98, 'const constant char *s = "abc";'),
     ("array-parameter", "plus_first(x, n)", lambda x: x + 4, "const int n[2] = {4, 5};"),
     ("array-parameter-variable", "plus_first(x, n)", lambda x: 2 * x, "int n[2] = {x, 5};"),
     ("array-parameter-float", "int(plus_first(1.5f, n))", lambda x: 0 * x + 3, "const float n[2] = {2, 5};"),
@@ -118,6 +131,13 @@ _CASES: tuple[tuple[str, str, Any, str], ...] = (
     ("reference-and-value", "add_reference(x, y) + add_reference(x, 1)", lambda x: 2 * x + 3, "int y = 2;"),
     ("references-deduced", "add_references(x, y) + add_references(x, x + 1)", lambda x: 3 * x + 3, "int y = 2;"),
     ("reference-returned", "larger(x, y)", lambda x: np.maximum(x, 9), "int y = 9;"),
+    ("reference-to-call", "r", lambda x: x + 1, "const thread int &r = slow(x);"),
+    ("reference-to-constructed", "(r + r).y", lambda x: 2 * x, "thread const int2 &r = int2(x);"),
+    ("reference-to-struct", "r.v", lambda x: x, "const thread Shared &r = Shared{x};"),
+    ("reference-to-sum", "r", lambda x: x + 1, "const thread int &r = x + 1;"),
+    ("reference-to-literal", "r + q", lambda x: 0 * x - 1, "const thread int &r = 2; thread const int &q = -3;"),
+    ("reference-to-variable", "*p", lambda x: x, "int v = x; const thread int &r = v; const thread int *p = &r;"),
+    ("reference-to-element", "*p", lambda x: x, "int v[2] = {1, x}; const thread int &r = v[1]; auto p = &r;"),
     ("width-deduced", "widths(v)", lambda x: 0 * x + 32, "float3 v[2];"),
     ("assert", "int(with_assert(x))", lambda x: x, ""),
     ("thread-const-device", "int(through(p)) + *p", lambda x: 2 * x, "thread const device int *p = in_x + i;"),
