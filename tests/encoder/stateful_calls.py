@@ -56,6 +56,7 @@ class Calls:
         self.encoders: list[Encoder] = []
         self.sessions: list[Session] = []
         self.nodes: list[tuple[Any, Step | None]] = []
+        self.lent: list[Block] = []
         self.blocks = [self._block(), self._block()]
         self.encoder(by_hand=False, unretained=True, profiled=False)
         self.session(unretained=False)
@@ -87,7 +88,8 @@ class Calls:
     @rule()
     def lend(self) -> None:
         buffer = self.pool.alloc(4 * WORDS, "u32", WORDS)
-        self.blocks.append(Block(buffer, np.zeros(WORDS, np.uint32), pooled=True))
+        self.lent.append(Block(buffer, np.zeros(WORDS, np.uint32), pooled=True))
+        self.blocks.append(self.lent[-1])
 
     @rule(which=PICK)
     def release(self, which: int) -> None:
@@ -101,8 +103,8 @@ class Calls:
     @rule()
     def reset_pool(self) -> None:
         self.pool.reset()
-        for block in self.blocks:
-            block.released |= block.pooled
+        for block in self.lent:  # also those that were dropped, which captured dispatches may have
+            block.released = True
 
     @rule(which=PICK)
     def drop_a_buffer(self, which: int) -> None:

@@ -54,7 +54,7 @@ class Work:
         return repr(self.device.submissions), self.device.residency.count, allocated
 
     def is_whole(self) -> None:
-        """Nothing is open, resident or allocated, and the next run is right; a thread may hold what it ran for a moment."""
+        """Nothing is open, resident or allocated, maybe a moment later, and the next run is right."""
         end = time.monotonic() + 30
         while (now := self.left()) != NOTHING_LEFT and time.monotonic() < end:
             time.sleep(0.01)

@@ -203,7 +203,7 @@ if kind == "thread":
     work.join()
 """
 KINDS = {"wait": 0, "raise": 5, "fork": 7, "exit": 6, "thread": 0, "spawn": 0}
-ENDED = 2.0  # seconds in which a process has ended
+ENDED = 2.0  # seconds in which a process has ended, with a processor to itself
 
 
 class Beat:
@@ -242,7 +242,8 @@ def _ends(kind: str) -> None:
             taken = time.monotonic() - begin - (beat.lost - lost)
         finally:
             child.kill()
-    assert taken < ENDED, f"{kind}: {taken:.1f} s"
+    crowd = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # that wants each processor
+    assert taken < ENDED * crowd, f"{kind}: {taken:.1f} s"
     assert (child.returncode, out, err) == (KINDS[kind], "", "")
 
 
