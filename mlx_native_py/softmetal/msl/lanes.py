@@ -17,7 +17,7 @@ from ..toolchain import CompileLimits, CompilerFailed, StepLimitExceeded, stack_
 from .build import SOURCE_NAME, BuildSpec, threadgroup_variables
 from .compiler import Compiler
 from .image import ImageRefused, check_image
-from .padding import cleared_ir, may_have_padding
+from .padding import may_have_padding, with_zeros
 
 ENTRY = "soft_lanes_entry"
 ALONE = "soft_lanes_alone"
@@ -141,7 +141,10 @@ class LanesBuilder:
         header = ["-include-pch", str(self.compiler.precompiled(flags)), "-w", "-fno-color-diagnostics"]
         options = [*flags, *header]
         if may_have_padding(text):
-            source = cleared_ir(toolchain, source, options)[0]
+            plain = source.with_suffix(".plain.ll")
+            self._within(toolchain.to_plain_ir(source, plain, options))
+            plain.write_text(with_zeros(plain.read_text()))
+            source = plain
         self._within(toolchain.to_ir(source, target, options))
         return target.read_text()
 

@@ -39,17 +39,11 @@ def may_have_padding(source: str) -> bool:
     return _CLASS.search(source) is not None
 
 
-def cleared_ir(toolchain: Toolchain, source: Path, options: Sequence[str]) -> tuple[Path, str]:
-    """A source as IR before any optimisation, with zeros; and what the compiler said."""
+def compile_cleared(toolchain: Toolchain, source: Path, output: Path, options: Sequence[str]) -> str:
+    """Makes the object file by way of IR before any optimisation, with zeros; answers what the compiler said."""
     plain = source.with_suffix(".plain.ll")
     said = toolchain.run(toolchain.to_plain_ir(source, plain, options)).stderr
     plain.write_text(with_zeros(plain.read_text()))
-    return plain, said
-
-
-def compile_cleared(toolchain: Toolchain, source: Path, output: Path, options: Sequence[str]) -> str:
-    """Makes the object file by way of that IR; answers what the compiler said."""
-    plain, said = cleared_ir(toolchain, source, options)
     return said + toolchain.run(toolchain.compile(plain, output, options)).stderr
 
 
