@@ -207,9 +207,9 @@ class Toolchain:
         flags = [*options, "-Xclang", "-disable-llvm-passes", "-x", "clcpp", "-S", "-emit-llvm"]
         return [*self.compiler, *flags, str(source), "-o", str(output)]
 
-    def assemble(self, source: Path, output: Path) -> list[str]:
+    def assemble(self, source: Path, output: Path, level: str = "-O2") -> list[str]:
         """An object file from that representation, which is verified first."""
-        flags = [*self.target, "-O2", "-fPIC", "-fno-plt", "-fdata-sections", "-ffp-contract=on", "-Wno-everything"]
+        flags = [*self.target, level, "-fPIC", "-fno-plt", "-fdata-sections", "-ffp-contract=on", "-Wno-everything"]
         # Code that is vectors already gains nothing by these, and they take longest on blocks as long as it has.
         quick = ["-fno-slp-vectorize", "-mllvm", "-disable-post-ra"]
         # It makes masked loads a part of masked operations, of which the next pass may make loads without a mask.

@@ -58,6 +58,10 @@ def test_engines_agree_on_large_divergent_regions(seed: int) -> None:
     _check(seed)
 
 
+def test_lanes_take_what_the_compiler_cannot_select_instructions_for() -> None:
+    _check(563)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("first", range(PACKS, MANY_PACKS, PACKS))
 @pytest.mark.parametrize("check", [_check, _check_apart])
