@@ -19,7 +19,11 @@ _MAX_INT = (1 << 31) - 1
 
 def read_table(path: Path) -> dict[str, Any]:
     """The object in a JSON file."""
-    return parse_table(path, path.read_bytes())
+    try:
+        text = path.read_bytes()
+    except OSError as reason:
+        raise ModelFileError(path, "file", None, f"cannot be read: {reason.strerror or reason}") from reason
+    return parse_table(path, text)
 
 
 def parse_table(path: Path, text: bytes, offset: int | None = None) -> dict[str, Any]:

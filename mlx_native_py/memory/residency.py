@@ -6,6 +6,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..metal import Backend, Capabilities
@@ -66,6 +67,7 @@ class Residency:
         self._members: set[int] = set()
         self._additions: dict[int, Any] = {}
         self._removals: deque[tuple[Any, object]] = deque()
+        self._is_torn = False  # whether some of the additions may be in the set already
         self.is_staged = False
         """Whether the next flush will commit."""
 
@@ -104,7 +106,7 @@ class Residency:
         if token:
             self._members.discard(token)
             # Settled by whoever removes the addition first: this call or a flush in another thread.
-            if self._additions.pop(token, None) is None:
+            if self._additions.pop(token, None) is None or self._is_torn:
                 # Keeps the memory's owner alive until the set has released the memory.
                 self._removals.append((root.mtl, root.owner))
             self.is_staged = True
@@ -118,30 +120,39 @@ class Residency:
             if not self.is_staged:
                 return False
             self.is_staged = False
-            self._add_staged()
-            removed = self._remove_staged()
-            self.mtl.commit()
+            try:
+                self._add_staged()
+                removed = self._remove_staged()
+                self.mtl.commit()
+            except BaseException:  # what is left is for the next call
+                self.is_staged = True
+                raise
             self.commits += 1
-            removed.clear()
+            for _ in range(removed):
+                self._removals.popleft()
         return True
 
     def _add_staged(self) -> None:
-        additions = []
-        while self._additions:
-            try:
-                additions.append(self._additions.popitem()[1])
-            except KeyError:
-                break
-        if additions:
-            self.mtl.addAllocations_count_(additions, len(additions))
+        additions: dict[Any, Any] = {}
+        try:
+            while self._additions:
+                with suppress(KeyError):
+                    additions.update((self._additions.popitem(),))
+            if additions:
+                self.mtl.addAllocations_count_(list(additions.values()), len(additions))
+        except BaseException:  # to add or remove one twice does no harm
+            self._is_torn = True
+            self._additions.update(additions)
+            raise
+        self._is_torn = False
 
-    def _remove_staged(self) -> list[tuple[Any, object]]:
-        """Runs after the additions, because an allocation dropped meanwhile may be among them."""
-        removed = []
-        while self._removals:
-            removed.append(self._removals.popleft())
-            self.mtl.removeAllocation_(removed[-1][0])
-        return removed
+    def _remove_staged(self) -> int:
+        """How many, which stay listed until the commit. Runs after the additions, because an allocation dropped
+        meanwhile may be among them."""
+        removed = tuple(self._removals)
+        for mtl, _ in removed:
+            self.mtl.removeAllocation_(mtl)
+        return len(removed)
 
     def close(self) -> None:
         """Detaches the set from its queue and empties it."""

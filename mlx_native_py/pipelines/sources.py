@@ -6,6 +6,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from ..errors import BackendError
+
 __all__ = ["kernel_directory", "kernel_families", "kernel_source"]
 
 _INCLUDE = re.compile(r'^#include "([\w/]+\.h)"\n', re.MULTILINE)
@@ -34,7 +36,14 @@ def kernel_source(family: str) -> str:
     path = kernel_directory() / f"{family}.metal"
     if not path.is_file():
         raise FileNotFoundError(f"there is no kernel family {family!r}; there are: {', '.join(kernel_families())}")
-    return _with_headers(path.read_text(), set())
+    return _with_headers(_text(path), set())
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as reason:
+        raise BackendError(f"the kernels in {path} cannot be read: {reason.strerror or reason}") from reason
 
 
 def _with_headers(text: str, seen: set[str]) -> str:
@@ -45,6 +54,6 @@ def _with_headers(text: str, seen: set[str]) -> str:
         if name in seen:
             return ""
         seen.add(name)
-        return _with_headers((kernel_directory() / name).read_text(), seen)
+        return _with_headers(_text(kernel_directory() / name), seen)
 
     return _INCLUDE.sub(put, text)

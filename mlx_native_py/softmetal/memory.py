@@ -293,7 +293,7 @@ class DeviceMemory:
 
     def __del__(self) -> None:
         # Where an exception came before, or in, the finaliser of its owner. While Python ends, kernels may still run.
-        if sys is not None and not sys.is_finalizing() and self.live:
+        if sys is not None and not sys.is_finalizing() and getattr(self, "live", False):
             self.release()
 
 
