@@ -108,7 +108,9 @@ def _failure(command: Sequence[str], status: int, said: str, limits: CompileLimi
         return StepLimitExceeded(f"{_name(command)} took more than {limits.cpu_seconds} s of processor time")
     if status == -signal.SIGXCPU:
         return LimitExceeded(f"{_name(command)} took {limits.seconds:g} s; MLX_SOFT_COMPILE_TIMEOUT allows more")
-    if limits.data_mib is not None and any(word in said for word in _OUT_OF_MEMORY):
+    # A compiler without memory may not even get to say so.
+    without = status in (-signal.SIGSEGV, -signal.SIGABRT) and not said.strip()
+    if limits.data_mib is not None and (without or any(word in said for word in _OUT_OF_MEMORY)):
         return StepLimitExceeded(f"{_name(command)} needed more than {limits.data_mib} MiB")
     if any(word in said for word in _OUT_OF_MEMORY):
         return LimitExceeded(

@@ -58,6 +58,7 @@ def test_how_it_ends(tmp_path: Path, text: str, kind: type[Exception], message: 
     ("text", "message"),
     [
         ("while true; do :; done", "took more than 1 s of processor time"),
+        ("kill -SEGV $$", "needed more than 64 MiB"),
         ("echo 'LLVM ERROR: out of memory' >&2; exit 1", "needed more than 64 MiB"),
     ],
 )
