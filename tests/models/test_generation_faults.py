@@ -126,8 +126,15 @@ class Interrupt(KeyboardInterrupt):
     """Raised where a function of the package begins, which is where CPython looks for Ctrl-C."""
 
 
+def _in_finaliser(frame: FrameType | None) -> bool:
+    """CPython drops what is raised in a finaliser, and with it what the finaliser would have given back."""
+    while frame is not None and frame.f_code.co_name != "__del__":
+        frame = frame.f_back
+    return frame is not None
+
+
 class _Calls:
-    """Counts them; raises at the one with number `at`."""
+    """Counts them; raises at the one with number `at`, or the next one that is not of a finaliser."""
 
     def __init__(self, at: int = 0) -> None:
         self.at = at
@@ -136,7 +143,8 @@ class _Calls:
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
             self.count += 1
-            if self.count == self.at:
+            if self.at and self.count >= self.at and not _in_finaliser(frame):
+                self.at = 0
                 raise Interrupt
 
     def run(self, work: Work) -> bool:
