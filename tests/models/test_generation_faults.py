@@ -126,6 +126,13 @@ class Interrupt(KeyboardInterrupt):
     """Raised where a function of the package begins, which is where CPython looks for Ctrl-C."""
 
 
+def _in_finaliser(frame: FrameType | None) -> bool:
+    """Where Python drops an exception, and what was to be done there stays undone."""
+    while frame is not None and frame.f_code.co_name != "__del__":
+        frame = frame.f_back
+    return frame is not None
+
+
 class _Calls:
     """Counts them; raises at the one with number `at`."""
 
@@ -136,7 +143,8 @@ class _Calls:
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
             self.count += 1
-            if self.count == self.at:
+            if self.at and self.count >= self.at and not _in_finaliser(frame):
+                self.at = 0
                 raise Interrupt
 
     def run(self, work: Work) -> bool:
