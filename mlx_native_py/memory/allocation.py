@@ -145,7 +145,7 @@ class Allocation:
         self._export: weakref.ref[_Export] | None = None
 
     def __del__(self) -> None:
-        if self.resident:
+        if getattr(self, "resident", 0):  # an exception may have come before it was set
             self.residency.remove(self)
 
     def __repr__(self) -> str:
