@@ -98,5 +98,6 @@ def test_padding_is_zero(engine: str, checked: bool) -> None:
         state = kit.pipeline(program.body, kit.device(engine, checked))
         left, commands = kit.launch(state, program.args, (padding_table.COUNT, 1, 1), (32, 1, 1))
         assert commands.error() is None, commands.error().localizedDescription()
-        for name, (slot, expected, first) in program.results.items():
+        for name, (slot, expected, *at) in program.results.items():
+            first = at[0] if at else 0
             np.testing.assert_array_equal(left[slot][first : first + expected.size], expected, name)
