@@ -38,7 +38,9 @@ def _caught(program: Program) -> tuple[CheckedError, Any]:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_faults_are_caught(program: Program) -> None:
+def test_faults_are_caught(program: Program, request: pytest.FixtureRequest) -> None:
+    if settings.current().soft_engine == "lanes" and program in ARRAYS_OUTSIDE:
+        request.applymarker(pytest.mark.xfail(strict=False, reason="lanes do not see all of private variables"))
     error, commands = _caught(program)
     assert type(error) is program.error, str(error)
     message = str(error)
