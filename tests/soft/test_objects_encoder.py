@@ -15,6 +15,13 @@ from mlx_native_py import softmetal as Metal
 
 from .objects_kit import array, buffer, default_device, encode_add, encode_note, finish, pipeline
 
+WRITES_BYTES = """#include <metal_stdlib>
+kernel void right(constant float &x, device float *out) { *out = x; }
+kernel void changed(device const float *x, device float *out) { *out = *(device float *)x = 99; }
+kernel void strayed(device const float *x, device float *out) {
+  for (int j = 127; j >= 0; j--) ((device float *)x)[j] = 77;
+}
+"""
 CONCURRENT = Metal.MTLDispatchTypeConcurrent
 
 
@@ -69,6 +76,30 @@ def test_inline_bytes_are_copied_at_the_call(queue: Any, k: Any) -> None:
         if isinstance(k, bytearray):
             k[:] = bytes(4)
     assert list(array(target)) == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("kernel", ["changed", "strayed"])
+def test_no_kernel_changes_the_bytes_of_other_command_buffers(queue: Any, kernel: str) -> None:
+    """Neither by a cast nor by an index: equal bytes may be in one place for all."""
+    library, _ = queue.device().newLibraryWithSource_options_error_(WRITES_BYTES, None, None)
+
+    def launched(name: str) -> tuple[float, Any]:
+        state, _ = queue.device().newComputePipelineStateWithFunction_error_(library.newFunctionWithName_(name), None)
+        buffer = queue.device().newBufferWithLength_options_(16, 0)
+        commands = queue.commandBuffer()
+        encoder = commands.computeCommandEncoder()
+        encoder.setComputePipelineState_(state)
+        encoder.setBytes_length_atIndex_(struct.pack("f", 2.5), 4, 0)
+        encoder.setBuffer_offset_atIndex_(buffer, 0, 1)
+        encoder.dispatchThreads_threadsPerThreadgroup_((1, 1, 1), (1, 1, 1))
+        encoder.endEncoding()
+        commands.commit()
+        commands.waitUntilCompleted()
+        return struct.unpack("f", buffer.contents().as_buffer(4))[0], commands.error()
+
+    assert launched("right") == (2.5, None)
+    launched(kernel)
+    assert launched("right") == (2.5, None)
 
 
 def test_many_inline_bytes(queue: Any) -> None:

@@ -46,7 +46,7 @@ class DeviceState:
         """How many passes have."""
         ours = memory.checked_arena if options.checked else memory.arena
         self.arena = shared_arena() if options.isolated else ours()
-        self.inline = InlineStore(self.arena)
+        self.inline = InlineStore(self.arena, shares=not options.isolated)
         self._sample_buffers = 0
         self._lock = threading.RLock()  # reentrant, because the garbage collector may free memory anywhere
 

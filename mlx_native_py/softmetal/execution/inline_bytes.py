@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from threading import RLock
 
 from ..memory import MemoryArena
+from ..pages import protect
 
 CHUNK = 1 << 16
 STEP = 64  # the strictest alignment of any argument
@@ -28,11 +30,13 @@ class Chunk:
 
 
 class Constants:
-    """Short bytes that command buffers share: kernels cannot change them, and most come again with every call."""
+    """Short bytes that command buffers share, since most come again with every call. A kernel that writes there, by a
+    cast or a stray index, faults: it would change what later command buffers read."""
 
-    __slots__ = ("_chunk", "_cells", "places")
+    __slots__ = ("_adding", "_cells", "_chunk", "places")
 
     def __init__(self, arena: MemoryArena) -> None:
+        self._adding = RLock()
         self._chunk = Chunk(arena)
         self._cells = iter(range(0, CHUNK, STEP))
         self.places: dict[bytes, int] = {}
@@ -43,18 +47,30 @@ class Constants:
         start = next(self._cells, None)
         if start is None:
             return None
-        self._chunk.view[start : start + len(data)] = data
-        place = self.places[data] = self._chunk.allocation.address + start
+        address = self._chunk.allocation.address
+        with self._adding:
+            protect(address, CHUNK, writable=True)
+            self._chunk.view[start : start + len(data)] = data
+            protect(address, CHUNK, writable=False)
+        place = self.places[data] = address + start
         return place
+
+    def __del__(self) -> None:
+        if hasattr(self, "_chunk"):  # others may get these pages
+            protect(self._chunk.allocation.address, CHUNK, writable=True)
 
 
 class InlineStore:
-    """What the command buffers of a device have for inline bytes: chunks that none of them uses, and constants."""
+    """What the command buffers of a device have for inline bytes: chunks that none of them uses, and constants.
 
-    __slots__ = ("arena", "chunks", "constants")
+    `shares` is whether there are constants: not where another process runs the kernels, which may write everywhere.
+    """
 
-    def __init__(self, arena: MemoryArena) -> None:
+    __slots__ = ("arena", "chunks", "constants", "shares")
+
+    def __init__(self, arena: MemoryArena, *, shares: bool) -> None:
         self.arena = arena
+        self.shares = shares
         self.chunks: list[Chunk] = []
         self.constants: Constants | None = None
 
@@ -76,7 +92,7 @@ class InlineBytes:
 
     def store(self, data: bytes | memoryview) -> int:
         """Copies `data`, unless it is there already, and returns where it is."""
-        if data.__class__ is bytes and len(data) <= STEP:
+        if data.__class__ is bytes and len(data) <= STEP and self._store.shares:
             constants = self._constants
             place = (constants or self._first_constants()).places.get(data)
             if place is None:
