@@ -11,7 +11,7 @@ from typing import Any
 
 from ..device import MlxDevice
 from ..dtypes import DType
-from ..errors import InvalidArgument, ModelFileError
+from ..errors import BufferAllocationError, InvalidArgument, ModelFileError
 from ..json_fields import Fields, read_table
 from ..shared_device import default_device
 from ..weights import TensorFile, open_gguf, open_safetensors
@@ -53,9 +53,14 @@ def load(
     kind = activation_dtype(dtype)
     opened = open_model(path, family)
     device = device or default_device()
-    if prepare and hasattr(opened.family, "make_decoder"):
-        Preparation(opened.family, opened.file, opened.config, device, kind).start()
     checkpoint = Checkpoint(opened.file, opened.config, device, kind, opened.family.gguf_names)
+    if not prepare or not hasattr(opened.family, "make_decoder"):
+        return opened.family(checkpoint, opened.metadata)
+    preparation = Preparation(opened.family, opened.file, opened.config, device, kind).start()
+    try:
+        return opened.family(checkpoint, opened.metadata)
+    except BufferAllocationError:  # what the preparation holds is gone when it ends
+        preparation.wait()
     return opened.family(checkpoint, opened.metadata)
 
 

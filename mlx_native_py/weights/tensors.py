@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import mmap
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,15 +38,17 @@ class MappedFile:
         except OSError as reason:
             raise ModelFileError(path, "file", None, f"cannot be read: {reason.strerror}") from reason
         self._buffers: dict[MlxDevice, MlxBuffer] = {}
+        self._lock = threading.Lock()
 
     def buffer(self, device: MlxDevice) -> MlxBuffer | None:
         """One buffer over the whole file, of which tensors are views; None if the device has none so large."""
         if self.size > device.capabilities.max_buffer_length:
             return None
-        if device not in self._buffers:
-            whole = np.frombuffer(self.data, np.uint8)
-            self._buffers[device] = device.buffer(whole, copy=None, label=self.path.name)
-        return self._buffers[device]
+        with self._lock:  # two would be counted twice, and the device may have no room for the second
+            if device not in self._buffers:
+                whole = np.frombuffer(self.data, np.uint8)
+                self._buffers[device] = device.buffer(whole, copy=None, label=self.path.name)
+            return self._buffers[device]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

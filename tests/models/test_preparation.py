@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.encoding import soft_device
 
 from mlx_native_py import MlxDevice
 from mlx_native_py.errors import MlxError
@@ -18,6 +19,7 @@ from mlx_native_py.models import generation, preparation
 from mlx_native_py.models import loading as models
 from mlx_native_py.models.preparation import Preparation
 from mlx_native_py.models.tiny import write_tiny
+from mlx_native_py.softmetal import DeviceProfile
 
 PROMPT = list(range(1, 2 * preparation._CHUNK))
 
@@ -69,6 +71,43 @@ def test_a_model_that_is_prepared_says_the_same(device: MlxDevice, opened: model
         for how in (True, False)
     ]
     assert said[0] == said[1]
+
+
+@pytest.mark.soft
+def test_a_model_that_fits_is_loaded(opened: models.OpenedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though weights of another type are made twice, for the preparation too."""
+    with MlxDevice("soft") as device:
+        model = models.load(opened.file.path, device, dtype="f16")
+        needed = device.info()["currently_allocated"]
+        del model
+    taken, waited = threading.Event(), threading.Event()
+    start, wait = Preparation.start, Preparation.wait
+
+    def few_layers(file: Any, config: Any, device: MlxDevice, *_: Any) -> Any:
+        held = device.empty(needed // 2, "u8")
+        taken.set()
+        assert waited.wait(60)
+        del held
+        raise MlxError("seen")
+
+    def started(self: Preparation) -> Preparation:
+        start(self)
+        assert taken.wait(60)
+        return self
+
+    def waiting(self: Preparation, seconds: float | None = None) -> bool:
+        waited.set()
+        return wait(self, seconds)
+
+    for where, name, own in ((preparation, "_few_layers", few_layers), (Preparation, "start", started)):
+        monkeypatch.setattr(where, name, own)
+    monkeypatch.setattr(Preparation, "wait", waiting)
+    limit = needed * 5 // 4
+    with soft_device(DeviceProfile(memory=limit, working_set=limit)) as device:
+        try:
+            assert models.load(opened.file.path, device, dtype="f16", prepare=True)
+        finally:
+            waited.set()
 
 
 def test_layers_of_each_kind(opened: models.OpenedModel) -> None:

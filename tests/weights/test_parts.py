@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -10,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlx_native_py import MlxDevice
+from mlx_native_py import MlxBuffer, MlxDevice
 from mlx_native_py.errors import InvalidArgument
 from mlx_native_py.metal import Backend
 from mlx_native_py.weights import TensorFile, open_gguf
@@ -82,6 +86,28 @@ def test_large_parts_are_the_pages_of_the_file(backend: Backend, tmp_path: Path)
         buffer = part_of(whole, [range(100, 200)]).buffer(device)
         assert buffer.readonly and buffer.allocation.nbytes <= 100 * 1024 + 2 * 16384
         assert buffer.numpy()[0, 0] == 100 * 256
+
+
+def test_threads_share_the_buffer_of_a_file(backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second one would be counted as memory of its own."""
+    from safetensors.numpy import save_file
+
+    from mlx_native_py.weights import open_safetensors
+
+    save_file({"x": np.arange(1 << 16, dtype=np.float32)}, tmp_path / "large.safetensors")
+    make, both = MlxDevice.buffer, threading.Barrier(2)
+
+    def slow(*given: Any, **options: Any) -> MlxBuffer:
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.2)
+        return make(*given, **options)
+
+    opened = open_safetensors(tmp_path / "large.safetensors")
+    with MlxDevice(backend) as device:
+        monkeypatch.setattr(MlxDevice, "buffer", slow)
+        with ThreadPoolExecutor(2) as threads:
+            found = list(threads.map(lambda _: opened["x"].buffer(device), range(2)))
+        assert found[0].allocation is found[1].allocation
 
 
 def test_a_block_is_not_cut(file: TensorFile) -> None:
