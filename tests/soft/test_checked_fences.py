@@ -9,6 +9,7 @@ import pytest
 
 from mlx_native_py.errors import MissingBarrierError
 from mlx_native_py.softmetal.checked import MissingFence
+from mlx_native_py.softmetal.checked.fences import FenceOrder
 
 from .checked_driver import buffer, device, pipeline
 from .checked_programs import HEAD, floats
@@ -18,6 +19,12 @@ SOURCE = HEAD + (
     "kernel void copy(device const float *a, device float *b, uint i [[thread_position_in_grid]]) { b[i] = a[i]; }"
 )
 BYTES, UNTRACKED = 256, 1 << 8
+
+
+class Chained:
+    """A fence."""
+
+    passes: frozenset[int] = frozenset()
 
 
 class Work:
@@ -182,6 +189,23 @@ def test_what_is_in_order_is_silent(name: str) -> None:
     work = Work()
     RIGHT[name](work)
     work.end()
+
+
+def test_a_fence_of_another_queue_orders_nothing() -> None:
+    work, elsewhere = Work(), Work()
+    elsewhere.copy(elsewhere.a, elsewhere.y, update=work.fence)
+    elsewhere.end()
+    work.copy(work.a, work.x)
+    work.copy(work.x, work.y, wait=work.fence)
+    with pytest.raises(MissingFence):
+        work.end()
+
+
+def test_a_long_chain_of_passes_is_forgotten() -> None:
+    order, fence = FenceOrder(), Chained()
+    for number in range(1000):
+        order.begin(object(), [("wait", fence), ("update", fence)], number)
+    assert len(fence.passes) <= 100
 
 
 def test_memory_of_heaps_is_not_tracked() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -12,6 +13,7 @@ from .hazards import Done, Locate, conflict
 from .intervals import Intervals, Span, within
 
 _KEPT = 64  # passes of a queue
+_numbers = itertools.count(1)  # of passes of all queues: a fence of another queue orders nothing of this one
 
 
 class Fence(Protocol):
@@ -37,20 +39,20 @@ class FenceOrder:
         self._passes: list[_Ran] = []
         self._work: object = None
         self._before: set[int] = set()
-        self._count = 0
+        self._number = 0
 
     def begin(self, work: object, fences: Sequence[Use], command_buffer: int) -> None:
         """A pass begins; it may run several times, for other orders of its dispatches."""
         if work is self._work:
             return
         self._work, self._before = work, set()
-        self._count += 1
+        self._number = next(_numbers)
         for kind, fence in fences:
             if kind == "wait":
-                self._before |= fence.passes
+                self._before |= fence.passes & {each.number for each in self._passes}
             else:
-                fence.passes = frozenset({*self._before, self._count})
-        self._passes.append(_Ran(self._count, command_buffer))
+                fence.passes = frozenset({*self._before, self._number})
+        self._passes.append(_Ran(self._number, command_buffer))
         del self._passes[:-_KEPT]
 
     def ran(self, name: DispatchName, touched: Footprint, ended: int, locate: Locate) -> list[MissingFence]:
