@@ -25,6 +25,13 @@ BARRIERS_MISSED = [
         line="if (t == 40) return;",
     ),
     _program(
+        "a thread went past the barrier, after a lambda's return",
+        f"auto odd = [&](uint n) {{ if (n == 50) return; b[i] = n; }};\nodd(t);\nif (t < 50) {{\n{SYNC}\n{_OTHERS} }}",
+        0,
+        50,
+        ("t < 50", "t < 64"),
+    ),
+    _program(
         "a simdgroup returned before the barrier",
         f"if (t >= 32)\n  return;\n{SYNC}\n{_OTHERS}",
         0,
