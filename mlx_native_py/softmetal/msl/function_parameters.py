@@ -67,7 +67,7 @@ def _is_temporary(unit: Unit, start: int) -> bool:
     text, match = unit.tokens.text, unit.tokens.match
     index, called = start, False
     while text[index] not in (";", ","):
-        if text[index] in _OPERATORS:
+        if text[index] in _OPERATORS or text[index] in ("*", "&") and index > start and _is_operand(text[index - 1]):
             return True
         called = text[index] in ("(", "{") and index > start
         if text[index] in ("(", "[", "{"):

@@ -135,6 +135,8 @@ _CASES: tuple[tuple[str, str, Any, str], ...] = (
     ("reference-to-constructed", "(r + r).y", lambda x: 2 * x, "thread const int2 &r = int2(x);"),
     ("reference-to-struct", "r.v", lambda x: x, "const thread Shared &r = Shared{x};"),
     ("reference-to-sum", "r", lambda x: x + 1, "const thread int &r = x + 1;"),
+    ("reference-to-product", "r + q", lambda x: 5 * x, "const thread int &r = x * 3; const thread int &q = 2 * x;"),
+    ("reference-to-bits", "r", lambda x: (x & 6) * 2, "const thread int &r = (x & 6) * 2;"),
     ("reference-to-literal", "r + q", lambda x: 0 * x - 1, "const thread int &r = 2; thread const int &q = -3;"),
     ("reference-to-variable", "*p", lambda x: x, "int v = x; const thread int &r = v; const thread int *p = &r;"),
     ("reference-to-element", "*p", lambda x: x, "int v[2] = {1, x}; const thread int &r = v[1]; auto p = &r;"),
