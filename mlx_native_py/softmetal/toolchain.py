@@ -154,7 +154,8 @@ class Toolchain:
         for folder in (INCLUDE, RUNTIME_SOURCES):
             for path in sorted(p for p in folder.rglob("*") if p.is_file()):
                 digest.update(str(path.relative_to(HERE)).encode() + b"\0" + path.read_bytes())
-        digest.update(Path(__file__).read_bytes())
+        for path in (Path(__file__), HERE / "system.py"):
+            digest.update(path.read_bytes())
         return digest.hexdigest()[:32]
 
     def run(

@@ -327,3 +327,11 @@ def test_one_header_serves_flat_kernels_in_any_order(tmp_path: Path) -> None:
 
     made = compiler.toolchain.compile_kernel(source, tmp_path / "k.o", "flat", precompiled=precompiled)
     assert not made.parallel and len(asked) == 2 and len(set(asked)) == 1
+
+
+def test_keys_name_everything_that_makes_a_kernel() -> None:
+    """Also what the flags of a system are, and what reads the code that is changed."""
+    from mlx_native_py.softmetal.msl.identity import _files
+
+    named = {Path(path).name for path, _ in _files()}
+    assert {"toolchain.py", "system.py", "padding.py", "parse.py", "layout.py", "soft_entry.h"} <= named

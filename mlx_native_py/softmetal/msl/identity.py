@@ -10,7 +10,9 @@ from ..cache import Store, digest
 from ..toolchain import INCLUDE, RUNTIME_SOURCES, Toolchain, processor
 
 _FRONT_END = Path(__file__).parent
-_COMPILER = Path(__file__).parent.parent / "toolchain.py"
+_PACKAGE = _FRONT_END.parent
+_COMPILER = (_PACKAGE / "toolchain.py", _PACKAGE / "system.py")
+_READER = _PACKAGE / "engines" / "lanes" / "ir"  # by which padding.py reads what it changes
 
 
 def identity(store: Store, toolchain: Toolchain) -> str:
@@ -26,14 +28,16 @@ def identity(store: Store, toolchain: Toolchain) -> str:
         # The same answer, which would otherwise be worked out from all files again.
         vars(toolchain)["fingerprint"] = own
         return fingerprint
-    fingerprint = digest(toolchain.fingerprint, *(path.read_bytes() for path in sorted(_FRONT_END.glob("*.py"))))
+    sources = [path for folder in (_FRONT_END, _READER) for path in sorted(folder.glob("*.py"))]
+    fingerprint = digest(toolchain.fingerprint, *(path.read_bytes() for path in sources))
     store.put_record(key, f"{toolchain.fingerprint} {fingerprint}".encode())
     return fingerprint
 
 
 def _files() -> Iterator[tuple[str, os.stat_result]]:
-    yield str(_COMPILER), _COMPILER.stat()
-    for folder in (INCLUDE, RUNTIME_SOURCES, _FRONT_END):
+    for path in _COMPILER:
+        yield str(path), path.stat()
+    for folder in (INCLUDE, RUNTIME_SOURCES, _FRONT_END, _READER):
         yield from _inside(folder)
 
 
