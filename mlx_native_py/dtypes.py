@@ -113,4 +113,4 @@ INTEGERS = tuple(each for each in DType if each.numpy.kind in "iu")
 _BY_NUMPY = {member.numpy: member for member in DType}
 _BY_TYPE = {member.numpy.type: member for member in DType}
 _BY_NAME = {member.name_: member for member in DType} | {"bfloat16": DType.BF16}
-_KNOWN = ", ".join(_BY_NAME)
+_KNOWN = ", ".join(member.name_ for member in DType)

@@ -62,7 +62,7 @@ def compiled(
     return Library(device, library, constants or {})
 
 
-class _NoSuchKernel(KernelNotFound, AttributeError):
+class NoSuchKernel(KernelNotFound, AttributeError):
     """An attribute of a library that is no kernel of it."""
 
     name: str
@@ -89,7 +89,7 @@ class Library:
         try:
             return self._kernels[name]
         except KeyError:
-            raise _NoSuchKernel(name, self._library.names) from None
+            raise NoSuchKernel(name, self._library.names) from None
 
     def __getitem__(self, name: str) -> Kernel:
         if name not in self._kernels:
@@ -335,7 +335,8 @@ def _values_in(pipeline: Pipeline, values: list[Any]) -> int:
     binding = pipeline.buffers[slot] if slot is not None else None
     if slot is None or binding is None:
         raise InvalidArgument(
-            f"kernel {pipeline.label!r} has no array to take threads= from; give it, or threadgroups="
+            f"kernel {pipeline.label!r} has no array or buffer whose length says how many threads to launch; "
+            "give threads= or threadgroups=, and numpy arrays in place of lists"
         )
     given = values[slot]
     nbytes = given.buffer.nbytes if isinstance(given, Out) else given.nbytes

@@ -6,6 +6,7 @@ import argparse
 import platform
 import struct
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict
@@ -86,7 +87,13 @@ def examine(device: BackendName | None = None) -> list[Finding]:
     if not findings[-1].good:
         return findings
     findings.append(_variables())
-    findings += _try("backend", lambda: open_metal(device).kind, "see the message")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*no such setting")  # found already
+        return findings + _of_device(device)
+
+
+def _of_device(device: BackendName | None) -> list[Finding]:
+    findings = list(_try("backend", lambda: open_metal(device).kind, "see the message"))
     if findings[-1].good:
         backend = open_metal(device)
         findings.append(_apple(backend))

@@ -1,4 +1,4 @@
-"""The command `mlx-native`: Metal kernels and models from the command line."""
+"""Metal kernels and models from the command line."""
 
 from __future__ import annotations
 

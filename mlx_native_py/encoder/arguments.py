@@ -126,6 +126,8 @@ def _shown(value: Any) -> str:
 
 
 def _inline(pipeline: Pipeline, binding: Binding, given: Any, spill: Spill) -> MlxBuffer | bytes:
+    if binding.writes and isinstance(given, np.ndarray):
+        raise _refusal(pipeline, binding, "may be written, and an encoder writes to buffers; pass device.buffer(array)")
     if binding.writes:
         raise _refusal(pipeline, binding, f"may be written, so it needs a buffer or an array, not {_shown(given)}")
     if isinstance(given, np.ndarray) and given.ndim and (binding.scalar is None or given.size != binding.scalar.lanes):

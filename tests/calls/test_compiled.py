@@ -261,7 +261,7 @@ def test_other_libraries_arrays(lib: Library) -> None:
         (lambda lib: lib.grow(np.zeros(1, np.int32), constants={"step": 1}), "no function constant 'step'"),
         (lambda lib: lib.gap(floats(1), floats(1), floats(1)), "no argument at slot 1"),
         (lambda lib: lib.positions(np.zeros((2, 2), np.uint32)), "counts threads by a uint2.*give threads="),
-        (lambda lib: lib.none(), "no array to take threads= from"),
+        (lambda lib: lib.none(), "no array or buffer .* give threads="),
     ],
 )
 def test_mistakes_are_named(lib: Library, call: Any, complaint: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,15 @@ def test_doctor_finds_a_wrong_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     last = doctor.examine()[-1]
     assert (last.subject, last.good) == ("settings", False)
     assert "MLX_PROFILE_CB" in last.detail
+
+
+@pytest.mark.soft
+def test_doctor_names_a_misspelt_variable_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLX_SOFT_ENGIN", "lanes")
+    with warnings.catch_warnings(record=True) as warned:
+        findings = {f.subject: f for f in doctor.examine("soft")}
+    assert not warned
+    assert "did you mean MLX_SOFT_ENGINE" in findings["variables"].detail
 
 
 def test_a_wrong_flag_is_said_plainly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

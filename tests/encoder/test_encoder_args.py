@@ -91,6 +91,7 @@ WRONG_ARGUMENTS = [
         "'y' .slot 1. may be written, so it needs a buffer or an array, not 5.0",
     ),
     ("axpy", lambda d: (floats(d, 1), b"1234", 1.0), "may be written, so it needs a buffer"),
+    ("axpy", lambda d: (floats(d, 1), np.ones(1, np.float32), 1.0), "'y' .* pass device.buffer.array."),
     ("axpy", lambda d: (Out(floats(d, 1)), floats(d, 1), 1.0), "is marked Out, but the kernel only reads it"),
     ("axpy", lambda d: (floats(d, 1), floats(d, 1), "one"), "declared float: 'one' .str. is not a value"),
     ("axpy", lambda d: (floats(d, 1), floats(d, 1), (1.0, 2.0)), "is declared float"),
