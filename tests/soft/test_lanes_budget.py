@@ -10,6 +10,7 @@ import pytest
 
 from mlx_native_py.softmetal.engines.lanes.analysis import regions
 from mlx_native_py.softmetal.msl import lanes
+from mlx_native_py.softmetal.toolchain import CompileLimits
 
 from . import lanes_kit as kit
 from . import test_lanes_memory, test_lanes_pass
@@ -74,6 +75,23 @@ def test_large_kernels_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> None
         body for body in (*test_lanes_pass.BODIES.values(), *test_lanes_pass.WHOLE.values()) if "return" not in body
     ]
     test_lanes_pass._compare("".join(f"{{ {body} }}\n" for body in safe), GROUP)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "cpu_seconds", "data_mib"),
+    [
+        (CompileLimits(), lanes.MOST_SECONDS, lanes.MOST_MIB),
+        (CompileLimits(seconds=5), None, lanes.MOST_MIB),
+        (CompileLimits(memory_mib=256), lanes.MOST_SECONDS, None),
+        (CompileLimits(seconds=5, memory_mib=256), None, None),
+    ],
+)
+def test_settings_that_allow_less_of_one_thing_leave_the_other(
+    allowed: CompileLimits, cpu_seconds: int | None, data_mib: int | None
+) -> None:
+    budget = lanes._budget(allowed)
+    assert (budget.cpu_seconds, budget.data_mib) == (cpu_seconds, data_mib)
+    assert (budget.seconds, budget.memory_mib) == (allowed.seconds, allowed.memory_mib)
 
 
 @pytest.mark.parametrize(

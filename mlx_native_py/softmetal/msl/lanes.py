@@ -194,10 +194,12 @@ class LanesBuilder:
 
 
 def _budget(limits: CompileLimits) -> CompileLimits:
-    """The limits of a step, unless the settings allow less."""
-    if limits.seconds <= MOST_SECONDS or limits.memory_mib <= MOST_MIB:
-        return limits
-    return replace(limits, cpu_seconds=MOST_SECONDS, data_mib=MOST_MIB)
+    """The limits of a step; where the settings allow less, theirs."""
+    return replace(
+        limits,
+        cpu_seconds=MOST_SECONDS if limits.seconds > MOST_SECONDS else None,
+        data_mib=MOST_MIB if limits.memory_mib > MOST_MIB else None,
+    )
 
 
 def _first_error(output: str) -> str:
