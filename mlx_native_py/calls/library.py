@@ -33,7 +33,7 @@ from .inspection import Inspection, inspect_kernel, locator
 from .measuring import copied, counting_device, measure
 from .staging import Staging
 
-__all__ = ["Kernel", "Library", "compiled", "declared"]
+__all__ = ["Kernel", "Library", "NoSuchKernel", "compiled", "declared"]
 
 _SHOWN = 16  # kernels whose signatures a library's repr compiles to show
 _GRID_POSITION = re.compile(r"\b(u(?:int|short)[23])\s+\w+\s*\[\[\s*thread_position_in_grid\b")
