@@ -56,7 +56,7 @@ class Constants:
         return place
 
     def __del__(self) -> None:
-        if hasattr(self, "_chunk"):  # others may get these pages
+        if sys is not None and not sys.is_finalizing() and hasattr(self, "_chunk"):  # others may get these pages
             protect(self._chunk.allocation.address, CHUNK, writable=True)
 
 
