@@ -267,16 +267,11 @@ class KernelRegistry:
         origin: tuple[KernelLibrary, Constants],
         indirect: bool,
     ) -> Pipeline:
-        metal, begin = self._backend.Metal, time.perf_counter()
+        begin = time.perf_counter()
         label = name + "".join(value.label for value in values)
         if values:
             function = self._specialised(home, name, values)
-        descriptor = metal.MTLComputePipelineDescriptor.alloc().init()
-        descriptor.setComputeFunction_(function)
-        descriptor.setLabel_(label)
-        descriptor.setSupportIndirectCommandBuffers_(indirect)
-        options = metal.MTLPipelineOptionBindingInfo | metal.MTLPipelineOptionBufferTypeInfo
-        mtl, reflection, error, stored = self._ask(descriptor, options)
+        mtl, reflection, error, stored = self._ask(self._descriptor(function, label, indirect))
         if mtl is None:
             raise ShaderCompilationError(name, _with_carets(ns_error.reason(error), home.source))
         pipeline = Pipeline(
@@ -296,6 +291,13 @@ class KernelRegistry:
             self._count(archive_hits=int(stored), archive_misses=int(not stored))
         return pipeline
 
+    def _descriptor(self, function: Any, label: str, indirect: bool) -> Any:
+        descriptor = self._backend.Metal.MTLComputePipelineDescriptor.alloc().init()
+        descriptor.setComputeFunction_(function)
+        descriptor.setLabel_(label)
+        descriptor.setSupportIndirectCommandBuffers_(indirect)
+        return descriptor
+
     def _specialised(self, home: KernelLibrary, name: str, values: tuple[Any, ...]) -> Any:
         """The function with its constants set."""
         given = self._backend.Metal.MTLFunctionConstantValues.alloc().init()
@@ -306,7 +308,10 @@ class KernelRegistry:
             raise ShaderCompilationError(name, ns_error.reason(error))
         return function
 
-    def _ask(self, descriptor: Any, options: int) -> tuple[Any, Any, Any, bool]:
+    def _ask(self, descriptor: Any) -> tuple[Any, Any, Any, bool]:
+        """The pipeline, its reflection, the error, and whether the archive had it."""
+        metal = self._backend.Metal
+        options = metal.MTLPipelineOptionBindingInfo | metal.MTLPipelineOptionBufferTypeInfo
         if self._archive is not None:
             return self._archive.build(descriptor, options)
         make = self._mtl.newComputePipelineStateWithDescriptor_options_reflection_error_

@@ -9,7 +9,7 @@
 #include "soft_abi.h"
 
 #include "soft_traits.h"
-#include "soft_conditional.h"
+#include "soft_constructs.h"
 #include "soft_bfloat.h"
 #include "soft_limits.h"
 #include "soft_vector.h"

@@ -15,10 +15,11 @@ _BEHIND_A_NAME = frozenset({";", "=", ",", ")", "(", "{"})
 _NO_DECLARATION = frozenset({"}", ":", ">", "?"})
 # Words that stand before a name that is used, not declared.
 _BEFORE_A_USE = frozenset({"return", "else", "do", "case", "sizeof", "and", "or", "not"})
-# What stands before a name, what the name is, and what comes behind it.
+# The expressions that are pointers to device memory, and those that are something in it: what stands before a name, the
+# kind of the name, and what comes behind it.
 _DEVICE = {
-    "*": frozenset({"device*", "device*+", "device*-", "&device*[", "&device&"}),
-    "&": frozenset({"device*[", "*device*", "device&"}),
+    "*": {("", "device*", ""), ("", "device*", "+"), ("", "device*", "-"), ("&", "device*", "["), ("&", "device&", "")},
+    "&": {("", "device*", "["), ("*", "device*", ""), ("", "device&", "")},
 }
 
 
@@ -33,27 +34,28 @@ class PointerNames:
 
     def is_device(self, words: list[str], mark: str) -> bool:
         """Whether an expression is surely a pointer to device memory, for "*", or something in it, for "&"."""
-        while words[:1] == ["("] and _closing(words) == len(words) - 1:
-            words = words[1:-1]
+        words = _unwrapped(words)
         if branches := _branches(words):
             # Pointers of both kinds are no choice that Metal allows.
             return (any if mark == "*" else all)(self.is_device(branch, mark) for branch in branches)
         prefix = words[0] if words and words[0] in ("&", "*") else ""
-        bare = words[1:] if prefix else words
-        if not bare or not is_name(bare[0]):
-            return False
+        kind, rest = self._kind(words[1:] if prefix else words)
+        behind = rest[0] if rest else ""
+        return not {".", "->", "?"} & set(rest) and (prefix, kind, behind) in _DEVICE[mark]
+
+    def _kind(self, words: list[str]) -> tuple[str, list[str]]:
+        """The kind of the variable, member or function's result that an expression begins with, and the rest of it."""
+        if not words or not is_name(words[0]):
+            return "", words
         known, last = self.variables, 0
-        while bare[last + 1 : last + 2] in (["."], ["->"]) and last + 2 < len(bare):
+        while words[last + 1 : last + 2] in (["."], ["->"]) and last + 2 < len(words):
             known, last = self.members, last + 2
-        rest = bare[last + 1 :]
+        rest = words[last + 1 :]
         while rest[:1] == ["::"] and len(rest) > 1:
             known, last, rest = {}, last + 2, rest[2:]
         if rest[:1] == ["("]:
             known, rest = self.results, rest[_closing(rest) + 1 :]
-        if {".", "->", "?"} & set(rest):
-            return False
-        form = prefix + known.get(bare[last], "") + (rest[0] if rest else "")
-        return form in _DEVICE[mark]
+        return known.get(words[last], ""), rest
 
 
 def result_names(unit: Unit, functions: list[Declaration]) -> dict[str, str]:
@@ -140,6 +142,13 @@ def between(places: list[int], body: tuple[int, int]) -> list[int]:
 
 def _settled(names: dict[str, set[str]]) -> dict[str, str]:
     return {name: next(iter(spaces)) for name, spaces in names.items() if len(spaces) == 1}
+
+
+def _unwrapped(words: list[str]) -> list[str]:
+    """An expression without the parentheses around it."""
+    while words[:1] == ["("] and _closing(words) == len(words) - 1:
+        words = words[1:-1]
+    return words
 
 
 def _branches(words: list[str]) -> list[list[str]]:

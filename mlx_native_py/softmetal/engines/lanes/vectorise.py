@@ -55,11 +55,7 @@ def vectorise(text: str, entry: str, size: Size) -> Vectors:
     watched = WATCH in text
     analysis = _analysed(function, size, exact=watched)
     decided_by = deciding_slots(module, function, analysis.flow)
-    small_vectors.split(function, lambda value: (analysis.shape_of(value) or VARYING).uniform)
-    narrow(function)
-    if width >= AVX2 and not watched:
-        byte_products.join(function)
-    private_arrays.rewrite(function)
+    _simplify(function, analysis, byte_sums=width >= AVX2 and not watched)
     analysis = _analysed(function, size, exact=watched)
     groups = find_groups(function, lambda value: analysis.shape_of(value) or VARYING)
     writer = Writer(
@@ -75,6 +71,15 @@ def vectorise(text: str, entry: str, size: Size) -> Vectors:
     head = f"define void @{ENTRY}(ptr {function.parameters[0].text}, ptr %fiber, i32 %simdgroup)"
     body = "\n".join([f"{head} nounwind {writer.attributes} {{", *lines, "}", *writer.helpers.values(), ""])
     return Vectors(_assemble(module, entry, body, list(writer.declarations)), decided_by)
+
+
+def _simplify(function: IrFunction, analysis: Analysis, *, byte_sums: bool) -> None:
+    """Scalars in place of what lanes could hold only badly; the analysis does not hold for what it leaves."""
+    small_vectors.split(function, lambda value: (analysis.shape_of(value) or VARYING).uniform)
+    narrow(function)
+    if byte_sums:
+        byte_products.join(function)
+    private_arrays.rewrite(function)
 
 
 def _kept_attributes(module: Module, function: IrFunction) -> str:
