@@ -11,13 +11,18 @@ _MEMORY = {"constant", "char", "*"}
 
 def place_strings(unit: Unit) -> None:
     """Lets literals be pointers to `constant` characters: of variables, and of parameters of the source's functions."""
-    literals = [index for index, token in enumerate(unit.tokens.text) if token[0] == '"']
+    text = unit.tokens.text
+    literals = [index for index, token in enumerate(text) if token[0] == '"' and text[index - 1][0] != '"']
     if not literals:
         return
     takers = _takers(unit)
     for index in literals:
         if _begins_pointer(unit, index) or _argument(unit, index) in takers:
-            unit.out[index] = f"soft::text({unit.out[index]})"
+            last = index
+            while last + 1 < len(text) and text[last + 1][0] == '"':  # pieces of one literal
+                last += 1
+            unit.out[index] = f"soft::text({unit.out[index]}"
+            unit.out[last] += ")"
 
 
 def _takers(unit: Unit) -> set[tuple[str, int]]:
@@ -46,8 +51,10 @@ def _begins_pointer(unit: Unit, index: int) -> bool:
 def _argument(unit: Unit, index: int) -> tuple[str, int]:
     """The call that it is an argument of, and its position there."""
     text, match = unit.tokens.text, unit.tokens.match
-    position, opened = 0, index - 1
-    while opened >= 0 and text[opened] not in ("(", "{", ";", "["):
-        position += text[opened] == ","
+    opened = index - 1
+    while opened > 0 and text[opened] not in ("(", "{", ";", "["):
         opened = match[opened] - 1 if text[opened] in (")", "]", "}") else opened - 1
-    return (text[opened - 1], position) if opened > 0 and text[opened] == "(" else ("", 0)
+    if opened <= 0 or text[opened] != "(":
+        return "", 0
+    arguments = split(unit, opened, match[opened])
+    return text[opened - 1], next(n for n, (start, end) in enumerate(arguments) if start <= index < end)

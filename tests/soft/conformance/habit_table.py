@@ -112,6 +112,8 @@ _CASES: tuple[tuple[str, str, Any, str], ...] = (
     ("string-argument", 'third(x, "abc", 1)', lambda x: x + 100, ""),
     ("string-among-calls", 'third(max(x, 1), "abc", third(1, "xyz", 2))', lambda x: x + 99 + 125, ""),
     ("string-of-template", 'first_of("abc", x)', lambda x: x + 97, ""),
+    ("string-behind-template", 'third(vec<int, 2>(x).x, "abc", 1)', lambda x: x + 100, ""),
+    ("string-in-pieces", 's[3] + third(x, "ab" "c" "d", 1)', lambda x: x + 200, 'const constant char *s = "ab" "cd";'),
     ("string-variable", "s[1] + x", lambda x: x + 98, 'const constant char *s = "abc";'),
     ("array-parameter", "plus_first(x, n)", lambda x: x + 4, "const int n[2] = {4, 5};"),
     ("array-parameter-variable", "plus_first(x, n)", lambda x: 2 * x, "int n[2] = {x, 5};"),
