@@ -55,6 +55,12 @@ def test_a_circle_of_conditions_is_refused() -> None:
         msl.open_library(source, SourceOptions()).build("f", {})
 
 
+@pytest.mark.parametrize("end", ["template <typename T>", "template", "template <typename T", "namespace", "struct"])
+def test_a_source_that_ends_too_soon_is_refused(end: str) -> None:
+    with pytest.raises(CompileError):
+        msl.open_library(f"{KERNEL.format('')}\n{end}", SourceOptions())
+
+
 @pytest.mark.parametrize("text", ["a[0] = " + "b + " * 20000 + "1; goto x;", "goto x; " * 500])
 def test_messages_on_long_lines_come_soon(text: str) -> None:
     begin = time.monotonic()

@@ -83,11 +83,13 @@ class _Parser:
         if token == "template" and following != "<":
             return Declaration("instantiation", start, self._past_semicolon(start, end), scope, head=start)
         head = start
-        while text[head] == "template" and text[head + 1] == "<":
+        while head + 1 < end and text[head] == "template" and text[head + 1] == "<":
             close = close_angle(self.tokens, head + 1)
             if close < 0:
                 break
             head = close + 1
+        if head >= end:  # a template of nothing
+            return Declaration("other", start, end, scope, head=start)
         if text[head] == "using" or text[head] == "friend":
             return Declaration("other", start, self._past_semicolon(head, end), scope, head=head)
         return self._simple(start, head, end, scope, in_class=in_class)
