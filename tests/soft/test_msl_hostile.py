@@ -61,6 +61,14 @@ def test_a_source_that_ends_too_soon_is_refused(end: str) -> None:
         msl.open_library(f"{KERNEL.format('')}\n{end}", SourceOptions())
 
 
+@pytest.mark.parametrize(
+    "body", ["auto", "auto p =", "constant int *p = c", "thread const int &r = n", "thread const int &r"]
+)
+def test_a_body_that_ends_too_soon_is_refused(body: str) -> None:
+    with pytest.raises(CompileError):
+        msl.open_library(f"kernel void f(device int *o, constant int *c) {{ {body} }}", SourceOptions())
+
+
 @pytest.mark.parametrize("text", ["a[0] = " + "b + " * 20000 + "1; goto x;", "goto x; " * 500])
 def test_messages_on_long_lines_come_soon(text: str) -> None:
     begin = time.monotonic()

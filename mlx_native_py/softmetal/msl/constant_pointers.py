@@ -112,7 +112,7 @@ class _Check:
         """Learns what `auto p = x;` declares, where all variables of the name are alike."""
         found: dict[str, set[bool]] = {}
         for index in autos:
-            if self.text[index + 2] == "=":
+            if self.text[index + 2 : index + 3] == ["="]:
                 value = self.text[index + 3 : self._end(index + 2)]
                 found.setdefault(self.text[index + 1], set()).add(self.names.is_device(value, "*"))
         known = self.names.variables
@@ -166,7 +166,7 @@ class _Check:
     def _end(self, index: int) -> int:
         """Where the expression behind `index` ends."""
         end = index + 1
-        while self.text[end] not in (";", ",", ")", "}", "]"):
+        while end < len(self.text) and self.text[end] not in (";", ",", ")", "}", "]"):
             end = self.match[end] + 1 if self.text[end] in ("(", "[", "{") else end + 1
         return end
 

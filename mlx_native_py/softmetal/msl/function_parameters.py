@@ -41,7 +41,7 @@ def loosen_locals(unit: Unit) -> None:
     """The same for local references that begin with a temporary, unless their address is taken."""
     text = unit.tokens.text
     for index in unit.tokens.places.get("&", ()):
-        if text[index + 2] != "=" or not is_name(text[index + 1]) or _has_address_taken(unit, index + 1):
+        if text[index + 2 : index + 3] != ["="] or not is_name(text[index + 1]) or _has_address_taken(unit, index + 1):
             continue
         start = index
         while start and text[start - 1] not in (";", "{", "}", "(", ")"):
@@ -66,7 +66,7 @@ def _is_temporary(unit: Unit, start: int) -> bool:
     """Whether an initialiser is a number, a call, an object in braces or the result of an operator."""
     text, match = unit.tokens.text, unit.tokens.match
     index, called = start, False
-    while text[index] not in (";", ","):
+    while index < len(text) and text[index] not in (";", ","):
         if text[index] in _OPERATORS or text[index] in ("*", "&") and index > start and _is_operand(text[index - 1]):
             return True
         called = text[index] in ("(", "{") and index > start
