@@ -275,14 +275,14 @@ def test_threads_that_set_up_take_turns_without_a_word(tmp_path: Path) -> None:
     compiler = Compiler(Store(tmp_path / "c"), find_toolchain(), heard.append)
     inside, most = [0], [0]
 
-    def set_up() -> None:
-        with compiler._alone():
-            inside[0] += 1
-            most[0] = max(most[0], inside[0])
-            time.sleep(0.02)
-            inside[0] -= 1
+    def make() -> Path:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.02)
+        inside[0] -= 1
+        return tmp_path
 
-    threads = [threading.Thread(target=set_up) for _ in range(3)]
+    threads = [threading.Thread(target=compiler._once, args=(("same",), make)) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
