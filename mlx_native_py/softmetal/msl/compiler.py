@@ -30,6 +30,7 @@ from .identity import identity
 
 _PARTS: tuple[Part, ...] = ("runtime", "checker")
 _ANNOUNCED = ("the announcement",)
+_preparing: dict[Path, Lock] = {}  # of all compilers of this process, by what is made
 _LOG = logging.getLogger("mlx_native_py.softmetal")
 
 
@@ -50,7 +51,6 @@ class Compiler:
     identity: str = field(init=False)
     checked: set[bytes] = field(default_factory=set)  # texts that were found right; see known_bodies.py
     _headers: dict[tuple[str, ...], Path] = field(default_factory=dict)
-    _preparing: dict[tuple[str, ...], Lock] = field(default_factory=dict)
     _said: set[str] = field(default_factory=set)
     _lock: Lock = field(default_factory=Lock)
 
@@ -96,8 +96,9 @@ class Compiler:
         """What is stored under the key, made unless another thread or process has by now."""
         if stored := self._stored(key):
             return stored
+        name = self._key(key)
         # The lock of the store cannot tell threads of this process from other processes.
-        with self._preparing.setdefault(key, Lock()), self.store.alone(self._key(key), self._say):
+        with _preparing.setdefault(self.store.directory / name, Lock()), self.store.alone(name, self._say):
             return self._stored(key) or make()
 
     def _build_library(self, part: Part) -> Path:
