@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mlx_native_py.softmetal.engines.runtime import build_runtime
+from mlx_native_py.softmetal.engines.runtime import Part, build_library
 from mlx_native_py.softmetal.msl import image
 from mlx_native_py.softmetal.system import System
 from mlx_native_py.softmetal.toolchain import Toolchain, zig_toolchain
@@ -39,9 +39,15 @@ def imports(data: bytes) -> set[str]:
     return found
 
 
-def test_the_runtime_takes_nothing_but_the_c_library(arm64: Toolchain, tmp_path: Path) -> None:
-    needed = imports(build_runtime(arm64, tmp_path).read_bytes())
-    assert {"mmap", "syscall", "__register_atfork"} <= needed
+@pytest.mark.parametrize(
+    ("part", "wanted"),
+    [("runtime", {"mmap", "syscall", "__register_atfork"}), ("checker", {"mmap", "dladdr", "_ZN4soft7checkerE"})],
+)
+def test_libraries_take_nothing_but_the_c_library(
+    arm64: Toolchain, tmp_path: Path, part: Part, wanted: set[str]
+) -> None:
+    needed = imports(build_library(arm64, tmp_path, part).read_bytes())
+    assert wanted <= needed
     assert not [name for name in needed if name.startswith(COMPILERS_OWN)]
 
 

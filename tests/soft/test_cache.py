@@ -20,6 +20,7 @@ from mlx_native_py.softmetal.msl.compiler import Compiler
 from mlx_native_py.softmetal.program import EngineChoice, SourceOptions
 from mlx_native_py.softmetal.toolchain import ToolchainError, find_toolchain
 
+ENGINES: tuple[EngineChoice, ...] = ("auto", "fibers", "lanes")
 SOURCE = "kernel void f(device float* a, uint i [[thread_position_in_grid]]) { a[i] = 3; }\n// cache "
 
 
@@ -264,7 +265,7 @@ def test_a_broken_compiler_is_no_fault_of_the_source(tmp_path: Path) -> None:
 
 def test_the_set_up_is_announced_once_for_all_modes(tmp_path: Path) -> None:
     heard: list[str] = []
-    for engine in ("auto", "fibers", "lanes"):
+    for engine in ENGINES:
         compiler = Compiler(Store(tmp_path / "c"), find_toolchain(), heard.append, engine)
         compiler._announce_once()
     assert heard == ["software Metal: preparing the compiler, once for this machine"]
@@ -272,17 +273,17 @@ def test_the_set_up_is_announced_once_for_all_modes(tmp_path: Path) -> None:
 
 def test_threads_that_set_up_take_turns_without_a_word(tmp_path: Path) -> None:
     heard: list[str] = []
-    compiler = Compiler(Store(tmp_path / "c"), find_toolchain(), heard.append)
+    compilers = [Compiler(Store(tmp_path / "c"), find_toolchain(), heard.append, engine) for engine in ENGINES]
     inside, most = [0], [0]
 
-    def set_up() -> None:
-        with compiler._alone():
-            inside[0] += 1
-            most[0] = max(most[0], inside[0])
-            time.sleep(0.02)
-            inside[0] -= 1
+    def make() -> Path:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.02)
+        inside[0] -= 1
+        return tmp_path
 
-    threads = [threading.Thread(target=set_up) for _ in range(3)]
+    threads = [threading.Thread(target=each._once, args=(("same",), make)) for each in compilers]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -14,7 +14,7 @@ import pytest
 from mlx_native_py import metal
 from mlx_native_py.softmetal import SoftOptions, system
 from mlx_native_py.softmetal.engines.lanes.vectorise import vectorise
-from mlx_native_py.softmetal.engines.runtime import build_runtime
+from mlx_native_py.softmetal.engines.runtime import build_library
 from mlx_native_py.softmetal.msl.image import ImageRefused, check_image
 from mlx_native_py.softmetal.msl.image_macho import LIBRARY, MachImage, read_image
 from mlx_native_py.softmetal.system import System
@@ -43,10 +43,14 @@ SOFT_ENTRY((k), SOFT_BUFFER(0), SOFT_BUFFER(1), SOFT_IN(thread_position_in_grid)
            SOFT_IN(thread_index_in_threadgroup))"""
 # What the runtime takes from the system: memory, threads, signals, a clock, text, and the loader's own.
 SYSTEM = set(
-    "__ulock_wait __ulock_wake _tlv_bootstrap aligned_alloc bzero calloc clock_gettime_nsec_np dladdr "
-    "dyld_stub_binder free getrlimit memcpy memmove memset mmap mprotect munmap pthread_atfork pthread_create "
-    "pthread_detach pthread_key_create pthread_kill pthread_self pthread_setspecific pthread_sigmask raise realloc "
-    "sched_yield sigaction sigaltstack strlen strncmp strstr sysconf vsnprintf".split()
+    "__ulock_wait __ulock_wake _tlv_bootstrap clock_gettime_nsec_np dyld_stub_binder getrlimit memcpy mmap mprotect "
+    "munmap pthread_atfork pthread_create pthread_detach pthread_key_create pthread_kill pthread_self "
+    "pthread_setspecific pthread_sigmask raise sigaction sigaltstack strlen sysconf vsnprintf".split()
+)
+# And the checker, which takes the rest from the runtime.
+CHECKER = set(
+    "_tlv_bootstrap aligned_alloc bzero calloc dladdr dyld_stub_binder free memcpy memmove memset mmap mprotect "
+    "realloc sched_yield strlen strncmp strstr".split()
 )
 BRK_DIVISION = 0xD4200000 | 0x5503 << 5
 READ_THREAD_POINTER = 0xD53BD060  # mrs x0, tpidrro_el0; the low five bits are the register
@@ -79,13 +83,23 @@ def section(image: MachImage, name: str) -> tuple[str, int, int]:
 
 
 def test_the_runtime(mac: Toolchain, tmp_path: Path) -> None:
-    image = read_image(build_runtime(mac, tmp_path).read_bytes())
+    image = read_image(build_library(mac, tmp_path).read_bytes())
     assert image.libraries == (LIBRARY,)
     assert image.imports == SYSTEM
     assert image.exports >= {"soft_run", "soft_meet", "soft_barrier", "soft_lanes_barrier", "soft_lane_offset"}
     inside = {"soft_switch", "soft_call_escapable", "soft_leave", "soft_escape", "soft_fiber_start", "soft_run_on"}
     assert inside <= {symbol.name for symbol in image.symbols if symbol.defined} and not inside & image.exports
     assert section(image, "__text")[0] == "__TEXT"
+
+
+def test_the_checker(mac: Toolchain, tmp_path: Path) -> None:
+    runtime, checker = (read_image(build_library(mac, tmp_path, part).read_bytes()) for part in ("runtime", "checker"))
+    shared = checker.imports & runtime.exports
+    assert checker.libraries == (LIBRARY,)
+    assert checker.imports - shared == CHECKER
+    assert shared and all(name.startswith("_ZN4soft") for name in shared)  # which no kernel may import
+    assert checker.exports >= {"__tsan_read4", "__tsan_atomic32_fetch_add", "soft_private_begin", "soft_ends"}
+    assert not {name for name in runtime.exports if name.startswith(("__tsan", "__ubsan"))}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The runtime library, built once per machine and loaded once per process, which runs launches."""
+"""The runtime library, built once per machine and loaded once per process, which runs launches; and the checker's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mlx_native_py.softmetal.engines import abi
 from mlx_native_py.softmetal.engines.messages import Messages
@@ -19,6 +19,7 @@ from mlx_native_py.softmetal.system import host
 from mlx_native_py.softmetal.threads import on_threads
 from mlx_native_py.softmetal.toolchain import RUNTIME_SOURCES, Toolchain, find_toolchain
 
+Part = Literal["runtime", "checker"]
 Position = tuple[int, int, int]
 _One = ctypes.c_uint64 * 2  # the times of a single launch
 _byref = ctypes.byref
@@ -110,6 +111,8 @@ class Runtime:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._checker: ctypes.CDLL | None = None
+        self._opening = threading.Lock()
         _load_math_library()
         self._library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
         # The second keeps the interpreter's lock: releasing it for a brief kernel only wakes other threads.
@@ -125,6 +128,11 @@ class Runtime:
     @property
     def library(self) -> ctypes.CDLL:
         return self._library
+
+    def open_checker(self, library: Callable[[], Path]) -> None:
+        """Loads the library without which no checked kernel can be loaded, if that was not done before."""
+        with self._opening:
+            self._checker = self._checker or ctypes.CDLL(str(library()), mode=ctypes.RTLD_GLOBAL)
 
     def load(self, path: Path) -> LoadedImage:
         """Loads the shared object of a kernel."""
@@ -167,32 +175,32 @@ def _load_math_library() -> None:
         ctypes.CDLL(system.math_library, mode=ctypes.RTLD_GLOBAL)
 
 
-def _units(folder: Path) -> list[Path]:
-    """The sources in a few files that include them: most of the time goes into headers, and into starting a compiler.
+def _units(part: Part, folder: Path) -> list[Path]:
+    """The part's sources in a few files that include them: headers and the start of a compiler take most of the time.
 
     `waiting.cpp` defines by assembly what others declare, so it stands by itself.
     """
     units: dict[str, list[Path]] = {}
     for source in sorted(RUNTIME_SOURCES.glob("*.cpp")):
-        kind = source.stem.partition("_")[0]
-        units.setdefault(kind if kind in ("check", "waiting") else "others", []).append(source)
+        if source.stem.startswith("check") == (part == "checker"):
+            units.setdefault("waiting" if source.stem == "waiting" else part, []).append(source)
     for name, sources in units.items():
         (folder / f"{name}.cpp").write_text("".join(f'#include "{source}"\n' for source in sources))
     return [folder / f"{name}.cpp" for name in units]
 
 
-def build_runtime(toolchain: Toolchain, directory: Path) -> Path:
+def build_library(toolchain: Toolchain, directory: Path, part: Part = "runtime") -> Path:
     """The library for this compiler, processor and source; compiled unless `directory` has it."""
-    path = directory / f"runtime-{toolchain.fingerprint}.so"
+    path = directory / f"{part}-{toolchain.fingerprint}.so"
     if path.exists():
         return path
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=directory) as scratch:
-        units = _units(Path(scratch))
+        units = _units(part, Path(scratch))
         objects = [unit.with_suffix(".o") for unit in units]
         commands = [toolchain.compile_runtime(unit, out) for unit, out in zip(units, objects, strict=True)]
         on_threads(toolchain.run, commands, os.cpu_count())
-        linked = Path(scratch, "runtime.so")
+        linked = Path(scratch, f"{part}.so")
         toolchain.run(toolchain.link(objects, linked))
         linked.replace(path)
     return path
@@ -200,7 +208,7 @@ def build_runtime(toolchain: Toolchain, directory: Path) -> Path:
 
 def open_runtime(toolchain: Toolchain, directory: Path) -> Runtime:
     """Builds the library if needed and loads it."""
-    return Runtime(build_runtime(toolchain, directory))
+    return Runtime(build_library(toolchain, directory))
 
 
 _lock = threading.Lock()
@@ -220,6 +228,6 @@ def runtime(
     with _lock:
         if _opened is None:
             folder = directory or Path.home() / ".cache" / "mlx_native_py" / "soft"
-            path = library() if library else build_runtime(find_toolchain(clang), folder)
+            path = library() if library else build_library(find_toolchain(clang), folder)
             _opened = Runtime(path)
         return _opened

@@ -202,7 +202,7 @@ def load(spec: BuildSpec, compiler: Compiler, body: bytes) -> Executable | None:
     path = compiler.store.artefact(record["artefact"])
     if path is None:
         return None
-    image = compiler.runtime().load(path)
+    image = compiler.runtime(checked=spec.checked).load(path)
     variables = threadgroup_variables(image) if spec.checked else ()
     limit = spec.function.max_threads or MAX_THREADS
     if spec.function.max_threads_name:

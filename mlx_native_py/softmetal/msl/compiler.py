@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -12,15 +12,25 @@ from threading import Lock
 
 from .. import engines
 from ..cache import DEFAULT_LIMIT, HEADER_SUFFIX, Store, default_directory, digest
-from ..engines.runtime import build_runtime
+from ..engines.background import later
+from ..engines.runtime import Part, build_library
 from ..isolation.runtime import IsolatedRuntime, isolated_runtime
 from ..program import EngineChoice
-from ..threads import on_threads
-from ..toolchain import DEFAULT_LIMITS, INCLUDE, MATH, CompileLimits, Engine, MathMode, Toolchain, find_toolchain
+from ..toolchain import (
+    DEFAULT_LIMITS,
+    INCLUDE,
+    THREAD_CALLBACKS,
+    CompileLimits,
+    Engine,
+    MathMode,
+    Toolchain,
+    find_toolchain,
+)
 from .identity import identity
 
-_RUNTIME = ("the runtime",)
+_PARTS: tuple[Part, ...] = ("runtime", "checker")
 _ANNOUNCED = ("the announcement",)
+_preparing: dict[Path, Lock] = {}  # of all compilers of this process, by what is made
 _LOG = logging.getLogger("mlx_native_py.softmetal")
 
 
@@ -30,7 +40,7 @@ def _announce(message: str) -> None:
 
 @dataclass
 class Compiler:
-    """A compiler with a cache. `announce` is called for the set-up, the only slow step."""
+    """A compiler with a cache. `announce` is called for the set-up, the only slow steps."""
 
     store: Store
     toolchain: Toolchain
@@ -41,7 +51,8 @@ class Compiler:
     identity: str = field(init=False)
     checked: set[bytes] = field(default_factory=set)  # texts that were found right; see known_bodies.py
     _headers: dict[tuple[str, ...], Path] = field(default_factory=dict)
-    _preparing: Lock = field(default_factory=Lock)
+    _said: set[str] = field(default_factory=set)
+    _lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
         self.identity = identity(self.store, self.toolchain)
@@ -55,32 +66,45 @@ class Compiler:
         key = tuple(flags)
         known = self._headers.get(key)
         if known is None or not known.exists():
-            self._headers[key] = known = self._stored(key) or self._set_up(key)
+            self._headers[key] = known = self._header(key)
         self.store.touch(known)
         return known
 
-    def runtime(self) -> engines.Runtime | IsolatedRuntime:
-        """The runtime that loads kernels and runs them."""
-        own = engines.runtime(self.store.directory, clang=self.clang, library=self._runtime_library)
+    def runtime(self, *, checked: bool = False) -> engines.Runtime | IsolatedRuntime:
+        """The runtime that loads kernels and runs them, and what checks them if they are checked."""
+        own = engines.runtime(self.store.directory, clang=self.clang, library=partial(self._library, "runtime"))
+        if checked:
+            own.open_checker(partial(self._library, "checker"))
         return isolated_runtime(own) if self.isolated else own
 
-    def _runtime_library(self) -> Path:
-        if stored := self._stored(_RUNTIME):
+    def _header(self, flags: tuple[str, ...]) -> Path:
+        if stored := self._stored(flags):
             return stored
-        with self._alone():
-            return self._stored(_RUNTIME) or self._build_runtime()
+        for part in _PARTS if THREAD_CALLBACKS in flags else _PARTS[:1]:
+            later(partial(self._library_ahead, part))
+        return self._once(flags, partial(self._precompile, flags))
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _library(self, part: Part) -> Path:
+        return self._once((part,), partial(self._build_library, part))
+
+    def _library_ahead(self, part: Part) -> None:
+        # Whoever needs it next is told what is wrong.
+        with suppress(Exception):
+            self._library(part)
+
+    def _once(self, key: tuple[str, ...], make: Callable[[], Path]) -> Path:
+        """What is stored under the key, made unless another thread or process has by now."""
+        if stored := self._stored(key):
+            return stored
+        name = self._key(key)
         # The lock of the store cannot tell threads of this process from other processes.
-        with self._preparing, self.store.alone(self.toolchain.fingerprint, self.announce):
-            yield
+        with _preparing.setdefault(self.store.directory / name, Lock()), self.store.alone(name, self._say):
+            return self._stored(key) or make()
 
-    def _build_runtime(self) -> Path:
+    def _build_library(self, part: Part) -> Path:
         self._announce_once()
         with self.store.scratch() as folder:
-            built = build_runtime(self.toolchain, folder)
-            return self._keep(_RUNTIME, built, ".so")
+            return self._keep((part,), build_library(self.toolchain, folder, part), ".so")
 
     def _keep(self, key: tuple[str, ...], file: Path, suffix: str) -> Path:
         name = self.store.put_artefact(file.read_bytes(), suffix)
@@ -91,28 +115,22 @@ class Compiler:
         name = self.store.record(self._key(flags))
         return self.store.artefact(name.decode()) if name else None
 
-    def _set_up(self, wanted: tuple[str, ...]) -> Path:
-        """Prepares everything at once: the runtime, and the header for these flags and those likely to come next."""
-        with self._alone():
-            if stored := self._stored(wanted):
-                return stored
-            self._announce_once()
-            math = next(mode for mode, options in reversed(MATH.items()) if set(options) <= set(wanted))
-            engines: tuple[Engine, ...] = ("fibers", "flat", "lanes")
-            usual = [tuple(self.flags(math, engine)) for engine in engines]
-            todo = [flags for flags in dict.fromkeys([wanted, *usual]) if not self._stored(flags)]
-            tasks: list[Callable[[], Path]] = [partial(self._precompile, flags) for flags in todo]
-            if not self._stored(_RUNTIME):
-                tasks.append(self._build_runtime)
-            return on_threads(lambda task: task(), tasks)[0]
-
     def _announce_once(self) -> None:
         """Speaks of the set-up once for a machine, though another mode may need another header later."""
-        if self.store.record(self._key(_ANNOUNCED)) is None:
-            self.announce("software Metal: preparing the compiler, once for this machine")
-            self.store.put_record(self._key(_ANNOUNCED), b"")
+        with self._lock:
+            if self.store.record(self._key(_ANNOUNCED)) is None:
+                self.announce("software Metal: preparing the compiler, once for this machine")
+                self.store.put_record(self._key(_ANNOUNCED), b"")
+
+    def _say(self, message: str) -> None:
+        """Announces what is true of several steps once."""
+        with self._lock:
+            if message not in self._said:
+                self._said.add(message)
+                self.announce(message)
 
     def _precompile(self, flags: tuple[str, ...]) -> Path:
+        self._announce_once()
         with self.store.scratch() as folder:
             output = folder / "soft.pch"
             # The key speaks for the headers' content; their dates change with every installation.

@@ -181,7 +181,7 @@ class LanesBuilder:
         path = self.compiler.store.artefact(record["artefact"])
         if path is None:
             return None
-        image = self.compiler.runtime().load(path)
+        image = self.compiler.runtime(checked=self.spec.checked).load(path)
         if self.spec.checked:
             if threadgroup_variables(image) != self.variables:
                 raise Declined("its threadgroup variables are not those on fibers")

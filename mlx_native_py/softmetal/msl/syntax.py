@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from ..engines.choice import scalar_engine
 from ..program import CompileError, Diagnostic, SourceOptions
 from ..threads import on_threads
 from ..toolchain import CompilerFailed
@@ -34,7 +35,6 @@ def check_whole(
     setting = f"{options.math_mode} {manifest.textures}"
     known = known_bodies(manifest, translation, setting, compiler.checked, instantiations=instantiations)
     shares = [frozenset[str]()] if instantiations else _shares(manifest)
-    compiler.precompiled(compiler.flags(options.math_mode))
 
     def check(left_out: frozenset[str]) -> None:
         wanted = [_Share(others | left_out, instantiations) for others in shares]
@@ -88,7 +88,9 @@ def check_part(
 ) -> None:
     """Checks the wanted pieces; raises CompileError."""
     before = check_defines(manifest)
-    flags = compiler.flags(options.math_mode)
+    # The header that its kernels will be compiled with; all declare the same.
+    engine, _ = scalar_engine(compiler.engine, checked=False, waits=sorted(manifest.waiting))
+    flags = compiler.flags(options.math_mode, engine)
     with compiler.store.scratch() as folder:
         file = folder / SOURCE_NAME
         file.write_text(f"{before}\n{assemble(manifest.pieces, wanted)}\n")

@@ -33,7 +33,7 @@ static Worker &new_worker() {
   __builtin_memset(w, 0, sizeof *w);
   reserve_threadgroup_memory(*w);
   u64 start, end;
-  if (image_around((const void *)check_group_begin, start, end)) check_private_memory((void *)start, end - start);
+  if (image_around(&checker, start, end)) check_private_memory((void *)start, end - start);
   return *w;
 }
 
@@ -71,7 +71,7 @@ void shut_ways(Worker &w) {
   w.tg_ready = 0;
 }
 
-void check_group_begin(soft_group &group) {
+static void check_group_begin(soft_group &group) {
   if (check_worker == &no_worker) check_worker = &new_worker();
   Worker &w = *check_worker;
   w.check = group.launch->check;
@@ -168,7 +168,7 @@ static void check_simdgroups_wait(Worker &w, const Context &context) {
   }
 }
 
-void check_barrier(const Context &context) {
+static void check_barrier(const Context &context) {
   Worker &w = *check_worker;
   context.engine == SOFT_FIBERS ? check_all_wait(w, context) : check_simdgroups_wait(w, context);
   unsigned flags = common_flags(context);
@@ -275,7 +275,7 @@ static void merge_word(Worker &w, const Block &block, unsigned i, u32 group) {
   area.reads[at] |= mine.reads;
 }
 
-void check_group_end(soft_group &group) {
+static void check_group_end(soft_group &group) {
   Worker &w = *check_worker;
   u32 index = group_index(group) + 1;
   lock(*w.check);
@@ -287,6 +287,9 @@ void check_group_end(soft_group &group) {
   w.lane = nullptr;
   shut_ways(w);
 }
+
+static const Checker own = {check_private_memory, check_group_begin, check_group_end, check_barrier, check_simdgroup, check_exchange};
+__attribute__((constructor)) static void tell_the_runtime() { checker = &own; }
 
 }  // namespace soft
 

@@ -23,7 +23,7 @@ static bool same(const soft_report &a, const soft_report &b) {
   context.fault_access = SOFT_ACCESS_UNKNOWN;
   context.fault_lane = (Lane *)current_lane;
   context.in_kernel = 0;
-  soft_leave(context.escape.stack);
+  leave_kernel();
 }
 
 // The dispatch's lock is held.

@@ -33,11 +33,11 @@ void meet(Simdgroup *simdgroup, uint32_t waiting) {
   }
   simdgroup->active = together;
   simdgroup->runnable = together;
-  if (simdgroup->context->group.launch->check) check_simdgroup(simdgroup->index, simdgroup->lanes[first].flags);
+  if (simdgroup->context->group.launch->check) checker->simdgroup(simdgroup->index, simdgroup->lanes[first].flags);
   soft_combine combine = simdgroup->combines[first];
   if (combine) combine(simdgroup->inbox, simdgroup->outbox, together);
   if (simdgroup->context->group.launch->check)
-    check_exchange(simdgroup->index, simdgroup->inbox, simdgroup->outbox, combine, together);
+    checker->exchange(simdgroup->index, simdgroup->inbox, simdgroup->outbox, combine, together);
 }
 
 // Every thread that is left stands at the threadgroup barrier: all go on, or the group has ended.
@@ -51,12 +51,9 @@ bool pass_barrier(Context &context) {
   }
   if (!left) return false;
   context.barriers++;
-  if (context.group.launch->check) check_barrier(context);
+  if (context.group.launch->check) checker->barrier(context);
   return true;
 }
-
-// What a kernel left in registers and on its stack is not trusted.
-[[noreturn]] __attribute__((noinline)) void leave_kernel() { soft_leave(current_context->escape.stack); }
 
 // Moves on to the group that follows, if it is to run now and is not cut by the grid's edge.
 bool next_whole(Context &context) {
@@ -81,6 +78,11 @@ void run_flat() {
 }
 
 }  // namespace
+
+// What a kernel left in registers and on its stack is not trusted.
+__attribute__((noinline)) void leave_kernel() { soft_leave(current_context->escape.stack); }
+
+const Checker *checker;
 
 // Nobody in the simdgroup can run. Finds the thread that goes on, `lane` itself if it may; at the end, the way out.
 Lane *find_next(Lane *lane) {

@@ -106,12 +106,12 @@ uint64_t run_groups(Context &context, Run &run, uint64_t first, uint64_t last) {
   current_lane = lane;
   uint64_t following = goes_on(context, launch) ? last - first - 1 : 0;
   context.following = following;
-  if (launch.check) check_group_begin(context.group);
+  if (launch.check) checker->group_begin(context.group);
   context.in_kernel = IN_KERNEL;
   soft_entry entry = context.engine == SOFT_FLAT ? enter_flat : enter_fibers;
   soft_call_escapable(entry, &context.group, lane, &context.escape.stack);
   context.in_kernel = 0;
-  if (launch.check) check_group_end(context.group);
+  if (launch.check) checker->group_end(context.group);
   if (context.fault == SOFT_FAULT_NONE) return following - context.following + 1;
   record(context, run);
   context.fault = SOFT_FAULT_NONE;

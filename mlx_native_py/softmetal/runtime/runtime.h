@@ -147,6 +147,7 @@ SOFT_HIDDEN uint32_t choose_lanes(Simdgroup &, uint32_t waiting);
 SOFT_HIDDEN soft_lane *begin_fibers(Context &, uint32_t count);
 SOFT_HIDDEN void enter_fibers(soft_group *, soft_lane *first);
 SOFT_HIDDEN void enter_flat(soft_group *, soft_lane *);
+[[noreturn]] SOFT_SHARED void leave_kernel();
 
 // lanes.cpp
 inline uint32_t simdgroups_of(uint32_t threads) { return (threads + SOFT_WIDTH - 1) / SOFT_WIDTH; }

@@ -110,9 +110,9 @@ inline void lay_out_stack(Context &context, uint32_t index) {
 }
 
 void tell_checker(const Context &context) {
-  check_private_memory(context.stacks.start, context.stacks.bytes);
-  check_private_memory(&context, sizeof(Context));
-  check_private_memory(context.simdgroups, sizeof(Simdgroup) * MAX_SIMDGROUPS + sizeof(Lane) * MAX_THREADS);
+  checker->private_memory(context.stacks.start, context.stacks.bytes);
+  checker->private_memory(&context, sizeof(Context));
+  checker->private_memory(context.simdgroups, sizeof(Simdgroup) * MAX_SIMDGROUPS + sizeof(Lane) * MAX_THREADS);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "../include/soft_abi.h"
 
 #define SOFT_HIDDEN __attribute__((visibility("hidden")))
+#define SOFT_SHARED __attribute__((visibility("default")))  // with the checker's library
 
 // A function in assembly: how its name is written, and that it stays inside of the library.
 #if defined(__APPLE__)
@@ -26,16 +27,16 @@ struct Context;
 // bytes from the thread pointer.
 #if defined(__APPLE__)
 // Thread-local variables are found by a call there, which may allocate; a slot of pthread's own table is not.
-SOFT_HIDDEN extern int64_t context_offset;
-SOFT_HIDDEN extern int64_t lane_offset;
+SOFT_SHARED extern int64_t context_offset;
+SOFT_SHARED extern int64_t lane_offset;
 inline char *thread_pointer() { return (char *)((uint64_t)__builtin_thread_pointer() & ~7ull); }
 inline soft_lane *&lane_slot() { return *reinterpret_cast<soft_lane **>(thread_pointer() + lane_offset); }
 inline Context *&context_slot() { return *reinterpret_cast<Context **>(thread_pointer() + context_offset); }
 #define current_lane lane_slot()
 #define current_context context_slot()
 #else
-extern SOFT_HIDDEN __thread __attribute__((tls_model("initial-exec"))) soft_lane *current_lane;
-extern SOFT_HIDDEN __thread __attribute__((tls_model("initial-exec"))) Context *current_context;
+extern SOFT_SHARED __thread __attribute__((tls_model("initial-exec"))) soft_lane *current_lane;
+extern SOFT_SHARED __thread __attribute__((tls_model("initial-exec"))) Context *current_context;
 #endif
 
 SOFT_HIDDEN uint64_t now();           // ns of the clock that Python calls monotonic
