@@ -97,6 +97,8 @@ _POINTERS = (
     LOCAL_BOUNDS,
     *("-fno-sanitize-trap=local-bounds", "-fsanitize-recover=local-bounds", "-fno-sanitize-merge=local-bounds"),
 )
+# Functions that end without giving the result that they promise.
+_RESULTS = ("-fsanitize=return", "-fno-sanitize-trap=return", "-fno-sanitize-merge=return")
 # Addresses that types cannot have, and where each instruction comes from: what our headers do counts for the line that
 # calls them (soft.h).
 FIBERS_ONLY = ("-fsanitize=alignment", "-gline-tables-only", "-gdwarf-4")
@@ -174,7 +176,7 @@ class Toolchain:
             f"-DSOFT_ENGINE={ENGINE_NUMBERS[engine]}",
             f"-DSOFT_ELEMENTS={int(elements)}",
             *(CHECKED if checked else ()),
-            *((*ARRAYS, *_POINTERS) if checked else ()),
+            *((*ARRAYS, *_POINTERS, *_RESULTS) if checked else ()),
             *(FIBERS_ONLY if checked and engine != "lanes" else ()),
             *(QUICK if engine == "fibers" and not checked else ()),
             # Marks calls through pointers, by which an object that has any is known.

@@ -13,10 +13,12 @@ from .checked_driver import submit
 from .checked_exchange import FUNCTIONS_APART, THROUGH_OTHERS, THROUGH_OTHERS_LEGAL
 from .checked_private import LEGAL, PRIVATE_UNWRITTEN, unwritten
 from .checked_programs import Program
+from .checked_results import MISSING_RESULTS
 
 pytestmark = pytest.mark.soft
 ENOUGH = 20
-UNWRITTEN = [*PRIVATE_UNWRITTEN, *unwritten(THROUGH_OTHERS, FUNCTIONS_APART)]
+EXCHANGED = unwritten(THROUGH_OTHERS, FUNCTIONS_APART)
+UNWRITTEN = [*PRIVATE_UNWRITTEN, *EXCHANGED, *MISSING_RESULTS]
 RIGHT = {**LEGAL, **THROUGH_OTHERS_LEGAL}
 
 
@@ -41,7 +43,7 @@ def test_with_a_value_it_is_silent(program: Program) -> None:
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_does_not_matter_is_silent(name: str) -> None:
-    program = dataclasses.replace(UNWRITTEN[-1], name=name, body=RIGHT[name])
+    program = dataclasses.replace(EXCHANGED[0], name=name, body=RIGHT[name])
     commands = submit(program, program.source)
     commands.waitUntilCompleted()
     assert commands.error() is None

@@ -180,17 +180,15 @@ class DivergentBarrier(CheckedError):
 
 
 class UninitialisedRead(CheckedError):
-    """A read of memory that neither the CPU nor a kernel has written."""
+    """A read of memory that neither the CPU nor a kernel has written, or of what has no value in a thread."""
 
     raised_as = UninitialisedReadError
 
     def __init__(
-        self, kernel: str, access: Access, place: Place, advice: str, source: Diagnostic | None, use: str = ""
+        self, kernel: str, access: Access, place: Place, advice: str, source: Diagnostic | None, what: str = ""
     ) -> None:
-        """`use` says what a private variable is read for."""
-        what = f"{access} that nobody has written: byte offset {place.offset} of {place}"
-        if use:
-            what = f"{place.name!r} {use}, and has no value" if place.name else f"a variable without a value {use}"
+        """`what` has no value, where it is not memory that others see."""
+        what = what or f"{access} that nobody has written: byte offset {place.offset} of {place}"
         super().__init__(f"kernel {kernel!r}: {what}; {access.who}. {advice}{shown(source)}")
         self.kernel, self.access, self.place, self.source = kernel, access, place, source
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..program import KernelSignature
 from . import abi
-from .arrays import OutsideArray, outside_array
+from .arrays import OutsideArray, function_at, outside_array
 from .errors import (
     Absent,
     Access,
@@ -43,6 +43,10 @@ _USES = {
     abi.USE_READ: "is read through a pointer",
     abi.USE_CALL: "is given to or by a function that calls itself",
 }
+_VALUE = "Give it a value where it is declared, or on every way here."
+_RETURN = (
+    "It came to its end without `return`, and its threadgroup was abandoned: let each way through it return a value."
+)
 _ABSENT: dict[int, Absent] = {
     abi.AT_ANOTHER: "waits at another",
     abi.ENDED: "has ended",
@@ -138,11 +142,15 @@ class Explainer:
         )
 
     def _undefined(self, report: abi.Report, access: Access) -> UninitialisedRead:
-        names = ctypes.string_at(report.array).decode()
-        place = Place("private memory", 0, name=names)
-        source = self._sites.source(report.site)
-        advice = "Give it a value where it is declared, or on every way here."
-        return UninitialisedRead(self._kernel.name, access, place, advice, source, _USES[report.index])
+        if report.index == abi.USE_RESULT:
+            name, source = function_at(report.array, self._sites.locate)
+            what, advice = f"the result of {repr(name) if name else 'a function'} has no value", _RETURN
+        else:
+            name, source = ctypes.string_at(report.array).decode(), self._sites.source(report.site)
+            named = repr(name) if name else "a variable without a value"
+            what, advice = f"{named} {_USES[report.index]}{', and has no value' if name else ''}", _VALUE
+        place = Place("private memory", 0, name=name)
+        return UninitialisedRead(self._kernel.name, access, place, advice, source, what)
 
     def _unsound(self, report: abi.Report, access: Access) -> CheckedError:
         source = self._sites.source(report.site)

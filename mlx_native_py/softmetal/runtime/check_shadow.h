@@ -186,6 +186,7 @@ void outside_array(Worker &, const Finding &);  // comes back where nothing is o
 void race_in_group(Worker &, const Finding &, Moment other);
 void uninitialised(Worker &, const Finding &);
 void undefined_variable(Worker &, u64 site, u32 use, const char *variables);
+[[noreturn]] void no_result(Worker &, u64 site, u64 function);
 void misaligned(Worker &, Finding, unsigned alignment);
 struct Absent {
   u32 lane, where;         // SOFT_AT_ANOTHER and so on
