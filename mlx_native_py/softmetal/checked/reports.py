@@ -160,7 +160,8 @@ class Explainer:
             return MisalignedAccess(self._kernel.name, access, place, report.index, source)
         advice = "Write it first: each threadgroup begins with undefined threadgroup memory."
         if not shared:
-            advice = "Write it first, from the CPU or by a kernel, or use a buffer of zeros."
+            zeros = "replace its regions by zeros" if place.texel else "use a buffer of zeros"
+            advice = f"Write it first, from the CPU or by a kernel, or {zeros}."
         return UninitialisedRead(self._kernel.name, access, place, advice, source)
 
     def _out_of_bounds(self, report: abi.Report, access: Access, array: OutsideArray | None) -> OutOfBounds:
@@ -238,4 +239,6 @@ class Explainer:
 
 
 def _place(window: Window, address: int) -> Place:
-    return Place(window.space, address - window.start, window.length, window.slot, window.name, window.label)
+    offset = address - window.start
+    texel, level = window.texels and window.texels.texel(offset) or (None, 0)
+    return Place(window.space, offset, window.length, window.slot, window.name, window.label, texel, level)

@@ -105,7 +105,7 @@ struct alignas(64) Worker {
   u32 *tg_known;           // and of those that ever did, which have cells
   u32 tg_known_count, tg_known_capacity;
   Block *argument_blocks[SOFT_SLOTS][NEAR_BLOCKS];  // that each argument touched last
-  bool partly_written;     // of a copy: some of its bytes have been written, so that others may be padding
+  bool partly_written;     // of what is read now, nobody minds bytes that are unwritten, such as padding in a copy
 
   Block **table;           // open addressing by key
   u32 table_size, block_count;
