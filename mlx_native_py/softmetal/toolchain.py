@@ -113,7 +113,7 @@ SCALAR = (
     *("-mllvm", "-unroll-runtime=false"),
     *("-mllvm", "-disable-loop-idiom-all"),
 )
-LARGEST_VARIABLE = 1 << 20  # bytes of a variable that checked mode wants to have a value
+LARGEST_VARIABLE = 1 << 30  # bytes of a variable that checked mode wants to have a value
 # Unoptimised IR with the names of variables, and the zeros that they begin with, all of them.
 ALL_VARIABLES = ("-fno-discard-value-names", f"-ftrivial-auto-var-init-max-size={LARGEST_VARIABLE}")
 RECURSION_BYTES = 128 << 10  # what a thread may use up by recursion

@@ -44,6 +44,8 @@ _USES = {
     abi.USE_CALL: "is given to or by a function that calls itself",
 }
 _VALUE = "Give it a value where it is declared, or on every way here."
+_OUTLIVED = "A pointer to it does not outlive it: declare it outside of the block."
+_GONE = " after its block"  # behind a name; definedness/sources.py
 _RETURN = (
     "It came to its end without `return`, and its threadgroup was abandoned: let each way through it return a value."
 )
@@ -146,9 +148,11 @@ class Explainer:
             name, source = function_at(report.array, self._sites.locate)
             what, advice = f"the result of {repr(name) if name else 'a function'} has no value", _RETURN
         else:
-            name, source = ctypes.string_at(report.array).decode(), self._sites.source(report.site)
-            named = repr(name) if name else "a variable without a value"
-            what, advice = f"{named} {_USES[report.index]}{', and has no value' if name else ''}", _VALUE
+            names, source = ctypes.string_at(report.array).decode(), self._sites.source(report.site)
+            name, gone = ", ".join(dict.fromkeys(names.replace(_GONE, "").split(", "))), _GONE in names
+            what = f"{repr(name) if name else 'a variable without a value'} {_USES[report.index]}"
+            what += f"{_GONE} has ended" if gone else ", and has no value" if name else ""
+            advice = _OUTLIVED if gone else _VALUE
         place = Place("private memory", 0, name=name)
         return UninitialisedRead(self._kernel.name, access, place, advice, source, what)
 

@@ -11,6 +11,7 @@ from ..cache import digest
 from ..msl.padding import with_zeros
 from ..toolchain import ALL_VARIABLES, LOCAL_BOUNDS, THREAD_CALLBACKS, Toolchain
 from .inlining import inline_all
+from .lifetimes import end_lifetimes
 from .received import without_markers
 from .recursion import watch_recursion
 from .rewrite import with_shadows
@@ -31,7 +32,8 @@ def compile_defined(toolchain: Toolchain, source: Path, output: Path, options: S
     """Makes the object file; answers what the compiler said."""
     plain, optimised = source.with_suffix(".plain.ll"), source.with_suffix(".ll")
     said = toolchain.run(toolchain.to_plain_ir(source, plain, [*options, *ALL_VARIABLES])).stderr
-    sources = Sources(set_apart(inline_all(watch_recursion(with_zeros(plain.read_text())))))
+    text = end_lifetimes(watch_recursion(with_zeros(plain.read_text())))
+    sources = Sources(set_apart(inline_all(text)))
     plain.write_text(without_markers(sources.text))
     remarks = toolchain.run(toolchain.compile(plain, output, options)).stderr
     if UNDEFINED.encode() in output.read_bytes():

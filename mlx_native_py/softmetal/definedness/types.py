@@ -25,6 +25,10 @@ class Types:
         """What the source calls the variable of a node."""
         return self._fields(variable).get("name", "").strip('"')
 
+    def size(self, variable: str) -> int:
+        """Its bytes."""
+        return self._size(self._fields(variable).get("type", ""))
+
     def padding(self, variable: str, size: int) -> list[Span]:
         """The bytes of a variable that are no member's, and unions, of which any member may be the one with a value."""
         end, gaps = 0, []
