@@ -136,11 +136,16 @@ class Explainer:
 
     def _outside_variable(self, report: abi.Report, access: Access) -> OutOfBounds:
         name = ctypes.string_at(report.index).decode() if report.index else ""
-        what = f"through a pointer, outside of the private variable {f'{name!r} ' if name else 'or constant '}"
+        variable = f"private variable {name!r}" if name else "private variable or constant"
+        what, advice = f"through a pointer, outside of the {variable} that it points to", "Check the index."
+        if report.bytes:
+            what, advice = (
+                f"to the private variable {name!r}, which is const",
+                "Declare it without const, or write to a copy.",
+            )
         source = self._sites.source(report.site)
-        place = Place("private memory", 0, name=name)
         return OutOfBounds(
-            self._kernel.name, access, place, f"{what}that it points to", "Check the index.", source=source
+            self._kernel.name, access, Place("private memory", 0, name=name), what, advice, source=source
         )
 
     def _undefined(self, report: abi.Report, access: Access) -> UninitialisedRead:

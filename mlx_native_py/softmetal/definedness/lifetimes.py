@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from .pointers import DECLARED, LIFETIME, Keepers, bases_of
 from .types import Types
 from .variables import FUNCTION, LOCAL
 
@@ -12,14 +13,7 @@ ENDED = "; ended"  # ends a line that takes a variable's value away
 _MARK = re.compile(r'^(!\d+) = !\{!"auto-init"\}$', re.MULTILINE)
 _NODE = re.compile(r"^!(\d+) = ", re.MULTILINE)
 _START = "declare void @llvm.lifetime.start.p0("
-_DECLARED = re.compile(rf"    #dbg_declare\(ptr ({LOCAL}), (!\d+),")
-_LIFETIME = re.compile(rf"  call void @llvm\.lifetime\.(start|end)\.p0\(ptr ({LOCAL})\)")
 _ALLOCA = re.compile(rf"  ({LOCAL}) = alloca ")
-_STEP = re.compile(rf"  ({LOCAL}) = (?:getelementptr|addrspacecast) .*?ptr ({LOCAL})")
-_KEPT = re.compile(rf"  (?:store|ret) ptr ({LOCAL})|  {LOCAL} = (?:phi|select) (.*)")
-_CALL = re.compile(r'call (.*?)@("[^"]*"|[-\w$.]+)\((.*)\)')
-_USERS = re.compile(r'^define [^@\n]*@("[^"]*"|[-\w$.]+)\([^\n]* !dbg ', re.MULTILINE)
-_NAMES = re.compile(LOCAL)
 _PLACE = re.compile(r", !dbg !\d+")
 
 
@@ -34,7 +28,7 @@ class _Ends:
     def __init__(self, text: str) -> None:
         self.any = False
         self._types = Types(text)
-        self._users = frozenset(_USERS.findall(text))
+        self._keepers = Keepers(text)
         mark = _MARK.search(text)
         self._mark = mark[1] if mark else f"!{max(map(int, _NODE.findall(text)), default=0) + 1}"
         self.needed = [] if mark else [f'{self._mark} = !{{!"auto-init"}}']
@@ -42,13 +36,13 @@ class _Ends:
             self.needed.append(f"{_START}ptr captures(none))")
 
     def function(self, lines: list[str]) -> Iterator[str]:
-        declared = {found[1]: found[2] for line in lines if (found := _DECLARED.match(line))}
+        declared = {found[1]: found[2] for line in lines if (found := DECLARED.match(line))}
         kept = declared.keys() & set(self._kept(lines)) if declared else set()
-        marked = {found[2] for line in lines if kept and (found := _LIFETIME.match(line))}
+        marked = {found[2] for line in lines if kept and (found := LIFETIME.match(line))}
         whole = sorted(kept - marked)  # parameters, which last as long as their function
         self.any |= bool(kept)
         for line in lines:
-            variable, lifetime = _ALLOCA.match(line), _LIFETIME.match(line)
+            variable, lifetime = _ALLOCA.match(line), LIFETIME.match(line)
             if lifetime and lifetime[1] == "end" and lifetime[2] in kept:
                 yield self._ended(line, lifetime[2], declared[lifetime[2]])
                 continue
@@ -64,17 +58,6 @@ class _Ends:
         return f"{fill}{place[0] if place else ''}, !annotation {self._mark} {ENDED}"
 
     def _kept(self, lines: list[str]) -> Iterator[str]:
-        """What is stored, returned or chosen, or given to a function that could do so; itself or a part of it."""
-        bases = {found[1]: found[2] for line in lines if (found := _STEP.match(line))}
+        bases = bases_of(lines)
         for line in lines:
-            if (call := _CALL.search(line)) and call[2] in self._users:
-                given = _NAMES.findall(call[3])
-                named = given if "ptr" in call[1] or call[3].count("ptr ") > 1 else []
-            elif found := _KEPT.match(line):
-                named = _NAMES.findall(found[1] or found[2])
-            else:
-                continue
-            for name in named:
-                while name in bases:
-                    name = bases[name]
-                yield name
+            yield from self._keepers.kept(line, bases, outlives=True)

@@ -79,6 +79,13 @@ void outside_variable(Worker &w, u64 site, const char *name) {
   give_up(w, report);
 }
 
+void constant_variable(Worker &w, const Finding &finding, const char *name) {
+  soft_report report = begin(w, finding, SOFT_OUTSIDE_ARRAY, current_lane->index);
+  report.space = SOFT_PRIVATE;
+  report.index = (u64)name;
+  give_up(w, report);
+}
+
 void outside_private_array(Worker &w, const Outside &outside) {
   w.outside = outside;
   soft_report report = begin(w, {0, 0, outside.array, 0, 0, 0, 0}, SOFT_OUTSIDE_ARRAY, current_lane->index);

@@ -182,6 +182,7 @@ struct Finding {
 [[noreturn]] void out_of_bounds(Worker &, const Finding &);
 [[noreturn]] void outside_private_array(Worker &, const Outside &);
 [[noreturn]] void outside_variable(Worker &, u64 site, const char *name = nullptr);
+[[noreturn]] void constant_variable(Worker &, const Finding &, const char *name);
 void outside_array(Worker &, const Finding &);  // comes back where nothing is outside of threadgroup memory
 void race_in_group(Worker &, const Finding &, Moment other);
 void uninitialised(Worker &, const Finding &);
