@@ -15,6 +15,7 @@ from .pages import HUGE, PAGE, FilePages, PageSource, PrivatePages, addresses_ar
 from .process import is_forked
 
 if TYPE_CHECKING:
+    from .execution.textures import TextureShape
     from .unwritten import Unwritten
 
 __all__ = [
@@ -287,6 +288,12 @@ class DeviceMemory:
         from .unwritten import Unwritten  # which needs numpy
 
         self.unwritten = Unwritten(self.address, self.length)
+
+    def forget_texels(self, shape: TextureShape) -> None:
+        """The same of a texture that the memory is of."""
+        from .unwritten import UnwrittenTexels
+
+        self.unwritten = UnwrittenTexels(self.address, shape)
 
     def view(self) -> memoryview:
         return view(self.address, self.length)

@@ -97,6 +97,8 @@ _POINTERS = (
     LOCAL_BOUNDS,
     *("-fno-sanitize-trap=local-bounds", "-fsanitize-recover=local-bounds", "-fno-sanitize-merge=local-bounds"),
 )
+# Functions that end without giving the result that they promise.
+_RESULTS = ("-fsanitize=return", "-fno-sanitize-trap=return", "-fno-sanitize-merge=return")
 # Addresses that types cannot have, and where each instruction comes from: what our headers do counts for the line that
 # calls them (soft.h).
 FIBERS_ONLY = ("-fsanitize=alignment", "-gline-tables-only", "-gdwarf-4")
@@ -111,7 +113,7 @@ SCALAR = (
     *("-mllvm", "-unroll-runtime=false"),
     *("-mllvm", "-disable-loop-idiom-all"),
 )
-LARGEST_VARIABLE = 1 << 20  # bytes of a variable that checked mode wants to have a value
+LARGEST_VARIABLE = 1 << 30  # bytes of a variable that checked mode wants to have a value
 # Unoptimised IR with the names of variables, and the zeros that they begin with, all of them.
 ALL_VARIABLES = ("-fno-discard-value-names", f"-ftrivial-auto-var-init-max-size={LARGEST_VARIABLE}")
 RECURSION_BYTES = 128 << 10  # what a thread may use up by recursion
@@ -175,7 +177,7 @@ class Toolchain:
             f"-DSOFT_ENGINE={ENGINE_NUMBERS[engine]}",
             f"-DSOFT_ELEMENTS={int(elements)}",
             *(CHECKED if checked else ()),
-            *((*ARRAYS, *_POINTERS) if checked else ()),
+            *((*ARRAYS, *_POINTERS, *_RESULTS) if checked else ()),
             *(FIBERS_ONLY if checked and engine != "lanes" else ()),
             *(QUICK if engine == "fibers" and not checked else ()),
             # Marks calls through pointers, by which an object that has any is known.

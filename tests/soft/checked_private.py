@@ -115,6 +115,18 @@ _FAULTS = {
         ("float x;", "float x = 0;"),
     ),
     "a large array": ("float v[300];\nv[k[i]] = 1;\na[i] = v[k[i] + 1];", "v", STORE, ("k[i] + 1", "k[i]")),
+    "an array of 2 MiB": (
+        "float v[500000];\nfor (int j = 0; j < k[i] * 1000; j++) v[j] = j;\na[i] = v[k[i] * 1000 + 1];",
+        "v",
+        STORE,
+        ("j < k[i]", "j < 2 + k[i]"),
+    ),
+    "an array with padding": (
+        "Padded v[100];\nfor (int j = 0; j < 100; j++) v[j].c = j;\nv[k[i]].f = 1;\na[i] = v[k[i] + 1].f;",
+        "v",
+        STORE,
+        ("k[i] + 1", "k[i]"),
+    ),
     "through a pointer": (
         "float y = 1, x;\nthread float *p = k[i] > 4 ? &x : &y;\na[i] = *p;",
         "x",

@@ -9,15 +9,23 @@ import pytest
 
 from mlx_native_py.softmetal.checked import CheckedError
 
+from .checked_constants import CONSTANTS_LEGAL, CONSTANTS_WRITTEN
 from .checked_driver import submit
 from .checked_exchange import FUNCTIONS_APART, THROUGH_OTHERS, THROUGH_OTHERS_LEGAL
+from .checked_outlived import OUTLIVED, OUTLIVED_LEGAL
 from .checked_private import LEGAL, PRIVATE_UNWRITTEN, unwritten
 from .checked_programs import Program
+from .checked_results import MISSING_RESULTS
 
 pytestmark = pytest.mark.soft
 ENOUGH = 20
-UNWRITTEN = [*PRIVATE_UNWRITTEN, *unwritten(THROUGH_OTHERS, FUNCTIONS_APART)]
-RIGHT = {**LEGAL, **THROUGH_OTHERS_LEGAL}
+EXCHANGED = unwritten(THROUGH_OTHERS, FUNCTIONS_APART)
+UNWRITTEN = [*PRIVATE_UNWRITTEN, *EXCHANGED, *MISSING_RESULTS, *OUTLIVED, *CONSTANTS_WRITTEN]
+RIGHT = {
+    **{name: dataclasses.replace(EXCHANGED[0], body=body) for name, body in (LEGAL | THROUGH_OTHERS_LEGAL).items()},
+    **{name: dataclasses.replace(OUTLIVED[0], body=body) for name, body in OUTLIVED_LEGAL.items()},
+    **{name: dataclasses.replace(CONSTANTS_WRITTEN[0], body=body) for name, body in CONSTANTS_LEGAL.items()},
+}
 
 
 @pytest.mark.parametrize("program", UNWRITTEN, ids=lambda program: program.name)
@@ -41,8 +49,7 @@ def test_with_a_value_it_is_silent(program: Program) -> None:
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_does_not_matter_is_silent(name: str) -> None:
-    program = dataclasses.replace(UNWRITTEN[-1], name=name, body=RIGHT[name])
-    commands = submit(program, program.source)
+    commands = submit(RIGHT[name], RIGHT[name].source)
     commands.waitUntilCompleted()
     assert commands.error() is None
 

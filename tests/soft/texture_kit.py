@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mlx_native_py import settings
 from mlx_native_py import softmetal as Metal
 
 Array = NDArray[Any]
@@ -104,7 +105,10 @@ kernel void beyond(texture2d<float, access::read> t [[texture(0)]], texture2d<fl
 
 
 @cache
-def device(engine: Any = "auto", checked: bool = False, schedule: str = "ordered") -> Any:
+def device(engine: Any = "auto", checked: bool | None = None, schedule: str = "ordered") -> Any:
+    """Checked where that is asked for, here or by the settings."""
+    if checked is None:
+        checked = settings.current().soft_checked
     return Metal.open_device(Metal.SoftOptions(engine=engine, checked=checked, schedule=schedule))
 
 

@@ -1,4 +1,4 @@
-"""Array indices out of range, as described by the compiler that inserted the check."""
+"""Array indices out of range, and functions without a result, as described by the compiler that inserted the check."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ Locate = Callable[[int, int], Diagnostic | None]
 _SPACES = re.compile(r"__(?:local|private|generic|global|constant) ")
 _VECTOR = re.compile(r"metal::vec<(\w+), (\d)>")
 _VARIABLE = re.compile(r"'(?:__local )?(\w+)_soft_type'")
+_NAME = re.compile(r"operator(?:\(\)|[^\w(]+)|[A-Za-z_]\w*")
 _KERNEL = "kernel.clcpp"  # the one file whose lines are the user's
 _COORDINATE = 0xFFFE  # not the compiler's: include/soft_texture_types.h reports a texture's coordinate
 
@@ -22,14 +23,16 @@ class _ArrayType(ctypes.Structure):
     _fields_ = [("kind", ctypes.c_uint16), ("info", ctypes.c_uint16)]  # its name follows
 
 
+class _Location(ctypes.Structure):
+    _fields_ = [("file", ctypes.c_char_p), ("line", ctypes.c_uint32), ("column", ctypes.c_uint32)]
+
+    def source(self, locate: Locate | None) -> Diagnostic | None:
+        mine = (self.file or b"").decode(errors="replace").endswith(_KERNEL)
+        return locate(self.line, self.column) if mine and locate is not None else None
+
+
 class _ArrayAccess(ctypes.Structure):
-    _fields_ = [
-        ("file", ctypes.c_char_p),
-        ("line", ctypes.c_uint32),
-        ("column", ctypes.c_uint32),
-        ("array", ctypes.c_void_p),
-        ("index", ctypes.c_void_p),
-    ]
+    _fields_ = [("location", _Location), ("array", ctypes.c_void_p), ("index", ctypes.c_void_p)]
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,16 @@ def outside_array(address: int, index: int, locate: Locate | None) -> OutsideArr
     signed = kind.kind == 0 and kind.info & 1
     spelled = _SPACES.sub("", named.split("'")[-2])
     variable = _VARIABLE.match(named)
-    mine = locate is not None and (access.file or b"").decode(errors="replace").endswith(_KERNEL)
     return OutsideArray(
         index - (1 << 64) if signed and index >> 63 else index,
         _VECTOR.sub(r"\1\2", spelled),
         variable[1] if variable else "",
-        locate(access.line, access.column) if mine and locate is not None else None,
+        access.location.source(locate),
     )
+
+
+def function_at(address: int, locate: Locate | None) -> tuple[str, Diagnostic | None]:
+    """The name and the place of the function whose description is at an address; lambdas have no name."""
+    source = _Location.from_address(address).source(locate)
+    name = _NAME.match(source.source_line, source.column - 1) if source else None
+    return name[0] if name else "", source

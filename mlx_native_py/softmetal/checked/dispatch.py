@@ -40,6 +40,12 @@ class Bytes(Protocol):
     def written(self, start: int, words: intervals.Addresses) -> None: ...
 
 
+class Texels(Protocol):
+    """The shape of a texture, which knows where a byte belongs."""
+
+    def texel(self, offset: int) -> tuple[tuple[int, int, int], int] | None: ...
+
+
 @dataclass(frozen=True)
 class Window:
     """Memory that the dispatch may access: from a slot's offset to the end, or a resident allocation."""
@@ -53,6 +59,7 @@ class Window:
     label: str = ""
     unwritten: Bytes | None = None
     addressed: bool = True  # whether anybody has the address of what is resident
+    texels: Texels | None = None  # of a texture
 
     @property
     def end(self) -> int:

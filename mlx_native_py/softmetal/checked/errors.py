@@ -84,6 +84,13 @@ class Place:
     slot: int | None = None
     name: str = ""
     label: str = ""
+    texel: tuple[int, int, int] | None = None  # x, y, and slice or depth
+    level: int = 0
+
+    @property
+    def where(self) -> str:
+        """The texel of a texture, or how far into the memory."""
+        return f"byte offset {self.offset}" if self.texel is None else f"texel {self.texel} of level {self.level}"
 
     def __str__(self) -> str:
         name = f" {self.name!r}" if self.name else ""
@@ -180,17 +187,15 @@ class DivergentBarrier(CheckedError):
 
 
 class UninitialisedRead(CheckedError):
-    """A read of memory that neither the CPU nor a kernel has written."""
+    """A read of memory that neither the CPU nor a kernel has written, or of what has no value in a thread."""
 
     raised_as = UninitialisedReadError
 
     def __init__(
-        self, kernel: str, access: Access, place: Place, advice: str, source: Diagnostic | None, use: str = ""
+        self, kernel: str, access: Access, place: Place, advice: str, source: Diagnostic | None, what: str = ""
     ) -> None:
-        """`use` says what a private variable is read for."""
-        what = f"{access} that nobody has written: byte offset {place.offset} of {place}"
-        if use:
-            what = f"{place.name!r} {use}, and has no value" if place.name else f"a variable without a value {use}"
+        """`what` has no value, where it is not memory that others see."""
+        what = what or f"{access} that nobody has written: {place.where} of {place}"
         super().__init__(f"kernel {kernel!r}: {what}; {access.who}. {advice}{shown(source)}")
         self.kernel, self.access, self.place, self.source = kernel, access, place, source
 

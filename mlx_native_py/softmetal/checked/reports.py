@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..program import KernelSignature
 from . import abi
-from .arrays import OutsideArray, outside_array
+from .arrays import OutsideArray, function_at, outside_array
 from .errors import (
     Absent,
     Access,
@@ -43,6 +43,12 @@ _USES = {
     abi.USE_READ: "is read through a pointer",
     abi.USE_CALL: "is given to or by a function that calls itself",
 }
+_VALUE = "Give it a value where it is declared, or on every way here."
+_OUTLIVED = "A pointer to it does not outlive it: declare it outside of the block."
+_GONE = " after its block"  # behind a name; definedness/sources.py
+_RETURN = (
+    "It came to its end without `return`, and its threadgroup was abandoned: let each way through it return a value."
+)
 _ABSENT: dict[int, Absent] = {
     abi.AT_ANOTHER: "waits at another",
     abi.ENDED: "has ended",
@@ -130,19 +136,30 @@ class Explainer:
 
     def _outside_variable(self, report: abi.Report, access: Access) -> OutOfBounds:
         name = ctypes.string_at(report.index).decode() if report.index else ""
-        what = f"through a pointer, outside of the private variable {f'{name!r} ' if name else 'or constant '}"
+        variable = f"private variable {name!r}" if name else "private variable or constant"
+        what, advice = f"through a pointer, outside of the {variable} that it points to", "Check the index."
+        if report.bytes:
+            what, advice = (
+                f"to the private variable {name!r}, which is const",
+                "Declare it without const, or write to a copy.",
+            )
         source = self._sites.source(report.site)
-        place = Place("private memory", 0, name=name)
         return OutOfBounds(
-            self._kernel.name, access, place, f"{what}that it points to", "Check the index.", source=source
+            self._kernel.name, access, Place("private memory", 0, name=name), what, advice, source=source
         )
 
     def _undefined(self, report: abi.Report, access: Access) -> UninitialisedRead:
-        names = ctypes.string_at(report.array).decode()
-        place = Place("private memory", 0, name=names)
-        source = self._sites.source(report.site)
-        advice = "Give it a value where it is declared, or on every way here."
-        return UninitialisedRead(self._kernel.name, access, place, advice, source, _USES[report.index])
+        if report.index == abi.USE_RESULT:
+            name, source = function_at(report.array, self._sites.locate)
+            what, advice = f"the result of {repr(name) if name else 'a function'} has no value", _RETURN
+        else:
+            names, source = ctypes.string_at(report.array).decode(), self._sites.source(report.site)
+            name, gone = ", ".join(dict.fromkeys(names.replace(_GONE, "").split(", "))), _GONE in names
+            what = f"{repr(name) if name else 'a variable without a value'} {_USES[report.index]}"
+            what += f"{_GONE} has ended" if gone else ", and has no value" if name else ""
+            advice = _OUTLIVED if gone else _VALUE
+        place = Place("private memory", 0, name=name)
+        return UninitialisedRead(self._kernel.name, access, place, advice, source, what)
 
     def _unsound(self, report: abi.Report, access: Access) -> CheckedError:
         source = self._sites.source(report.site)
@@ -152,7 +169,8 @@ class Explainer:
             return MisalignedAccess(self._kernel.name, access, place, report.index, source)
         advice = "Write it first: each threadgroup begins with undefined threadgroup memory."
         if not shared:
-            advice = "Write it first, from the CPU or by a kernel, or use a buffer of zeros."
+            zeros = "replace its regions by zeros" if place.texel else "use a buffer of zeros"
+            advice = f"Write it first, from the CPU or by a kernel, or {zeros}."
         return UninitialisedRead(self._kernel.name, access, place, advice, source)
 
     def _out_of_bounds(self, report: abi.Report, access: Access, array: OutsideArray | None) -> OutOfBounds:
@@ -230,4 +248,6 @@ class Explainer:
 
 
 def _place(window: Window, address: int) -> Place:
-    return Place(window.space, address - window.start, window.length, window.slot, window.name, window.label)
+    offset = address - window.start
+    texel, level = window.texels and window.texels.texel(offset) or (None, 0)
+    return Place(window.space, offset, window.length, window.slot, window.name, window.label, texel, level)

@@ -10,7 +10,9 @@ from pathlib import Path
 from ..cache import digest
 from ..msl.padding import with_zeros
 from ..toolchain import ALL_VARIABLES, LOCAL_BOUNDS, THREAD_CALLBACKS, Toolchain
+from .constants import CASTS, watch_constants
 from .inlining import inline_all
+from .lifetimes import end_lifetimes
 from .received import without_markers
 from .recursion import watch_recursion
 from .rewrite import with_shadows
@@ -30,8 +32,9 @@ def identity() -> str:
 def compile_defined(toolchain: Toolchain, source: Path, output: Path, options: Sequence[str]) -> str:
     """Makes the object file; answers what the compiler said."""
     plain, optimised = source.with_suffix(".plain.ll"), source.with_suffix(".ll")
-    said = toolchain.run(toolchain.to_plain_ir(source, plain, [*options, *ALL_VARIABLES])).stderr
-    sources = Sources(set_apart(inline_all(watch_recursion(with_zeros(plain.read_text())))))
+    said = toolchain.run(toolchain.to_plain_ir(source, plain, [*options, *ALL_VARIABLES, CASTS])).stderr
+    text = end_lifetimes(watch_constants(watch_recursion(with_zeros(plain.read_text())), said))
+    sources = Sources(set_apart(inline_all(text)))
     plain.write_text(without_markers(sources.text))
     remarks = toolchain.run(toolchain.compile(plain, output, options)).stderr
     if UNDEFINED.encode() in output.read_bytes():

@@ -15,7 +15,7 @@ from ..engines.lanes.ir.parse import parse_function, whole_lines
 from .own import UNSEEN
 from .received import SHADOW
 from .shadows import WORD_BYTES, Shadows, ones, shadow_type
-from .slices import Origins, Slice, is_copy, is_fill, is_received, is_source
+from .slices import Origins, Slice, is_copy, is_fill, is_nowhere, is_received, is_source
 
 BRANCH, ADDRESS, CALL = 0, 1, 4  # what an undefined value decides; runtime/check_undefined.cpp tells it on
 _LABELS = re.compile(r', (%(?:"[^"]*"|[-\w$.]+)) \]')
@@ -137,14 +137,17 @@ class _ShadowedFunction:
             self._shadows.add(f"alloca [{size} x i8], align {max(inst.align, 1)}", name)
             self._write(_filled(name, "0", str(size)))
         elif inst.opcode == "phi":
-            self._shadows.add(_phi("ptr", [self._memory[value] for value in inst.operands], text), name)
+            self._shadows.add(_phi("ptr", [self._shadow_memory(value) for value in inst.operands], text), name)
         elif inst.opcode == "select":
-            chosen = ", ".join(f"ptr {self._memory[value]}" for value in inst.operands[1:])
+            chosen = ", ".join(f"ptr {self._shadow_memory(value)}" for value in inst.operands[1:])
             self._shadows.add(f"select i1 {self._text(inst.operands[0])}, {chosen}", name)
         else:
             indices = [f"{index.type} {self._text(index)}" for index in inst.operands[1:]]
             steps = ", ".join([str(inst.element or "i8"), f"ptr {self._memory[inst.operands[0]]}", *indices])
             self._shadows.add(f"getelementptr {steps}", name)
+
+    def _shadow_memory(self, pointer: Value) -> str:
+        return "null" if is_nowhere(pointer) else self._memory[pointer]
 
     def _copy(self, to: Value, source: Value, length: Value) -> None:
         if source not in self._memory:

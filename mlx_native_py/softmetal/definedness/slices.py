@@ -36,6 +36,11 @@ def is_fill(inst: Instruction) -> bool:
     return inst.opcode == "call" and inst.callee.startswith(_FILL)
 
 
+def is_nowhere(pointer: Value) -> bool:
+    """Whether nobody can go through it."""
+    return isinstance(pointer, IrConstant) and (pointer.text == "null" or pointer.undefined)
+
+
 class Slice:
     """What uninitialised variables can reach, through values and private memory."""
 
@@ -98,7 +103,9 @@ class Slice:
     def _is_mixed(self, value: Instruction, bases: dict[Value, frozenset[Instruction]]) -> bool:
         """Whether it may lead elsewhere as well."""
         start = 1 if value.opcode == "select" else 0
-        return value.opcode in ("phi", "select") and any(each not in bases for each in value.operands[start:])
+        return value.opcode in ("phi", "select") and any(
+            each not in bases and not is_nowhere(each) for each in value.operands[start:]
+        )
 
     def _is_harmless(self, user: Instruction, pointer: Value) -> bool:
         if user.opcode == "store":

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from .lifetimes import ENDED
 from .own import OwnLoads
 from .received import movable
 from .types import Types
 
 UNDEFINED = "soft_undefined."
-MOST_GAPS = 64  # of a variable; one with more is taken to have a value
+MOST_GAPS = 1024  # of a variable; one with more is taken to have a value
+GONE = " after its block"  # of a variable whose block has ended; checked/reports.py
 LARGE = 256  # bytes of a variable of our own headers, which nobody needs to be zero
 _LOCAL = r'(%(?:"[^"]*"|[-\w$.]+))'
 _MARK = re.compile(r'^(!\d+) = !\{!"auto-init"\}$', re.MULTILINE)
@@ -66,16 +68,16 @@ class Sources:
         if len(gaps) > MOST_GAPS:
             yield line
             return
-        value = self._value(declared, "i8")
+        value = self._value(declared, "i8", GONE if line.endswith(ENDED) else "")
         yield self._call(value, "i8")
         yield f"{line[: filled.start(2)]}i8 {value}{line[filled.end(2) :]}"
         for number, (start, end) in enumerate(gaps):
             yield f"  {value}.{number} = getelementptr i8, ptr {filled[1]}, i64 {start}"
             yield f"  call void @llvm.memset.p0.i64(ptr {value}.{number}, i8 0, i64 {end - start}, i1 false)"
 
-    def _value(self, declared: str, kind: str) -> str:
+    def _value(self, declared: str, kind: str, gone: str = "") -> str:
         self._kinds.add(kind)
-        self.variables.append(self._types.name(declared))
+        self.variables.append(self._types.name(declared) + gone)
         return f"%soft.undefined.{len(self.variables) - 1}"
 
     def _call(self, value: str, kind: str) -> str:

@@ -25,6 +25,20 @@ class Types:
         """What the source calls the variable of a node."""
         return self._fields(variable).get("name", "").strip('"')
 
+    def size(self, variable: str) -> int:
+        """Its bytes."""
+        return self._size(self._fields(variable).get("type", ""))
+
+    def is_constant(self, variable: str) -> bool:
+        """Whether it is `const`, or an array of what is."""
+        fields = self._fields(self._fields(variable).get("type", ""))
+        while fields.get("tag") in ("DW_TAG_typedef", "DW_TAG_volatile_type", "DW_TAG_array_type"):
+            fields = self._fields(fields.get("baseType", ""))
+        return fields.get("tag") == "DW_TAG_const_type"
+
+    def is_parameter(self, variable: str) -> bool:
+        return "arg" in self._fields(variable)
+
     def padding(self, variable: str, size: int) -> list[Span]:
         """The bytes of a variable that are no member's, and unions, of which any member may be the one with a value."""
         end, gaps = 0, []

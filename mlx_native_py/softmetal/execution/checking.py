@@ -184,7 +184,17 @@ class Checker:
             self._allocations[allocation.address] = allocation
             access = {"read": 1, "write": 2}.get(argument.access, _READ_WRITE)
             name, label = argument.name, allocation.label or ""
-            yield Window(texture.address, texture.shape.end, access, "texture", argument.index, name, label)
+            yield Window(
+                texture.address,
+                texture.shape.end,
+                access,
+                "texture",
+                argument.index,
+                name,
+                label,
+                allocation.unwritten,
+                texels=texture.shape,
+            )
 
     def _locate(self, address: int) -> tuple[str, int]:
         """The name and the start of the allocation around an address."""

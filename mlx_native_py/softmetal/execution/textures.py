@@ -111,6 +111,17 @@ class TextureShape:
             rows = (planes - 1) * level.image_bytes + (height - 1) * level.row_bytes
             yield level.offset + rows + width * self.format.bytes
 
+    def texel(self, offset: int) -> tuple[tuple[int, int, int], int] | None:
+        """The place (x, y, and slice or depth) and the level of the texel that a byte belongs to."""
+        for number, level in enumerate(self.levels):
+            width, height, depth = self.extent(number)
+            plane, rest = divmod(offset - level.offset, level.image_bytes)
+            y, rest = divmod(rest, level.row_bytes)
+            x = rest // self.format.bytes
+            if 0 <= plane < self.planes * depth and y < height and x < width:
+                return (x, y, plane), number
+        return None
+
     def packed(self, count: int) -> TextureShape:
         """The same with so many levels, one behind the other."""
         levels, offset = [], 0

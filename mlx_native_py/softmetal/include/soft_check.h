@@ -14,7 +14,7 @@ enum {
   SOFT_DIVERGENT = 7,
 };
 // What a private variable without a value decides.
-enum { SOFT_USE_BRANCH = 0, SOFT_USE_ADDRESS = 1, SOFT_USE_STORE = 2, SOFT_USE_READ = 3, SOFT_USE_CALL = 4 };
+enum { SOFT_USE_BRANCH = 0, SOFT_USE_ADDRESS = 1, SOFT_USE_STORE = 2, SOFT_USE_READ = 3, SOFT_USE_CALL = 4, SOFT_USE_RESULT = 5 };
 // Where a thread is that does not come to a barrier.
 enum { SOFT_AT_ANOTHER = 0, SOFT_ENDED = 1, SOFT_ELSEWHERE = 2 };
 enum { SOFT_ZONES = 512, SOFT_ZONE_SHIFT = 37 };
@@ -74,8 +74,8 @@ struct soft_report {
   soft_u32 other_thread[3];
   soft_u32 other_known;               // whether other_thread is
   soft_u32 argument;                  // the slot whose pointer it was, plus one; 0 where that is not known
-  soft_u64 array;                     // what the compiler says of the array that the index was outside of; the names of
-                                      // private variables without a value; or 0
+  soft_u64 array;                     // what the compiler says of the array that the index was outside of, or of the function
+                                      // without a result; the names of private variables without a value; or 0
   soft_u64 index;                     // that index; or what the variables decide; or where the other thread is
 };
 

@@ -220,8 +220,10 @@ SOFT_SHARED texel<W> sample_level(texture_t t, ulong s, point c, uint plane, con
       for (int k = 0; k < 1 << N; k++) {
         float share = 1.0f;
         for (int i = 0; i < N; i++) share = share * (k >> i & 1 ? f.fraction[i] : 1.0f - f.fraction[i]);
+        soft_texel_counts(share > 0.0f);
         sum = sum + See(s, corner<W, N, Cube>(t, s, f, k, plane, level), reference) * share;
       }
+      soft_texel_counts(true);
       return sum;
     }
   }

@@ -6,11 +6,18 @@
 // Conversions and weights are the same bits in every math mode and engine.
 #define SOFT_EXACT _Pragma("clang fp contract(off)")
 
-// Long code that calls share, but for lanes, which take a kernel as one function.
-#if SOFT_ENGINE == 2
+// Long code that calls share, but for lanes, which take a kernel as one function, and for checks, which ask for the line.
+#if SOFT_ENGINE == 2 || __has_feature(thread_sanitizer)
 #define SOFT_SHARED SOFT_INLINE
 #else
 #define SOFT_SHARED static __attribute__((noinline))
+#endif
+
+// Checked mode does not mind what a texel is that has no share in a mean.
+#if __has_feature(thread_sanitizer) && SOFT_ENGINE != 2
+extern "C" void soft_texel_counts(bool);
+#else
+SOFT_INLINE void soft_texel_counts(bool) {}
 #endif
 
 namespace soft::tex {

@@ -34,7 +34,7 @@ _LOADER = "dyld_stub_binder"
 IMPORTS = frozenset({*(name + "f" for name in _FLOAT_FUNCTIONS), *_MEMORY, *_CONVERSIONS})
 # The runtime's own, and the math library's for vectors. A source cannot name either: its functions are mangled.
 _FAMILIES = re.compile(
-    r"soft_\w+|__tsan_\w+|__ubsan_handle_(?:(?:local_)?out_of_bounds|type_mismatch_v1)|_ZGV[bcden]N\d+v+_(\w+)f"
+    r"soft_\w+|__tsan_\w+|__ubsan_handle_(?:(?:local_)?out_of_bounds|type_mismatch_v1|missing_return)|_ZGV[bcden]N\d+v+_(\w+)f"
 )
 
 

@@ -13,6 +13,7 @@ from .. import memory
 from ..execution.textures import MOST_LEVELS, Level, TextureShape, TextureState
 from ..formats import pixel_format
 from ..misuse import InvalidValue, MetalMisuse
+from ..unwritten import UnwrittenTexels
 from ..values import MTLResourceID, flat_bytes, instance, natural, region, truth, within
 from .base import Descriptor, attribute
 from .buffer import MTLBuffer, Resource, resource_options
@@ -170,6 +171,13 @@ class MTLTexture(Resource):
         mine, strides = self._texels(part, level, slice_, row, image)
         source = np.frombuffer(flat_bytes(data, _span(mine.shape, strides), "bytes"), np.uint8)
         mine[...] = np.ndarray(mine.shape, np.uint8, source, strides=strides)
+        if isinstance(self.allocation.unwritten, UnwrittenTexels):
+            depth, height, length = mine.shape
+            first = mine.ctypes.data - self.allocation.address
+            planes = (first + z * mine.strides[0] for z in range(depth))
+            self.allocation.unwritten.fill(
+                (plane + y * mine.strides[1] for plane in planes for y in range(height)), length
+            )
 
     def getBytes_bytesPerRow_fromRegion_mipmapLevel_(self, data: Any, row: int, part: Any, level: int) -> None:
         self.getBytes_bytesPerRow_bytesPerImage_fromRegion_mipmapLevel_slice_(data, row, 0, part, level, 0)
@@ -232,6 +240,8 @@ def new_texture(device: DeviceObject, descriptor: Any) -> MTLTexture | None:
     allocation = device.state.allocate(shape.end)
     if allocation is None:
         return None
+    if device.state.options.checked and shape.samples == 1:  # nothing fills multisampled ones
+        allocation.forget_texels(shape)
     state = TextureState(shape, allocation, 0, asked.usage(), device.state.arena)
     return MTLTexture(device, state, asked.resourceOptions(), None)
 

@@ -106,3 +106,6 @@ void atomic_access(u64 address, unsigned bytes, unsigned access, u64 site) {
 }
 
 }  // namespace soft
+
+// Whether it matters if nobody has written the texel that is read next.
+SOFT_EXPORT void soft_texel_counts(bool counts) { soft::check_worker->partly_written = !counts; }

@@ -1,5 +1,6 @@
 // What the compiler plants for types: indices outside of arrays (-fsanitize=array-bounds), pointers that leave their
-// variable (-fsanitize=local-bounds), and addresses that a type cannot have (-fsanitize=alignment).
+// variable (-fsanitize=local-bounds), addresses that a type cannot have (-fsanitize=alignment), and functions that end
+// without a result (-fsanitize=return).
 #include <string.h>
 
 #include "check_shadow.h"
@@ -72,6 +73,13 @@ extern "C" __attribute__((visibility("default"))) void __ubsan_handle_type_misma
 extern "C" __attribute__((visibility("default"))) void __ubsan_handle_local_out_of_bounds() {
   soft::Worker *w = soft::check_worker;
   if (w->group) soft::outside_variable(*w, (soft_u64)__builtin_return_address(0));
+}
+
+// There is nothing behind the call.
+extern "C" __attribute__((visibility("default"))) void __ubsan_handle_missing_return(const void *function) {
+  soft::Worker *w = soft::check_worker;
+  if (!w->group) __builtin_trap();
+  soft::no_result(*w, (soft_u64)__builtin_return_address(0), (soft_u64)function);
 }
 
 // The access to threadgroup memory follows and tells more; that to a private array mostly has no callback.

@@ -79,6 +79,13 @@ void outside_variable(Worker &w, u64 site, const char *name) {
   give_up(w, report);
 }
 
+void constant_variable(Worker &w, const Finding &finding, const char *name) {
+  soft_report report = begin(w, finding, SOFT_OUTSIDE_ARRAY, current_lane->index);
+  report.space = SOFT_PRIVATE;
+  report.index = (u64)name;
+  give_up(w, report);
+}
+
 void outside_private_array(Worker &w, const Outside &outside) {
   w.outside = outside;
   soft_report report = begin(w, {0, 0, outside.array, 0, 0, 0, 0}, SOFT_OUTSIDE_ARRAY, current_lane->index);
@@ -129,12 +136,19 @@ void uninitialised(Worker &w, const Finding &finding) {
   unlock(*w.check);
 }
 
-void undefined_variable(Worker &w, u64 site, u32 use, const char *variables) {
-  Undisturbed hold;
+static soft_report without_value(const Worker &w, u64 site, u32 use, u64 what) {
   soft_report report = begin(w, {0, 0, site, SOFT_READ, 0, 0, 0}, SOFT_UNINITIALISED, current_lane->index);
   report.space = SOFT_PRIVATE;
-  report.array = (u64)variables;
+  report.array = what;
   report.index = use;
+  return report;
+}
+
+void no_result(Worker &w, u64 site, u64 function) { give_up(w, without_value(w, site, SOFT_USE_RESULT, function)); }
+
+void undefined_variable(Worker &w, u64 site, u32 use, const char *variables) {
+  Undisturbed hold;
+  soft_report report = without_value(w, site, use, (u64)variables);
   lock(*w.check);
   add(*w.check, report);
   unlock(*w.check);

@@ -105,7 +105,7 @@ struct alignas(64) Worker {
   u32 *tg_known;           // and of those that ever did, which have cells
   u32 tg_known_count, tg_known_capacity;
   Block *argument_blocks[SOFT_SLOTS][NEAR_BLOCKS];  // that each argument touched last
-  bool partly_written;     // of a copy: some of its bytes have been written, so that others may be padding
+  bool partly_written;     // of what is read now, nobody minds bytes that are unwritten, such as padding in a copy
 
   Block **table;           // open addressing by key
   u32 table_size, block_count;
@@ -187,10 +187,12 @@ struct Finding {
 [[noreturn]] void out_of_bounds(Worker &, const Finding &);
 [[noreturn]] void outside_private_array(Worker &, const Outside &);
 [[noreturn]] void outside_variable(Worker &, u64 site, const char *name = nullptr);
+[[noreturn]] void constant_variable(Worker &, const Finding &, const char *name);
 void outside_array(Worker &, const Finding &);  // comes back where nothing is outside of threadgroup memory
 void race_in_group(Worker &, const Finding &, Moment other);
 void uninitialised(Worker &, const Finding &);
 void undefined_variable(Worker &, u64 site, u32 use, const char *variables);
+[[noreturn]] void no_result(Worker &, u64 site, u64 function);
 void misaligned(Worker &, Finding, unsigned alignment);
 struct Absent {
   u32 lane, where;         // SOFT_AT_ANOTHER and so on
