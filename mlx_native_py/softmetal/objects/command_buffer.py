@@ -52,7 +52,7 @@ class MTLCommandBuffer(Owned, Labelled):
     _error: NSError | None = None
 
     def __init__(self, owner: Owned, queue: QueueState, work: CommandBufferState) -> None:
-        super().__init__(owner.device())
+        self._device = owner._device
         self._owner = owner
         self._queue = queue
         self.state = work
@@ -217,10 +217,8 @@ class MTLCommandBuffer(Owned, Labelled):
         if sys is None or sys.is_finalizing() or "state" not in self.__dict__:
             return
         work = self.state
-        if not work.finished:
-            work.inline.release()
-            if work in self._queue.order:
-                self._queue.drop(work)
+        if not work.finished and work in self._queue.order:
+            self._queue.drop(work)
         if work.handler_error is not None:
             raise MetalMisuse(f"a handler of {self!r} raised, and nobody waited for it") from work.handler_error
 
