@@ -199,7 +199,8 @@ class DispatchEncoder:
             allocation.hold(ticket)
             ticket.keep.add(allocation)
         if (use := uses.get(memory)) is None:
-            use = uses[memory] = tracker.take_over(allocation.use)
+            use = MemoryUse()
+            use.tracker, uses[memory] = tracker, use
         allocation.use = use
         return use
 
@@ -227,7 +228,8 @@ class DispatchEncoder:
             ticket.results.append(buffer)
             ticket.keep.add(allocation)
             allocation.pending = ticket
-            allocation.use = tracker.uses[buffer.span[0]] = tracker.take_over(allocation.use)
+            allocation.use = use = MemoryUse()
+            use.tracker, tracker.uses[buffer.span[0]] = tracker, use
         return buffer
 
     def memory_barrier(self) -> None:

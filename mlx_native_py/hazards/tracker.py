@@ -73,21 +73,15 @@ def widened(old: ByteRange, new: ByteRange) -> ByteRange:
 class MemoryUse:
     """The accesses to one memory that a tracker knows; a part is current if its epoch is the tracker's."""
 
-    __slots__ = ("free", "read", "read_epoch", "tracker", "write_epoch", "written")
-
+    tracker: MemRanges | None = None
     read: ByteRange
     written: ByteRange
-
-    def __init__(self, tracker: MemRanges | None) -> None:
-        self.tracker = tracker
-        self.write_epoch: object = None
-        self.read_epoch: object = None
-        self.free: list[None] = []
-        """Has one item while no tracker uses it; popping the item acquires it, also between threads."""
+    read_epoch: object = None
+    write_epoch: object = None
 
 
 _NOTHING = Extent(0, 0)
-UNUSED = MemoryUse(None)
+UNUSED = MemoryUse()
 """Belongs to no tracker."""
 
 
@@ -226,7 +220,6 @@ class MemRanges(TrackerSpellings):
         for use in self.uses.values():
             use.tracker = None
             use.written = use.read = _NOTHING
-            use.free.append(None)
         self.uses.clear()
 
     def push(self, given: BufferRange, by: Any = None) -> None:
@@ -316,20 +309,12 @@ class MemRanges(TrackerSpellings):
             use.written = widened(use.written, extent) if use.write_epoch is epoch else extent
             use.write_epoch = epoch
 
-    def take_over(self, use: MemoryUse) -> MemoryUse:
-        """A `MemoryUse` for memory that is new here: one that another tracker has finished with, or a new one."""
-        try:
-            use.free.pop()
-        except IndexError:
-            return MemoryUse(self)
-        use.tracker = self
-        return use
-
     def use_of(self, memory: Memory) -> MemoryUse:
         """The `MemoryUse` of a memory in this tracker."""
         use = self.uses.get(memory)
         if use is None:
-            use = self.uses[memory] = MemoryUse(self)
+            use = MemoryUse()
+            use.tracker, self.uses[memory] = self, use
         return use
 
     def _conflicting(self, reads: Spans, writes: Spans, by: Any) -> Conflict:

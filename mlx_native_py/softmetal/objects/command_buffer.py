@@ -25,6 +25,7 @@ from .owned import Owned
 from .residency import MTLResidencySet
 
 FINDING_KEY = "SoftMetalFinding"  # in an error's userInfo: the exception of checked mode
+_USUAL = 1 << 32  # values up to here need no closer look
 _NAMES = ("not enqueued", "enqueued", "committed", "scheduled", "completed", "failed")
 
 
@@ -123,7 +124,8 @@ class MTLCommandBuffer(Owned, Labelled):
         self._between_encoders("encodeSignalEvent_value_")
         signalled = event.state if isinstance(event, MTLEvent) else instance(event, MTLEvent, "event").state
         signalled.runner = self._queue
-        self.state.commands.append(Signal(signalled, natural(value, "value")))
+        reached = value if value.__class__ is int and 0 <= value < _USUAL else natural(value, "value")
+        self.state.commands.append(Signal(signalled, reached))
 
     def encodeWaitForEvent_value_(self, event: MTLEvent, value: int) -> None:
         self._between_encoders("encodeWaitForEvent_value_")

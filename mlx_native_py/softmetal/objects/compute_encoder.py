@@ -36,9 +36,10 @@ _UNKNOWN = LaunchSize(b"", (0, 0, 0), 0)
 class MTLComputeCommandEncoder(MTLCommandEncoder):
     """Bindings carry over between dispatches; each dispatch keeps its own copy."""
 
+    _pass: Pass
+
     def __init__(self, owner: Owned, state: CommandBufferState, work: Pass) -> None:
-        super().__init__(owner, state, work.signposts, work.fences)
-        self._pass = work
+        self._owner, self._buffer, self._pass = owner, state, work
         self._bindings = bindings = Bindings(state.device)
         self._bind = bindings.bind
         self._places = {} if state.constants is None else state.constants.places
