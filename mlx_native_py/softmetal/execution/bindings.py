@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 from typing import Any
 
@@ -147,7 +148,7 @@ class Bindings:
                 f"kernel {pipeline.name}: a grid of {threads} threads; each dimension must be "
                 f"from 1 to {_UINT32_END - 1}, and all of them together fewer than 2**64 threads"
             )
-        return LaunchSize(_dimensions(a, b, c, *groups, x, y, z), (x, y, z), a * b * c)
+        return LaunchSize(_dimensions(a, b, c, *groups, x, y, z), (x, y, z), a * b * c, math.prod(groups))
 
     def dispatch(
         self, size: LaunchSize, resident: Resident, label: str, indirect: tuple[DeviceMemory, int] | None = None
@@ -165,8 +166,12 @@ class Bindings:
         encoded = EncodedDispatch(
             pipeline, launch, size.shape, size.threads, tuple(self.allocations), resident, label, indirect
         )
-        if pipeline.code.has_loops and indirect is None:
-            encoded.steps = self._steps(pipeline, size)
+        if not pipeline.code.has_loops:
+            pace = pipeline.ns_per_thread.get(size.shape)
+            encoded.expected_ns = None if pace is None else pace * size.threads
+        elif indirect is None:
+            encoded.steps = steps = self._steps(pipeline, size)
+            encoded.expected_ns = pipeline.taken_ns.get(steps)
         if pipeline.table >= 0 and self.handles is not None:
             launch.buffers[pipeline.table], launch.lengths[pipeline.table] = self.handles.table(pipeline)
             encoded.textures = self.handles.used(pipeline)

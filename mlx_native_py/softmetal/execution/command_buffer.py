@@ -75,6 +75,7 @@ class CommandBufferState:
         "scheduled",
         "scheduled_handlers",
         "serial",
+        "shared_ns",
         "started",
     )
 
@@ -102,6 +103,7 @@ class CommandBufferState:
         self.started = self.scheduled = self.finished = False
         self.outcome: CommandOutcome | None = None
         self.kernel_start = self.kernel_end = 0.0
+        self.shared_ns = 0.0  # what its dispatches of several threadgroups will take, as far as it is known
 
     def store(self, data: bytes) -> int:
         """Where a copy of the bytes is while the command buffer runs."""

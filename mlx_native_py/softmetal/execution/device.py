@@ -112,6 +112,12 @@ class DeviceState:
         return partial(self.runtime.prepare, deadline_s=options.watchdog_seconds, threads=options.threads or 0)
 
     @cached_property
+    def rouse(self) -> Callable[[int], object]:
+        """Wakes so many workers for work that is on its way; those of helper processes sleep until it is there."""
+        runtime = self.runtime
+        return int if isinstance(runtime, IsolatedRuntime) or self.options.threads == 1 else runtime.rouse
+
+    @cached_property
     def compiler(self) -> Any:
         from ..msl import open_compiler  # slow to import, and not needed before the first kernel
 

@@ -149,7 +149,7 @@ def _dispatches(work: CommandBufferState, items: list[PassItem]) -> tuple[Launch
     for item in items:
         if type(item) is not EncodedDispatch or item.indirect is not None:
             return None
-        taken, pipeline = item.expected_ns(), item.pipeline
+        taken, pipeline = item.expected_ns, item.pipeline
         if taken is None or not (work.retained or _is_live(item)):
             return None
         if item.shape not in pipeline.settled and not pipeline.is_settled(item.shape):

@@ -28,7 +28,7 @@ class LaunchBatch:
             self.launches = (SoftLaunch * len(dispatches))(*[dispatch.launch for dispatch in dispatches])
 
     def ran(self, times: Any) -> None:
-        """Notes what the launches took, for `expected_ns` of those that come."""
+        """Notes what the launches took, for the `expected_ns` of those that come."""
         if len(self.dispatches) > MOST_TIMED:
             return
         place = 0

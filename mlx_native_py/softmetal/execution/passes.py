@@ -42,6 +42,7 @@ class EncodedDispatch(PassItem):
     __slots__ = (
         "allocations",
         "declared",
+        "expected_ns",
         "group",
         "indirect",
         "launch",
@@ -76,6 +77,7 @@ class EncodedDispatch(PassItem):
         self.indirect = indirect  # where the threadgroup counts will be read
         self.textures = textures
         self.steps: Steps = ()  # what decides how many steps it takes
+        self.expected_ns: float | None = None  # by earlier runs; None where that is not known, or memory decides
 
     @property
     def kernel(self) -> str:
@@ -85,14 +87,6 @@ class EncodedDispatch(PassItem):
     def label(self) -> str:
         """How reports name this dispatch."""
         return f"{self.group}/{self.kernel}" if self.group else self.kernel
-
-    def expected_ns(self) -> float | None:
-        """What the next run will take, by earlier ones; None where that is not known, or memory decides about it."""
-        pipeline = self.pipeline
-        if pipeline.code.has_loops:
-            return pipeline.taken_ns.get(self.steps)
-        pace = pipeline.ns_per_thread.get(self.shape)
-        return None if pace is None else pace * self.threads
 
     def again(self, resident: Resident) -> EncodedDispatch:
         """The same with a launch of its own, since running one may change it."""

@@ -30,7 +30,7 @@ ANY_USAGE = c.MTLResourceUsageRead | c.MTLResourceUsageWrite | c.MTLResourceUsag
 ANY_SCOPE = c.MTLBarrierScopeBuffers | c.MTLBarrierScopeTextures
 _ONE = (1, 1, 1)
 _MOST_SIZES = 256  # kept of a pipeline
-_UNKNOWN = LaunchSize(b"", (0, 0, 0), 0)
+_UNKNOWN = LaunchSize(b"", (0, 0, 0), 0, 0)
 
 
 class MTLComputeCommandEncoder(MTLCommandEncoder):
@@ -197,6 +197,8 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         if declared is not None:
             encoded.declared = declared
         self._resident_shared = True
+        if size.groups > 1:
+            self._buffer.shared_ns += encoded.expected_ns or 0.0
         self._pass.add(encoded)
 
     def dispatchThreadgroupsWithIndirectBuffer_indirectBufferOffset_threadsPerThreadgroup_(
