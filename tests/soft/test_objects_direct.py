@@ -288,6 +288,15 @@ def test_a_command_buffer_may_end_while_a_waiting_thread_looks_at_it(queue: Any)
     direct_run(work, lambda _: joined())
 
 
+def test_a_waiting_thread_leaves_launches_alone_that_another_may_be_running(queue: Any) -> None:
+    target = warm(queue)
+    work = adding(queue, target).state
+    (dispatch,) = work.commands[0].dispatches()
+    before = bytes(dispatch.launch)
+    assert direct_run(work, lambda _: joined()) is not None
+    assert bytes(dispatch.launch) == before
+
+
 @pytest.mark.parametrize(
     ("threads", "nanoseconds", "woken"), [(64, 50_000, [2]), (64, 5_000, []), (32, 50_000, []), (64, 1e9, [50_000])]
 )

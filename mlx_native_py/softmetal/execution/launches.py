@@ -21,11 +21,11 @@ class LaunchBatch:
 
     def __init__(self, dispatches: Sequence[EncodedDispatch]) -> None:
         self.dispatches = dispatches
-        for dispatch in dispatches:
-            dispatch.pipeline.aim(dispatch.launch, dispatch.shape, dispatch.threads)
-        self.launches: Any = dispatches[0].launch
-        if len(dispatches) > 1:
-            self.launches = (SoftLaunch * len(dispatches))(*[dispatch.launch for dispatch in dispatches])
+        # Copies, because another thread may be running the dispatches' own launches.
+        launches = [SoftLaunch.from_buffer_copy(dispatch.launch) for dispatch in dispatches]
+        for launch, dispatch in zip(launches, dispatches, strict=True):
+            dispatch.pipeline.aim(launch, dispatch.shape, dispatch.threads)
+        self.launches: Any = launches[0] if len(launches) == 1 else (SoftLaunch * len(launches))(*launches)
 
     def ran(self, times: Any) -> None:
         """Notes what the launches took, for the `expected_ns` of those that come."""
