@@ -21,10 +21,11 @@ class LaunchBatch:
 
     def __init__(self, dispatches: Sequence[EncodedDispatch]) -> None:
         self.dispatches = dispatches
-        # Copies, because another thread may be running the dispatches' own launches.
-        launches = [SoftLaunch.from_buffer_copy(dispatch.launch) for dispatch in dispatches]
-        for launch, dispatch in zip(launches, dispatches, strict=True):
+        launches = []
+        for dispatch in dispatches:
+            launch = SoftLaunch.from_buffer_copy(dispatch.launch)  # another thread may be running the dispatch's own
             dispatch.pipeline.aim(launch, dispatch.shape, dispatch.threads)
+            launches.append(launch)
         self.launches: Any = launches[0] if len(launches) == 1 else (SoftLaunch * len(launches))(*launches)
 
     def ran(self, times: Any) -> None:
