@@ -52,6 +52,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
             if self._settings.profile_dispatch or (observer.watchers and observer.wants_dispatches()):
                 ticket.samples = self._queue.samples.samples()
             self._pass = ComputePass(self.device, ticket)
+            self._is_plain = self._auto_barrier and not self._profile_barriers and self._pass.is_plain
             guard = _Guard(self, _dropped)
             guard.queue, guard.ticket, guard.opened = self._queue, ticket, self._pass
             _unfinished[ticket] = guard
@@ -160,7 +161,6 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
     def _close(self) -> None:
         """Stops accepting dispatches."""
         self._recording, self.owner, self.sender, self._unexpanded = False, 0, None, None
-        self._tally.restart()
         self.mem_ranges.close()
 
     def __enter__(self) -> Self:

@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -78,8 +79,6 @@ class DeviceContext:
         self._closed = False
         self._lock = threading.RLock()
         self._kernels: KernelRegistry | None = None
-        self._submissions: Submissions | None = None
-        self._parameters: Parameters | None = None
         self.concurrent = (backend.Metal.MTLDispatchTypeConcurrent,)
         """The arguments for opening a concurrent pass."""
         self.barrier_scope = int(backend.Metal.MTLBarrierScopeBuffers)
@@ -237,33 +236,32 @@ class DeviceContext:
                 kernels = self._kernels
         return kernels
 
-    @property
+    @cached_property
     def submissions(self) -> Submissions:
         """The command buffers of this device's queue, from creation to completion."""
-        submissions = self._submissions
-        if submissions is None:
-            with self._lock:
-                if self._submissions is None:
-                    able = self.capabilities
-                    self._submissions = Submissions(
-                        self.backend, self.mtl, self.queue, able, self.residency, self.recycler
-                    )
-                submissions = self._submissions
-        return submissions
+        with self._lock:  # another thread may have been faster
+            known: Submissions | None = self.__dict__.get("submissions")
+            if known is None:
+                able = self.capabilities
+                known = Submissions(self.backend, self.mtl, self.queue, able, self.residency, self.recycler)
+                self.__dict__["submissions"] = known
+            return known
 
     @property
     def constant_alignment(self) -> int:
         """The required offset alignment of buffers in the constant address space."""
         return _CLOSE if self.capabilities.apple_family else _FAR
 
-    @property
+    @cached_property
     def parameters(self) -> Parameters | None:
         """The arena for inline arguments; None if they are sent as bytes."""
-        if self._parameters is None and self.backend.parameter_arena:
-            with self._lock:
-                if self._parameters is None:
-                    self._parameters = Parameters(self.empty, self.constant_alignment)
-        return self._parameters
+        if not self.backend.parameter_arena:
+            return None
+        with self._lock:
+            known: Parameters | None = self.__dict__.get("parameters")
+            if known is None:
+                known = self.__dict__["parameters"] = Parameters(self.empty, self.constant_alignment)
+            return known
 
     # Lifetime
 
@@ -292,8 +290,8 @@ class DeviceContext:
             self.recycler.clear()
         with self.backend.autorelease_pool():
             try:
-                if self._submissions is not None:
-                    self._submissions.wait_all()
+                if "submissions" in self.__dict__:
+                    self.submissions.wait_all()
             finally:
                 self.residency.close()
 

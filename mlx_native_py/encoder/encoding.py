@@ -41,6 +41,8 @@ class DispatchEncoder:
     ticket: Ticket
     """The ticket of the current command buffer, committed or not."""
     _pass: ComputePass
+    _is_plain: bool
+    """Whether dispatches need nothing but automatic barriers."""
 
     def __init__(self, device: DeviceContext, auto_barrier: bool | None) -> None:
         self._settings = now = settings.current()
@@ -152,17 +154,13 @@ class DispatchEncoder:
 
     def open_fast_path(self) -> bool:
         """Opens the pass so that generated code may send to it; returns whether it did."""
-        if self.owner or not self._recording or get_ident() != self._thread or not self._is_plain():
+        if self.owner or not self._recording or get_ident() != self._thread or not self._is_plain:
             return False
         if self._recorder is not None or self._unexpanded or self._pending_kind is not _OTHER:
             return False
         self.sender = self._pass.begin(self._parameters)
         self.owner = self._thread
         return True
-
-    def _is_plain(self) -> bool:
-        """Whether dispatches need nothing but automatic barriers."""
-        return self._auto_barrier and not self._profile_barriers and self._pass.is_plain
 
     def _encode(self, dispatch: Dispatch, *, counts: bool) -> None:
         reads, writes = dispatch.spans
@@ -181,7 +179,7 @@ class DispatchEncoder:
             self.ticket.kinds[len(tracker.log) - 1] = dispatch.op_kind
         self._pass.send(dispatch, self._parameters)
         self.sender = self._pass.sender
-        if self._is_plain() and self._recorder is None:
+        if self._is_plain and self._recorder is None:
             self.owner = self._thread
 
     def touch(self, pipeline: Pipeline, buffer: MlxBuffer) -> MemoryUse:
@@ -201,7 +199,8 @@ class DispatchEncoder:
             allocation.hold(ticket)
             ticket.keep.add(allocation)
         if (use := uses.get(memory)) is None:
-            use = uses[memory] = tracker.take_over(allocation.use)
+            use = MemoryUse()
+            use.tracker, uses[memory] = tracker, use
         allocation.use = use
         return use
 
@@ -229,7 +228,8 @@ class DispatchEncoder:
             ticket.results.append(buffer)
             ticket.keep.add(allocation)
             allocation.pending = ticket
-            allocation.use = tracker.uses[buffer.span[0]] = tracker.take_over(allocation.use)
+            allocation.use = use = MemoryUse()
+            use.tracker, tracker.uses[buffer.span[0]] = tracker, use
         return buffer
 
     def memory_barrier(self) -> None:

@@ -21,7 +21,7 @@ from ..memory.residency import Residency
 from ..metal import Backend, Capabilities, ns_error
 from ..profiling import kernel_profile
 from ..profiling.kernel_profile import MEASURED, SIMULATED, CommandBufferEntry
-from .ticket import DONE, OPEN, SUBMITTED, Ticket
+from .ticket import DISCARDED, DONE, OPEN, SUBMITTED, Ticket
 from .timing import SampleBuffers
 
 __all__ = ["SLOTS", "Submissions"]
@@ -137,7 +137,7 @@ class Submissions:
 
     def wait(self, ticket: Ticket, timeout: float | None = None) -> None:
         """Waits until `ticket` and all before it have completed; raises its error, or another unreported one."""
-        if not ticket.is_submitted:
+        if ticket.state == OPEN or ticket.state == DISCARDED:
             raise EncoderStateError(f"{ticket!r} was not committed, so waiting for it would never end")
         deadline = None if timeout is None else time.monotonic() + timeout
         if len(self._in_flight) > 1 and ticket.state != DONE:

@@ -18,35 +18,24 @@ class EncoderTally(Tally):
     """
 
     tracker: MemRanges = field(default_factory=MemRanges, repr=False, compare=False)
-    counted: int = field(default=0, repr=False, compare=False)
-    """How many log entries have been counted or skipped."""
-    counted_barriers: int = field(default=0, repr=False, compare=False)
+    counted: tuple[int, int, int] = field(default=(0, 0, 0), repr=False, compare=False)
+    """How many log entries, barriers and hazard barriers have been counted or skipped."""
 
     def settle(self) -> None:
-        tracker = self.tracker
-        fresh = len(tracker.log) - self.counted
-        if fresh:
-            self.counted += fresh
-            self.dispatches += fresh
-            self.auto_concurrent += fresh
-        if len(tracker.barriers) > self.counted_barriers:
-            placed = tracker.barriers[self.counted_barriers :]
-            forced = sum(since is not None for _, since in placed)
-            self.counted_barriers += len(placed)
-            self.barriers += len(placed)
-            self.auto_barriers += forced
-            self.auto_concurrent -= forced
+        entries, barriers, forced = now = self.tracker.sums()
+        before = self.counted
+        self.dispatches += entries - before[0]
+        self.barriers += barriers - before[1]
+        self.auto_barriers += forced - before[2]
+        self.auto_concurrent += entries - before[0] - (forced - before[2])
+        self.counted = now
 
     def skip(self) -> None:
         """Excludes one log entry from the counters."""
-        self.counted += 1
+        entries, barriers, forced = self.counted
+        self.counted = entries + 1, barriers, forced
 
     def skip_hazard(self) -> None:
         """Excludes the last barrier from the hazard counters: it precedes a plan, not a dispatch."""
         self.auto_barriers -= 1
         self.auto_concurrent += 1
-
-    def restart(self) -> None:
-        """Counts the log so far and starts over with an empty one."""
-        self.settle()
-        self.counted = self.counted_barriers = 0

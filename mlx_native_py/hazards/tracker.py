@@ -73,21 +73,15 @@ def widened(old: ByteRange, new: ByteRange) -> ByteRange:
 class MemoryUse:
     """The accesses to one memory that a tracker knows; a part is current if its epoch is the tracker's."""
 
-    __slots__ = ("free", "read", "read_epoch", "tracker", "write_epoch", "written")
-
+    tracker: MemRanges | None = None
     read: ByteRange
     written: ByteRange
-
-    def __init__(self, tracker: MemRanges | None) -> None:
-        self.tracker = tracker
-        self.write_epoch: object = None
-        self.read_epoch: object = None
-        self.free: list[None] = []
-        """Has one item while no tracker uses it; popping the item acquires it, also between threads."""
+    read_epoch: object = None
+    write_epoch: object = None
 
 
 _NOTHING = Extent(0, 0)
-UNUSED = MemoryUse(None)
+UNUSED = MemoryUse()
 """Belongs to no tracker."""
 
 
@@ -151,7 +145,7 @@ class MemRanges(TrackerSpellings):
     RAW: sum reads bytes 0..128 of x (128 bytes at 0x10000), which fill writes
     """
 
-    __slots__ = ("_checks", "_conflict", "_forced", "barriers", "epoch", "log", "since", "uses")
+    __slots__ = ("_checks", "_conflict", "_ended", "_forced", "barriers", "epoch", "log", "since", "uses")
 
     def __init__(self) -> None:
         self.epoch: object = object()
@@ -163,23 +157,33 @@ class MemRanges(TrackerSpellings):
         self.barriers: list[tuple[int, int | None]] = []
         """For each barrier, the log index that it precedes and the first that can have caused it; None if placed by the
         caller."""
-        self._checks = self._forced = 0
+        self._checks = self._forced = 0  # of calls of this class, without those of the log
+        self._ended = (0, 0, 0)
+        """The sums of earlier command buffers."""
         self._conflict: tuple[int, int, tuple[Spans, Spans], Any] | None = None
         """The last conflict: its range of the log, the accesses and the dispatch."""
 
     def __repr__(self) -> str:
-        return f"<MemRanges of {len(self)} ranges since the last barrier, {self._forced} barriers forced>"
+        return f"<MemRanges of {len(self)} ranges since the last barrier, {self.barriers_forced()} barriers forced>"
 
     def __len__(self) -> int:
         return sum(len(reads) + len(writes) for reads, writes in map(touched, self.log[self.since :]))
 
     def checks(self) -> int:
         """How many dispatches were checked; never reset."""
-        return self._checks + len(self.log)
+        return self._checks + self._ended[0] + len(self.log)
 
     def barriers_forced(self) -> int:
         """How many checks found a conflict; never reset."""
-        return self._forced + sum(since is not None for _, since in self.barriers)
+        return self._forced + self.sums()[2]
+
+    def sums(self) -> tuple[int, int, int]:
+        """How many log entries, barriers and hazard barriers there were; never reset."""
+        entries, barriers, forced = self._ended
+        if self.barriers:
+            barriers += len(self.barriers)
+            forced += sum(since is not None for _, since in self.barriers)
+        return entries + len(self.log), barriers, forced
 
     def explain(self) -> Hazard | None:
         """The hazard of the last dispatch that failed its check."""
@@ -211,14 +215,11 @@ class MemRanges(TrackerSpellings):
 
     def close(self) -> None:
         """Forgets everything, at the end of a command buffer."""
-        self._checks += len(self.log)
-        if self.barriers:
-            self._forced = self.barriers_forced()
+        self._ended = self.sums()
         self.log, self.barriers, self.since, self.epoch, self._conflict = [], [], 0, object(), None
         for use in self.uses.values():
             use.tracker = None
             use.written = use.read = _NOTHING
-            use.free.append(None)
         self.uses.clear()
 
     def push(self, given: BufferRange, by: Any = None) -> None:
@@ -308,20 +309,12 @@ class MemRanges(TrackerSpellings):
             use.written = widened(use.written, extent) if use.write_epoch is epoch else extent
             use.write_epoch = epoch
 
-    def take_over(self, use: MemoryUse) -> MemoryUse:
-        """A `MemoryUse` for memory that is new here: one that another tracker has finished with, or a new one."""
-        try:
-            use.free.pop()
-        except IndexError:
-            return MemoryUse(self)
-        use.tracker = self
-        return use
-
     def use_of(self, memory: Memory) -> MemoryUse:
         """The `MemoryUse` of a memory in this tracker."""
         use = self.uses.get(memory)
         if use is None:
-            use = self.uses[memory] = MemoryUse(self)
+            use = MemoryUse()
+            use.tracker, self.uses[memory] = self, use
         return use
 
     def _conflicting(self, reads: Spans, writes: Spans, by: Any) -> Conflict:

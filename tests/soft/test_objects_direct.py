@@ -286,3 +286,40 @@ def test_a_command_buffer_may_end_while_a_waiting_thread_looks_at_it(queue: Any)
     work = adding(queue, target).state
     work.commands = ClearedMeanwhile(work.commands)
     direct_run(work, lambda _: joined())
+
+
+def test_a_waiting_thread_leaves_launches_alone_that_another_may_be_running(queue: Any) -> None:
+    target = warm(queue)
+    work = adding(queue, target).state
+    (dispatch,) = work.commands[0].dispatches()
+    before = bytes(dispatch.launch)
+    assert direct_run(work, lambda _: joined()) is not None
+    assert bytes(dispatch.launch) == before
+
+
+@pytest.mark.parametrize(
+    ("threads", "nanoseconds", "woken"), [(64, 50_000, [2]), (64, 5_000, []), (32, 50_000, []), (64, 1e9, [50_000])]
+)
+def test_long_work_of_several_threadgroups_wakes_workers_when_it_is_committed(
+    device: Any, queue: Any, threads: int, nanoseconds: float, woken: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, rouse = warm(queue), device.state.rouse
+    asked: list[int] = []
+
+    def noting(count: int) -> None:
+        asked.append(count)
+        rouse(count)
+
+    monkeypatch.setitem(device.state.__dict__, "rouse", noting)
+    many = buffer(np.zeros(threads, np.float32))
+    monkeypatch.setitem(pipeline("add", None).state.ns_per_thread, (32, 1, 1), nanoseconds / threads)
+    commands = queue.commandBuffer()
+    encoder = commands.computeCommandEncoder()
+    encode_add(encoder, many, many, 1.0, threads)
+    encoder.endEncoding()
+    later = adding(queue, target)
+    commands.commit()
+    later.commit()
+    later.waitUntilCompleted()
+    assert asked == woken
+    assert list(array(many)) == [1.0] * threads

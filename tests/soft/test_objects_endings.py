@@ -308,7 +308,7 @@ def test_threads_share_a_device(device: Any) -> None:
 
 def test_a_broken_device_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken:
-        def prepare(self, *_: Any) -> None:
+        def prepare(self, *_: Any, **__: Any) -> None:
             raise OSError("no such luck")
 
     result: list[Any] = []

@@ -121,6 +121,8 @@ class Runtime:
             function.restype = ctypes.c_uint32
             sizes = [ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64]
             function.argtypes = [ctypes.c_void_p, *sizes, ctypes.c_void_p, ctypes.c_void_p]
+        self.rouse: Callable[[int], object] = ctypes.PyDLL(str(path)).soft_rouse
+        """Wakes so many of the workers that sleep, for work that is on its way."""
         self.prepare: Callable[..., RuntimeCall] = partial(RuntimeCall, functions, Messages(self._library))
         """A call that runs an array of launches, or a single one: of these, their number, and the rest as for `run`;
         last, whether it is brief."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 from typing import Any
 
@@ -12,7 +13,7 @@ from ..misuse import InvalidValue, MetalMisuse
 from ..values import natural
 from .device import DeviceState
 from .handles import Handles
-from .passes import EncodedDispatch
+from .passes import EncodedDispatch, Steps
 from .pipeline import SIMD_WIDTH, LaunchSize, PipelineState
 from .residency import Resident
 
@@ -32,12 +33,14 @@ class Bindings:
 
     __slots__ = (
         "addresses",
+        "_checked",
         "_device",
         "_launch",
         "_words",
         "allocations",
         "bound",
         "dirty",
+        "given",
         "handles",
         "inline",
         "pipeline",
@@ -51,7 +54,9 @@ class Bindings:
         self.allocations: list[DeviceMemory | None] = [None] * SLOTS
         self.threadgroup: dict[int, int] = {}
         self.pipeline: PipelineState | None = None
+        self._checked: PipelineState | None = None  # the pipeline that the last check was made for
         self.bound = self.inline = 0
+        self.given: dict[int, bytes] = {}  # what is bound inline, and was before
         self.addresses = 0  # all bits that any address has had
         self.handles: Handles | None = None  # only compute encoders bind textures
         self.dirty = True
@@ -59,9 +64,9 @@ class Bindings:
     def snapshot(self) -> Bindings:
         """An independent copy."""
         twin = Bindings(self._device, self._launch)
-        twin.pipeline, twin.dirty = self.pipeline, self.dirty
+        twin.pipeline = self.pipeline
         twin.bound, twin.inline, twin.addresses = self.bound, self.inline, self.addresses
-        twin.allocations = list(self.allocations)
+        twin.allocations, twin.given = list(self.allocations), dict(self.given)
         twin.threadgroup = dict(self.threadgroup)
         return twin
 
@@ -88,13 +93,14 @@ class Bindings:
         self.bound &= ~(1 << slot)
         self.dirty = True
 
-    def bind_inline(self, address: int, length: int, index: int) -> None:
-        """Bytes at an address that every type may have."""
+    def bind_inline(self, data: bytes, address: int, index: int) -> None:
+        """Bytes, and where a copy of them is: at an address that every type may have."""
         if type(index) is not int or not 0 <= index < SLOTS:
             index = self.slot(index)
         words = self._words
         words[index] = address
-        words[SLOTS + index] = length
+        words[SLOTS + index] = len(data)
+        self.given[index] = data
         self.allocations[index] = None
         self.bound |= 1 << index
         self.inline |= 1 << index
@@ -107,11 +113,6 @@ class Bindings:
         if allocation is None:
             raise MetalMisuse(f"setBufferOffset at index {slot}{self._kernel()}: no buffer is bound there")
         self.bind(allocation, self._offset(offset, allocation, slot), slot)
-
-    def set_pipeline(self, pipeline: PipelineState) -> None:
-        self._launch.tg_bytes = pipeline.own_threadgroup_bytes
-        self.pipeline = pipeline
-        self.dirty = True
 
     def set_threadgroup(self, length: int, index: int) -> None:
         slot, size = self.slot(index, "threadgroup memory"), natural(length, "length")
@@ -147,7 +148,7 @@ class Bindings:
                 f"kernel {pipeline.name}: a grid of {threads} threads; each dimension must be "
                 f"from 1 to {_UINT32_END - 1}, and all of them together fewer than 2**64 threads"
             )
-        return LaunchSize(_dimensions(a, b, c, *groups, x, y, z), (x, y, z), a * b * c)
+        return LaunchSize(_dimensions(a, b, c, *groups, x, y, z), (x, y, z), a * b * c, math.prod(groups))
 
     def dispatch(
         self, size: LaunchSize, resident: Resident, label: str, indirect: tuple[DeviceMemory, int] | None = None
@@ -156,7 +157,7 @@ class Bindings:
         pipeline = self.pipeline
         if pipeline is None:
             raise MetalMisuse("dispatch without a pipeline: call setComputePipelineState_ first")
-        if self.dirty:
+        if self.dirty or pipeline is not self._checked:
             self._check(pipeline)
         if size.shape not in pipeline.engines:
             pipeline.prepare(size.shape, size.threads)
@@ -165,10 +166,31 @@ class Bindings:
         encoded = EncodedDispatch(
             pipeline, launch, size.shape, size.threads, tuple(self.allocations), resident, label, indirect
         )
+        if not pipeline.code.has_loops:
+            pace = pipeline.ns_per_thread.get(size.shape)
+            encoded.expected_ns = None if pace is None else pace * size.threads
+        elif indirect is None:
+            encoded.steps = steps = self._steps(pipeline, size)
+            encoded.expected_ns = pipeline.taken_ns.get(steps)
         if pipeline.table >= 0 and self.handles is not None:
             launch.buffers[pipeline.table], launch.lengths[pipeline.table] = self.handles.table(pipeline)
             encoded.textures = self.handles.used(pipeline)
         return encoded
+
+    def _steps(self, pipeline: PipelineState, size: LaunchSize) -> Steps:
+        """The same for dispatches whose loops go round equally often; empty where other memory decides about that.
+
+        What setBytes bound cannot change any more; what a buffer holds can, until the kernel runs.
+        """
+        slots = pipeline.code.lanes.decided_by(size.shape) if pipeline.code.lanes is not None else None
+        if slots is None or pipeline.table in slots:
+            return ()
+        steps = [size.dimensions]
+        for slot in slots:
+            if not self.inline >> slot & 1:
+                return ()
+            steps.append(self.given[slot])
+        return tuple(steps)
 
     def slot(self, index: Any, what: str = "buffer") -> int:
         slot = natural(index, f"{what} index")
@@ -206,11 +228,12 @@ class Bindings:
                 )
         if self.addresses & _UNALIGNED:
             self._check_alignment(pipeline)
+        self._launch.tg_bytes = pipeline.own_threadgroup_bytes
         if pipeline.threadgroup_slots:
             self._layout(pipeline)
         if pipeline.table >= 0 and self.handles is not None:
             self.handles.check(pipeline)
-        self.dirty = False
+        self.dirty, self._checked = False, pipeline
 
     def _check_alignment(self, pipeline: PipelineState) -> None:
         for index, alignment in pipeline.aligned:

@@ -53,6 +53,7 @@ class CommandBufferState:
         "claim",
         "commands",
         "completed_handlers",
+        "constants",
         "device",
         "done",
         "encoding",
@@ -74,6 +75,7 @@ class CommandBufferState:
         "scheduled",
         "scheduled_handlers",
         "serial",
+        "shared_ns",
         "started",
     )
 
@@ -87,7 +89,8 @@ class CommandBufferState:
         self.retain: Callable[[Any], None] = self.kept.add if retained else _forget
         self.commands: list[Command] = []
         self.done: list[float] = []  # for each of the first commands that direct runs have done, when that run began
-        self.inline = InlineBytes(device.inline)
+        self.constants = device.inline.constants  # held: the device may replace them meanwhile
+        self.inline: InlineBytes | None = None  # made for the first bytes that they do not have
         self.residency = _NO_RESIDENCY
         self.captures: tuple[Any, ...] = ()
         self.scheduled_handlers: tuple[Handler, ...] = ()
@@ -100,6 +103,14 @@ class CommandBufferState:
         self.started = self.scheduled = self.finished = False
         self.outcome: CommandOutcome | None = None
         self.kernel_start = self.kernel_end = 0.0
+        self.shared_ns = 0.0  # what its dispatches of several threadgroups will take, as far as it is known
+
+    def store(self, data: bytes) -> int:
+        """Where a copy of the bytes is while the command buffer runs."""
+        inline = self.inline
+        if inline is None:
+            self.inline = inline = InlineBytes(self.device.inline, self.constants)
+        return inline.store(data)
 
     def status(self, place: object) -> int:
         """The MTLCommandBufferStatus; `place` is what the queue's order says."""
@@ -126,7 +137,7 @@ class CommandBufferState:
         self.commands.clear()
         self.kept.clear()
         self.residency = _NO_RESIDENCY
-        if self.inline.chunks:
+        if self.inline is not None:
             self.inline.release()
 
     def call(self, handlers: Iterable[Handler], *arguments: object) -> None:

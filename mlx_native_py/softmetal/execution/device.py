@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import Any
 from weakref import ref
 
 from .. import memory
 from ..engines.abi import SLOTS, SoftLaunch
-from ..engines.runtime import Runtime
-from ..isolation.runtime import IsolatedRuntime
+from ..engines.runtime import Runtime, RuntimeCall
+from ..isolation.runtime import IsolatedCall, IsolatedRuntime
 from ..isolation.space import shared_arena
 from ..options import DeviceProfile, SoftOptions
 from ..process import refuse_after_fork
@@ -102,6 +103,19 @@ class DeviceState:
     def runtime(self) -> Runtime | IsolatedRuntime:
         runtime: Runtime | IsolatedRuntime = self.compiler.runtime()
         return runtime
+
+    @cached_property
+    def prepare(self) -> Callable[..., RuntimeCall | IsolatedCall]:
+        """The call of the runtime for launches: an array or a single one, their number, and whether they are `brief`:
+        over before other Python threads miss the interpreter."""
+        options = self.options
+        return partial(self.runtime.prepare, deadline_s=options.watchdog_seconds, threads=options.threads or 0)
+
+    @cached_property
+    def rouse(self) -> Callable[[int], object]:
+        """Wakes so many workers for work that is on its way; those of helper processes sleep until it is there."""
+        runtime = self.runtime
+        return int if isinstance(runtime, IsolatedRuntime) or self.options.threads == 1 else runtime.rouse
 
     @cached_property
     def compiler(self) -> Any:

@@ -13,7 +13,6 @@ from ..misuse import MetalMisuse
 from ..process import report
 from .command_buffer import CommandBufferState, CommandOutcome, Failure
 from .commands import Signal, WaitFor
-from .estimate import expected_ns
 from .execute import Stopped, failed, fault_code
 from .fault_text import fault_text
 from .indirect import KeptBatch, Replay
@@ -50,7 +49,7 @@ class DirectRun:
         self.call: tuple[Any, ...] = (int,)
         """What is to be called, with its arguments; it answers 0 unless a kernel was stopped."""
         if batch is not None:
-            self._prepared = batch.prepare(work.device.runtime, work.device.options, brief=brief)
+            self._prepared = work.device.prepare(batch.launches, len(batch.dispatches), brief=brief)
             self.call = self._prepared.call
         self.first, self.end = part.start, part.stop  # the commands that it consists of
 
@@ -150,7 +149,7 @@ def _dispatches(work: CommandBufferState, items: list[PassItem]) -> tuple[Launch
     for item in items:
         if type(item) is not EncodedDispatch or item.indirect is not None:
             return None
-        taken, pipeline = expected_ns(item), item.pipeline
+        taken, pipeline = item.expected_ns, item.pipeline
         if taken is None or not (work.retained or _is_live(item)):
             return None
         if item.shape not in pipeline.settled and not pipeline.is_settled(item.shape):

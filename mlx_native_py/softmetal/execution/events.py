@@ -106,7 +106,7 @@ class Notification:
 class EventState:
     """A monotonic value, unless the CPU sets it. Each change is one C call and cannot be interrupted."""
 
-    __slots__ = ("_values", "clock", "label", "notifications", "runner", "waiters")
+    __slots__ = ("clock", "label", "notifications", "runner", "values", "waiters")
 
     def __init__(self) -> None:
         self.label: str | None = None
@@ -114,22 +114,22 @@ class EventState:
         self.runner: Runner | None = None  # the queue whose command buffer will signal it
         self.waiters = Waiters()
         self.notifications: list[Notification] = []
-        self._values = [0]  # the last one counts
+        self.values = [0]  # the last one counts
 
     @property
     def value(self) -> int:
-        return self._values[-1]
+        return self.values[-1]
 
     def signal(self, value: int) -> None:
         """Raises the value, by whichever of several threads."""
-        insort(self._values, value)
-        del self._values[:-1]
+        insort(self.values, value)
+        del self.values[:-1]
         if self.waiters.calls or self.notifications:
             self._tell()
 
     def set(self, value: int) -> None:
         """Sets the value, also to a smaller one."""
-        self._values[:] = [value]
+        self.values[:] = [value]
         self._tell()
 
     def wait(self, value: int, seconds: float, stopped: Callable[[], bool] = never) -> bool:

@@ -243,7 +243,7 @@ class Execution:
             self._run(LaunchBatch(pending), places)
 
     def _run(self, batch: LaunchBatch, places: Sequence[int]) -> None:
-        prepared = batch.prepare(self._work.device.runtime, self._options)
+        prepared = self._work.device.prepare(batch.launches, len(batch.dispatches))
         function, *arguments = prepared.call
         try:
             prepared.check(function(*arguments))

@@ -68,7 +68,7 @@ class IndirectCommand:
         if self.count is None:
             return None
         if self.pipeline is not None:
-            bindings.set_pipeline(self.pipeline)
+            bindings.pipeline = self.pipeline
         for slot, (allocation, offset) in self.buffers.items():
             self._check_memory(allocation, slot, resident)
             bindings.bind(allocation, offset, slot)
@@ -179,7 +179,7 @@ class Replay(PassItem):
             return self.inherited.snapshot()
         fresh = Bindings(self.commands.device)
         if rules.inherit_pipeline and self.inherited.pipeline is not None:
-            fresh.set_pipeline(self.inherited.pipeline)
+            fresh.pipeline = self.inherited.pipeline
         return fresh
 
 

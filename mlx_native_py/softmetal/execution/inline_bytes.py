@@ -80,23 +80,21 @@ class InlineStore:
 
 
 class InlineBytes:
-    """Bytes that live as long as their command buffer runs."""
+    """Bytes that live as long as their command buffer runs: what its `constants` do not have yet."""
 
     __slots__ = ("_address", "_constants", "_next", "_store", "_view", "chunks")
 
-    def __init__(self, store: InlineStore) -> None:
+    def __init__(self, store: InlineStore, constants: Constants | None) -> None:
         self._store = store
-        self._constants = store.constants  # held: the device may have replaced them meanwhile
+        self._constants = constants
         self.chunks: list[Chunk] = []
         self._next = CHUNK
 
-    def store(self, data: bytes | memoryview) -> int:
+    def store(self, data: bytes) -> int:
         """Copies `data`, unless it is there already, and returns where it is."""
-        if data.__class__ is bytes and len(data) <= STEP and self._store.shares:
-            constants = self._constants
-            place = (constants or self._first_constants()).places.get(data)
-            if place is None:
-                place = self._add_constant(data)
+        if len(data) <= STEP and self._store.shares:
+            constants = self._constants or self._first_constants()
+            place = constants.places.get(data) or self._add_constant(constants, data)
             if place is not None:
                 return place
         start = self._next
@@ -115,8 +113,7 @@ class InlineBytes:
         self._constants = store.constants
         return self._constants
 
-    def _add_constant(self, data: bytes) -> int | None:
-        constants = self._constants or self._first_constants()
+    def _add_constant(self, constants: Constants, data: bytes) -> int | None:
         place = constants.add(data)
         if place is None and self._store.constants is constants:
             self._store.constants = None  # the next command buffer begins anew

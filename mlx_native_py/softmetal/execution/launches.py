@@ -6,46 +6,41 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..engines.abi import SoftLaunch
-from ..engines.runtime import Runtime, RuntimeCall
-from ..isolation.runtime import IsolatedCall, IsolatedRuntime
-from ..options import SoftOptions
 from ..program import Size
-from .estimate import note, steps_of
 from .passes import EncodedDispatch
 from .pipeline import PipelineState
 
 MOST_TIMED = 16  # dispatches of a batch whose times are noted
+_MOST_KEPT = 256  # times of a pipeline
 
 
 class LaunchBatch:
     """Dispatches that run one after the other in one call of the runtime."""
 
-    __slots__ = ("_launches", "dispatches")
+    __slots__ = ("dispatches", "launches")
 
     def __init__(self, dispatches: Sequence[EncodedDispatch]) -> None:
         self.dispatches = dispatches
+        launches = []
         for dispatch in dispatches:
-            dispatch.pipeline.aim(dispatch.launch, dispatch.shape, dispatch.threads)
-            if dispatch.pipeline.code.has_loops:
-                steps_of(dispatch)
-        self._launches: Any = dispatches[0].launch
-        if len(dispatches) > 1:
-            self._launches = (SoftLaunch * len(dispatches))(*[dispatch.launch for dispatch in dispatches])
-
-    def prepare(
-        self, runtime: Runtime | IsolatedRuntime, options: SoftOptions, *, brief: bool = False
-    ) -> RuntimeCall | IsolatedCall:
-        """The call of the runtime; a `brief` one is over before other Python threads miss the interpreter."""
-        count, seconds, threads = len(self.dispatches), options.watchdog_seconds, options.threads or 0
-        return runtime.prepare(self._launches, count, seconds, threads, brief)
+            launch = SoftLaunch.from_buffer_copy(dispatch.launch)  # another thread may be running the dispatch's own
+            dispatch.pipeline.aim(launch, dispatch.shape, dispatch.threads)
+            launches.append(launch)
+        self.launches: Any = launches[0] if len(launches) == 1 else (SoftLaunch * len(launches))(*launches)
 
     def ran(self, times: Any) -> None:
-        """Notes what the launches took, for the estimate of short runs."""
-        if len(self.dispatches) == 1:
-            note(self.dispatches[0], times[1] - times[0])
-        elif len(self.dispatches) <= MOST_TIMED:
-            for index, dispatch in enumerate(self.dispatches):
-                note(dispatch, times[2 * index + 1] - times[2 * index])
+        """Notes what the launches took, for the `expected_ns` of those that come."""
+        if len(self.dispatches) > MOST_TIMED:
+            return
+        place = 0
+        for dispatch in self.dispatches:
+            taken_ns, pipeline = times[place + 1] - times[place], dispatch.pipeline
+            pipeline.ns_per_thread[dispatch.shape] = taken_ns / dispatch.threads
+            if dispatch.steps:
+                if len(pipeline.taken_ns) >= _MOST_KEPT:
+                    pipeline.taken_ns.clear()
+                pipeline.taken_ns[dispatch.steps] = taken_ns
+            place += 2
 
 
 def is_settled(pipeline: PipelineState, shape: Size) -> bool:

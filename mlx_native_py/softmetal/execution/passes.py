@@ -42,6 +42,7 @@ class EncodedDispatch(PassItem):
     __slots__ = (
         "allocations",
         "declared",
+        "expected_ns",
         "group",
         "indirect",
         "launch",
@@ -75,7 +76,8 @@ class EncodedDispatch(PassItem):
         self.group = group  # debug groups around it, outermost first
         self.indirect = indirect  # where the threadgroup counts will be read
         self.textures = textures
-        self.steps: Steps | None = None  # what decides how many it takes, once somebody asked; see estimate.py
+        self.steps: Steps = ()  # what decides how many steps it takes
+        self.expected_ns: float | None = None  # by earlier runs; None where that is not known, or memory decides
 
     @property
     def kernel(self) -> str:

@@ -32,12 +32,13 @@ class KernelSource:
 class LaunchSize:
     """The checked size of a launch: its dimensions as the runtime takes them."""
 
-    __slots__ = ("dimensions", "given", "shape", "threads")
+    __slots__ = ("dimensions", "given", "groups", "shape", "threads")
 
-    def __init__(self, dimensions: bytes, shape: Size, threads: int) -> None:
+    def __init__(self, dimensions: bytes, shape: Size, threads: int, groups: int) -> None:
         self.dimensions = dimensions  # threads, threadgroups, and threads of a threadgroup
         self.shape = shape
         self.threads = threads
+        self.groups = groups
         self.given: tuple[object, object] = (None, None)  # the very objects that were checked
 
 

@@ -28,6 +28,7 @@ from .residency import ResidencyState, Resident, joined
 
 _EXIT_SECONDS = 1.0
 _FOREVER = 1e9
+WORTH_WAKING_NS = 20_000  # of work, for each worker of the runtime
 _BUSY_SECONDS = 0.01  # how often the thread looks again while another one runs the first command buffer
 _POLL_SECONDS = 0.001  # the same while callers run what they wait for
 _POLLING_SECONDS = 0.1  # for how long after the last of those
@@ -99,6 +100,8 @@ class QueueState:
             self._started = True
         if self.device.timeline is not None:
             work.history = self.device.timeline.commit(self.number, self._called(work))
+        if work.shared_ns >= WORTH_WAKING_NS and not self.order:
+            self.device.rouse(int(work.shared_ns / WORTH_WAKING_NS))
         drop(starmap(call, ((self.order.__setitem__, work, owner), (drop, map(call, self._sleeping)))))
 
     def _called(self, work: CommandBufferState) -> str:

@@ -35,9 +35,10 @@ def _part(buffer: Any, start: Any, length: Any, what: str) -> tuple[MTLBuffer, i
 class MTLBlitCommandEncoder(MTLCommandEncoder):
     """Runs its commands in encoding order."""
 
+    _pass: BlitPass
+
     def __init__(self, owner: Owned, state: CommandBufferState, work: BlitPass) -> None:
-        super().__init__(owner, state, work.signposts, work.fences)
-        self._pass = work
+        self._owner, self._buffer, self._pass = owner, state, work
 
     def setLabel_(self, label: str | None) -> None:
         super().setLabel_(label)

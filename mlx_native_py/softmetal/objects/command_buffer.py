@@ -25,6 +25,7 @@ from .owned import Owned
 from .residency import MTLResidencySet
 
 FINDING_KEY = "SoftMetalFinding"  # in an error's userInfo: the exception of checked mode
+_USUAL = 1 << 32  # values up to here need no closer look
 _NAMES = ("not enqueued", "enqueued", "committed", "scheduled", "completed", "failed")
 
 
@@ -52,7 +53,7 @@ class MTLCommandBuffer(Owned, Labelled):
     _error: NSError | None = None
 
     def __init__(self, owner: Owned, queue: QueueState, work: CommandBufferState) -> None:
-        super().__init__(owner.device())
+        self._device = owner._device
         self._owner = owner
         self._queue = queue
         self.state = work
@@ -123,7 +124,8 @@ class MTLCommandBuffer(Owned, Labelled):
         self._between_encoders("encodeSignalEvent_value_")
         signalled = event.state if isinstance(event, MTLEvent) else instance(event, MTLEvent, "event").state
         signalled.runner = self._queue
-        self.state.commands.append(Signal(signalled, natural(value, "value")))
+        reached = value if value.__class__ is int and 0 <= value < _USUAL else natural(value, "value")
+        self.state.commands.append(Signal(signalled, reached))
 
     def encodeWaitForEvent_value_(self, event: MTLEvent, value: int) -> None:
         self._between_encoders("encodeWaitForEvent_value_")
@@ -217,10 +219,8 @@ class MTLCommandBuffer(Owned, Labelled):
         if sys is None or sys.is_finalizing() or "state" not in self.__dict__:
             return
         work = self.state
-        if not work.finished:
-            work.inline.release()
-            if work in self._queue.order:
-                self._queue.drop(work)
+        if not work.finished and work in self._queue.order:
+            self._queue.drop(work)
         if work.handler_error is not None:
             raise MetalMisuse(f"a handler of {self!r} raised, and nobody waited for it") from work.handler_error
 

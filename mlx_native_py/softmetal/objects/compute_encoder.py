@@ -30,18 +30,19 @@ ANY_USAGE = c.MTLResourceUsageRead | c.MTLResourceUsageWrite | c.MTLResourceUsag
 ANY_SCOPE = c.MTLBarrierScopeBuffers | c.MTLBarrierScopeTextures
 _ONE = (1, 1, 1)
 _MOST_SIZES = 256  # kept of a pipeline
-_UNKNOWN = LaunchSize(b"", (0, 0, 0), 0)
+_UNKNOWN = LaunchSize(b"", (0, 0, 0), 0, 0)
 
 
 class MTLComputeCommandEncoder(MTLCommandEncoder):
     """Bindings carry over between dispatches; each dispatch keeps its own copy."""
 
+    _pass: Pass
+
     def __init__(self, owner: Owned, state: CommandBufferState, work: Pass) -> None:
-        super().__init__(owner, state, work.signposts, work.fences)
-        self._pass = work
+        self._owner, self._buffer, self._pass = owner, state, work
         self._bindings = bindings = Bindings(state.device)
         self._bind = bindings.bind
-        self._store = state.inline.store
+        self._places = {} if state.constants is None else state.constants.places
         self._retain = state.retain
         self._handles: Handles | None = None  # once a kernel may have textures
         self._has_textures = False
@@ -61,8 +62,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
             self._alive("setComputePipelineState_")
         if not isinstance(pipeline, MTLComputePipelineState):
             raise TypeError(f"pipeline is {pipeline!r}, expected an MTLComputePipelineState")
-        state = pipeline.state
-        self._bindings.set_pipeline(state)
+        self._bindings.pipeline = state = pipeline.state
         if state.table >= 0:
             self._take_handles()
 
@@ -95,15 +95,16 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
             self._alive("setBytes_length_atIndex_")
         if type(data) is not bytes or type(length) is not int or not 0 < length == len(data) <= INLINE_LIMIT:
             data = self._inline(data, length, index)
-        self._bindings.bind_inline(self._store(data), len(data), index)
+        place = self._places.get(data)
+        self._bindings.bind_inline(data, self._buffer.store(data) if place is None else place, index)
 
     @staticmethod
-    def _inline(data: Any, length: int, index: int) -> memoryview:
+    def _inline(data: Any, length: int, index: int) -> bytes:
         """The bytes that setBytes is to bind."""
         count = natural(length, "length")
         if not 0 < count <= INLINE_LIMIT:
             raise InvalidValue(f"setBytes at index {index}: {count} bytes, expected 1 to {INLINE_LIMIT}; use a buffer")
-        return flat_bytes(data, count, "bytes")
+        return bytes(flat_bytes(data, count, "bytes"))
 
     def setTexture_atIndex_(self, texture: MTLTexture | None, index: int) -> None:
         self._alive("setTexture_atIndex_")
@@ -196,6 +197,8 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
         if declared is not None:
             encoded.declared = declared
         self._resident_shared = True
+        if size.groups > 1:
+            self._buffer.shared_ns += encoded.expected_ns or 0.0
         self._pass.add(encoded)
 
     def dispatchThreadgroupsWithIndirectBuffer_indirectBufferOffset_threadsPerThreadgroup_(
@@ -293,7 +296,7 @@ class MTLComputeCommandEncoder(MTLCommandEncoder):
     def _take_handles(self) -> Handles:
         handles = self._handles
         if handles is None:
-            self._bindings.handles = self._handles = handles = Handles(self._store)
+            self._bindings.handles = self._handles = handles = Handles(self._buffer.store)
         return handles
 
     def _make_resident(self, resource: Resource, usage: int) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from ..execution.command_buffer import CommandBufferState
-from ..execution.passes import FenceUse
+from ..execution.commands import BlitPass
+from ..execution.passes import Pass
 from ..misuse import MetalMisuse
 from ..values import instance, text
 from .base import Labelled
@@ -17,14 +18,11 @@ class MTLCommandEncoder(Labelled):
     """Writes commands into a command buffer until it is ended."""
 
     is_open = False  # an interrupt before it is complete releases nothing that anybody holds
-
-    def __init__(self, owner: Owned, state: CommandBufferState, signposts: list[str], fences: list[FenceUse]) -> None:
-        self._owner = owner
-        self._buffer = state
-        self._signposts = signposts
-        self._fences = fences
-        self._groups: tuple[str, ...] = ()
-        self._path = ""
+    _owner: Owned
+    _buffer: CommandBufferState
+    _pass: Pass | BlitPass
+    _groups: tuple[str, ...] = ()
+    _path = ""
 
     def device(self) -> DeviceObject:
         return self._owner.device()
@@ -42,7 +40,7 @@ class MTLCommandEncoder(Labelled):
 
     def insertDebugSignpost_(self, name: str) -> None:
         self._alive("insertDebugSignpost_")
-        self._signposts.append(text(name, "signpost"))
+        self._pass.signposts.append(text(name, "signpost"))
 
     def pushDebugGroup_(self, name: str) -> None:
         self._alive("pushDebugGroup_")
@@ -63,12 +61,12 @@ class MTLCommandEncoder(Labelled):
     def updateFence_(self, fence: MTLFence) -> None:
         self._alive("updateFence_")
         self._buffer.retain(instance(fence, MTLFence, "fence"))
-        self._fences.append(("update", fence))
+        self._pass.fences.append(("update", fence))
 
     def waitForFence_(self, fence: MTLFence) -> None:
         self._alive("waitForFence_")
         self._buffer.retain(instance(fence, MTLFence, "fence"))
-        self._fences.append(("wait", fence))
+        self._pass.fences.append(("wait", fence))
 
     def __del__(self) -> None:
         if not self.is_open or sys is None or sys.is_finalizing():

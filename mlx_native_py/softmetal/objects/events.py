@@ -72,11 +72,13 @@ class MTLSharedEvent(MTLEvent):
     def waitUntilSignaledValue_timeoutMS_(self, value: int, milliseconds: int) -> bool:
         """Runs short work on this thread where that brings the value about."""
         wanted = value if value.__class__ is int and 0 <= value < _POLL_LIMIT else natural(value, "value")
-        limit, state = natural(milliseconds, "timeoutMS"), self.state
-        if state.value < wanted:
+        usual = milliseconds.__class__ is int and 0 <= milliseconds < _POLL_LIMIT
+        limit, state = milliseconds if usual else natural(milliseconds, "timeoutMS"), self.state
+        values = state.values
+        if values[-1] < wanted:
             runner = state.runner if limit else None
             # Mostly one run is enough, and the clock need not be asked.
-            if (runner is None or not runner.run_next() or state.value < wanted) and not self._bring_about(
+            if (runner is None or not runner.run_next() or values[-1] < wanted) and not self._bring_about(
                 wanted, min(limit, _POLL_LIMIT) / 1000
             ):
                 return False

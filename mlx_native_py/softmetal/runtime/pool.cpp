@@ -281,6 +281,13 @@ void run_launch(Run &run, Context &context) {
   wait_for_workers(run);
 }
 
+// Work is on its way: workers that sleep wake up and look out, since waking takes as long as preparing a launch.
+SOFT_EXPORT void soft_rouse(soft_u32 wanted) {
+  if (!__atomic_load_n(&sleepers, __ATOMIC_SEQ_CST)) return;
+  __atomic_add_fetch(&published, 1, __ATOMIC_SEQ_CST);
+  futex_wake(&published, wanted);
+}
+
 // For a process that will not be able to start any later.
 void start_all_workers() {
   Locked hold(pool_lock);
