@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 from .. import constants as c
+from ..misuse import MetalMisuse
+from ..process import report
 from .commands import Command
 from .device import DeviceState
 from .inline_bytes import InlineBytes
@@ -75,6 +79,7 @@ class CommandBufferState:
         "scheduled_handlers",
         "serial",
         "started",
+        "_unheard",
     )
 
     def __init__(self, device: DeviceState, serial: int, retained: bool, error_options: int) -> None:
@@ -94,7 +99,10 @@ class CommandBufferState:
         self.completed_handlers: tuple[Handler, ...] = ()
         self.handler_error: BaseException | None = None
         self.history: Any = None  # in checked mode: what it ran, and what came before
-        self.encoding = self.lost_encoder = False
+        self.encoding: ref[object] | None = None
+        """The encoder that is open."""
+        self.lost_encoder = False
+        self._unheard: ref[object] | None = None
         self.claim = [0]
         self.progress: list[Any] = []
         self.started = self.scheduled = self.finished = False
@@ -111,10 +119,28 @@ class CommandBufferState:
             return c.MTLCommandBufferStatusNotEnqueued
         return c.MTLCommandBufferStatusCommitted if place else c.MTLCommandBufferStatusEnqueued
 
-    def begin(self, command: Command) -> None:
-        """An encoder writes into this command from now on."""
-        self.commands.append(command)
-        self.encoding = True
+    def lose(self, _: object) -> None:
+        """The open encoder was dropped."""
+        self.encoding, self.lost_encoder = None, True
+        if not sys.is_finalizing():
+            report(
+                MetalMisuse(f"an encoder of {self.name} was released without endEncoding; on Metal the process dies")
+            )
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"command buffer {self.label!r}" if self.label else f"command buffer {self.serial}"
+
+    def tell_unless_heard(self, owner: object) -> None:
+        """What a handler raised is told when the owner is dropped, if nobody has waited for it."""
+        self._unheard = ref(owner, self._tell_unheard)
+
+    def _tell_unheard(self, _: object) -> None:
+        if self.handler_error is not None and not sys.is_finalizing():
+            unheard = MetalMisuse(f"a handler of {self.name} raised, and nobody waited for it")
+            unheard.__cause__ = self.handler_error
+            report(unheard)
 
     def seen(self) -> None:
         """The CPU knows that it has ended."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from ..memory import MemoryArena
 
 CHUNK = 1 << 16
@@ -21,10 +19,6 @@ class Chunk:
             raise MemoryError("no memory left for inline bytes")
         self.allocation = allocation
         self.view = allocation.view()
-
-    def __del__(self) -> None:
-        if sys is not None and not sys.is_finalizing() and hasattr(self, "allocation"):
-            self.allocation.release()
 
 
 class Constants:
@@ -57,10 +51,6 @@ class InlineStore:
         self.arena = arena
         self.chunks: list[Chunk] = []
         self.constants: Constants | None = None
-
-    def clear(self) -> None:
-        self.chunks.clear()
-        self.constants = None
 
 
 class InlineBytes:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,12 +214,6 @@ class MTLTexture(Resource):
     def allocatedSize(self) -> int:
         return memory.pages(self.allocation.length) if not self._parent and not self._buffer else 0
 
-    def __del__(self) -> None:
-        if sys is None or sys.is_finalizing() or "_buffer" not in self.__dict__:
-            return
-        if self._parent is None and self._buffer is None:
-            self._device.state.give_back(self.allocation)
-
 
 def _span(shape: tuple[int, ...], strides: tuple[int, int, int]) -> int:
     return sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if all(shape) else 0
@@ -233,7 +227,9 @@ def new_texture(device: DeviceObject, descriptor: Any) -> MTLTexture | None:
     if allocation is None:
         return None
     state = TextureState(shape, allocation, 0, asked.usage(), device.state.arena)
-    return MTLTexture(device, state, asked.resourceOptions(), None)
+    texture = MTLTexture(device, state, asked.resourceOptions(), None)
+    allocation.owner = ref(texture)
+    return texture
 
 
 def texture_of_buffer(buffer: MTLBuffer, descriptor: Any, offset: int, row: int) -> MTLTexture:
