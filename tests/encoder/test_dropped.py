@@ -67,8 +67,8 @@ def texture(device: MlxDevice, _: Any) -> list[Any]:
 def committed(device: MlxDevice, kernel: Any) -> list[Any]:
     enc = device.command_encoder()
     enc.dispatch(kernel.pipeline, device.zeros(8, "u32"), threads=8)
-    ticket = enc.commit_and_wait()
-    return [enc, ticket]
+    enc.commit_and_wait()
+    return [enc, enc.ticket]
 
 
 def called(device: MlxDevice, kernel: Any) -> list[Any]:
@@ -91,14 +91,25 @@ def session(device: MlxDevice, kernel: Any) -> list[Any]:
     return [session]
 
 
-def device_itself(_: MlxDevice, __: Any) -> list[Any]:
+def opened(_: MlxDevice, kernel: Any) -> list[Any]:
     other = MlxDevice("soft")
     other.compile(SOURCE).count(other.zeros(8, "u32"))
     return [other]
 
 
-KINDS = [unused, used, view_and_array, over_memory, lent, texture, committed, called, graph_and_plan, session]
-KINDS += [device_itself]
+KINDS: list[Callable[..., list[Any]]] = [
+    unused,
+    used,
+    view_and_array,
+    over_memory,
+    lent,
+    texture,
+    committed,
+    called,
+    graph_and_plan,
+    session,
+]
+KINDS += [opened]
 
 
 def calls_inside(act: Callable[[], object]) -> list[str]:

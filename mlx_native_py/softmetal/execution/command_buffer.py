@@ -43,6 +43,18 @@ class CommandOutcome:
     failure: Failure | None = None
 
 
+class _Unheard:
+    """Reports an exception of a handler that nobody has waited for."""
+
+    def __init__(self, work: CommandBufferState) -> None:
+        self._work = work
+
+    def __del__(self) -> None:
+        error = self._work.handler_error
+        if error is not None and not sys.is_finalizing():
+            raise MetalMisuse(f"a handler of {self._work.name} raised, and nobody waited for it") from error
+
+
 class CommandBufferState:
     """The commands of a command buffer. Progress is recorded by single stores, which exceptions cannot interrupt.
 
@@ -102,7 +114,7 @@ class CommandBufferState:
         self.encoding: ref[object] | None = None
         """The encoder that is open."""
         self.lost_encoder = False
-        self._unheard: ref[object] | None = None
+        self._unheard: _Unheard | None = None
         self.claim = [0]
         self.progress: list[Any] = []
         self.started = self.scheduled = self.finished = False
@@ -132,16 +144,6 @@ class CommandBufferState:
         """What messages call it."""
         return f"command buffer {self.label!r}" if self.label else f"command buffer {self.serial}"
 
-    def tell_unless_heard(self, owner: object) -> None:
-        """What a handler raised is told when the owner is dropped, if nobody has waited for it."""
-        self._unheard = ref(owner, self._tell_unheard)
-
-    def _tell_unheard(self, _: object) -> None:
-        if self.handler_error is not None and not sys.is_finalizing():
-            unheard = MetalMisuse(f"a handler of {self.name} raised, and nobody waited for it")
-            unheard.__cause__ = self.handler_error
-            report(unheard)
-
     def seen(self) -> None:
         """The CPU knows that it has ended."""
         if self.history is not None:
@@ -161,4 +163,9 @@ class CommandBufferState:
             try:
                 handler(*arguments)
             except BaseException as error:
-                self.handler_error = self.handler_error or error
+                self.blame(error)
+
+    def blame(self, error: BaseException) -> None:
+        """Keeps an exception of a handler for whoever waits, and tells it when the command buffer is dropped before."""
+        self.handler_error = self.handler_error or error
+        self._unheard = _Unheard(self)

@@ -255,7 +255,7 @@ class QueueState:
         """Something that nobody foresaw ends the command buffer."""
         now = time.monotonic()
         work.outcome = CommandOutcome(now, now, Failure(c.MTLCommandBufferErrorInternal, repr(error)))
-        work.handler_error = work.handler_error or error
+        work.blame(error)
         self._retire(work)
 
     def _refuse(self, work: CommandBufferState, reason: str) -> None:
@@ -306,8 +306,6 @@ class QueueState:
         if work.scheduled_handlers or work.completed_handlers:
             work.scheduled_handlers = work.completed_handlers = ()
         work.started = work.scheduled = work.finished = True
-        if work.handler_error is not None:
-            work.tell_unless_heard(owner)
         self._moved = time.monotonic()
         drop(starmap(call, ((self.order.pop, work, None), (self.taken.discard, ref(work)))))
         if self._waiters.calls:

@@ -155,11 +155,15 @@ class IsolatedRuntime:
 
     def lend(self, user: IsolatedCall) -> Helper:
         """A helper for one call, until that is settled or dropped."""
+        self.reclaim()
+        helper = self._lent[ref(user, self._dropped.append)] = self.take()
+        return helper
+
+    def reclaim(self) -> None:
+        """Takes back what was lent to calls that were dropped."""
         with suppress(IndexError):
             while self._dropped:
                 self.give_back(self._lent.pop(self._dropped.popleft()))
-        helper = self._lent[ref(user, self._dropped.append)] = self.take()
-        return helper
 
     def settle(self, user: IsolatedCall) -> None:
         """The call looks after its helper itself."""

@@ -117,7 +117,7 @@ class MTLHeap(Resource):
 
     def _gaps(self) -> list[tuple[int, int]]:
         edges, start = [], 0
-        for place, length in sorted(tuple(self._used.values())):
+        for place, length in sorted(self._used.values()):
             if place > start:
                 edges.append((start, place))
             start = max(start, place + length)
