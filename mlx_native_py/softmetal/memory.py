@@ -173,9 +173,18 @@ class MemoryArena:
         return self._lend(address, length, is_ours=False)
 
     def settle(self) -> None:
-        """Gives back what was dropped. Any access to it faults from now on, unless others share its mapping."""
-        with self._lock:
-            self._take_back()
+        """Gives back what was dropped, unless another thread is at it.
+
+        Any access to it faults from now on, unless others share its mapping.
+        """
+        held: list[bool] = []
+        try:
+            held.extend(map(self._lock.acquire, (False,)))  # taken and noted in one step
+            if held[0]:
+                self._take_back()
+        finally:
+            if held and held[0]:
+                self._lock.release()
 
     def _lend(self, address: int, length: int, *, is_ours: bool) -> DeviceMemory:
         lent = DeviceMemory(address, length)
