@@ -209,11 +209,11 @@ def _dropped(guard: Any) -> None:
         give_up(queue, ticket, opened)
 
 
-class _OpenPass(Protocol):
+class _Endable(Protocol):
     def end(self) -> None: ...
 
 
-def give_up(queue: Submissions, ticket: Ticket, opened: _OpenPass) -> None:
+def give_up(queue: Submissions, ticket: Ticket, opened: _Endable) -> None:
     """Ends the pass of an abandoned command buffer, because Metal aborts the process if an open pass is deallocated."""
     try:
         opened.end()

@@ -27,7 +27,7 @@ class _Resident(Protocol):
     def root(self) -> _Resident: ...
 
 
-class _Member(ref[_Resident]):
+class _SetMember(ref[_Resident]):
     """An allocation of the set, with its memory and that memory's owner, which live until the set has let go of it."""
 
     __slots__ = ("mtl", "owner")
@@ -70,8 +70,8 @@ class Residency:
         self._queue = queue
         self._lock = threading.Lock()
         self._added: set[ref[_Resident]] = set()  # since the last flush, and alive
-        self._members: dict[ref[_Resident], _Member] = {}
-        self._removed: deque[_Member] = deque()  # since the last flush
+        self._members: dict[ref[_Resident], _SetMember] = {}
+        self._removed: deque[_SetMember] = deque()  # since the last flush
 
     def __repr__(self) -> str:
         return f"<Residency of {self.count} allocations{f', off: {self.reason}' if self.reason else ''}>"
@@ -136,12 +136,12 @@ class Residency:
             self._added.difference_update([each for each, _ in added])
         return True
 
-    def _joined(self, root: _Resident) -> tuple[_Member, _Member]:
-        member = _Member(root, self._removed.append)
+    def _joined(self, root: _Resident) -> tuple[_SetMember, _SetMember]:
+        member = _SetMember(root, self._removed.append)
         member.mtl, member.owner = root.mtl, root.owner
         return member, member
 
-    def _let_go(self, removed: tuple[_Member, ...]) -> None:
+    def _let_go(self, removed: tuple[_SetMember, ...]) -> None:
         for member in removed:
             self._members.pop(member, None)
             self._removed.popleft()

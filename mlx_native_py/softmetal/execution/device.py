@@ -20,8 +20,8 @@ from .inline_bytes import InlineStore
 MOST_SAMPLE_BUFFERS = 32
 
 
-class _Charge(ref[memory.DeviceMemory]):
-    """Bytes charged to an account, until the memory is freed."""
+class _Charge(ref[object]):
+    """Bytes charged to an account, until the memory or its owner is dropped."""
 
     __slots__ = ("nbytes",)
     nbytes: int
@@ -67,11 +67,17 @@ class DeviceState:
         """Bytes that are charged now."""
         return sum(map(_nbytes, tuple(self._charges)))
 
-    def charge(self, allocation: memory.DeviceMemory, nbytes: int) -> None:
-        """Counts memory until nobody holds it."""
-        charge = _Charge(allocation, self._charges.discard)
+    def charge(self, holder: object, nbytes: int) -> None:
+        """Counts memory until its holder is dropped."""
+        charge = _Charge(holder, self._charges.discard)
         charge.nbytes = nbytes
         self._charges.add(charge)
+
+    def hand_over(self, allocation: memory.DeviceMemory, owner: object) -> None:
+        """Memory counts from now on until its owner is dropped, even where an encoder still knows it."""
+        allocation.owner = ref(owner)
+        self.charge(owner, memory.pages(allocation.length))
+        self._charges.discard(_Charge(allocation))
 
     def charge_caller(self, allocation: memory.DeviceMemory, nbytes: int) -> None:
         """Memory of the caller counts too, and is never refused."""

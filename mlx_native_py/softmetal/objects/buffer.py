@@ -111,7 +111,10 @@ class MTLBuffer(Resource):
         backing: memoryview | None = None,
     ) -> None:
         super().__init__(device, allocation, options)
-        allocation.owner = ref(self)
+        if heap is None:
+            device.state.hand_over(allocation, self)
+        else:
+            allocation.owner = ref(self)
         self._heap = heap
         if heap is not None or options & HAZARD_MASK:
             allocation.untracked = self.hazardTrackingMode() == c.MTLHazardTrackingModeUntracked

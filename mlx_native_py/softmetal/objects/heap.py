@@ -49,7 +49,7 @@ class MTLHeap(Resource):
         super().__init__(device, allocation, descriptor.resourceOptions())
         self._type = descriptor.type()
         allocation.untracked = self.hazardTrackingMode() == c.MTLHazardTrackingModeUntracked
-        allocation.owner = ref(self)
+        device.state.hand_over(allocation, self)
         self._lock = threading.Lock()
         self._used: dict[ref[MTLBuffer], tuple[int, int]] = {}  # place and length of buffers that live
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -228,7 +227,7 @@ def new_texture(device: DeviceObject, descriptor: Any) -> MTLTexture | None:
         return None
     state = TextureState(shape, allocation, 0, asked.usage(), device.state.arena)
     texture = MTLTexture(device, state, asked.resourceOptions(), None)
-    allocation.owner = ref(texture)
+    device.state.hand_over(allocation, texture)
     return texture
 
 
