@@ -122,7 +122,7 @@ class MemoryArena:
     """Device memory from one source of pages; thread-safe.
 
     What nobody refers to any more is noted by a weak reference, without a step of Python, in which CPython would lose a
-    Ctrl-C; the pages are given back by the next allocation or commit.
+    Ctrl-C; the pages are given back by the next allocation, or when a queue has nothing to run.
     """
 
     SHARED = 1 << 20  # allocations up to this size may share a mapping
@@ -173,18 +173,9 @@ class MemoryArena:
         return self._lend(address, length, is_ours=False)
 
     def settle(self) -> None:
-        """Gives back what was dropped, unless another thread is at it.
-
-        Any access to it faults from now on, unless others share its mapping.
-        """
-        held: list[bool] = []
-        try:
-            held.extend(map(self._lock.acquire, (False,)))  # taken and noted in one step
-            if held[0]:
-                self._take_back()
-        finally:
-            if held and held[0]:
-                self._lock.release()
+        """Gives back what was dropped. Any access to it faults from now on, unless others share its mapping."""
+        with self._lock:
+            self._take_back()
 
     def _lend(self, address: int, length: int, *, is_ours: bool) -> DeviceMemory:
         lent = DeviceMemory(address, length)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -188,10 +189,6 @@ def read_texture(found: Scene) -> None:
     found.image.numpy()
 
 
-def drop_texture(found: Scene) -> None:
-    found.image = None
-
-
 def begin(found: Scene) -> None:
     found.device.command_encoder()
 
@@ -246,10 +243,6 @@ def read(found: Scene) -> None:
 
 def allocate(found: Scene) -> None:
     found.device.empty(1000)
-
-
-def drop(found: Scene) -> None:
-    del found.x
 
 
 def lend(found: Scene) -> None:
@@ -321,7 +314,6 @@ def later_work_is_right(found: Scene) -> None:
         (submitted, look),
         (submitted, read),
         (plain, allocate),
-        (plain, drop),
         (plain, lend_fresh),
         (returned, lend),
         (returned, lend_several),
@@ -339,13 +331,19 @@ def later_work_is_right(found: Scene) -> None:
         (plain, make_texture),
         (with_image, use_texture),
         (with_image, read_texture),
-        (with_image, drop_texture),
     ],
     ids=lambda each: each.__name__.strip("_"),
 )
 def test_ctrl_c_anywhere_comes_out_and_leaves_all_accounts_right(
-    scene: Any, setup: Any, act: Any, request: pytest.FixtureRequest
+    scene: Any, setup: Any, act: Any, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
+    lost: list[object] = []  # in the one finaliser that there is, of encoders that were never committed
+
+    def note(unraisable: Any) -> None:
+        if getattr(unraisable.object, "__name__", "") == "_dropped":
+            lost.append(unraisable)
+
+    monkeypatch.setattr(sys, "unraisablehook", note)
     tried = raise_at_every_bytecode(
         lambda: setup(scene()),
         act,
@@ -353,5 +351,6 @@ def test_ctrl_c_anywhere_comes_out_and_leaves_all_accounts_right(
         inside=INSIDE,
         only_checked=True,
         step=1 if request.config.getoption("--full") else 9,
+        swallowed=lambda where: bool(lost),
     )
     assert tried

@@ -109,8 +109,6 @@ class QueueState:
                 self._refuse(work, f"{self.name} has no thread to run it: {refused}")
                 return
             self._started = True
-        if self.device.arena.dropped:
-            self.device.arena.settle()
         if self.device.timeline is not None:
             called = f"{work.name} on queue {self.label or self.name!r}"
             work.history = self.device.timeline.commit(self.number, called)
@@ -220,6 +218,8 @@ class QueueState:
         return True
 
     def _sleep(self) -> None:
+        if self.device.arena.dropped:
+            self.device.arena.settle()
         if self._head() is not None:
             sleep(self._inbox, _BUSY_SECONDS)
         elif time.monotonic() < self._polling_until:
