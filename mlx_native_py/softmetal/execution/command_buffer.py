@@ -10,7 +10,6 @@ from weakref import ref
 
 from .. import constants as c
 from ..misuse import MetalMisuse
-from ..process import report
 from .commands import Command
 from .device import DeviceState
 from .inline_bytes import InlineBytes
@@ -132,12 +131,10 @@ class CommandBufferState:
         return c.MTLCommandBufferStatusCommitted if place else c.MTLCommandBufferStatusEnqueued
 
     def lose(self, _: object) -> None:
-        """The open encoder was dropped."""
+        """The open encoder was dropped; Python reports what is raised here."""
         self.encoding, self.lost_encoder = None, True
         if not sys.is_finalizing():
-            report(
-                MetalMisuse(f"an encoder of {self.name} was released without endEncoding; on Metal the process dies")
-            )
+            raise MetalMisuse(f"an encoder of {self.name} was released without endEncoding; on Metal the process dies")
 
     @property
     def name(self) -> str:
