@@ -226,6 +226,7 @@ def test_a_helper_killed_in_a_kernel_costs_that_command_buffer(kernels: Any, dev
 
 def test_a_helper_is_not_used_again_after_a_fault(device: MlxDevice, kernels: Any) -> None:
     assert still_works(device, kernels)
+    runtime(device).reclaim()
     before = {helper.pid for helper in runtime(device)._idle}
     with pytest.raises(CommandBufferError, match="timeout after 1 s"):
         kernels.spin(device.zeros(1, "u32"), device.zeros(1, "u32"), threads=1).wait()
