@@ -6,7 +6,7 @@ import atexit
 import warnings
 from threading import get_ident
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 from weakref import ref
 
 from ..compat import EncoderSpellings
@@ -20,7 +20,7 @@ from .encoding import DispatchEncoder
 from .submissions import Submissions
 from .ticket import OPEN, Ticket
 
-__all__ = ["CommandEncoder"]
+__all__ = ["CommandEncoder", "give_up"]
 
 
 class CommandEncoder(DispatchEncoder, EncoderSpellings):
@@ -98,7 +98,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
         if self._recording:
             self._require("discard")
             self._close()
-            _give_up(self._queue, self.ticket, self._pass)
+            give_up(self._queue, self.ticket, self._pass)
             _unfinished.pop(self.ticket, None)
 
     def fence_and_commit(self, event: Any, value: int, label: str | None = None) -> Ticket:
@@ -206,11 +206,15 @@ def _dropped(guard: Any) -> None:
                 stacklevel=2,
             )
     finally:
-        _give_up(queue, ticket, opened)
+        give_up(queue, ticket, opened)
 
 
-def _give_up(queue: Submissions, ticket: Ticket, opened: ComputePass) -> None:
-    """Ends the pass of an abandoned encoder, because Metal aborts the process if an open pass is deallocated."""
+class _Endable(Protocol):
+    def end(self) -> None: ...
+
+
+def give_up(queue: Submissions, ticket: Ticket, opened: _Endable) -> None:
+    """Ends the pass of an abandoned command buffer, because Metal aborts the process if an open pass is deallocated."""
     try:
         opened.end()
     except BaseException:  # Ctrl-C in a finaliser is lost, and the pass must not be

@@ -11,7 +11,7 @@ from .. import counters, settings
 from ..memory import transfers
 from ..pipelines.pipeline import Pipeline
 from ..profiling import observer
-from .command_encoder import CommandEncoder
+from .command_encoder import CommandEncoder, give_up
 from .context import DeviceContext
 from .generate import lone_encoder, pattern_of_arguments
 from .launch import Launch
@@ -23,14 +23,11 @@ _in_one_go = deque[object](maxlen=0).extend  # asks for each item and forgets it
 
 
 class _OpenPass(list[Any]):
-    """Holds a pass until it is ended; ends it when dropped, because Metal aborts on an open pass."""
+    """Holds a pass until it is ended."""
 
     def end(self) -> None:
-        _in_one_go(map(call, (self[0].endEncoding, self.clear)))
-
-    def __del__(self) -> None:
         if self:
-            self.end()
+            _in_one_go(map(call, (self[0].endEncoding, self.clear)))
 
 
 def run_and_wait(
@@ -70,11 +67,11 @@ def _run_alone(
         return None
     device.require_open()
     queue, tally = device.submissions, counters.mine()
-    ticket = queue.begin(unretained=False)
+    opened, ticket = _OpenPass(), queue.begin(unretained=False)
     ticket.label = label
     try:
         tally.cmd_bufs += 1
-        if not _encoded(device, ticket, encode, launch, args):
+        if not _encoded(device, ticket, opened, encode, launch, args):
             tally.cmd_bufs -= 1
             queue.abandon(ticket)
             return None
@@ -85,18 +82,23 @@ def _run_alone(
             transfers.wait_for(ticket.keep)
         queue.submit(ticket)
     except BaseException:
-        queue.abandon(ticket)
+        give_up(queue, ticket, opened)
         raise
     queue.wait(ticket)
     return ticket
 
 
 def _encoded(
-    device: DeviceContext, ticket: Ticket, encode: Callable[..., bool], launch: Launch, args: Sequence[Any]
+    device: DeviceContext,
+    ticket: Ticket,
+    opened: _OpenPass,
+    encode: Callable[..., bool],
+    launch: Launch,
+    args: Sequence[Any],
 ) -> bool:
     """Sends the messages of the dispatch; returns whether generated code could."""
     with device.backend.autorelease_pool():
-        opened, commands = _OpenPass(), ticket.mtl
+        commands = ticket.mtl
         opened.extend(map(commands.computeCommandEncoderWithDispatchType_, device.concurrent))
         mtl = opened[0]
         if mtl is None:

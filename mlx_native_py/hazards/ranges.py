@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Protocol
-from weakref import ReferenceType, WeakSet, ref
+from weakref import ReferenceType, ref
 
 __all__ = ["BufferRange", "HasSpan", "Hazard", "HazardKind", "MemRangeRole", "Memory", "Span", "shared_bytes"]
 
@@ -31,11 +31,11 @@ class Memory:
         """Other live memories that share bytes with this one."""
         if known:
             with _lock:
-                for other in () if fresh else list(_live):
+                for other in () if fresh else filter(None, [each() for each in tuple(_live)]):
                     if address < other.address + other.nbytes and other.address < address + nbytes:
                         self._meet(other)
                         other._meet(self)
-                _live.add(self)
+                _live.add(ref(self, _live.discard))
 
     def _meet(self, other: Memory) -> None:
         Memory.any_aliases = True
@@ -46,7 +46,7 @@ class Memory:
 
 
 _lock = threading.RLock()
-_live: WeakSet[Memory] = WeakSet()
+_live: set[ref[Memory]] = set()
 
 Span = tuple[Memory, int, int]
 """A memory, and the addresses of its first byte and of the byte after the last."""

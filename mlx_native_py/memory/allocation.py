@@ -103,7 +103,6 @@ class Allocation:
         "memory",
         "readonly",
         "residency",
-        "resident",
         "owner",
         "pending",
         "released",
@@ -124,7 +123,6 @@ class Allocation:
         readonly: bool = False,
         owner: object = None,
     ) -> None:
-        self.resident = 0
         self.residency = residency
         self.mtl = mtl
         self.address = address
@@ -143,10 +141,6 @@ class Allocation:
         self.use: MemoryUse = UNUSED
         """The `MemoryUse` of the encoder that used it last and has checked it."""
         self._export: weakref.ref[_Export] | None = None
-
-    def __del__(self) -> None:
-        if getattr(self, "resident", 0):  # an exception may have come before it was set
-            self.residency.remove(self)
 
     def __repr__(self) -> str:
         return f"<Allocation of {self.nbytes} bytes{', busy' * self.is_busy()}{', released' * self.released}>"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import ref
 
 from ..metal import Backend, Capabilities
 
@@ -23,10 +22,17 @@ CAPACITY = 256
 class _Resident(Protocol):
     mtl: Any
     owner: object
-    resident: int
 
     @property
     def root(self) -> _Resident: ...
+
+
+class _SetMember(ref[_Resident]):
+    """An allocation of the set, with its memory and that memory's owner, which live until the set has let go of it."""
+
+    __slots__ = ("mtl", "owner")
+    mtl: Any
+    owner: object
 
 
 class Writers(Protocol):
@@ -39,8 +45,8 @@ class Writers(Protocol):
 class Residency:
     """The residency set of a device, or the reason why there is none.
 
-    An allocation that is added and dropped between two flushes never reaches the set. Removal takes no lock, because
-    Python may drop objects at any moment.
+    An allocation that is added and dropped between two flushes never reaches the set. What is dropped is noted by weak
+    references, without a step of Python, in which CPython would lose a Ctrl-C.
 
     >>> for _ in range(100):
     ...     scratch = device.empty(16)
@@ -63,13 +69,9 @@ class Residency:
         """Returns the device's queue, once there is one."""
         self._queue = queue
         self._lock = threading.Lock()
-        self._tokens = itertools.count(1)
-        self._members: set[int] = set()
-        self._additions: dict[int, Any] = {}
-        self._removals: deque[tuple[Any, object]] = deque()
-        self._is_torn = False  # whether some of the additions may be in the set already
-        self.is_staged = False
-        """Whether the next flush will commit."""
+        self._added: set[ref[_Resident]] = set()  # since the last flush, and alive
+        self._members: dict[ref[_Resident], _SetMember] = {}
+        self._removed: deque[_SetMember] = deque()  # since the last flush
 
     def __repr__(self) -> str:
         return f"<Residency of {self.count} allocations{f', off: {self.reason}' if self.reason else ''}>"
@@ -80,79 +82,69 @@ class Residency:
         return self.mtl is not None
 
     @property
+    def is_staged(self) -> bool:
+        """Whether the next flush will commit."""
+        return bool(self._added or self._removed)
+
+    @property
     def count(self) -> int:
         """The number of live allocations, including staged ones."""
-        return len(self._members)
+        return sum(member() is not None for member in {*self._added, *self._members})
 
     def add(self, allocation: _Resident) -> bool:
         """Stages an allocation; False without a residency set. Adding again does nothing."""
         if self.mtl is None:
             return False
         root = allocation.root
-        if not root.resident:
-            token = next(self._tokens)
-            self._additions[token] = root.mtl
-            self._members.add(token)
-            root.resident = token
-            self.is_staged = True
+        if ref(root) not in self._members:
+            self._added.add(ref(root, self._added.discard))
         return True
 
     def remove(self, allocation: _Resident) -> bool:
-        """Stages a removal; False without a residency set. Also called when an allocation is dropped."""
+        """Stages a removal; False without a residency set."""
         if self.mtl is None:
             return False
-        root = allocation.root
-        token, root.resident = root.resident, 0
-        if token:
-            self._members.discard(token)
-            # Settled by whoever removes the addition first: this call or a flush in another thread.
-            if self._additions.pop(token, None) is None or self._is_torn:
-                # Keeps the memory's owner alive until the set has released the memory.
-                self._removals.append((root.mtl, root.owner))
-            self.is_staged = True
+        root = ref(allocation.root)
+        with self._lock:
+            self._added.discard(root)
+            member = self._members.get(root)
+            if member is not None:
+                self._removed.append(member)
+                self._members.pop(root)
         return True
 
     def flush(self) -> bool:
-        """Commits staged changes, if there are any; called before each submission."""
+        """Commits staged changes, if there are any; called before each submission.
+
+        What an exception leaves undone is for the next call; to add or remove one twice does no harm.
+        """
         if not self.is_staged:
             return False
         with self._lock:
-            if not self.is_staged:
+            removed = tuple(self._removed)
+            added = [(each, root) for each in tuple(self._added) if (root := each()) is not None]
+            if not removed and not added:
                 return False
-            self.is_staged = False
-            try:
-                self._add_staged()
-                removed = self._remove_staged()
-                self.mtl.commit()
-            except BaseException:  # what is left is for the next call
-                self.is_staged = True
-                raise
+            for member in removed:
+                self.mtl.removeAllocation_(member.mtl)
+            if added:
+                self._members.update(map(self._joined, [root for _, root in added]))
+                self.mtl.addAllocations_count_([root.mtl for _, root in added], len(added))
+            self.mtl.commit()
             self.commits += 1
-            for _ in range(removed):
-                self._removals.popleft()
+            self._let_go(removed)
+            self._added.difference_update([each for each, _ in added])
         return True
 
-    def _add_staged(self) -> None:
-        additions: dict[Any, Any] = {}
-        try:
-            while self._additions:
-                with suppress(KeyError):
-                    additions.update((self._additions.popitem(),))
-            if additions:
-                self.mtl.addAllocations_count_(list(additions.values()), len(additions))
-        except BaseException:  # to add or remove one twice does no harm
-            self._is_torn = True
-            self._additions.update(additions)
-            raise
-        self._is_torn = False
+    def _joined(self, root: _Resident) -> tuple[_SetMember, _SetMember]:
+        member = _SetMember(root, self._removed.append)
+        member.mtl, member.owner = root.mtl, root.owner
+        return member, member
 
-    def _remove_staged(self) -> int:
-        """How many, which stay listed until the commit. Runs after the additions, because an allocation dropped
-        meanwhile may be among them."""
-        removed = tuple(self._removals)
-        for mtl, _ in removed:
-            self.mtl.removeAllocation_(mtl)
-        return len(removed)
+    def _let_go(self, removed: tuple[_SetMember, ...]) -> None:
+        for member in removed:
+            self._members.pop(member, None)
+            self._removed.popleft()
 
     def close(self) -> None:
         """Detaches the set from its queue and empties it."""
@@ -162,10 +154,10 @@ class Residency:
                 self.mtl.endResidency()
                 self.mtl.removeAllAllocations()
                 self.mtl.commit()
-            self.mtl, self.reason, self.is_staged = None, "the device is closed", False
-            self._additions.clear()
-            self._removals.clear()
+            self.mtl, self.reason = None, "the device is closed"
+            self._added.clear()
             self._members.clear()
+            self._removed.clear()
 
 
 def open_residency(backend: Backend, device: Any, queue: Any, able: Capabilities, *, wanted: bool) -> Residency:

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
-from weakref import WeakSet
+from weakref import ref
 
 from .. import settings
 
@@ -152,7 +152,7 @@ _lock = threading.Lock()
 _labels: dict[str, _Label] = {}
 _command_buffers: deque[CommandBufferEntry] = deque(maxlen=_MAX_ENTRIES)
 _dispatches: deque[DispatchEntry] = deque(maxlen=_MAX_ENTRIES)
-_sources: WeakSet[Source] = WeakSet()
+_sources: set[ref[Source]] = set()
 _clock: list[tuple[int, int]] = []  # the first and the latest (CPU ns, GPU ticks)
 
 
@@ -229,13 +229,11 @@ def reset() -> None:
 def add_source(source: Source) -> None:
     """Registers a queue to be polled before the tables are read, while it is alive."""
     with _lock:
-        _sources.add(source)
+        _sources.add(ref(source, _sources.discard))
 
 
 def _collect() -> None:
-    with _lock:
-        sources = list(_sources)
-    for source in sources:
+    for source in filter(None, [each() for each in tuple(_sources)]):
         source.collect()
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from threading import get_ident
 from typing import Any, NamedTuple, Protocol
-from weakref import WeakSet
+from weakref import ref
 
 from .kernel_profile import DispatchEntry, Provenance
 
@@ -93,7 +93,7 @@ class CommandBufferNotes:
         self.label = label
         self.ended = self._note_memory()
         with _lock:
-            _open.discard(self)
+            _open.discard(ref(self))
 
     def commit(self, sequence: int) -> None:
         """The command buffer is in flight."""
@@ -113,7 +113,7 @@ watchers: list[Watcher] = []
 """The running profiles, of all threads."""
 
 _lock = threading.Lock()
-_open: WeakSet[CommandBufferNotes] = WeakSet()
+_open: set[ref[CommandBufferNotes]] = set()
 
 
 def start(watcher: Watcher) -> None:
@@ -138,7 +138,7 @@ def open_notes(device: Any, ticket: Any, region: tuple[str, ...]) -> CommandBuff
     """Creates the notes of a new command buffer and reports them to all running profiles."""
     notes = CommandBufferNotes(device, ticket, region)
     with _lock:
-        _open.add(notes)
+        _open.add(ref(notes, _open.discard))
         for watcher in watchers:
             watcher.add(notes)
     return notes
@@ -158,6 +158,6 @@ def enter_region(path: tuple[str, ...]) -> None:
     if watchers:
         here = get_ident()
         with _lock:
-            mine = [notes for notes in _open if notes.thread == here]
+            mine = [notes for each in tuple(_open) if (notes := each()) is not None and notes.thread == here]
         for notes in mine:
             notes.regions.append((len(notes.log), path))

@@ -6,13 +6,12 @@ import ctypes
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from .execution.atomic import one_step
-from .pages import HUGE, PAGE, FilePages, PageSource, PrivatePages, addresses_are_limited, mappings, pages
-from .process import is_forked
+from .pages import HUGE, PAGE, FilePages, PageSource, PrivatePages, addresses_are_limited, mappings, pages, protect
 
 if TYPE_CHECKING:
     from .execution.textures import TextureShape
@@ -121,7 +120,11 @@ class Slab:
 
 
 class MemoryArena:
-    """Device memory from one source of pages; thread-safe."""
+    """Device memory from one source of pages; thread-safe.
+
+    What nobody refers to any more is noted by a weak reference, without a step of Python, in which CPython would lose a
+    Ctrl-C; the pages are given back by the next allocation, or when a queue has nothing to run.
+    """
 
     SHARED = 1 << 20  # allocations up to this size may share a mapping
     SLAB = 1 << 20
@@ -146,7 +149,9 @@ class MemoryArena:
         # Each allocation in a place of its own takes two mappings; half of all are left to others.
         self._guarded_left = guarded or mappings() // 4
         self._lock = threading.Lock()
-        self._returned: deque[tuple[int, int]] = deque()
+        self._lent: dict[ref[DeviceMemory], tuple[int, int, bool]] = {}  # with address, length and whether it is ours
+        self.dropped: deque[ref[DeviceMemory]] = deque()
+        """Memory that is to be given back."""
         self._slabs: dict[int, list[Slab]] = {}  # with free cells, by the size of a cell
         self._cells: dict[int, tuple[Slab, int]] = {}  # in use, by address
         self._unclosed: deque[tuple[int, int]] = deque()
@@ -156,36 +161,35 @@ class MemoryArena:
 
     def memory(self, length: int) -> DeviceMemory | None:
         """Zeroed device memory of its own, or None when there is no more."""
-        address = self.allocate(length)
-        return None if address is None else DeviceMemory(address, length, self)
-
-    def allocate(self, length: int) -> int | None:
-        """The address of zeroed pages, or None when there are no more."""
         size = pages(length)
         with self._lock:
             self._take_back()
             address = self._open(size) if self._guarded_left > 0 or size > self.SHARED else None
-            return self._cell(size) if address is None and size <= self.SHARED else address
+            if address is None and size <= self.SHARED:
+                address = self._cell(size)
+            return None if address is None else self._lend(address, length, is_ours=True)
 
-    def free(self, address: int, length: int) -> None:
-        """Gives the pages back. Any access to them faults from now on, unless others share their mapping.
+    def over(self, address: int, length: int) -> DeviceMemory:
+        """Memory of somebody else."""
+        return self._lend(address, length, is_ours=False)
 
-        A finalizer may call it in the middle of any other call; that one, or the next, does the work then.
-        """
-        self._returned.append((address, length))
-        while self._returned:
-            held: list[bool] = []
-            try:
-                held.extend(map(self._lock.acquire, (False,)))  # taken and noted in one step
-                if not held[0]:
-                    return
-                self._take_back()
-            finally:
-                if held and held[0]:
-                    self._lock.release()
+    def settle(self) -> None:
+        """Gives back what was dropped. Any access to it faults from now on, unless others share its mapping."""
+        with self._lock:
+            self._take_back()
 
-    def discard(self, address: int, length: int) -> None:
-        """Drops the contents, keeping the pages usable and zeroed."""
+    def _lend(self, address: int, length: int, *, is_ours: bool) -> DeviceMemory:
+        lent = DeviceMemory(address, length)
+        self._lent[ref(lent, self.dropped.append)] = address, length, is_ours
+        return lent
+
+    def discard(self, lent: DeviceMemory) -> None:
+        """Drops the contents of memory of its own, which is zero then."""
+        address, length, is_ours = self._lent[ref(lent)]
+        if is_ours:
+            self._empty(address, length)
+
+    def _empty(self, address: int, length: int) -> None:
         if not self._source.empty(address, pages(length)):
             ctypes.memset(address, 0, length)
 
@@ -203,7 +207,7 @@ class MemoryArena:
         self._guarded_left -= 1
         return address
 
-    def _close(self, address: int, size: int, *last: tuple[Callable[[], object]]) -> None:
+    def _close(self, address: int, size: int, *last: tuple[Any, ...]) -> None:
         """A place that cannot be closed now is not used again before it is. `last` belongs to the same step."""
         if self._source.close(address, size):
             one_step((self._places.freed.append, (address, self._room(size))), *last)
@@ -215,12 +219,17 @@ class MemoryArena:
         """Nothing leaves one list before it is in another: Ctrl-C may come in between."""
         for _ in range(len(self._unclosed)):
             self._close(*self._unclosed[0], (self._unclosed.popleft,))
-        while self._returned:
-            address, length = self._returned[0]
-            if address in self._cells:
-                self._free_cell(address, (self._returned.popleft,))
+        while self.dropped:
+            gone = self.dropped[0]
+            address, length, is_ours = self._lent[gone]
+            last: Any = (self._lent.pop, gone), (self.dropped.popleft,)
+            if not is_ours:
+                FilePages.note_closed(address, length)
+                one_step(*last)
+            elif address in self._cells:
+                self._free_cell(address, *last)
             else:
-                self._close(address, pages(length), (self._returned.popleft,))
+                self._close(address, pages(length), *last)
 
     def _cell(self, size: int) -> int | None:
         cell = 1 << (size - 1).bit_length()
@@ -240,10 +249,11 @@ class MemoryArena:
             slabs.remove(slab)
         return free
 
-    def _free_cell(self, address: int, last: tuple[Callable[[], object]]) -> None:
+    def _free_cell(self, address: int, *last: tuple[Any, ...]) -> None:
         slab, cell = self._cells[address]
-        self.discard(address, cell)
-        one_step((slab.free.append, address), (self._cells.pop, address), last)
+        protect(address, cell, writable=True)  # its owner may have made it read-only
+        self._empty(address, cell)
+        one_step((slab.free.append, address), (self._cells.pop, address), *last)
         slabs = self._slabs[cell]
         if slab not in slabs:
             slabs.append(slab)
@@ -253,35 +263,26 @@ class MemoryArena:
 
 
 class DeviceMemory:
-    """An allocation and whether it is still valid; command buffers without references keep only this."""
+    """An allocation and whether its owner still lives; command buffers without references keep only this."""
 
-    __slots__ = ("__weakref__", "address", "length", "label", "live", "unwritten", "untracked", "addressed", "_arena")
+    __slots__ = ("__weakref__", "address", "length", "label", "owner", "unwritten", "untracked", "addressed")
 
-    def __init__(self, address: int, length: int, owner: MemoryArena | None) -> None:
+    def __init__(self, address: int, length: int) -> None:
         self.address = address
         self.length = length
         self.label: str | None = None
-        self.live = True
+        self.owner: ref[object] = ref(self)
+        """The resource whose memory it is, if one is."""
         self.unwritten: Unwritten | None = None
         self.untracked = False  # whether passes that share it need fences
         """Which bytes nobody has written, where checked mode wants to know."""
         self.addressed = False
         """Whether its address was asked for, so that kernels may reach it without its being bound."""
-        self._arena = owner
 
-    def release(self) -> None:
-        """Gives owned pages back, once; a forked child does not, since they may be shared with its parent."""
-        if self.live:
-            self.live = False
-            if self._arena is None:
-                FilePages.note_closed(self.address, self.length)
-            elif not is_forked():
-                self._arena.free(self.address, self.length)
-
-    def discard(self) -> None:
-        """Drops the contents of owned pages, which are zero then."""
-        if self._arena is not None:
-            self._arena.discard(self.address, self.length)
+    @property
+    def live(self) -> bool:
+        """Whether kernels may use it."""
+        return self.owner() is not None
 
     def forget(self) -> None:
         """From now on the contents are not defined, and checked mode tells who reads them before they are written."""
@@ -297,11 +298,6 @@ class DeviceMemory:
 
     def view(self) -> memoryview:
         return view(self.address, self.length)
-
-    def __del__(self) -> None:
-        # Where an exception came before, or in, the finaliser of its owner. While Python ends, kernels may still run.
-        if sys is not None and not sys.is_finalizing() and getattr(self, "live", False):
-            self.release()
 
 
 @lru_cache

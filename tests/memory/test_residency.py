@@ -47,16 +47,14 @@ def submit(device: MlxDevice) -> None:
         commands.waitUntilCompleted()
 
 
-def test_a_hundred_allocations_and_drops_are_one_commit(device: MlxDevice, sets: Recorder) -> None:
+def test_allocations_that_are_dropped_at_once_cost_no_commit(device: MlxDevice, sets: Recorder) -> None:
     buffers = [device.empty(16) for _ in range(100)]
     assert (device.residency.count, sets.log) == (100, [])
     del buffers
     gc.collect()
     assert (device.residency.count, sets.log) == (0, [])
     submit(device)
-    assert sets.log == ["commit"] and device.residency.commits == 1
-    submit(device)
-    assert sets.log == ["commit"]
+    assert sets.log == [] and device.residency.commits == 0
 
 
 def test_additions_go_in_one_message(device: MlxDevice, sets: Recorder) -> None:
@@ -185,9 +183,9 @@ def test_an_encoder_flushes_once_however_much_was_staged(device: MlxDevice, sets
     device.parameters  # noqa: B018  (made with the first encoder, and resident too)
     before = device.residency.flush()
     sets.log.clear()
-    for _ in range(100):
-        device.empty(16)
+    buffers = [device.empty(16) for _ in range(100)]
+    del buffers[50:]
     gc.collect()
     with device.command_encoder() as encoder:
         encoder.commit_and_wait()
-    assert sets.log == ["commit"] and device.residency.commits == before + 1
+    assert sets.log == ["addAllocations_count_", "commit"] and device.residency.commits == before + 1

@@ -102,11 +102,8 @@ def attack(device: MlxDevice, body: str, seconds: float = 5.0) -> int:
     launch.buffers[:] = [memory.address] * abi.SLOTS
     launch.threads[:] = launch.groups[:] = launch.group[:] = (1, 1, 1)
     launch.engine, launch.entry = abi.FLAT, placed.address("soft_entry_point")
-    try:
-        runtime(device).run([launch], seconds)
-        return int(memory.view().cast("q")[0])
-    finally:
-        memory.release()
+    runtime(device).run([launch], seconds)
+    return int(memory.view().cast("q")[0])
 
 
 def still_works(device: MlxDevice, kernels: Any) -> bool:
@@ -211,6 +208,7 @@ def test_a_helper_killed_in_a_kernel_costs_that_command_buffer(kernels: Any, dev
     with settings.override(soft_timeout=60.0), MlxDevice("soft", isolated=True) as patient:
         go, x = patient.zeros(1, "u32"), patient.zeros(1, "u32")
         spin = patient.compile(KERNELS).spin.pipeline
+        runtime(device).reclaim()
         for helper in list(runtime(device)._idle[1:]):  # so that the one that runs is known
             runtime(device)._idle.remove(helper)
             helper.end()
@@ -228,6 +226,7 @@ def test_a_helper_killed_in_a_kernel_costs_that_command_buffer(kernels: Any, dev
 
 def test_a_helper_is_not_used_again_after_a_fault(device: MlxDevice, kernels: Any) -> None:
     assert still_works(device, kernels)
+    runtime(device).reclaim()
     before = {helper.pid for helper in runtime(device)._idle}
     with pytest.raises(CommandBufferError, match="timeout after 1 s"):
         kernels.spin(device.zeros(1, "u32"), device.zeros(1, "u32"), threads=1).wait()
@@ -245,9 +244,10 @@ def test_freed_memory_faults(device: MlxDevice) -> None:
     gone = shared_arena().memory(4096)
     assert gone is not None
     attack(device, f"*(volatile char *){gone.address:#x} = 1;")
-    gone.release()
+    address = gone.address
+    del gone
     with pytest.raises(KernelFault, match="bad address"):
-        attack(device, f"*(volatile char *){gone.address:#x} = 1;")
+        attack(device, f"*(volatile char *){address:#x} = 1;")
 
 
 def test_memory_that_is_freed_comes_back_empty() -> None:
@@ -256,13 +256,12 @@ def test_memory_that_is_freed_comes_back_empty() -> None:
         first = arena.memory(size)
         assert first is not None
         first.view()[:] = b"x" * size
-        first.discard()
+        arena.discard(first)
         assert not any(first.view())
         first.view()[-1] = 7
-        first.release()
+        del first
         second = arena.memory(size)
         assert second is not None and not any(second.view())
-        second.release()
 
 
 def test_messages_of_kernels_arrive(device: MlxDevice, kernels: Any, caplog: pytest.LogCaptureFixture) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mlx_native_py.softmetal import memory
+from mlx_native_py.softmetal.execution.inline_bytes import CHUNK, Constants
 from mlx_native_py.softmetal.pages import PrivatePages
 
 PAGE = mmap.PAGESIZE
@@ -23,58 +24,71 @@ def _child(script: str) -> subprocess.CompletedProcess[str]:
 
 def test_reserved_addresses_grow_in_steps() -> None:
     arena = memory.MemoryArena(most=1 << 30, step=16 * PAGE, gap=PAGE)
-    found = [arena.allocate(PAGE) for _ in range(1000)]
-    assert None not in found and len(set(found)) == 1000
-    assert all(address in arena for address in found if address is not None)
+    found = [made for _ in range(1000) if (made := arena.memory(PAGE)) is not None]
+    assert len({each.address for each in found}) == 1000
+    assert all(each.address in arena for each in found)
     assert 1 not in arena
 
 
 def test_small_allocations_share_mappings_where_those_are_few() -> None:
     arena = memory.MemoryArena(guarded=4)
     sizes = [1 + 997 * i % (3 * PAGE) for i in range(1000)]
-    made = [(arena.allocate(size) or 0, size) for size in sizes]
-    spans = sorted((address, address + memory.pages(size)) for address, size in made)
-    assert spans[0][0] and all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
-    for address, size in made:
-        assert not any(memory.view(address, size))
-        memory.view(address, size)[:] = bytes([7]) * size
-    for address, size in made[1:]:
-        arena.free(address, size)
-    again = arena.allocate(PAGE) or 0
-    assert not any(memory.view(again, PAGE))
-    assert memory.view(made[0][0], 1)[0] == 7
+    made = [found for size in sizes if (found := arena.memory(size)) is not None]
+    spans = sorted((each.address, each.address + memory.pages(each.length)) for each in made)
+    assert len(made) == 1000 and all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
+    for each in made:
+        assert not any(each.view())
+        each.view()[:] = bytes([7]) * each.length
+    del each, made[1:]
+    again = arena.memory(PAGE)
+    assert again is not None and not any(again.view())
+    assert made[0].view()[0] == 7
+
+
+def test_pages_that_were_read_only_are_written_by_their_next_owner() -> None:
+    arena = memory.MemoryArena(guarded=1)
+    held, constants = arena.memory(PAGE), Constants(arena)  # which share a mapping with others
+    place = constants.add(b"once")
+    del constants
+    made = [found for _ in range(64) if (found := arena.memory(CHUNK)) is not None]
+    again = {each.address: each for each in made}[place or 0]
+    again.view()[:4] = b"anew"
+    assert held is not None and bytes(again.view()[:8]) == b"anew\0\0\0\0"
 
 
 def test_what_cannot_be_closed_is_not_used_before_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     arena = memory.MemoryArena(most=4 * PAGE, step=4 * PAGE, gap=PAGE)
-    first = arena.allocate(PAGE)
-    assert first is not None and arena.allocate(PAGE) is not None
-    memory.view(first, 1)[0] = 9
+    first, second = arena.memory(PAGE), arena.memory(PAGE)
+    assert first is not None and second is not None
+    first.view()[0], address = 9, first.address
+    del first
     with monkeypatch.context() as patch:
         patch.setattr(PrivatePages, "close", lambda source, address, length: False)
-        arena.free(first, PAGE)
-        assert arena.allocate(PAGE) is None
-    assert arena.allocate(PAGE) == first
-    assert memory.view(first, 1)[0] == 0
+        assert arena.memory(PAGE) is None
+    again = arena.memory(PAGE)
+    assert again is not None and (again.address, again.view()[0]) == (address, 0)
 
 
 MAPPINGS = """
 from mlx_native_py.softmetal import memory
+from mlx_native_py.softmetal.execution.inline_bytes import CHUNK, Constants
 def maps(): return sum(1 for _ in open("/proc/self/maps"))
 before = maps()
 shared = [memory.allocate(100) for _ in range(70_000)]
 assert None not in shared
-for each in shared: each.release()
+del shared
+memory.arena().settle()
 assert maps() < before + 100, maps()
 arena = memory.MemoryArena(guarded=1 << 40)
 alone = []
-while (address := arena.allocate(2 << 20)) is not None:
-    memory.view(address, 1)[0] = 1
-    alone.append(address)
+while (found := arena.memory(2 << 20)) is not None:
+    found.view()[0] = 1
+    alone.append(found)
 assert len(alone) > 10_000, len(alone)
-for address in alone: arena.free(address, 2 << 20)
+alone.clear()
+found = arena.memory(2 << 20)
 assert maps() < before + 200, maps()
-assert memory.view(arena.allocate(2 << 20), 1)[0] == 0
+assert found.view()[0] == 0
 """
 
 

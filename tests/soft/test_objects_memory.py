@@ -88,16 +88,15 @@ def test_freed_addresses_are_not_used_again_soon(device: Any) -> None:
 
 def test_an_arena_recycles_when_it_is_full() -> None:
     arena = memory.MemoryArena(most=16 * PAGE, step=16 * PAGE, gap=PAGE)
-    first = [arena.allocate(PAGE) for _ in range(8)]
+    first = [made for _ in range(8) if (made := arena.memory(PAGE)) is not None]
     assert None not in first
-    assert arena.allocate(PAGE) is None
-    for address in first[:3]:
-        assert address is not None
-        memory.view(address, 1)[0] = 9
-        arena.free(address, PAGE)
-    again = arena.allocate(3 * PAGE)
-    assert again is not None and again == first[0]
-    assert memory.view(again, 1)[0] == 0
+    assert arena.memory(PAGE) is None
+    for each in first[:3]:
+        each.view()[0] = 9
+    address = first[0].address
+    del each, first
+    again = arena.memory(3 * PAGE)
+    assert again is not None and (again.address, again.view()[0]) == (address, 0)
 
 
 def test_bytes_are_copied_and_shorter_data_refused(device: Any) -> None:

@@ -6,7 +6,7 @@ Python raises exceptions of signal handlers between bytecodes; calls chained ins
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from itertools import starmap
 from operator import call
 from typing import Any, TypeVar
@@ -20,11 +20,6 @@ drop = deque[object](maxlen=0).extend
 def one_step(*calls: tuple[Any, ...]) -> None:
     """Makes all these calls of functions written in C, or none of them."""
     drop(starmap(call, calls))
-
-
-def in_order(functions: Iterable[Callable[[], object]]) -> tuple[Any, ...]:
-    """A call for `one_step` that calls whatever the list holds by then."""
-    return drop, map(call, functions)
 
 
 def first(mapping: Mapping[K, object]) -> K | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 from .. import constants as c
+from ..misuse import MetalMisuse
 from .commands import Command
 from .device import DeviceState
 from .inline_bytes import InlineBytes
@@ -37,6 +40,18 @@ class CommandOutcome:
     start: float
     end: float
     failure: Failure | None = None
+
+
+class _Unheard:
+    """Reports an exception of a handler that nobody has waited for."""
+
+    def __init__(self, work: CommandBufferState) -> None:
+        self._work = work
+
+    def __del__(self) -> None:
+        error = self._work.handler_error
+        if error is not None and not sys.is_finalizing():
+            raise MetalMisuse(f"a handler of {self._work.name} raised, and nobody waited for it") from error
 
 
 class CommandBufferState:
@@ -77,6 +92,7 @@ class CommandBufferState:
         "serial",
         "shared_ns",
         "started",
+        "_unheard",
     )
 
     def __init__(self, device: DeviceState, serial: int, retained: bool, error_options: int) -> None:
@@ -97,7 +113,10 @@ class CommandBufferState:
         self.completed_handlers: tuple[Handler, ...] = ()
         self.handler_error: BaseException | None = None
         self.history: Any = None  # in checked mode: what it ran, and what came before
-        self.encoding = self.lost_encoder = False
+        self.encoding: ref[object] | None = None
+        """The encoder that is open."""
+        self.lost_encoder = False
+        self._unheard: _Unheard | None = None
         self.claim = [0]
         self.progress: list[Any] = []
         self.started = self.scheduled = self.finished = False
@@ -122,10 +141,16 @@ class CommandBufferState:
             return c.MTLCommandBufferStatusNotEnqueued
         return c.MTLCommandBufferStatusCommitted if place else c.MTLCommandBufferStatusEnqueued
 
-    def begin(self, command: Command) -> None:
-        """An encoder writes into this command from now on."""
-        self.commands.append(command)
-        self.encoding = True
+    def lose(self, _: object) -> None:
+        """The open encoder was dropped; Python reports what is raised here."""
+        self.encoding, self.lost_encoder = None, True
+        if not sys.is_finalizing():
+            raise MetalMisuse(f"an encoder of {self.name} was released without endEncoding; on Metal the process dies")
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"command buffer {self.label!r}" if self.label else f"command buffer {self.serial}"
 
     def seen(self) -> None:
         """The CPU knows that it has ended."""
@@ -146,4 +171,9 @@ class CommandBufferState:
             try:
                 handler(*arguments)
             except BaseException as error:
-                self.handler_error = self.handler_error or error
+                self.blame(error)
+
+    def blame(self, error: BaseException) -> None:
+        """Keeps an exception of a handler for whoever waits, and tells it when the command buffer is dropped before."""
+        self.handler_error = self.handler_error or error
+        self._unheard = _Unheard(self)

@@ -21,8 +21,8 @@ from .inline_bytes import InlineStore
 MOST_SAMPLE_BUFFERS = 32
 
 
-class _Charge(ref[memory.DeviceMemory]):
-    """Bytes charged to an account, until the memory is freed."""
+class _Charge(ref[object]):
+    """Bytes charged to an account, until the memory or its owner is dropped."""
 
     __slots__ = ("nbytes",)
     nbytes: int
@@ -48,8 +48,8 @@ class DeviceState:
         ours = memory.checked_arena if options.checked else memory.arena
         self.arena = shared_arena() if options.isolated else ours()
         self.inline = InlineStore(self.arena, shares=not options.isolated)
-        self._sample_buffers = 0
-        self._lock = threading.RLock()  # reentrant, because the garbage collector may free memory anywhere
+        self._sample_buffers: set[ref[object]] = set()
+        self._lock = threading.Lock()
 
     def allocate(self, length: int) -> memory.DeviceMemory | None:
         """Charged pages, or None."""
@@ -68,11 +68,17 @@ class DeviceState:
         """Bytes that are charged now."""
         return sum(map(_nbytes, tuple(self._charges)))
 
-    def charge(self, allocation: memory.DeviceMemory, nbytes: int) -> None:
-        """Counts memory until it is given back or nobody holds it."""
-        charge = _Charge(allocation, self._charges.discard)
+    def charge(self, holder: object, nbytes: int) -> None:
+        """Counts memory until its holder is dropped."""
+        charge = _Charge(holder, self._charges.discard)
         charge.nbytes = nbytes
         self._charges.add(charge)
+
+    def hand_over(self, allocation: memory.DeviceMemory, owner: object) -> None:
+        """Memory counts from now on until its owner is dropped, even where an encoder still knows it."""
+        allocation.owner = ref(owner)
+        self.charge(owner, memory.pages(allocation.length))
+        self._charges.discard(_Charge(allocation))
 
     def charge_caller(self, allocation: memory.DeviceMemory, nbytes: int) -> None:
         """Memory of the caller counts too, and is never refused."""
@@ -80,23 +86,18 @@ class DeviceState:
             self._at_most += nbytes
         self.charge(allocation, nbytes)
 
-    def give_back(self, allocation: memory.DeviceMemory) -> None:
-        """Memory that nothing uses any more."""
-        allocation.release()
-        self._charges.discard(ref(allocation))
-
     def _has_room(self, nbytes: int) -> bool:
         self._at_most += nbytes
         if self._at_most > self.profile.memory:
             self._at_most = self.allocated + nbytes
         return self._at_most <= self.profile.memory
 
-    def count_sample_buffer(self, change: int) -> bool:
-        """Keeps the number of sample buffers; False when there are too many."""
+    def count_sample_buffer(self, buffer: object) -> bool:
+        """Counts a sample buffer while it lives; False when there are too many."""
         with self._lock:
-            if self._sample_buffers + change > MOST_SAMPLE_BUFFERS:
+            if len(self._sample_buffers) >= MOST_SAMPLE_BUFFERS:
                 return False
-            self._sample_buffers += change
+            self._sample_buffers.add(ref(buffer, self._sample_buffers.discard))
             return True
 
     @cached_property
@@ -148,9 +149,3 @@ class DeviceState:
         blank = SoftLaunch()
         blank.buffers[:] = [self.zero_page.address] * SLOTS
         return blank
-
-    def close(self) -> None:
-        """Gives back what the device itself holds."""
-        self.inline.clear()
-        if "zero_page" in self.__dict__:
-            self.zero_page.release()

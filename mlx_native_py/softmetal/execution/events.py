@@ -7,8 +7,10 @@ import time
 from bisect import insort
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Protocol
+from weakref import ref
 
 from ..process import report
 from .atomic import one_step
@@ -67,21 +69,21 @@ def never() -> bool:
 class Listener:
     """A thread that runs notifications one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, owner: object) -> None:
         self.tasks: SimpleQueue[Task | None] = SimpleQueue()
+        self._owner = ref(owner, partial(self.tasks.put, None))  # which ends the thread
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         if self._thread is None:
-            thread = threading.Thread(target=_listen, args=(self.tasks,), name="soft-metal-listener", daemon=True)
+            thread = threading.Thread(
+                target=_listen, args=(self.tasks, self._owner), name="soft-metal-listener", daemon=True
+            )
             thread.start()
             self._thread = thread
 
-    def close(self) -> None:
-        self.tasks.put(None)
 
-
-def _listen(tasks: SimpleQueue[Task | None]) -> None:
+def _listen(tasks: SimpleQueue[Task | None], _: ref[object]) -> None:
     while (task := tasks.get()) is not None:
         try:
             task()

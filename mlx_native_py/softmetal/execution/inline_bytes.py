@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from threading import RLock
 
 from ..memory import MemoryArena
@@ -23,10 +22,6 @@ class Chunk:
             raise MemoryError("no memory left for inline bytes")
         self.allocation = allocation
         self.view = allocation.view()
-
-    def __del__(self) -> None:
-        if sys is not None and not sys.is_finalizing() and hasattr(self, "allocation"):
-            self.allocation.release()
 
 
 class Constants:
@@ -55,10 +50,6 @@ class Constants:
         place = self.places[data] = address + start
         return place
 
-    def __del__(self) -> None:
-        if sys is not None and not sys.is_finalizing() and hasattr(self, "_chunk"):  # others may get these pages
-            protect(self._chunk.allocation.address, CHUNK, writable=True)
-
 
 class InlineStore:
     """What the command buffers of a device have for inline bytes: chunks that none of them uses, and constants.
@@ -73,10 +64,6 @@ class InlineStore:
         self.shares = shares
         self.chunks: list[Chunk] = []
         self.constants: Constants | None = None
-
-    def clear(self) -> None:
-        self.chunks.clear()
-        self.constants = None
 
 
 class InlineBytes:

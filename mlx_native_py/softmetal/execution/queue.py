@@ -12,12 +12,13 @@ from functools import partial
 from itertools import starmap
 from operator import call
 from queue import SimpleQueue
-from weakref import WeakSet, ref
+from typing import Any
+from weakref import ref
 
 from .. import constants as c
 from ..misuse import QueueFull
 from ..process import is_forked, report
-from .atomic import drop, first, in_order, one_step
+from .atomic import drop, first, one_step
 from .command_buffer import CommandBufferState, CommandOutcome, Failure
 from .commands import WaitFor
 from .device import DeviceState
@@ -34,7 +35,16 @@ _POLL_SECONDS = 0.001  # the same while callers run what they wait for
 _POLLING_SECONDS = 0.1  # for how long after the last of those
 _RAN = 3  # entries of a command buffer's progress when its direct run has returned
 _numbers = itertools.count(1)
-_queues: WeakSet[QueueState] = WeakSet()
+_queues: set[ref[QueueState]] = set()
+
+
+class _Enqueued(ref[Any]):
+    """What the order has for a command buffer that is not committed; false, since it is not to be run."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return False
 
 
 class QueueState:
@@ -45,7 +55,7 @@ class QueueState:
     the queue's thread, which polls, because there may be work that nobody waits for.
     """
 
-    def __init__(self, device: DeviceState, slots: int) -> None:
+    def __init__(self, owner: object, device: DeviceState, slots: int) -> None:
         self.device = device
         self.slots = slots
         self.label: str | None = None
@@ -53,7 +63,7 @@ class QueueState:
         self.name = f"soft-metal-queue-{self.number}"
         self.serials = itertools.count(1)
         self.residency: dict[ResidencyState, None] = {}
-        self.order: dict[CommandBufferState, object] = {}  # with its owner once it is committed; else False
+        self.order: dict[CommandBufferState, object] = {}  # with its owner once it is committed; else _Enqueued
         self.taken: set[ref[CommandBufferState]] = set()
         self.closed = False
         self._blocked = False  # waiting for an event, so nobody can say when it goes on
@@ -66,7 +76,8 @@ class QueueState:
         self._sleeping: list[Callable[[], None]] = []  # how to wake the thread, while it sleeps for good
         self._wake = partial(self._inbox.put, None)
         self._polling_until = 0.0
-        _queues.add(self)
+        self._owner = ref(owner, self._inbox.put)  # which wakes the thread, so that it ends
+        _queues.add(ref(self, _queues.discard))
 
     def take_slot(self, work: CommandBufferState) -> None:
         """Waits for a free slot; raises when nothing has moved for too long, which would be a deadlock on Metal."""
@@ -79,15 +90,16 @@ class QueueState:
             patience = self.device.options.queue_patience_seconds
             self.taken.discard(ref(work))
             begin = begin or time.monotonic()
-            head = first(self.order)
+            head = self._first()
             stuck = head is None or bool(head.claim) or self._blocked or self.is_current_thread()
             if stuck and time.monotonic() - max(begin, self._moved) > patience:
                 raise QueueFull(self._diagnosis())
             self._room.wait(lambda: len(self.taken) < self.slots, min(TICK, patience), never)
 
-    def enqueue(self, work: CommandBufferState) -> None:
-        """Reserves the place in the order, once."""
-        self.order.setdefault(work, False)
+    def enqueue(self, work: CommandBufferState, owner: object) -> None:
+        """Reserves the place in the order, once, until it is committed or dropped."""
+        if work not in self.order:
+            self.order.setdefault(work, _Enqueued(owner, self._inbox.put))
 
     def commit(self, work: CommandBufferState, owner: object) -> None:
         """Enqueues the command buffer unless it is, and lets it run; it keeps its owner alive until then."""
@@ -99,23 +111,16 @@ class QueueState:
                 return
             self._started = True
         if self.device.timeline is not None:
-            work.history = self.device.timeline.commit(self.number, self._called(work))
+            called = f"{work.name} on queue {self.label or self.name!r}"
+            work.history = self.device.timeline.commit(self.number, called)
         if work.shared_ns >= WORTH_WAKING_NS and not self.order:
             self.device.rouse(int(work.shared_ns / WORTH_WAKING_NS))
         drop(starmap(call, ((self.order.__setitem__, work, owner), (drop, map(call, self._sleeping)))))
 
-    def _called(self, work: CommandBufferState) -> str:
-        command_buffer = f"command buffer {work.label!r}" if work.label else f"command buffer {work.serial}"
-        return f"{command_buffer} on queue {self.label or self.name!r}"
-
-    def drop(self, work: CommandBufferState) -> None:
-        """It will not be committed; those behind it go on."""
-        one_step((self.order.pop, work, None), in_order(self._sleeping))
-
     def run_next(self) -> bool:
         """Runs the first command buffer on this thread if it is short and nobody runs it; whether it did."""
-        work = first(self.order)
-        if work is None or self.closed or not self.order.get(work):
+        work = self._head()
+        if work is None or self.closed:
             return False
         if len(work.progress) < _RAN:
             run = direct_run(work, self._standing) if work.claim else None
@@ -159,14 +164,26 @@ class QueueState:
         while self._threads - {get_ident()} and time.monotonic() < end:
             time.sleep(_POLL_SECONDS)
 
+    def _first(self) -> CommandBufferState | None:
+        """The first in the order, without those that were dropped and will not be committed."""
+        while (work := first(self.order)) is not None:
+            place = self.order.get(work)
+            if not isinstance(place, _Enqueued) or place() is not None:
+                break
+            self.order.pop(work, None)
+        return work
+
     def _head(self) -> CommandBufferState | None:
         """The one that runs or is to run now."""
         work = first(self.order)
+        if work is None or self.order.get(work):
+            return work
+        work = self._first()
         return work if work is not None and self.order.get(work) else None
 
     def _run(self) -> None:
         self._threads.add(get_ident())
-        while not self.closed:
+        while not self.closed and self._owner() is not None:
             try:
                 if not self._advance():
                     self._sleep()
@@ -204,6 +221,8 @@ class QueueState:
         return True
 
     def _sleep(self) -> None:
+        if self.device.arena.dropped:
+            self.device.arena.settle()
         if self._head() is not None:
             sleep(self._inbox, _BUSY_SECONDS)
         elif time.monotonic() < self._polling_until:
@@ -239,7 +258,7 @@ class QueueState:
         """Something that nobody foresaw ends the command buffer."""
         now = time.monotonic()
         work.outcome = CommandOutcome(now, now, Failure(c.MTLCommandBufferErrorInternal, repr(error)))
-        work.handler_error = work.handler_error or error
+        work.blame(error)
         self._retire(work)
 
     def _refuse(self, work: CommandBufferState, reason: str) -> None:
@@ -322,9 +341,10 @@ def _finish_all() -> None:
     if is_forked():
         return
     end = time.monotonic() + _EXIT_SECONDS
-    for queue in list(_queues):
+    queues = [queue for each in tuple(_queues) if (queue := each()) is not None]
+    for queue in queues:
         queue.close()
-    for queue in list(_queues):
+    for queue in queues:
         queue.join(end)
 
 

@@ -90,9 +90,11 @@ class Repetition:
 
 def order_dependence(differences: Sequence[str]) -> Exception | None:
     """The finding of a command buffer, if any pass of it has left other bytes in another order."""
+    if not differences:
+        return None
     from ..checked import OrderDependence, combined  # which need numpy
 
-    return combined([OrderDependence(difference) for difference in differences]) if differences else None
+    return combined([OrderDependence(difference) for difference in differences])
 
 
 def _difference(memory: DeviceMemory, one: bytes, two: bytes) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 import threading
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from weakref import ref
 
 from .. import constants as c
 from .. import memory
 from ..formats import PixelFormat
+from .atomic import one_step
 
 MOST_LEVELS = 15
 _CHUNK = 1 << 16
@@ -39,27 +41,32 @@ class _Description(ctypes.Structure):
     ]
 
 
+Place = tuple[int, memory.DeviceMemory]
+
+
 class Descriptions:
     """Descriptors in device memory; a texture's handle is the address of its own."""
 
     def __init__(self, arena: memory.MemoryArena) -> None:
         self._arena = arena
-        self._free: list[tuple[int, memory.DeviceMemory]] = []
-        self._lock = threading.RLock()  # reentrant, because the garbage collector may free textures anywhere
+        self._free: list[Place] = []
+        self._lent: dict[ref[TextureState], Place] = {}
+        self._dropped: deque[ref[TextureState]] = deque()
+        self._lock = threading.Lock()
 
-    def take(self) -> tuple[int, memory.DeviceMemory]:
-        """A place, and the memory that it lies in."""
+    def take(self, user: TextureState) -> Place:
+        """A place for a texture, as long as it lives, and the memory that it lies in."""
         with self._lock:
+            while self._dropped:
+                gone = self._dropped[0]
+                one_step((self._free.append, self._lent[gone]), (self._lent.pop, gone), (self._dropped.popleft,))
             if not self._free:
                 chunk = self._arena.memory(_CHUNK)
                 if chunk is None:
                     raise MemoryError("no memory left for descriptions of textures")
                 self._free = [(chunk.address + at, chunk) for at in range(0, _CHUNK - _STEP, _STEP)]
-            return self._free.pop()
-
-    def give_back(self, place: tuple[int, memory.DeviceMemory]) -> None:
-        with self._lock:
-            self._free.append(place)
+            place = self._lent[ref(user, self._dropped.append)] = self._free.pop()
+            return place
 
 
 @lru_cache
@@ -152,8 +159,7 @@ class TextureState:
         self.allocation = allocation
         self.start = start
         self.usage = usage
-        self._room = descriptions(arena)
-        self._place = self._room.take()
+        self._place = descriptions(arena).take(self)
         described = _Description.from_address(self.handle)
         described.address = self.address
         described.width, described.height, described.depth = shape.extent(0)
@@ -181,7 +187,3 @@ class TextureState:
     @property
     def is_cube(self) -> bool:
         return self.shape.type in _CUBES
-
-    def __del__(self) -> None:
-        if sys is not None and not sys.is_finalizing() and "_place" in self.__dict__:
-            self._room.give_back(self._place)

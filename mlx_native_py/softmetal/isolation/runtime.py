@@ -6,9 +6,12 @@ import atexit
 import ctypes
 import os
 import threading
+from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 from ..engines import abi
 from ..engines.messages import hand_on
@@ -73,7 +76,7 @@ class IsolatedCall:
     @property
     def call(self) -> tuple[Any, ...]:
         """A function written in C, and its arguments."""
-        self._helper = helper = self._runtime.take()
+        self._helper = helper = self._runtime.lend(self)
         submitted: tuple[Any, ...] = helper.submit(*self._sizes, self.times, self._fault)
         return submitted
 
@@ -85,6 +88,7 @@ class IsolatedCall:
         helper, self._helper = self._helper, None
         if helper is None:
             return
+        self._runtime.settle(self)
         if answer in (GONE, OVERDUE):
             cause = helper.cause(answer)
             helper.end()
@@ -98,10 +102,6 @@ class IsolatedCall:
             raise fault_of(self._fault)
         self._runtime.give_back(helper)
 
-    def __del__(self) -> None:
-        if self._helper is not None:  # the call was not made, or nobody asked what came of it
-            self._runtime.give_back(self._helper)
-
 
 class IsolatedRuntime:
     """Runs launches and loads images in helpers, like Runtime; thread-safe."""
@@ -110,6 +110,8 @@ class IsolatedRuntime:
         self.space = space
         self._own = own
         self._idle: list[Helper] = []
+        self._lent: dict[ref[IsolatedCall], Helper] = {}
+        self._dropped: deque[ref[IsolatedCall]] = deque()  # calls that were not made, or nobody asked what came of them
         self._imports: list[tuple[str, int, bool]] = []
         self._slots: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -150,6 +152,22 @@ class IsolatedRuntime:
         helper = Helper(self.space, self._own.library, self._own.path)
         helper.bring(self._imports)
         return helper
+
+    def lend(self, user: IsolatedCall) -> Helper:
+        """A helper for one call, until that is settled or dropped."""
+        self.reclaim()
+        helper = self._lent[ref(user, self._dropped.append)] = self.take()
+        return helper
+
+    def reclaim(self) -> None:
+        """Takes back what was lent to calls that were dropped."""
+        with suppress(IndexError):
+            while self._dropped:
+                self.give_back(self._lent.pop(self._dropped.popleft()))
+
+    def settle(self, user: IsolatedCall) -> None:
+        """The call looks after its helper itself."""
+        self._lent.pop(ref(user), None)
 
     def give_back(self, helper: Helper) -> None:
         """The helper is idle again, unless somebody left it in the middle of something."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Callable
 from typing import Any
+from weakref import finalize, ref
 
 from .. import constants as c
 from .. import memory
@@ -86,7 +86,7 @@ class Resource(Owned, Labelled):
             self._purgeable = wanted
         if wanted == c.MTLPurgeableStateEmpty and self._heap is None:
             refuse_after_fork()
-            self.allocation.discard()
+            self._device.state.arena.discard(self.allocation)
             if self._device.state.options.checked:
                 self.allocation.forget()
         return before
@@ -108,14 +108,16 @@ class MTLBuffer(Resource):
         options: int,
         *,
         heap: Any = None,
-        release: Callable[[], object] | None = None,
         backing: memoryview | None = None,
     ) -> None:
         super().__init__(device, allocation, options)
+        if heap is None:
+            device.state.hand_over(allocation, self)
+        else:
+            allocation.owner = ref(self)
         self._heap = heap
         if heap is not None or options & HAZARD_MASK:
             allocation.untracked = self.hazardTrackingMode() == c.MTLHazardTrackingModeUntracked
-        self._release = release
         self._backing = backing
 
     def contents(self) -> varlist:
@@ -153,14 +155,6 @@ class MTLBuffer(Resource):
         if self.storageMode() != c.MTLStorageModeManaged:
             raise MetalMisuse(f"didModifyRange_ on {self!r}: only buffers of managed storage need it")
 
-    def __del__(self) -> None:
-        # A half-made object has no allocation; while Python shuts down, kernels may still be running on the pages.
-        if sys is None or sys.is_finalizing() or "_backing" not in self.__dict__:
-            return
-        self._device.state.give_back(self.allocation)
-        if self._release is not None:
-            self._release()
-
 
 def over_caller_memory(
     device: DeviceObject, data: Any, length: int, options: int, deallocator: Callable[[int, int], object] | None
@@ -180,7 +174,9 @@ def over_caller_memory(
             f"memory of the caller at {address:#x}, {length} bytes: both must be whole pages "
             f"of {memory.PAGE} bytes (allocate it with mmap.mmap)"
         )
-    release = None if deallocator is None else lambda: deallocator(address, length)
-    allocation = memory.DeviceMemory(address, length, None)
+    allocation = device.state.arena.over(address, length)
     device.state.charge_caller(allocation, length)
-    return MTLBuffer(device, allocation, options, release=release, backing=view)
+    buffer = MTLBuffer(device, allocation, options, backing=view)
+    if deallocator is not None:
+        finalize(buffer, deallocator, address, length).atexit = False
+    return buffer

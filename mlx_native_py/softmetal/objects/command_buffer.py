@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
+from weakref import ref
 
 from .. import constants as c
 from ..execution.capture import active, captures_of
@@ -25,6 +25,7 @@ from .owned import Owned
 from .residency import MTLResidencySet
 
 FINDING_KEY = "SoftMetalFinding"  # in an error's userInfo: the exception of checked mode
+E = TypeVar("E", MTLBlitCommandEncoder, MTLComputeCommandEncoder)
 _USUAL = 1 << 32  # values up to here need no closer look
 _NAMES = ("not enqueued", "enqueued", "committed", "scheduled", "completed", "failed")
 
@@ -116,9 +117,7 @@ class MTLCommandBuffer(Owned, Labelled):
         self._between_encoders("blitCommandEncoder")
         work = BlitPass()
         encoder = MTLBlitCommandEncoder(self, self.state, work)
-        self.state.begin(work)
-        encoder.is_open = True
-        return encoder
+        return self._opened(encoder, work)
 
     def encodeSignalEvent_value_(self, event: MTLEvent, value: int) -> None:
         self._between_encoders("encodeSignalEvent_value_")
@@ -147,7 +146,7 @@ class MTLCommandBuffer(Owned, Labelled):
     def enqueue(self) -> None:
         """Reserves the place in the queue's order."""
         self._recording("enqueue")
-        self._queue.enqueue(self.state)
+        self._queue.enqueue(self.state, self)
 
     def commit(self) -> None:
         self._between_encoders("commit")
@@ -197,11 +196,13 @@ class MTLCommandBuffer(Owned, Labelled):
 
     def _compute(self, work: Pass) -> MTLComputeCommandEncoder:
         self._between_encoders("computeCommandEncoder")
+        return self._opened(MTLComputeCommandEncoder(self, self.state, work), work)
+
+    def _opened(self, encoder: E, work: Pass | BlitPass) -> E:
         state = self.state
-        encoder = MTLComputeCommandEncoder(self, state, work)
         state.commands.append(work)
-        state.encoding = True
         encoder.is_open = True
+        state.encoding = ref(encoder, state.lose)
         return encoder
 
     def _recording(self, call: str) -> None:
@@ -214,15 +215,6 @@ class MTLCommandBuffer(Owned, Labelled):
         if work.encoding or work.started or work.outcome is not None or self._queue.order.get(work):
             self._recording(call)
             raise MetalMisuse(f"{call} on {self!r} while an encoder is open: call its endEncoding first")
-
-    def __del__(self) -> None:
-        if sys is None or sys.is_finalizing() or "state" not in self.__dict__:
-            return
-        work = self.state
-        if not work.finished and work in self._queue.order:
-            self._queue.drop(work)
-        if work.handler_error is not None:
-            raise MetalMisuse(f"a handler of {self!r} raised, and nobody waited for it") from work.handler_error
 
 
 def _error(failure: Failure) -> NSError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import sys
 
 from .. import constants as c
 from ..execution.device import MOST_SAMPLE_BUFFERS
@@ -75,10 +74,6 @@ class MTLCounterSampleBuffer(Owned):
             raise InvalidValue(f"{what} {place}: {self!r} has {len(self.samples)} samples")
         return place
 
-    def __del__(self) -> None:
-        if sys is not None and not sys.is_finalizing() and "samples" in self.__dict__:
-            self._device.state.count_sample_buffer(-1)
-
 
 def counter_error(code: int, message: str) -> NSError:
     return NSError(c.MTLCounterErrorDomain, code, message)
@@ -100,8 +95,9 @@ def new_sample_buffer(
         )
     if asked.storageMode() not in (c.MTLStorageModeShared, c.MTLStorageModePrivate):
         return None, counter_error(c.MTLCounterSampleBufferErrorInvalid, "Storage mode must be shared or private")
-    if not device.state.count_sample_buffer(1):
+    buffer = MTLCounterSampleBuffer(device, asked)
+    if not device.state.count_sample_buffer(buffer):
         return None, counter_error(
             c.MTLCounterSampleBufferErrorOutOfMemory, f"Cannot allocate sample buffer: {MOST_SAMPLE_BUFFERS} are alive"
         )
-    return MTLCounterSampleBuffer(device, asked), None
+    return buffer, None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -294,12 +293,6 @@ class MTLDevice(DeviceObject):
         unwanted(error, "error")
         samples, problem = new_sample_buffer(self, descriptor)
         return answer(samples, (error, problem))
-
-    def __del__(self) -> None:
-        if sys is None or sys.is_finalizing():
-            return
-        if "state" in self.__dict__:
-            self.state.close()
 
     @staticmethod
     def _later(work: Callable[[], tuple[Any, Any]], block: Callable[..., object]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from ..execution.command_buffer import CommandBufferState
 from ..execution.commands import BlitPass
 from ..execution.passes import Pass
@@ -17,7 +15,7 @@ from .owned import DeviceObject, Owned
 class MTLCommandEncoder(Labelled):
     """Writes commands into a command buffer until it is ended."""
 
-    is_open = False  # an interrupt before it is complete releases nothing that anybody holds
+    is_open = False
     _owner: Owned
     _buffer: CommandBufferState
     _pass: Pass | BlitPass
@@ -36,7 +34,7 @@ class MTLCommandEncoder(Labelled):
         if self._groups:
             raise MetalMisuse(f"endEncoding on {self!r}: debug group {self._groups[-1]!r} was never popped")
         self.is_open = False
-        self._buffer.encoding = False
+        self._buffer.encoding = None
 
     def insertDebugSignpost_(self, name: str) -> None:
         self._alive("insertDebugSignpost_")
@@ -67,12 +65,3 @@ class MTLCommandEncoder(Labelled):
         self._alive("waitForFence_")
         self._buffer.retain(instance(fence, MTLFence, "fence"))
         self._pass.fences.append(("wait", fence))
-
-    def __del__(self) -> None:
-        if not self.is_open or sys is None or sys.is_finalizing():
-            return
-        self.is_open = False
-        self._buffer.encoding, self._buffer.lost_encoder = False, True
-        raise MetalMisuse(
-            f"{self!r} of {self._owner!r} was released without endEncoding; on Metal the process dies here"
-        )

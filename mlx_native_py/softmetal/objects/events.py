@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 
@@ -31,7 +30,7 @@ class MTLSharedEventListener(NSObject):
     """Runs notifications on its own thread."""
 
     def __init__(self) -> None:
-        self.state = Listener()
+        self.state = Listener(self)
 
     @classmethod
     def alloc(cls) -> MTLSharedEventListener:
@@ -43,10 +42,6 @@ class MTLSharedEventListener(NSObject):
 
     def init(self) -> MTLSharedEventListener:
         return self
-
-    def __del__(self) -> None:
-        if sys is not None and not sys.is_finalizing() and "state" in self.__dict__:
-            self.state.close()
 
 
 class MTLSharedEvent(MTLEvent):

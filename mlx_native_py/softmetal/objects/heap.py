@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import Any
+from weakref import ref
 
 from .. import constants as c
 from .. import memory
@@ -49,8 +49,9 @@ class MTLHeap(Resource):
         super().__init__(device, allocation, descriptor.resourceOptions())
         self._type = descriptor.type()
         allocation.untracked = self.hazardTrackingMode() == c.MTLHazardTrackingModeUntracked
-        self._lock = threading.RLock()
-        self._used: list[tuple[int, int]] = []
+        device.state.hand_over(allocation, self)
+        self._lock = threading.Lock()
+        self._used: dict[ref[MTLBuffer], tuple[int, int]] = {}  # place and length of buffers that live
 
     def size(self) -> int:
         return self.allocation.length
@@ -65,8 +66,7 @@ class MTLHeap(Resource):
         return self.allocatedSize()
 
     def usedSize(self) -> int:
-        with self._lock:
-            return sum(length for _, length in self._used)
+        return sum(length for _, length in tuple(self._used.values()))
 
     def maxAvailableSizeWithAlignment_(self, alignment: int) -> int:
         step = natural(alignment, "alignment")
@@ -110,23 +110,15 @@ class MTLHeap(Resource):
             raise InvalidValue(f"options {options:#x}: storage mode differs from the heap's {self.storageMode()}")
 
     def _cut(self, place: int, wanted: int, length: int, options: int) -> MTLBuffer:
-        self._used.append((place, wanted))
-        part = memory.DeviceMemory(self.allocation.address + place, length, None)
-        return MTLBuffer(self._device, part, options, heap=self, release=lambda: self._give_back(place, wanted))
-
-    def _give_back(self, place: int, length: int) -> None:
-        with self._lock:
-            self._used.remove((place, length))
+        part = memory.DeviceMemory(self.allocation.address + place, length)
+        buffer = MTLBuffer(self._device, part, options, heap=self)
+        self._used[ref(buffer, self._used.pop)] = place, wanted
+        return buffer
 
     def _gaps(self) -> list[tuple[int, int]]:
         edges, start = [], 0
-        for place, length in sorted(self._used):
+        for place, length in sorted(self._used.values()):
             if place > start:
                 edges.append((start, place))
             start = max(start, place + length)
         return [*edges, (start, self.size())] if start < self.size() else edges
-
-    def __del__(self) -> None:
-        if sys is None or sys.is_finalizing() or "_used" not in self.__dict__:
-            return
-        self._device.state.give_back(self.allocation)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from ..execution.command_buffer import CommandBufferState
@@ -33,7 +32,7 @@ class MTLCommandQueue(Owned, Labelled):
         if not slots:
             raise InvalidValue("a queue needs room for at least one command buffer")
         super().__init__(device)
-        self.state = QueueState(device.state, slots)
+        self.state = QueueState(self, device.state, slots)
         self._buffer_class = without(MTLCommandBuffer, device.state.profile.absent)
 
     def setLabel_(self, label: str | None) -> None:
@@ -73,7 +72,3 @@ class MTLCommandQueue(Owned, Labelled):
         work = CommandBufferState(queue.device, next(queue.serials), retained, error_options)
         queue.take_slot(work)
         return self._buffer_class(self, queue, work)
-
-    def __del__(self) -> None:
-        if sys is not None and not sys.is_finalizing() and "state" in self.__dict__:
-            self.state.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from weakref import WeakSet
+from weakref import ref
 
 from ..options import DeviceProfile, SoftOptions
 from .base import without
@@ -13,14 +13,14 @@ from .foundation import NSArray
 _lock = threading.Lock()
 _configuration: tuple[SoftOptions, DeviceProfile | None] = (SoftOptions(), None)
 _default: MTLDevice | None = None
-_devices: WeakSet[MTLDevice] = WeakSet()
+_devices: set[ref[MTLDevice]] = set()
 
 
 def open_device(options: SoftOptions | None = None, profile: DeviceProfile | None = None) -> MTLDevice:
     """A device of its own, beside the default one."""
     chosen = profile or DeviceProfile()
     device = without(MTLDevice, chosen.absent)(options or SoftOptions(), chosen)
-    _devices.add(device)
+    _devices.add(ref(device, _devices.discard))
     return device
 
 
@@ -35,7 +35,8 @@ def configure(options: SoftOptions | None = None, profile: DeviceProfile | None 
 
 def may_capture() -> bool:
     """Whether any device of the process can be captured."""
-    return any(device.state.options.capture_enabled for device in (MTLCreateSystemDefaultDevice(), *_devices))
+    devices = (MTLCreateSystemDefaultDevice(), *[each() for each in tuple(_devices)])
+    return any(device.state.options.capture_enabled for device in devices if device is not None)
 
 
 def MTLCreateSystemDefaultDevice() -> MTLDevice:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -222,12 +221,6 @@ class MTLTexture(Resource):
     def allocatedSize(self) -> int:
         return memory.pages(self.allocation.length) if not self._parent and not self._buffer else 0
 
-    def __del__(self) -> None:
-        if sys is None or sys.is_finalizing() or "_buffer" not in self.__dict__:
-            return
-        if self._parent is None and self._buffer is None:
-            self._device.state.give_back(self.allocation)
-
 
 def _span(shape: tuple[int, ...], strides: tuple[int, int, int]) -> int:
     return sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if all(shape) else 0
@@ -243,7 +236,9 @@ def new_texture(device: DeviceObject, descriptor: Any) -> MTLTexture | None:
     if device.state.options.checked and shape.samples == 1:  # nothing fills multisampled ones
         allocation.forget_texels(shape)
     state = TextureState(shape, allocation, 0, asked.usage(), device.state.arena)
-    return MTLTexture(device, state, asked.resourceOptions(), None)
+    texture = MTLTexture(device, state, asked.resourceOptions(), None)
+    device.state.hand_over(allocation, texture)
+    return texture
 
 
 def texture_of_buffer(buffer: MTLBuffer, descriptor: Any, offset: int, row: int) -> MTLTexture:
