@@ -47,13 +47,14 @@ def test_small_allocations_share_mappings_where_those_are_few() -> None:
 
 def test_pages_that_were_read_only_are_written_by_their_next_owner() -> None:
     arena = memory.MemoryArena(guarded=1)
-    held, constants = arena.memory(PAGE), Constants(arena)  # which share a mapping with others
+    held = arena.memory(PAGE), arena.memory(CHUNK)
+    constants = Constants(arena)  # in a mapping that it shares
     place = constants.add(b"once")
     del constants
     made = [found for _ in range(64) if (found := arena.memory(CHUNK)) is not None]
     again = {each.address: each for each in made}[place or 0]
     again.view()[:4] = b"anew"
-    assert held is not None and bytes(again.view()[:8]) == b"anew\0\0\0\0"
+    assert all(held) and bytes(again.view()[:8]) == b"anew\0\0\0\0"
 
 
 def test_what_cannot_be_closed_is_not_used_before_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
