@@ -167,7 +167,8 @@ class MemoryArena:
             address = self._open(size) if self._guarded_left > 0 or size > self.SHARED else None
             if address is None and size <= self.SHARED:
                 address = self._cell(size)
-            return None if address is None else self._lend(address, length, is_ours=True)
+            lent = None if address is None else self._lend(address, length, is_ours=True)
+        return lent
 
     def over(self, address: int, length: int) -> DeviceMemory:
         """Memory of somebody else."""

@@ -54,7 +54,7 @@ class MTLCommandBuffer(Owned, Labelled):
     _error: NSError | None = None
 
     def __init__(self, owner: Owned, queue: QueueState, work: CommandBufferState) -> None:
-        self._device = owner._device
+        self._device = owner.device()
         self._owner = owner
         self._queue = queue
         self.state = work
