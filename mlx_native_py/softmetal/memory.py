@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from .execution.atomic import one_step
-from .pages import HUGE, PAGE, FilePages, PageSource, PrivatePages, addresses_are_limited, mappings, pages, protect
+from .pages import (
+    HUGE,
+    PAGE,
+    READ_WRITE,
+    FilePages,
+    PageSource,
+    PrivatePages,
+    addresses_are_limited,
+    libc,
+    mappings,
+    pages,
+)
 from .signs import Gone, sign
 
 if TYPE_CHECKING:
@@ -181,9 +192,8 @@ class MemoryArena:
 
     def over(self, address: int, length: int) -> DeviceMemory:
         """Memory of somebody else."""
-        with self._lock:
-            self._take_back()  # what was at these addresses before is noted as closed first
-            return self._lend(address, length, is_ours=False)
+        FilePages.note_closed(address, length)  # what was there before may have been unmapped, and not be dropped yet
+        return self._lend(address, length, is_ours=False)
 
     def settle(self) -> None:
         """Gives back what was dropped. Any access to it faults from now on, unless others share its mapping."""
@@ -265,7 +275,7 @@ class MemoryArena:
 
     def _free_cell(self, address: int, *last: tuple[Any, ...]) -> None:
         slab, cell = self._cells[address]
-        protect(address, cell, writable=True)  # its owner may have made it read-only
+        libc().mprotect(address, cell, READ_WRITE)  # its owner may have made it read-only
         self._empty(address, cell)
         one_step((slab.free.append, address), (self._cells.pop, address), *last)
         slabs = self._slabs[cell]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import itertools
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ import pytest
 from mlx_native_py import MlxDevice
 from mlx_native_py import softmetal as Metal
 from mlx_native_py.hazards.ranges import Memory
+from mlx_native_py.softmetal.execution.inline_bytes import Constants
+from mlx_native_py.softmetal.memory import arena
 from mlx_native_py.softmetal.objects.system import may_capture
 from mlx_native_py.softmetal.signs import sign
 
@@ -145,3 +149,44 @@ def test_what_lives_is_listed_while_the_garbage_collector_drops_some(kind: Any) 
         gc.set_threshold(*before)
         gc.enable()
     del keep
+
+
+def test_memory_is_counted_once_at_every_step() -> None:
+    device: Any = Metal.open_device()
+    made: list[Any] = []
+    most = most_at_every_step(
+        lambda: made.append(device.newBufferWithLength_options_(1 << 12, 0)), device.currentAllocatedSize
+    )
+    assert most == made[0].allocatedSize()
+
+
+def test_a_signal_handler_may_add_constants_at_every_step() -> None:
+    constants = Constants(arena())
+    names = itertools.count(1)
+
+    def add() -> int:
+        name = next(names).to_bytes(4, "little")
+        place = constants.add(name)
+        assert place is not None and ctypes.string_at(place, 4) == name
+        return 0
+
+    most_at_every_step(add, add)
+    assert len(constants.places) == next(names) - 1 > 10
+
+
+def most_at_every_step(act: Callable[[], object], ask: Callable[[], int]) -> int:
+    """The largest answer, asked for between any two bytecodes."""
+    answers = [0]
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            answers.append(ask())
+        return trace
+
+    sys.settrace(trace)
+    try:
+        act()
+    finally:
+        sys.settrace(None)
+    return max(answers)

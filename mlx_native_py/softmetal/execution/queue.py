@@ -91,7 +91,8 @@ class QueueState:
             patience = self.device.options.queue_patience_seconds
             self.taken.discard(ref(work))
             begin = begin or time.monotonic()
-            head = self._first()
+            self._forget_dropped()
+            head = first(self.order)
             stuck = head is None or bool(head.claim) or self._blocked or self.is_current_thread()
             if stuck and time.monotonic() - max(begin, self._moved) > patience:
                 raise QueueFull(self._diagnosis())
@@ -165,21 +166,20 @@ class QueueState:
         while self._threads - {get_ident()} and time.monotonic() < end:
             time.sleep(_POLL_SECONDS)
 
-    def _first(self) -> CommandBufferState | None:
-        """The first in the order, without those that were dropped and will not be committed."""
-        while (work := first(self.order)) is not None:
+    def _forget_dropped(self) -> None:
+        """Takes those out of the order that were dropped and will not be committed."""
+        for work in list(self.order):
             place = self.order.get(work)
-            if not isinstance(place, _Enqueued) or place() is not None:
-                break
-            self.order.pop(work, None)
-        return work
+            if isinstance(place, _Enqueued) and place() is None:
+                self.order.pop(work, None)
 
     def _head(self) -> CommandBufferState | None:
         """The one that runs or is to run now."""
         work = first(self.order)
         if work is None or self.order.get(work):
             return work
-        work = self._first()
+        self._forget_dropped()
+        work = first(self.order)
         return work if work is not None and self.order.get(work) else None
 
     def _run(self) -> None:
