@@ -31,7 +31,8 @@ class Memory:
         """Other live memories that share bytes with this one."""
         if known:
             with _lock:
-                for other in () if fresh else filter(None, [each() for each in tuple(_live)]):
+                # A list of them, not a tuple: until it is made no garbage is collected, which would change the set.
+                for other in () if fresh else filter(None, [each() for each in list(_live)]):
                     if address < other.address + other.nbytes and other.address < address + nbytes:
                         self._meet(other)
                         other._meet(self)

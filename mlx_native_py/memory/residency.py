@@ -121,8 +121,9 @@ class Residency:
         if not self.is_staged:
             return False
         with self._lock:
-            removed = tuple(self._removed)
-            added = [(each, root) for each in tuple(self._added) if (root := each()) is not None]
+            # Lists, not tuples: until one is made no garbage is collected, which would change what it is made of.
+            removed = list(self._removed)
+            added = [(each, root) for each in list(self._added) if (root := each()) is not None]
             if not removed and not added:
                 return False
             for member in removed:
@@ -141,7 +142,7 @@ class Residency:
         member.mtl, member.owner = root.mtl, root.owner
         return member, member
 
-    def _let_go(self, removed: tuple[_SetMember, ...]) -> None:
+    def _let_go(self, removed: list[_SetMember]) -> None:
         for member in removed:
             self._members.pop(member, None)
             self._removed.popleft()

@@ -233,7 +233,7 @@ def add_source(source: Source) -> None:
 
 
 def _collect() -> None:
-    for source in filter(None, [each() for each in tuple(_sources)]):
+    for source in filter(None, [each() for each in list(_sources)]):
         source.collect()
 
 

@@ -158,6 +158,6 @@ def enter_region(path: tuple[str, ...]) -> None:
     if watchers:
         here = get_ident()
         with _lock:
-            mine = [notes for each in tuple(_open) if (notes := each()) is not None and notes.thread == here]
+            mine = [notes for each in list(_open) if (notes := each()) is not None and notes.thread == here]
         for notes in mine:
             notes.regions.append((len(notes.log), path))

@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from .execution.atomic import one_step
-from .pages import HUGE, PAGE, FilePages, PageSource, PrivatePages, addresses_are_limited, mappings, pages, protect
+from .pages import (
+    HUGE,
+    PAGE,
+    READ_WRITE,
+    FilePages,
+    PageSource,
+    PrivatePages,
+    addresses_are_limited,
+    libc,
+    mappings,
+    pages,
+)
+from .signs import Gone, sign
 
 if TYPE_CHECKING:
     from .execution.textures import TextureShape
@@ -119,6 +131,15 @@ class Slab:
         self.free = deque(address + cell * i for i in range(count))
 
 
+class _Lent(Gone):
+    """What is to be given back when its holder is gone: where it is, and whether it is ours."""
+
+    __slots__ = ("address", "is_ours", "length")
+    address: int
+    length: int
+    is_ours: bool
+
+
 class MemoryArena:
     """Device memory from one source of pages; thread-safe.
 
@@ -149,8 +170,8 @@ class MemoryArena:
         # Each allocation in a place of its own takes two mappings; half of all are left to others.
         self._guarded_left = guarded or mappings() // 4
         self._lock = threading.Lock()
-        self._lent: dict[ref[DeviceMemory], tuple[int, int, bool]] = {}  # with address, length and whether it is ours
-        self.dropped: deque[ref[DeviceMemory]] = deque()
+        self._lent: set[_Lent] = set()
+        self.dropped: deque[_Lent] = deque()
         """Memory that is to be given back."""
         self._slabs: dict[int, list[Slab]] = {}  # with free cells, by the size of a cell
         self._cells: dict[int, tuple[Slab, int]] = {}  # in use, by address
@@ -172,6 +193,7 @@ class MemoryArena:
 
     def over(self, address: int, length: int) -> DeviceMemory:
         """Memory of somebody else."""
+        FilePages.note_closed(address, length)  # what was there before may have been unmapped, and not be dropped yet
         return self._lend(address, length, is_ours=False)
 
     def settle(self) -> None:
@@ -180,15 +202,17 @@ class MemoryArena:
             self._take_back()
 
     def _lend(self, address: int, length: int, *, is_ours: bool) -> DeviceMemory:
-        lent = DeviceMemory(address, length)
-        self._lent[ref(lent, self.dropped.append)] = address, length, is_ours
-        return lent
+        made = DeviceMemory(address, length)
+        made.sign = sign()
+        made.lent = lent = _Lent(made.sign, self.dropped.append)
+        lent.address, lent.length, lent.is_ours = address, length, is_ours
+        self._lent.add(lent)
+        return made
 
-    def discard(self, lent: DeviceMemory) -> None:
+    def discard(self, memory: DeviceMemory) -> None:
         """Drops the contents of memory of its own, which is zero then."""
-        address, length, is_ours = self._lent[ref(lent)]
-        if is_ours:
-            self._empty(address, length)
+        if memory.lent is not None and memory.lent.is_ours:
+            self._empty(memory.address, memory.length)
 
     def _empty(self, address: int, length: int) -> None:
         if not self._source.empty(address, pages(length)):
@@ -222,9 +246,9 @@ class MemoryArena:
             self._close(*self._unclosed[0], (self._unclosed.popleft,))
         while self.dropped:
             gone = self.dropped[0]
-            address, length, is_ours = self._lent[gone]
-            last: Any = (self._lent.pop, gone), (self.dropped.popleft,)
-            if not is_ours:
+            address, length = gone.address, gone.length
+            last: Any = (self._lent.discard, gone), (self.dropped.popleft,)
+            if not gone.is_ours:
                 FilePages.note_closed(address, length)
                 one_step(*last)
             elif address in self._cells:
@@ -252,7 +276,7 @@ class MemoryArena:
 
     def _free_cell(self, address: int, *last: tuple[Any, ...]) -> None:
         slab, cell = self._cells[address]
-        protect(address, cell, writable=True)  # its owner may have made it read-only
+        libc().mprotect(address, cell, READ_WRITE)  # its owner may have made it read-only
         self._empty(address, cell)
         one_step((slab.free.append, address), (self._cells.pop, address), *last)
         slabs = self._slabs[cell]
@@ -266,12 +290,26 @@ class MemoryArena:
 class DeviceMemory:
     """An allocation and whether its owner still lives; command buffers without references keep only this."""
 
-    __slots__ = ("__weakref__", "address", "length", "label", "owner", "unwritten", "untracked", "addressed")
+    __slots__ = (
+        "__weakref__",
+        "address",
+        "addressed",
+        "label",
+        "length",
+        "lent",
+        "owner",
+        "sign",
+        "untracked",
+        "unwritten",
+    )
 
     def __init__(self, address: int, length: int) -> None:
         self.address = address
         self.length = length
         self.label: str | None = None
+        self.sign: object = None
+        self.lent: _Lent | None = None
+        """What its arena knows of it; a part of other memory has none."""
         self.owner: ref[object] = ref(self)
         """The resource whose memory it is, if one is."""
         self.unwritten: Unwritten | None = None

@@ -42,11 +42,6 @@ def libc() -> ctypes.CDLL:
     return libc
 
 
-def protect(address: int, length: int, *, writable: bool) -> None:
-    """Lets usable pages be written, or only read."""
-    libc().mprotect(address, length, READ_WRITE if writable else mmap.PROT_READ)
-
-
 class PageSource(Protocol):
     """Provides pages to an arena."""
 

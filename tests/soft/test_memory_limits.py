@@ -131,3 +131,24 @@ def test_a_process_with_few_addresses_works_and_says_when_it_cannot(limit: str) 
     assert _child(PROGRAM).returncode == 0  # fills the cache: the compiler needs more than the program
     result = _child(f"import resource; resource.setrlimit(resource.{limit}, (2 << 30, 2 << 30)){PROGRAM}")
     assert (result.returncode, result.stdout) == (0, "BufferAllocationError\n"), result.stderr
+
+
+def test_an_idle_queue_gives_back_what_is_dropped_later() -> None:
+    script = """
+import time
+from mlx_native_py import softmetal as Metal
+from mlx_native_py.softmetal.memory import arena
+device = Metal.open_device()
+queue, held = device.newCommandQueue(), device.newBufferWithLength_options_(1 << 20, 0)
+commands = queue.commandBuffer()
+commands.commit()
+commands.waitUntilCompleted()
+time.sleep(0.5)
+del held
+end = time.monotonic() + 20
+while arena().dropped and time.monotonic() < end:
+    time.sleep(0.1)
+print(len(arena().dropped))
+"""
+    done = _child(script)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr

@@ -262,3 +262,14 @@ def test_listeners_hear_of_values(device: Any) -> None:
     event.setSignaledValue_(5)
     assert heard.wait(60)
     assert values == [5]
+
+
+def test_dropped_command_buffers_leave_their_slots_behind_one_that_is_held() -> None:
+    device: Any = Metal.open_device(Metal.SoftOptions(queue_patience_seconds=0.2))
+    queue = device.newCommandQueueWithMaxCommandBufferCount_(4)
+    first = queue.commandBuffer()
+    first.enqueue()
+    for _ in range(8):
+        queue.commandBuffer().enqueue()
+    first.commit()
+    first.waitUntilCompleted()

@@ -16,6 +16,7 @@ from ..isolation.runtime import IsolatedCall, IsolatedRuntime
 from ..isolation.space import shared_arena
 from ..options import DeviceProfile, SoftOptions
 from ..process import refuse_after_fork
+from .atomic import one_step
 from .inline_bytes import InlineStore
 
 MOST_SAMPLE_BUFFERS = 32
@@ -66,19 +67,23 @@ class DeviceState:
     @property
     def allocated(self) -> int:
         """Bytes that are charged now."""
-        return sum(map(_nbytes, tuple(self._charges)))
+        # A list, not a tuple: until it is made no garbage is collected, which would change the set.
+        return sum(map(_nbytes, list(self._charges)))
 
     def charge(self, holder: object, nbytes: int) -> None:
         """Counts memory until its holder is dropped."""
+        self._charges.add(self._charge(holder, nbytes))
+
+    def _charge(self, holder: object, nbytes: int) -> _Charge:
         charge = _Charge(holder, self._charges.discard)
         charge.nbytes = nbytes
-        self._charges.add(charge)
+        return charge
 
     def hand_over(self, allocation: memory.DeviceMemory, owner: object) -> None:
         """Memory counts from now on until its owner is dropped, even where an encoder still knows it."""
         allocation.owner = ref(owner)
-        self.charge(owner, memory.pages(allocation.length))
-        self._charges.discard(_Charge(allocation))
+        owned = self._charge(owner, memory.pages(allocation.length))
+        one_step((self._charges.add, owned), (self._charges.discard, _Charge(allocation)))
 
     def charge_caller(self, allocation: memory.DeviceMemory, nbytes: int) -> None:
         """Memory of the caller counts too, and is never refused."""

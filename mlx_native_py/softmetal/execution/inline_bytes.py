@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from ctypes import memmove
+from mmap import PROT_READ
 from threading import RLock
 
 from ..memory import MemoryArena
-from ..pages import protect
+from ..pages import READ_WRITE, libc
+from .atomic import one_step
 
 CHUNK = 1 << 16
 STEP = 64  # the strictest alignment of any argument
@@ -42,11 +45,13 @@ class Constants:
         start = next(self._cells, None)
         if start is None:
             return None
-        address = self._chunk.allocation.address
-        with self._adding:
-            protect(address, CHUNK, writable=True)
-            self._chunk.view[start : start + len(data)] = data
-            protect(address, CHUNK, writable=False)
+        address, protect = self._chunk.allocation.address, libc().mprotect
+        with self._adding:  # one step, since a signal handler may add some too
+            one_step(
+                (protect, address, CHUNK, READ_WRITE),
+                (memmove, address + start, data, len(data)),
+                (protect, address, CHUNK, PROT_READ),
+            )
         place = self.places[data] = address + start
         return place
 

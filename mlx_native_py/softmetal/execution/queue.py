@@ -33,6 +33,7 @@ WORTH_WAKING_NS = 20_000  # of work, for each worker of the runtime
 _BUSY_SECONDS = 0.01  # how often the thread looks again while another one runs the first command buffer
 _POLL_SECONDS = 0.001  # the same while callers run what they wait for
 _POLLING_SECONDS = 0.1  # for how long after the last of those
+_LOOK_SECONDS = 1.0  # how often the thread looks for dropped memory while nothing is committed
 _RAN = 3  # entries of a command buffer's progress when its direct run has returned
 _numbers = itertools.count(1)
 _queues: set[ref[QueueState]] = set()
@@ -73,7 +74,7 @@ class QueueState:
         self._started = False
         self._threads: set[int] = set()  # their numbers; an exception while one is started may give it a twin
         self._inbox: SimpleQueue[object] = SimpleQueue()
-        self._sleeping: list[Callable[[], None]] = []  # how to wake the thread, while it sleeps for good
+        self._sleeping: list[Callable[[], None]] = []  # how to wake the thread, while it waits for work
         self._wake = partial(self._inbox.put, None)
         self._polling_until = 0.0
         self._owner = ref(owner, self._inbox.put)  # which wakes the thread, so that it ends
@@ -90,7 +91,8 @@ class QueueState:
             patience = self.device.options.queue_patience_seconds
             self.taken.discard(ref(work))
             begin = begin or time.monotonic()
-            head = self._first()
+            self._forget_dropped()
+            head = first(self.order)
             stuck = head is None or bool(head.claim) or self._blocked or self.is_current_thread()
             if stuck and time.monotonic() - max(begin, self._moved) > patience:
                 raise QueueFull(self._diagnosis())
@@ -164,21 +166,20 @@ class QueueState:
         while self._threads - {get_ident()} and time.monotonic() < end:
             time.sleep(_POLL_SECONDS)
 
-    def _first(self) -> CommandBufferState | None:
-        """The first in the order, without those that were dropped and will not be committed."""
-        while (work := first(self.order)) is not None:
+    def _forget_dropped(self) -> None:
+        """Takes those out of the order that were dropped and will not be committed."""
+        for work in list(self.order):
             place = self.order.get(work)
-            if not isinstance(place, _Enqueued) or place() is not None:
-                break
-            self.order.pop(work, None)
-        return work
+            if isinstance(place, _Enqueued) and place() is None:
+                self.order.pop(work, None)
 
     def _head(self) -> CommandBufferState | None:
         """The one that runs or is to run now."""
         work = first(self.order)
         if work is None or self.order.get(work):
             return work
-        work = self._first()
+        self._forget_dropped()
+        work = first(self.order)
         return work if work is not None and self.order.get(work) else None
 
     def _run(self) -> None:
@@ -189,6 +190,8 @@ class QueueState:
                     self._sleep()
             except BaseException as error:  # the next command buffers must not wait for ever
                 report(error)
+        if not self.closed:  # while Python ends, kernels may still run
+            self.device.arena.settle()
         self._threads.discard(get_ident())
 
     def _advance(self) -> bool:
@@ -230,7 +233,7 @@ class QueueState:
         else:
             self._sleeping.append(self._wake)
             if self._head() is None and not self.closed:
-                sleep(self._inbox, None)
+                sleep(self._inbox, _LOOK_SECONDS)
             self._sleeping.clear()
 
     def _perform(self, work: CommandBufferState) -> None:
@@ -341,7 +344,7 @@ def _finish_all() -> None:
     if is_forked():
         return
     end = time.monotonic() + _EXIT_SECONDS
-    queues = [queue for each in tuple(_queues) if (queue := each()) is not None]
+    queues = [queue for each in list(_queues) if (queue := each()) is not None]
     for queue in queues:
         queue.close()
     for queue in queues:

@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from weakref import ref
 
 from .. import constants as c
 from .. import memory
 from ..formats import PixelFormat
+from ..signs import Gone, sign
 from .atomic import one_step
 
 MOST_LEVELS = 15
@@ -44,29 +44,38 @@ class _Description(ctypes.Structure):
 Place = tuple[int, memory.DeviceMemory]
 
 
+class _Lent(Gone):
+    """A place that is free again when its holder is gone."""
+
+    __slots__ = ("place",)
+    place: Place
+
+
 class Descriptions:
     """Descriptors in device memory; a texture's handle is the address of its own."""
 
     def __init__(self, arena: memory.MemoryArena) -> None:
         self._arena = arena
         self._free: list[Place] = []
-        self._lent: dict[ref[TextureState], Place] = {}
-        self._dropped: deque[ref[TextureState]] = deque()
+        self._lent: set[_Lent] = set()
+        self._dropped: deque[_Lent] = deque()
         self._lock = threading.Lock()
 
-    def take(self, user: TextureState) -> Place:
-        """A place for a texture, as long as it lives, and the memory that it lies in."""
+    def take(self, holder: object) -> Place:
+        """A place for a texture, as long as its sign lives, and the memory that it lies in."""
         with self._lock:
             while self._dropped:
                 gone = self._dropped[0]
-                one_step((self._free.append, self._lent[gone]), (self._lent.pop, gone), (self._dropped.popleft,))
+                one_step((self._free.append, gone.place), (self._lent.discard, gone), (self._dropped.popleft,))
             if not self._free:
                 chunk = self._arena.memory(_CHUNK)
                 if chunk is None:
                     raise MemoryError("no memory left for descriptions of textures")
                 self._free = [(chunk.address + at, chunk) for at in range(0, _CHUNK - _STEP, _STEP)]
-            place = self._lent[ref(user, self._dropped.append)] = self._free.pop()
-            return place
+            lent = _Lent(holder, self._dropped.append)
+            lent.place = self._free.pop()
+            self._lent.add(lent)
+            return lent.place
 
 
 @lru_cache
@@ -159,7 +168,8 @@ class TextureState:
         self.allocation = allocation
         self.start = start
         self.usage = usage
-        self._place = descriptions(arena).take(self)
+        self._sign = sign()
+        self._place = descriptions(arena).take(self._sign)
         described = _Description.from_address(self.handle)
         described.address = self.address
         described.width, described.height, described.depth = shape.extent(0)

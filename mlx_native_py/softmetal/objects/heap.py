@@ -66,7 +66,7 @@ class MTLHeap(Resource):
         return self.allocatedSize()
 
     def usedSize(self) -> int:
-        return sum(length for _, length in tuple(self._used.values()))
+        return sum(length for _, length in list(self._used.values()))
 
     def maxAvailableSizeWithAlignment_(self, alignment: int) -> int:
         step = natural(alignment, "alignment")

@@ -8,6 +8,7 @@ from ..execution.command_buffer import CommandBufferState
 from ..execution.queue import QueueState
 from ..misuse import InvalidValue
 from ..process import refuse_after_fork
+from ..signs import sign
 from ..values import counted, instance, natural, truth
 from .base import Descriptor, Labelled, attribute, without
 from .command_buffer import MTLCommandBuffer
@@ -32,7 +33,8 @@ class MTLCommandQueue(Owned, Labelled):
         if not slots:
             raise InvalidValue("a queue needs room for at least one command buffer")
         super().__init__(device)
-        self.state = QueueState(self, device.state, slots)
+        self._sign = sign()
+        self.state = QueueState(self._sign, device.state, slots)
         self._buffer_class = without(MTLCommandBuffer, device.state.profile.absent)
 
     def setLabel_(self, label: str | None) -> None:

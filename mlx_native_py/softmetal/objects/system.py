@@ -35,7 +35,7 @@ def configure(options: SoftOptions | None = None, profile: DeviceProfile | None 
 
 def may_capture() -> bool:
     """Whether any device of the process can be captured."""
-    devices = (MTLCreateSystemDefaultDevice(), *[each() for each in tuple(_devices)])
+    devices = (MTLCreateSystemDefaultDevice(), *[each() for each in list(_devices)])
     return any(device.state.options.capture_enabled for device in devices if device is not None)
 
 
