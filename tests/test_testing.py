@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from mlx_native_py import MlxDevice, kernel, settings
 from mlx_native_py.testing import (
@@ -174,6 +175,20 @@ def test_determinism() -> None:
 ACTION = ROOT / ".github" / "actions" / "check" / "action.yml"
 
 
+def action_steps() -> list[dict[str, Any]]:
+    return list(yaml.safe_load(ACTION.read_text())["runs"]["steps"])
+
+
+@pytest.mark.parametrize("package", ["", "some-package==1"])
+def test_the_action_installs_its_own_revision(tmp_path: Path, package: str) -> None:
+    (step,) = (step["run"] for step in action_steps() if "pip install" in step.get("run", ""))
+    (tmp_path / "python").write_text('#!/bin/sh\nfor last; do :; done\nprintf %s "$last"\n')
+    (tmp_path / "python").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PACKAGE": package, "GITHUB_ACTION_PATH": str(ACTION.parent)}
+    done = subprocess.run(["bash", "-e", "-c", step], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == package if package else Path(done.stdout).samefile(ROOT)
+
+
 @pytest.mark.parametrize(("kernel_name", "status"), [("right", 0), ("wrong", 1)])
 def test_the_action_runs_what_it_says(tmp_path: Path, kernel_name: str, status: int) -> None:
     """The last step of the action, as a runner would run it, on files that a pattern finds."""
@@ -184,7 +199,7 @@ def test_the_action_runs_what_it_says(tmp_path: Path, kernel_name: str, status: 
     (folder / "k.metal").write_text("\n".join(sources))
     (tmp_path / "mlx-native").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mlx_native_py "$@"\n')
     (tmp_path / "mlx-native").chmod(0o755)
-    script = textwrap.dedent(ACTION.read_text().rpartition("run: |\n")[2])
+    script = action_steps()[-1]["run"]
     environment = {
         "PATH": f"{tmp_path}:/usr/bin:/bin",
         "PYTHONPATH": str(ROOT),

@@ -20,13 +20,14 @@ from mlx_native_py.settings import Settings
 ROOT = Path(__file__).parents[1]
 JOBS: dict[str, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]
 STEPS = [(name, step) for name, job in JOBS.items() for step in job["steps"]]
+ACTION: dict[str, Any] = yaml.safe_load((ROOT / ".github" / "actions" / "check" / "action.yml").read_text())
 COMMANDS = [step["run"] for _, step in STEPS if "run" in step]
 ONE_LINE = [re.sub(r"\\\n|2>&1", " ", command) for command in COMMANDS]
 MACS = [name for name in JOBS if name.startswith("macos")]
 FLAGS = {each.metadata["flag"] for each in fields(Settings) if "flag" in each.metadata}
 RETIRED = {"macos-13", "macos-14", "ubuntu-20.04"}
 """Runners that GitHub no longer has."""
-NODE_24 = {"actions/checkout": 5, "actions/setup-python": 6, "actions/upload-artifact": 6}
+NODE_24 = {"actions/cache": 5, "actions/checkout": 5, "actions/setup-python": 6, "actions/upload-artifact": 6}
 """The first version of each action that runs on the Node that runners have."""
 DEBUG_LAYER = {"MTL_DEBUG_LAYER": "1", "MTL_DEBUG_LAYER_ERROR_MODE": "nslog"}
 
@@ -46,7 +47,8 @@ def test_runners_and_actions_are_there() -> None:
     runners = {each for job in JOBS.values() for each in job.get("strategy", {}).get("matrix", {}).get("runner", ())}
     runners |= {job["runs-on"] for job in JOBS.values() if "${{" not in job["runs-on"]}
     assert len(runners) >= 4 and not runners & RETIRED
-    used = {tuple(step["uses"].split("@v")) for _, step in STEPS if "uses" in step}
+    steps = [*(step for _, step in STEPS), *ACTION["runs"]["steps"]]
+    used = {tuple(step["uses"].split("@v")) for step in steps if "uses" in step}
     assert used and all(int(version.partition(".")[0]) >= NODE_24[action] for action, version in used)
 
 

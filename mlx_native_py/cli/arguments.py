@@ -12,7 +12,7 @@ import numpy as np
 
 from ..dtypes import DType
 from ..encoder import Out
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, MlxError
 from ..memory.buffer import MlxBuffer
 from ..pipelines.pipeline import Binding, Pipeline
 
@@ -40,6 +40,14 @@ class Argument:
 
     def value(self, binding: Binding, empty: Callable[..., MlxBuffer]) -> Any:
         """The value for the kernel; `empty` creates buffers that it only writes."""
+        try:
+            return self._value(binding, empty)
+        except MlxError:
+            raise
+        except (MemoryError, ValueError) as problem:  # numpy's, of sizes
+            raise InvalidArgument(f"--arg {self}: {problem}") from None
+
+    def _value(self, binding: Binding, empty: Callable[..., MlxBuffer]) -> Any:
         kind, *rest = self.words
         if kind.endswith(".npy"):
             return _loaded(Path(":".join(self.words)))

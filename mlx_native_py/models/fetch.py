@@ -161,7 +161,7 @@ def _is_complete(target: Path, model: PackagedModel) -> bool:
 
 
 def _states(target: Path, model: PackagedModel) -> dict[str, list[int]] | None:
-    """Size, modification time and inode of each file; None if one is missing."""
+    """Size, times and inode of each file; None if one is missing. Its owner can set no time of change (ctime)."""
     states = {}
     for name in model.files:
         try:
@@ -170,7 +170,7 @@ def _states(target: Path, model: PackagedModel) -> dict[str, list[int]] | None:
             return None
         if not stat.S_ISREG(state.st_mode):
             return None
-        states[name] = [state.st_size, state.st_mtime_ns, state.st_ino]
+        states[name] = [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
     return states
 
 

@@ -22,8 +22,8 @@ _PIECE = 1 << 24  # bytes hashed at a time
 def require_same_model(group: Group, file: TensorFile) -> None:
     """Raises unless all ranks opened the same file, or files with the same bytes.
 
-    Ranks on one machine compare file identities. Others hash their file once; the digest is cached while size, time and
-    inode of the file are unchanged.
+    Ranks on one machine compare file identities. Others hash their file once; the digest is cached while size, times
+    and inode of the file are unchanged.
     """
     paths = sorted({tensor.file.path for tensor in file.values()})
     here = [(socket.gethostname(), *_identity(path)) for path in paths]
@@ -50,7 +50,7 @@ def digest(path: Path) -> str:
 
 def _identity(path: Path) -> tuple[int, ...]:
     told = path.stat()
-    return told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns
+    return told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns
 
 
 def _hashed(path: Path) -> str:

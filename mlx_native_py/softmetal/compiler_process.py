@@ -6,9 +6,12 @@ import os
 import resource
 import signal
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
+from typing import TypeVar
 
 from .system import ends_within, limit, memory_file, within_limits
 
@@ -19,6 +22,9 @@ ENVIRONMENT = {"LC_ALL": "C", "TMPDIR": "/nonexistent"}
 _OUT_OF_MEMORY = ("out of memory", "OutOfMemory", "bad_alloc", "allocation failed", "failed to allocate")
 _FULL_DISK = "No space left on device"
 _NOT_WRITTEN = "IO failure on output stream"
+
+T = TypeVar("T")
+_end: ContextVar[float] = ContextVar("_end", default=float("inf"))  # when the compilation that runs must be over
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,17 @@ class CompilerFailed(ToolchainError):
         self.output = output
 
 
+def in_time(limits: CompileLimits, work: Callable[[], T]) -> T:
+    """Does `work`, a compilation whose steps share the time of one; those that `on_threads` runs, too."""
+    # In a context of its own: no exception, wherever it comes from, can leave the limit behind.
+    return copy_context().run(_until, time.monotonic() + limits.seconds, work)
+
+
+def _until(end: float, work: Callable[[], T]) -> T:
+    _end.set(min(end, _end.get()))
+    return work()
+
+
 def run_compiler(command: Sequence[str], stdin: str, limits: CompileLimits) -> subprocess.CompletedProcess[str]:
     """Runs one step to its end; raises CompilerFailed with the compiler's words, or LimitExceeded."""
     with memory_file("given") as given, memory_file("out") as out, memory_file("err") as err:
@@ -77,7 +94,7 @@ def _run(command: Sequence[str], stdin: int, stdout: int, stderr: int, limits: C
     process = subprocess.Popen(within, stdin=stdin, stdout=stdout, stderr=stderr, env=ENVIRONMENT, process_group=0)
     try:
         limit(process.pid, wanted)
-        if not ends_within(process, limits.seconds):
+        if not ends_within(process, max(0.0, min(limits.seconds, _end.get() - time.monotonic()))):
             raise LimitExceeded(
                 f"{_name(command)} did not end within {limits.seconds:g} s; MLX_SOFT_COMPILE_TIMEOUT allows more"
             )

@@ -44,7 +44,7 @@ class SoftOptions:
     cache_directory: Path | None = None  # of compiled kernels
     cache_limit: int = DEFAULT_LIMIT  # bytes that it may take
     compiler: Path | None = None  # a clang or zig of the caller
-    compile_limits: CompileLimits = CompileLimits()  # of each compiler process
+    compile_limits: CompileLimits = CompileLimits()  # of each compiler process, and in time of those of one compilation
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"ordered|reversed|shuffled:\d+", self.schedule):

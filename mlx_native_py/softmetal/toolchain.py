@@ -143,7 +143,7 @@ class Toolchain:
     system: System
     headers: tuple[Path, ...] = ()  # of libc, where the compiler has none of its own
     cpu: str = "native"  # what kernels are compiled for
-    limits: CompileLimits = DEFAULT_LIMITS  # of each step
+    limits: CompileLimits = DEFAULT_LIMITS  # of each step, and in time of all steps of a compilation
 
     @property
     def target(self) -> tuple[str, ...]:

@@ -97,6 +97,8 @@ def test_run_takes_constants_vectors_and_shared_memory(metal: str, capsys: Captu
         (["--kernel", "racing", "--arg", "y=dance:3"], "'dance' is not a kind of value"),
         (["--kernel", "racing", "--arg", "y=ones"], "expected a shape"),
         (["--kernel", "racing", "--arg", "y=ones:3.5"], "'3.5' is not a size"),
+        (["--kernel", "racing", "--arg", "y=ones:99999999999999"], "y=ones:99999999999999: Unable to allocate"),
+        (["--kernel", "racing", "--arg", "y=arange:99999999999999999999"], "Maximum allowed size"),
         (["--kernel", "racing", "--arg", "y=ones:4:f99"], "'f99' is not an element type"),
         (["--kernel", "racing", "--arg", "y=ones:4:i32"], "declared float"),
         (["--kernel", "racing", "--arg", "y=nothing.npy"], "nothing.npy"),

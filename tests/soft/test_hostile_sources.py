@@ -98,3 +98,14 @@ def test_limits_are_named(row: Hostile) -> None:
     small = Metal.open_device(Metal.SoftOptions(compile_limits=CompileLimits(seconds=8, memory_mib=2048, output_mib=1)))
     message, _ = outcome(small, row.source)
     assert "MLX_SOFT_COMPILE_" in message
+
+
+def test_a_short_source_stays_a_short_one() -> None:
+    """Within the usual limits: text of this length would take the passes of this process a quarter of a minute."""
+    tenfold = "\n".join(f"#define Y{n + 1} " + f"Y{n} " * 10 for n in range(6))
+    begin = time.monotonic()
+    message, _ = outcome(
+        Metal.open_device(Metal.SoftOptions()), f"#define Y0 out[i] += 1;\n{tenfold}\n" + HEAD + KERNEL.format("Y6")
+    )
+    assert "characters with its macros and includes expanded, expected at most 4,000,000" in message
+    assert time.monotonic() - begin < 60

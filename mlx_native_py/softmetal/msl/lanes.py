@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
 from ..cache import digest
+from ..compiler_process import in_time
 from ..engines.choice import BUDGET_S, LanesChoice, lanes_refused
 from ..engines.lanes.ir.model import Declined
 from ..program import Executable, Size, Specialised, ThreadgroupVariable
@@ -83,7 +84,7 @@ class LanesBuilder:
 
     def _made(self, shape: Size) -> dict[str, Any]:
         try:
-            record = self._compile(shape)
+            record = in_time(self.compiler.toolchain.limits, partial(self._compile, shape))
         except Declined as declined:
             record = {"declined": str(declined), "too_large": isinstance(declined, _TooLarge)}
         self.compiler.store.put_record(self._key(shape), json.dumps(record).encode())

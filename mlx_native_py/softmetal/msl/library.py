@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Lock
 
 from ..cache import digest
+from ..compiler_process import in_time
 from ..program import ArgumentMember, CompileError, Constant, Diagnostic, Executable, KernelSignature, SourceOptions
 from ..toolchain import CompilerFailed
 from .argument_structs import argument_members
@@ -93,6 +94,9 @@ class SourceLibrary:
             return self._stored(spec, key) or self._make(spec, key)
 
     def _make(self, spec: BuildSpec, key: str) -> Executable:
+        return in_time(self._compiler.toolchain.limits, partial(self._made, spec, key))
+
+    def _made(self, spec: BuildSpec, key: str) -> Executable:
         try:
             body = compile_spec(spec, self._compiler)
         except MissingConstant as missing:
@@ -101,7 +105,7 @@ class SourceLibrary:
             if spec.whole:
                 raise self._refusal(spec, failure) from None
             # Names may have misled about what the kernel needs; the whole source decides.
-            return self._make(replace(spec, whole=True), key)
+            return self._made(replace(spec, whole=True), key)
         self._compiler.store.put_record(key, body)
         executable = load(spec, self._compiler, body)
         if executable is None:
@@ -166,7 +170,8 @@ def open_library(
     manifest = _known(compiler, key)
     if manifest is None:
         with compiler.store.once(key):
-            manifest = _known(compiler, key) or _checked(source, options, path, compiler, key)
+            check = partial(_checked, source, options, path, compiler, key)
+            manifest = _known(compiler, key) or in_time(compiler.toolchain.limits, check)
     return SourceLibrary(source, options, path, compiler, manifest, _version(key, manifest))
 
 

@@ -22,6 +22,10 @@ _INCLUDE = re.compile(
 )
 
 
+# A few lines of macros can stand for any length, and what reads the result takes time and memory in proportion.
+LONGEST = 4_000_000
+
+
 @dataclass(frozen=True)
 class Preprocessed:
     """The preprocessed text, and the files it was made from."""
@@ -47,6 +51,9 @@ def preprocess(source: str, options: SourceOptions, path: str, toolchain: Toolch
     except CompilerFailed as failure:
         faults = tuple(_placed(failure.output, positions))
         raise CompileError(faults or (positions.at(path, 1, 1, failure.output.strip()),)) from None
+    if len(done.stdout) > LONGEST:
+        what = f"the source has {len(done.stdout):,} characters with its macros and includes expanded"
+        raise CompileError((positions.at(path, 1, 1, f"{what}, expected at most {LONGEST:,}"),))
     files = dict.fromkeys(name.replace("\\\\", "\\") for name in _MARKER.findall(done.stdout))
     own = [Path(name) for name in files if is_inside(name, folders)]
     return Preprocessed(done.stdout, tuple(own), tuple(_placed(done.stderr, positions)))
