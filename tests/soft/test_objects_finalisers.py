@@ -62,8 +62,8 @@ InCycle(device, device.texture(np.zeros((4, 4), np.float32)))
 gc.collect()
 """
 QUEUE = """
-SOURCE = "kernel void count(device uint *x, uint i [[thread_position_in_grid]]) { for (uint n = 0; n < x[1]; n++) x[0] += n & 1; }"
 import time
+SOURCE = "kernel void count(device uint *x) { for (uint n = 0; n < x[1]; n++) x[0] += n & 1; }"
 
 def use(it):
     time.sleep(0.2)  # for the queue's thread
