@@ -6,13 +6,14 @@ import json
 import math
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mlx_native_py import MlxDevice, ops
+from mlx_native_py import MlxDevice, ops, settings
 from mlx_native_py.bench import harness
 from mlx_native_py.bench import ops as bench
 from mlx_native_py.bench.harness import options, report
@@ -48,6 +49,21 @@ def test_one_work(device: MlxDevice, capsys: pytest.CaptureFixture[str], monkeyp
     assert report(options("ops", None).parse_args(["--bars"]), title, rows, bench._columns()) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0].startswith(f"measured on {device.name}") and told[3].endswith("NOT MET")
+
+
+def test_nothing_is_timed_before_the_device_has_its_final_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    timed: list[bool] = []
+    with settings.override(soft_cache_dir=tmp_path), MlxDevice("soft") as fresh:
+        [add] = bench.run_work(SMALL, fresh, bench.inputs_on(fresh, SMALL.arrays()), {})[1].dispatches
+        begin = bench._milliseconds
+
+        def milliseconds(*arguments: Any) -> dict[str, float]:
+            timed.append(add.pipeline.mtl.soft_settled() and add.pipeline.mtl.soft_engine() == "lanes")
+            return begin(*arguments)
+
+        monkeypatch.setattr(bench, "_milliseconds", milliseconds)
+        bench._measure(SMALL, fresh, {}, rounds=1)
+    assert timed and all(timed)
 
 
 def test_a_peer_gets_arrays_of_its_own_and_a_column(device: MlxDevice, monkeypatch: pytest.MonkeyPatch) -> None:
