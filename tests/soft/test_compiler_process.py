@@ -7,6 +7,7 @@ import signal
 import stat
 import struct
 import subprocess
+import sys
 import threading
 import time
 from functools import partial
@@ -167,6 +168,33 @@ def test_names_of_symbols(symbol: str, name: str) -> None:
 def test_what_is_no_shared_object_is_refused(data: bytes) -> None:
     with pytest.raises(ImageRefused):
         check_image(data)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="objects of macOS: test_macos.py")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("int f(void) { return 1; }", ""),
+        (
+            "__attribute__((constructor)) void f(void) { *(volatile int *)16 = 1; }",
+            "code that runs when the kernel is loaded",
+        ),
+        ("__attribute__((destructor)) void f(void) {}", "fini_array|when the kernel is loaded"),
+        ("int kept = 1; int f(void) { return kept++; }", r"variables that all threads could write to \(.data\)"),
+        ("int system(const char *); int f(void) { return system(0); }", "undefined function 'system'"),
+        ('static void *g(void) { return 0; } void *f(void) __attribute__((ifunc("g")));', "code|indirect"),
+    ],
+    ids=["plain", "constructor", "destructor", "variable", "import", "ifunc"],
+)
+def test_objects_that_do_more_than_compute_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    tools, source, target, linked = find_toolchain(None), tmp_path / "k.c", tmp_path / "k.o", tmp_path / "k.so"
+    source.write_text(text)
+    tools.run([*tools.compiler, *tools.target, "-x", "c", "-fPIC", "-O1", "-c", str(source), "-o", str(target)])
+    tools.run(tools.link([target], linked))
+    if not message:
+        return check_image(linked.read_bytes())
+    with pytest.raises(ImageRefused, match=message):
+        check_image(linked.read_bytes())
 
 
 def test_damaged_objects_are_refused_or_harmless() -> None:
