@@ -149,6 +149,7 @@ def test_leaks(device: MlxDevice) -> None:
 
 ORDER = """
 kernel void put(device uint *x, constant uint &value) { x[0] = value; }
+kernel void last(device uint *x, uint g [[threadgroup_position_in_grid]]) { x[0] = g; }
 """
 
 
@@ -167,9 +168,16 @@ def test_determinism() -> None:
                     enc.dispatch(put, x, value, threads=1)
             return {"x": x.numpy().copy()}
 
+    def depends_on_the_groups() -> object:
+        with settings.override(soft_threads=1), MlxDevice("soft") as device:
+            x = device.buffer(np.zeros(1, np.uint32))
+            device.compile(ORDER).last(x, threads=256, group=32)
+            return {"x": x.numpy().copy()}
+
     assert_deterministic(right)
-    with pytest.raises(AssertionError, match="result x has other bits in the order 'reversed'"):
-        assert_deterministic(depends_on_the_order)
+    for wrong in (depends_on_the_order, depends_on_the_groups):
+        with pytest.raises(AssertionError, match="result x has other bits in the order 'reversed'"):
+            assert_deterministic(wrong)
 
 
 ACTION = ROOT / ".github" / "actions" / "check" / "action.yml"

@@ -126,7 +126,10 @@ class Store:
 
         Doing it twice does no harm, so a holder that never ends (it may be stopped) is not waited for.
         """
-        with open(self.directory / f"lock-{what}", "a+b") as handle:
+        path = self.directory / f"lock-{what}"
+        if path.is_dir():
+            _remove(path)
+        with open(path, "a+b") as handle:
             held = _lock(handle.fileno(), 0)
             if not held:
                 announce("software Metal: waiting for another process that prepares the compiler")

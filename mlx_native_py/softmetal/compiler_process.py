@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from .system import ends_within, limit, memory_file, within_limits
@@ -84,6 +85,8 @@ def run_compiler(command: Sequence[str], stdin: str, limits: CompileLimits) -> s
             texts.append(file.read().decode(errors="replace"))
     if status:
         raise _failure(command, status, texts[1] or texts[0], limits)
+    if "-o" in command and not Path(command[command.index("-o") + 1]).exists():
+        raise ToolchainError(f"{_name(command)} ended well and wrote nothing; MLX_SOFT_CLANG names another compiler")
     return subprocess.CompletedProcess(command, 0, *texts)
 
 

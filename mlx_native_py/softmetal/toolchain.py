@@ -341,7 +341,7 @@ def _version(compiler: tuple[str, ...]) -> str:
         result = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=True, env=ENVIRONMENT)
     except (OSError, subprocess.CalledProcessError) as error:
         raise ToolchainError(f"{compiler[0]} does not run: {error}") from error
-    return result.stdout.splitlines()[0]
+    return result.stdout.partition("\n")[0]
 
 
 def _clang_major(version: str) -> int:

@@ -80,9 +80,9 @@ def assert_no_leak(device: MlxDevice, *, at_most: int = 0) -> Iterator[None]:
 def assert_deterministic(run: Callable[[], Any], *, times: int = 3) -> None:
     """`run()` returns the same bits each time: an array, a buffer, or several in a list, tuple or dict.
 
-    On the software device, dispatches between barriers run in another order each time, on the fibers and lanes engines
-    in turn, so that dependence on an unspecified order shows. Open devices inside `run`, or use `kernel(source)`: an
-    open device keeps its order.
+    On the software device, dispatches between barriers, and threadgroups, run in another order each time, on the fibers
+    and lanes engines in turn, so that dependence on an unspecified order shows. Open devices inside `run`, or use
+    `kernel(source)`: an open device keeps its order.
     """
     from .. import settings
 

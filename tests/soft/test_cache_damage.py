@@ -133,3 +133,10 @@ def test_twenty_cold_starts_of_eight_processes() -> None:
     alone = processes_started(1, "cold alone")
     for number in range(20):
         assert processes_started(8, f"cold {number}") == alone
+
+
+def test_a_folder_in_place_of_a_lock(tmp_path: Path) -> None:
+    store = Store(tmp_path / "c")
+    (tmp_path / "c" / "lock-it" / "inside").mkdir(parents=True)
+    with store.alone("it", lambda message: None):
+        assert (tmp_path / "c" / "lock-it").is_file()

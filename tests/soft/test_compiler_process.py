@@ -7,6 +7,7 @@ import signal
 import stat
 import struct
 import subprocess
+import sys
 import threading
 import time
 from functools import partial
@@ -28,6 +29,7 @@ from mlx_native_py.softmetal.msl.image import ImageRefused, check_image, is_allo
 from mlx_native_py.softmetal.msl.library import open_library
 from mlx_native_py.softmetal.program import SourceOptions
 from mlx_native_py.softmetal.system import ends_within
+from mlx_native_py.softmetal.toolchain import find_toolchain
 
 SMALL = CompileLimits(seconds=1.0, memory_mib=512, output_mib=1)
 
@@ -88,7 +90,8 @@ def test_a_source_and_a_kernel_are_compilations(monkeypatch: pytest.MonkeyPatch,
     left: list[float] = []
 
     def note(process: subprocess.Popen[bytes], seconds: float) -> bool:
-        left.append(seconds)
+        if seconds < CompileLimits().seconds:  # else it prepares the compiler on a thread of its own
+            left.append(seconds)
         return ends_within(process, seconds)
 
     kernels = "".join(f"kernel void {name}(device float *x) {{ x[0] = 1; }}\n" for name in "ab")
@@ -101,6 +104,17 @@ def test_a_source_and_a_kernel_are_compilations(monkeypatch: pytest.MonkeyPatch,
         left.clear()
         library.build(name, {})
         assert left[0] > earlier[-1] and left == sorted(left, reverse=True) and len(left) > 1
+
+
+def test_a_compiler_that_writes_nothing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ToolchainError, match="ended well and wrote nothing; MLX_SOFT_CLANG"):
+        run_compiler([*script(tmp_path, "exit 0"), "-o", str(tmp_path / "k.o")], "", SMALL)
+
+
+def test_a_compiler_without_a_version_is_refused(tmp_path: Path) -> None:
+    (command, _) = script(tmp_path, "exit 0")
+    with pytest.raises(ToolchainError, match="expected clang"):
+        find_toolchain(command)
 
 
 def test_children_are_gone(tmp_path: Path) -> None:
@@ -154,6 +168,33 @@ def test_names_of_symbols(symbol: str, name: str) -> None:
 def test_what_is_no_shared_object_is_refused(data: bytes) -> None:
     with pytest.raises(ImageRefused):
         check_image(data)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="objects of macOS: test_macos.py")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("int f(void) { return 1; }", ""),
+        (
+            "__attribute__((constructor)) void f(void) { *(volatile int *)16 = 1; }",
+            "code that runs when the kernel is loaded",
+        ),
+        ("__attribute__((destructor)) void f(void) {}", "fini_array|when the kernel is loaded"),
+        ("int kept = 1; int f(void) { return kept++; }", r"variables that all threads could write to \(.data\)"),
+        ("int system(const char *); int f(void) { return system(0); }", "undefined function 'system'"),
+        ('static void *g(void) { return 0; } void *f(void) __attribute__((ifunc("g")));', "code|indirect"),
+    ],
+    ids=["plain", "constructor", "destructor", "variable", "import", "ifunc"],
+)
+def test_objects_that_do_more_than_compute_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    tools, source, target, linked = find_toolchain(None), tmp_path / "k.c", tmp_path / "k.o", tmp_path / "k.so"
+    source.write_text(text)
+    tools.run([*tools.compiler, *tools.target, "-x", "c", "-fPIC", "-O1", "-c", str(source), "-o", str(target)])
+    tools.run(tools.link([target], linked))
+    if not message:
+        return check_image(linked.read_bytes())
+    with pytest.raises(ImageRefused, match=message):
+        check_image(linked.read_bytes())
 
 
 def test_damaged_objects_are_refused_or_harmless() -> None:

@@ -223,7 +223,7 @@ class Execution:
             self.flush()
             if not _read_counts(dispatch, dispatch.indirect):
                 return
-        if self._work.device.orders:
+        if self._work.device.orders or self._schedule != "ordered":
             order_groups(dispatch, self._schedule)
         self._pending.append(dispatch)
         self._places.append(self._place)
