@@ -28,7 +28,8 @@ def made_by(line: str) -> str | None:
     first = call[3].split(", ")[0] if call else ""
     if call is None or not ("sret(" in first or _CONSTRUCTOR.match(call[2])):
         return None
-    return _NAMES.findall(first)[-1]
+    made: list[str] = _NAMES.findall(first)
+    return made[-1]
 
 
 class Keepers:

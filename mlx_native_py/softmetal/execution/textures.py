@@ -44,7 +44,7 @@ class _Description(ctypes.Structure):
 Place = tuple[int, memory.DeviceMemory]
 
 
-class _Lent(Gone):
+class _LentPlace(Gone):
     """A place that is free again when its holder is gone."""
 
     __slots__ = ("place",)
@@ -57,8 +57,8 @@ class Descriptions:
     def __init__(self, arena: memory.MemoryArena) -> None:
         self._arena = arena
         self._free: list[Place] = []
-        self._lent: set[_Lent] = set()
-        self._dropped: deque[_Lent] = deque()
+        self._lent: set[_LentPlace] = set()
+        self._dropped: deque[_LentPlace] = deque()
         self._lock = threading.Lock()
 
     def take(self, holder: object) -> Place:
@@ -72,7 +72,7 @@ class Descriptions:
                 if chunk is None:
                     raise MemoryError("no memory left for descriptions of textures")
                 self._free = [(chunk.address + at, chunk) for at in range(0, _CHUNK - _STEP, _STEP)]
-            lent = _Lent(holder, self._dropped.append)
+            lent = _LentPlace(holder, self._dropped.append)
             lent.place = self._free.pop()
             self._lent.add(lent)
             return lent.place
