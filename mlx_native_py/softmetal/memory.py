@@ -169,7 +169,7 @@ class MemoryArena:
         self._places = Places(source, most, MemoryArena.SLAB if limited else step, unit)
         # Each allocation in a place of its own takes two mappings; half of all are left to others.
         self._guarded_left = guarded or mappings() // 4
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._lent: set[_Lent] = set()
         self.dropped: deque[_Lent] = deque()
         """Memory that is to be given back."""
@@ -183,6 +183,8 @@ class MemoryArena:
     def memory(self, length: int) -> DeviceMemory | None:
         """Zeroed device memory of its own, or None when there is no more."""
         size = pages(length)
+        if self._lock._is_owned():  # type: ignore[attr-defined]  # by a finaliser or signal handler inside of it
+            return self._apart(length, size)
         with self._lock:
             self._take_back()
             address = self._open(size) if self._guarded_left > 0 or size > self.SHARED else None
@@ -190,6 +192,14 @@ class MemoryArena:
                 address = self._cell(size)
             lent = None if address is None else self._lend(address, length, is_ours=True)
         return lent
+
+    def _apart(self, length: int, size: int) -> DeviceMemory | None:
+        """The same without a look at what is being changed."""
+        address = self._source.reserve(self._room(size))
+        if address is None or not self._source.open(address, size):
+            return None
+        self._guarded_left -= 1
+        return self._lend(address, length, is_ours=True)
 
     def over(self, address: int, length: int) -> DeviceMemory:
         """Memory of somebody else."""

@@ -11,6 +11,9 @@ from .checked_programs import Program
 
 _FUNCTIONS = """
 struct Pair { float x, y; };
+struct Made { float x, y; Made() : x(3), y(4) {} Made(float v) { x = v; y = 2; } };
+struct Long { float x[8]; };
+static __attribute__((noinline)) Long made(float v) { Long l; for (int j = 0; j < 8; j++) l.x[j] = v + j; return l; }
 static void set(thread const float *q) { *(thread float *)q = 4; }
 static void set_of(thread const Pair &q) { const_cast<thread Pair &>(q).y = 4; }
 static float read_of(thread const float *q) { thread float *p = (thread float *)q; return *p; }
@@ -90,3 +93,13 @@ CONSTANTS_LEGAL = {
     "a copy": "const Pair x = {1, 2};\nPair y = x;\nset_of(y);\na[i] = y.y + x.y;",
     "neighbours": "float l = 1;\nconst float x = k[i];\nfloat r = 2;\nset(&l);\nset(&r);\na[i] = l + r + read_of(&x);",
 }
+_MADE = {
+    "an object with a constructor": "const Made x(k[i]);\na[i] = x.x + x.y;",
+    "such objects in an array": "const Made x[3] = {Made(k[i]), Made(2), Made(3)};\na[i] = x[int(k[i]) % 3].x;",
+    "such objects without values": "const Made x[8];\na[i] = x[int(k[i]) & 7].x;",
+    "such an object in each round": "for (int j = 0; j < 3; j++) { const Made x(k[i] + j); a[i] += x.x; }",
+    "the result of a function": "const Long x = made(k[i]);\na[i] = x.x[int(k[i]) & 7];",
+    "an array": "const float x[16] = {float(k[i]), 1, 2, 3};\nthread const float *p = x;\na[i] = p[k[i] & 3];",
+}
+# A cast anywhere has all constants watched.
+CONSTANTS_LEGAL |= {name: f"float l = 1;\nset(&l);\n{body}" for name, body in _MADE.items()}

@@ -190,3 +190,40 @@ def most_at_every_step(act: Callable[[], object], ask: Callable[[], int]) -> int
     finally:
         sys.settrace(None)
     return max(answers)
+
+
+NESTED = """
+import signal, time
+import mlx_native_py
+from mlx_native_py.softmetal.memory import arena
+
+def act(*_):
+    held.append(device.empty(64))
+    held[-1].fill(1)
+    del held[:-50]
+
+class InCycle:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        act()
+
+held = []
+device = mlx_native_py.MlxDevice("soft")
+signal.signal(signal.SIGALRM, act)
+signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+for threshold in (3, 5, 7):
+    gc.set_threshold(threshold)
+    end = time.monotonic() + 1
+    while time.monotonic() < end:
+        InCycle()
+        device.empty(64)
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(all(each.numpy().all() for each in held))
+"""
+
+
+def test_finalisers_and_signal_handlers_allocate_in_the_middle_of_an_allocation() -> None:
+    script = f"import gc, sys\nsys.path.insert(0, {ROOT!r})\n{NESTED}"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr[-2000:]

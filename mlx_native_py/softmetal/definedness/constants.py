@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from .pointers import DECLARED, LIFETIME, Keepers, bases_of
+from .pointers import DECLARED, LIFETIME, Keepers, bases_of, made_by
 from .types import Types
 from .variables import FUNCTION, LOCAL
 
@@ -13,7 +13,7 @@ CASTS = "-Wcast-qual"  # has the compiler tell of casts that drop it
 _TOLD = "drops const qualifier"
 _WITHOUT = "@_ZN4soft13without_const"  # const_cast
 _STORE = re.compile(rf"  store (?:float|half|bfloat|i\d+) \S+, ptr ({LOCAL}), [^\n]*?!dbg (!\d+)")
-_PHI = re.compile(rf"  {LOCAL} = phi ")
+_PHI = re.compile(rf"  ({LOCAL}) = phi ")
 _DECLARATIONS = ("declare void @soft_private_constant(ptr, i64, ptr)", "declare void @soft_private_end(ptr)")
 
 
@@ -41,7 +41,8 @@ class _Watch:
         # Of others it is not known when they are made anew.
         constants = {each[1]: each for each in found if each[1] in marked or self._types.is_parameter(each[2])}
         bases = bases_of(lines)
-        watched = [sorted(constants.keys() & set(self._watched(line, bases, constants))) for line in lines]
+        made = {name for line in lines if (name := made_by(line))}
+        watched = [sorted(constants.keys() & set(self._watched(line, bases, constants, made))) for line in lines]
         return list(self._lines(lines, watched, constants))
 
     def _lines(
@@ -57,11 +58,16 @@ class _Watch:
             yield from _ends(line, ending)
             yield line
 
-    def _watched(self, line: str, bases: Mapping[str, str], constants: Mapping[str, re.Match[str]]) -> Iterator[str]:
-        yield from self._keepers.kept(line, bases)
+    def _watched(
+        self, line: str, bases: Mapping[str, str], constants: Mapping[str, re.Match[str]], made: set[str]
+    ) -> Iterator[str]:
+        phi = _PHI.match(line)
+        if not (made_by(line) or phi and phi[1] in made):  # elements of an array are made one after the other
+            yield from self._keepers.kept(line, bases)
         written = _STORE.match(line)
-        # The one store that is right comes from where the variable is declared, or from the caller.
-        if written and written[1] in constants and constants[written[1]][3] != written[2]:
+        declared = constants.get(written[1]) if written else None
+        # The one store that is right comes from where the number is declared, or from the caller.
+        if written and declared and self._types.is_number(declared[2]) and declared[3] != written[2]:
             yield written[1]
 
     def _begin(self, name: str, node: str) -> str:

@@ -11,6 +11,7 @@ DECLARED = re.compile(rf"    #dbg_declare\(ptr ({LOCAL}), (!\d+), [^!]*!DIExpres
 LIFETIME = re.compile(rf"  call void @llvm\.lifetime\.(start|end)\.p0\(ptr ({LOCAL})\)")
 _STEP = re.compile(rf"  ({LOCAL}) = (?:getelementptr|addrspacecast) .*?ptr ({LOCAL})")
 _KEPT = re.compile(rf"  (?:store|ret) ptr ({LOCAL})|  {LOCAL} = (?:phi|select) (.*)")
+_CONSTRUCTOR = re.compile(r"_ZN\w*C[12][EI]")
 _CALL = re.compile(r'call (.*?)@("[^"]*"|[-\w$.]+)\((.*)\)')
 _USERS = re.compile(r'^define [^@\n]*@("[^"]*"|[-\w$.]+)\([^\n]* !dbg ', re.MULTILINE)
 _NAMES = re.compile(LOCAL)
@@ -19,6 +20,16 @@ _NAMES = re.compile(LOCAL)
 def bases_of(lines: list[str]) -> dict[str, str]:
     """For each address of a part, that of which it is one."""
     return {found[1]: found[2] for line in lines if (found := _STEP.match(line))}
+
+
+def made_by(line: str) -> str | None:
+    """What a call gives its first value: a constructor's object, or the result of a function."""
+    call = _CALL.search(line)
+    first = call[3].split(", ")[0] if call else ""
+    if call is None or not ("sret(" in first or _CONSTRUCTOR.match(call[2])):
+        return None
+    made: list[str] = _NAMES.findall(first)
+    return made[-1]
 
 
 class Keepers:

@@ -36,6 +36,13 @@ class Types:
             fields = self._fields(fields.get("baseType", ""))
         return fields.get("tag") == "DW_TAG_const_type"
 
+    def is_number(self, variable: str) -> bool:
+        """Whether it is one number."""
+        node = self._fields(variable).get("type", "")
+        while (fields := self._fields(node)).get("tag") in _ALIASES:
+            node = fields.get("baseType", "")
+        return self._nodes.get(node, "").startswith("!DIBasicType")
+
     def is_parameter(self, variable: str) -> bool:
         return "arg" in self._fields(variable)
 
