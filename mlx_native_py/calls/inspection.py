@@ -130,14 +130,14 @@ def inspect_kernel(
 ) -> Inspection:
     """Analyses a kernel of a source for threadgroups of `group` threads (a number, or up to three)."""
     options = CompileOptions() if options is None else options
-    with settings.override(soft_checked=True, soft_isolated=False, soft_engine="lanes"):
-        checked = _pipeline(source, name, constants, options)
+    with settings.override(soft_checked=False, soft_isolated=False, soft_engine="lanes"):
+        on_lanes = _pipeline(source, name, constants, options)
     with settings.override(soft_checked=False, soft_isolated=False, soft_engine="auto"):
         plain = _pipeline(source, name, constants, options)
     shape = _shape(plain, group)
     inspected, problem = None, ""
     try:
-        inspected = inspect_pipeline(checked.mtl.state, shape)
+        inspected = inspect_pipeline(on_lanes.mtl.state, shape)
     except Declined as declined:
         problem = str(declined)
     engine, declined_engines = _engine(plain.mtl, shape)
@@ -147,7 +147,7 @@ def inspect_kernel(
 
 def locator(source: str, name: str, constants: Mapping[Any, Any] | None, options: Any) -> Locate:
     """A function from positions in the compiled text to lines of the source."""
-    with settings.override(soft_checked=True, soft_isolated=False, soft_engine="lanes"):
+    with settings.override(soft_checked=False, soft_isolated=False, soft_engine="lanes"):
         locate: Locate = _pipeline(source, name, constants, options or CompileOptions()).mtl.state.code.locate
     return quoting(locate, source)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from .engines.lanes.analysis.shape import VARYING, LaneShape
@@ -72,7 +72,7 @@ class Inspected:
 
 
 def inspect_pipeline(state: Any, shape: Size) -> Inspected:
-    """Looks at a pipeline of a checked device that asks for lanes; raises Declined where it cannot be read."""
+    """Looks at a pipeline of a device that asks for lanes; raises Declined where it cannot be read."""
     code = state.code
     text = with_lines(code.lanes.builder, shape)
     function = parse_function(parse_module(text), ENTRY)
@@ -99,11 +99,11 @@ def inspect_pipeline(state: Any, shape: Size) -> Inspected:
 
 
 def with_lines(builder: LanesBuilder, shape: Size) -> str:
-    spec, compiler = replace(builder.spec, checked=False), builder.compiler
+    spec, compiler = builder.spec, builder.compiler
     toolchain = compiler.toolchain
     text = f"#define SOFT_SHAPE {shape[0]}, {shape[1]}, {shape[2]}\n#line 1\n{spec.text()}"
     elements = uses_elements(text.encode())
-    flags = [*toolchain.dialect(spec.math), *toolchain.engine_flags("lanes", checked=False, elements=elements)]
+    flags = [*toolchain.dialect(spec.math), *toolchain.engine_flags("lanes", elements=elements)]
     header = ["-include-pch", str(compiler.precompiled(flags)), "-w", "-fno-color-diagnostics", "-gline-tables-only"]
     with compiler.store.scratch() as folder:
         source, target = folder / SOURCE_NAME, folder / "lines.ll"

@@ -91,17 +91,11 @@ CHECKED = (
 )
 # Indices outside of arrays; what is known of them must not be among a kernel's variables (include/checked.ld).
 ARRAYS = ("-fsanitize=array-bounds", "-fdata-sections")
-# Pointers that leave the private variable or the constant that they were made from.
-LOCAL_BOUNDS = "-fsanitize=local-bounds"
-_POINTERS = (
-    LOCAL_BOUNDS,
-    *("-fno-sanitize-trap=local-bounds", "-fsanitize-recover=local-bounds", "-fno-sanitize-merge=local-bounds"),
-)
 # Functions that end without giving the result that they promise.
 _RESULTS = ("-fsanitize=return", "-fno-sanitize-trap=return", "-fno-sanitize-merge=return")
 # Addresses that types cannot have, and where each instruction comes from: what our headers do counts for the line that
 # calls them (soft.h).
-FIBERS_ONLY = ("-fsanitize=alignment", "-gline-tables-only", "-gdwarf-4")
+_PLACES = ("-fsanitize=alignment", "-gline-tables-only", "-gdwarf-4")
 # Unrolled loops and a search for vectors in long blocks take the compiler several times as long, for an engine that
 # serves where lanes cannot.
 QUICK = ("-fno-unroll-loops", "-fno-slp-vectorize")
@@ -176,9 +170,7 @@ class Toolchain:
             "-O2",
             f"-DSOFT_ENGINE={ENGINE_NUMBERS[engine]}",
             f"-DSOFT_ELEMENTS={int(elements)}",
-            *(CHECKED if checked else ()),
-            *((*ARRAYS, *_POINTERS, *_RESULTS) if checked else ()),
-            *(FIBERS_ONLY if checked and engine != "lanes" else ()),
+            *((*CHECKED, *ARRAYS, *_RESULTS, *_PLACES) if checked else ()),
             *(QUICK if engine == "fibers" and not checked else ()),
             # Marks calls through pointers, by which an object that has any is known.
             *(() if engine == "lanes" else ("-fsanitize=kcfi", *self.system.far_calls)),

@@ -13,6 +13,7 @@ _HELPER = "float sum(thread const float *v, int n) { float s = 0; for (int k = 0
 
 _APART = f"__attribute__((noinline)) {_HELPER}"
 _OF = "__attribute__((noinline)) float of(float x, int n) { return (&x)[n]; }"
+_NEXT = "void next(thread float *v) { v[1] = 2; }"
 _AGAIN = """float walk(thread const float *v, int n) {
   return n > 0 ? v[n] + walk(v, n - 1) : v[0];
 }"""
@@ -88,6 +89,70 @@ _POINTERS_OUTSIDE = [
         "b[i] = q[int(a[1])].y;",
         ("a[1]", "a[0]"),
         "struct Pair { float x, y; };",
+    ),
+    _through(
+        "before a number",
+        "float x = a[i];\n(&x)[int(a[i] > 0) - 1] = 3;\nb[i] = x;",
+        "(&x)[int(a[i] > 0) - 1] = 3;",
+        ("[int(a[i] > 0) - 1]", "[int(a[0])]"),
+    ),
+    _through(
+        "before a number, always",
+        "float x = a[i];\n(&x)[-1] = 3;\nb[i] = x;",
+        "(&x)[-1] = 3;",
+        ("[-1]", "[0]"),
+    ),
+    _through(
+        "behind a number, always",
+        "float x = a[i];\nb[i] = (&x)[1];",
+        "b[i] = (&x)[1];",
+        ("[1]", "[0]"),
+    ),
+    _through(
+        "before a byte",
+        "uchar x = a[i];\n(&x)[int(a[i] > 0) - 1] = 3;\nb[i] = x;",
+        "(&x)[int(a[i] > 0) - 1] = 3;",
+        ("[int(a[i] > 0) - 1]", "[int(a[0])]"),
+    ),
+    _through(
+        "before a struct",
+        "Pair x = {a[i], 1};\n(&x)[int(a[i] > 0) - 1].y = 3;\nb[i] = x.y;",
+        "(&x)[int(a[i] > 0) - 1].y = 3;",
+        ("[int(a[i] > 0) - 1]", "[int(a[0])]"),
+        "struct Pair { float x, y; };",
+    ),
+    _through(
+        "behind an array, always, in a function",
+        _FOUR + "next(p + 3);\nb[i] = p[i % 4];",
+        _NEXT,
+        ("p + 3", "p + 2"),
+        _NEXT,
+    ),
+    _through(
+        "behind an array, always, by a reference",
+        _FOUR + "thread float *q = p;\nthread float &r = q[4];\nr = 1;\nb[i] = p[i % 4];",
+        "r = 1;",
+        ("q[4]", "q[3]"),
+    ),
+    _through(
+        "behind an array, always, a struct",
+        "Pair p[2] = {{a[i], 1}, {2, 3}};\nthread Pair *q = p;\nq[2] = p[0];\nb[i] = p[i % 2].x;",
+        "q[2] = p[0];",
+        ("q[2]", "q[1]"),
+        "struct Pair { float x, y; };",
+    ),
+    _through(
+        "behind an array, always, parts of a vector",
+        "float4 p[2] = {a[i], 1};\nthread float4 *q = p;\nfloat2 v = q[2].zw;\nb[i] = v.x + p[i % 2].x;",
+        "float2 v = q[2].zw;",
+        ("q[2]", "q[1]"),
+    ),
+    _through(
+        "from one table into the next, always",
+        "constant float *p = T;\nb[i] = p[4] + U[i % 4];",
+        "b[i] = p[4] + U[i % 4];",
+        ("p[4]", "p[3]"),
+        "constant float T[4] = {1, 2, 3, 4}, U[4] = {5, 6, 7, 8};",
     ),
     _through(
         "past an array of one",

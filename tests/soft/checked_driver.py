@@ -9,18 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from mlx_native_py import settings
-
 from .checked_programs import Address, Part, Program
 
 
 @functools.cache
 def device(schedule: str = "ordered") -> Any:
-    """A device in checked mode, on the engine that the settings name."""
+    """A device in checked mode."""
     from mlx_native_py.softmetal.objects.device import MTLDevice
     from mlx_native_py.softmetal.options import SoftOptions
 
-    return MTLDevice(SoftOptions(checked=True, schedule=schedule, engine=settings.current().soft_engine))
+    return MTLDevice(SoftOptions(checked=True, schedule=schedule))
 
 
 @functools.cache

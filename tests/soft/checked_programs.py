@@ -46,7 +46,7 @@ class Program:
     shared: Sequence[int] = ()
     fields: Mapping[str, Any] = field(default_factory=dict)
     line: str = ""
-    """The line of the source that the report shows; the lanes engine has none."""
+    """The line of the source that the report shows."""
 
     @property
     def source(self) -> str:

@@ -14,7 +14,6 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from mlx_native_py import settings
 from mlx_native_py.metal import open_metal
 
 Metal: Any = open_metal("soft").Metal
@@ -67,7 +66,7 @@ class RunFailed(Exception):
 def device(checked: bool = False) -> Any:
     """The software device as the settings describe it; with `checked`, one that watches every access of a kernel."""
     if checked:
-        return Metal.open_device(Metal.SoftOptions(checked=True, engine=settings.current().soft_engine))
+        return Metal.open_device(Metal.SoftOptions(checked=True))
     return Metal.MTLCreateSystemDefaultDevice()
 
 

@@ -38,8 +38,8 @@ def device(engine: Any, checked: bool = False, watchdog_seconds: float = 20.0, c
     )
 
 
-EVERY = [(engine, False) for engine in ("flat", "fibers", "lanes", "auto")] + [("fibers", True), ("lanes", True)]
-"""Each engine, and those that have a checked mode with it."""
+EVERY = [(engine, False) for engine in ("flat", "fibers", "lanes", "auto")] + [("fibers", True)]
+"""Each engine, and the one of checked mode with it."""
 
 
 def fresh(source: str) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from mlx_native_py import settings
 from mlx_native_py.softmetal.checked import CheckedError
 
 from .checked_arrays import ARRAYS_OUTSIDE
@@ -38,13 +37,11 @@ def _caught(program: Program) -> tuple[CheckedError, Any]:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_faults_are_caught(program: Program, request: pytest.FixtureRequest) -> None:
-    if settings.current().soft_engine == "lanes" and program in ARRAYS_OUTSIDE:
-        request.applymarker(pytest.mark.xfail(strict=False, reason="lanes do not see all of private variables"))
+def test_faults_are_caught(program: Program) -> None:
     error, commands = _caught(program)
     assert type(error) is program.error, str(error)
     message = str(error)
-    line = f"{program.line}\n" if program.line and settings.current().soft_engine != "lanes" else ""
+    line = f"{program.line}\n" if program.line else ""
     for text in ("kernel 'k'", *program.text, line):
         assert text in message, f"{text!r} is not in {message!r}"
     for path, value in program.fields.items():

@@ -155,16 +155,15 @@ class DataRace(CheckedError):
         self.source, self.other_source = sources
 
 
-Absent = Literal["waits at another", "has ended", "does not come to it"]
+Absent = Literal["waits at another", "has ended"]
 _TO_ALL: dict[Absent, str] = {
     "waits at another": "move it out of the condition",
     "has ended": "put what follows under a condition, without the barriers, instead of returning early",
-    "does not come to it": "move it out of the condition",
 }
 
 
 class DivergentBarrier(CheckedError):
-    """A barrier that not all threads of a threadgroup reach: others wait at another one, have ended or go elsewhere."""
+    """A barrier that not all threads of a threadgroup reach: others wait at another one or have ended."""
 
     raised_as = DivergentBarrierError
 

@@ -52,7 +52,6 @@ _RETURN = (
 _ABSENT: dict[int, Absent] = {
     abi.AT_ANOTHER: "waits at another",
     abi.ENDED: "has ended",
-    abi.ELSEWHERE: "does not come to it",
 }
 _NULL = 1 << 16
 # Beyond this, the nearest buffer says nothing about where a pointer came from; where arguments have zones, it was none.

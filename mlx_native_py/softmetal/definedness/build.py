@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ..cache import digest
 from ..msl.padding import with_zeros
-from ..toolchain import ALL_VARIABLES, LOCAL_BOUNDS, THREAD_CALLBACKS, Toolchain
+from ..toolchain import ALL_VARIABLES, THREAD_CALLBACKS, Toolchain
+from .bounds import check_bounds
 from .constants import CASTS, watch_constants
 from .inlining import inline_all
 from .lifetimes import end_lifetimes
@@ -17,7 +18,6 @@ from .received import without_markers
 from .recursion import watch_recursion
 from .rewrite import with_shadows
 from .sources import UNDEFINED, Sources
-from .variables import set_apart
 
 _HERE = Path(__file__).parent
 _READER = _HERE.parent / "engines" / "lanes" / "ir"
@@ -34,12 +34,12 @@ def compile_defined(toolchain: Toolchain, source: Path, output: Path, options: S
     plain, optimised = source.with_suffix(".plain.ll"), source.with_suffix(".ll")
     said = toolchain.run(toolchain.to_plain_ir(source, plain, [*options, *ALL_VARIABLES, CASTS])).stderr
     text = end_lifetimes(watch_constants(watch_recursion(with_zeros(plain.read_text())), said))
-    sources = Sources(set_apart(inline_all(text)))
+    sources = Sources(check_bounds(inline_all(text)))
     plain.write_text(without_markers(sources.text))
     remarks = toolchain.run(toolchain.compile(plain, output, options)).stderr
     if UNDEFINED.encode() in output.read_bytes():
-        # The callbacks for races and bounds come last, when shadows are there and are left out.
-        early = [each for each in options if each not in (THREAD_CALLBACKS, LOCAL_BOUNDS)]
+        # The callbacks for races come last, when shadows are there and are left out.
+        early = [each for each in options if each != THREAD_CALLBACKS]
         plain.write_text(sources.text)
         toolchain.run(toolchain.to_ir(plain, optimised, early))
         optimised.write_text(with_shadows(optimised.read_text(), sources.variables))

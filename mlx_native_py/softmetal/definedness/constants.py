@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from .names import FUNCTION, LOCAL
 from .pointers import DECLARED, LIFETIME, Keepers, bases_of, made_by
 from .types import Types
-from .variables import FUNCTION, LOCAL
 
 CASTS = "-Wcast-qual"  # has the compiler tell of casts that drop it
 _TOLD = "drops const qualifier"

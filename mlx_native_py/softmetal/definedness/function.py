@@ -163,7 +163,7 @@ class _ShadowedFunction:
         return self._shadows.text(value)
 
     def _call(self, text: str) -> None:
-        self._shadows.lines.append(f"  call void @{text}{self._dbg}")
+        self._shadows.lines.append(f"  notail call void @{text} nomerge{self._dbg}")
 
     def _write(self, text: str) -> None:
         self._shadows.lines.append(f"  {text}, {UNSEEN}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .variables import FUNCTION
+from .names import FUNCTION
 
 _NAME = r'@("[^"]*"|[-\w$.]+)'
 _HEAD = re.compile(rf"define [^@\n]*{_NAME}\([^\n]*?\) (?:[\w\"=() -]*?)(#\d+)[^\n]* !dbg ")

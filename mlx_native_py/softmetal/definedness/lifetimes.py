@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from .names import FUNCTION, LOCAL
 from .pointers import DECLARED, LIFETIME, Keepers, bases_of
 from .types import Types
-from .variables import FUNCTION, LOCAL
 
 ENDED = "; ended"  # ends a line that takes a variable's value away
 _MARK = re.compile(r'^(!\d+) = !\{!"auto-init"\}$', re.MULTILINE)

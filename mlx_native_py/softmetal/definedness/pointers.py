@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from .variables import LOCAL
+from .names import LOCAL
 
 DECLARED = re.compile(rf"    #dbg_declare\(ptr ({LOCAL}), (!\d+), [^!]*!DIExpression\(\), (!\d+)\)")
 LIFETIME = re.compile(rf"  call void @llvm\.lifetime\.(start|end)\.p0\(ptr ({LOCAL})\)")
@@ -32,11 +32,16 @@ def made_by(line: str) -> str | None:
     return made[-1]
 
 
+def users_of(text: str) -> frozenset[str]:
+    """The functions of the source, not those of our headers."""
+    return frozenset(_USERS.findall(text))
+
+
 class Keepers:
     """What a line of a module stores, returns or chooses, or gives to a function of the source."""
 
     def __init__(self, text: str) -> None:
-        self._users = frozenset(_USERS.findall(text))
+        self._users = users_of(text)
 
     def kept(self, line: str, bases: Mapping[str, str], *, outlives: bool = False) -> Iterator[str]:
         """The variables, themselves or by a part; `outlives`: only if the function can pass their address on."""

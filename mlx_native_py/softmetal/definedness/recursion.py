@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 
 from .inlining import Calls, calls_of, reached
+from .names import FUNCTION, LOCAL
 from .types import Types
-from .variables import FUNCTION, LOCAL
 
 ROOM = 64  # bytes on both sides; runtime/check_private.cpp
 _ALLOCA = re.compile(rf"  ({LOCAL}) = alloca (.+), align (\d+)")

@@ -32,7 +32,7 @@ CODE = SoftLaunch.engine.offset
 def scalar_engine(asked: EngineChoice, *, checked: bool, waits: Sequence[str]) -> tuple[Engine, dict[str, str]]:
     """Flat or fibers, and why not the other; `waits` are the names through which threads wait for each other."""
     if checked:
-        return "fibers", {"flat": "checked mode tells threads apart"}
+        return "fibers", {"flat": "checked mode runs on fibers, which tell threads apart"}
     if asked == "fibers":
         return "fibers", {"flat": "the settings ask for fibers"}
     if waits:
@@ -44,8 +44,8 @@ def lanes_refused(asked: EngineChoice, *, checked: bool, samples: bool = False) 
     """Why no launch of a kernel may use lanes; empty if they may."""
     if asked in ("flat", "fibers"):
         return f"the settings ask for {asked}"
-    if checked and asked != "lanes":
-        return "checked mode runs on fibers unless the settings ask for lanes"
+    if checked:
+        return "checked mode runs on fibers, which tell threads apart"
     if samples and asked != "lanes":
         return "sampling textures takes lanes long to compile; the settings can ask for it"
     return ""

@@ -108,7 +108,7 @@ struct atomic_max {
 
 template <class Access, class Op, class T, class P> SOFT_LANE_FN T update(P place, T operand) {
   typedef bits_of<T> bits;
-#if SOFT_ENGINE == 2 && !__has_feature(thread_sanitizer)
+#if SOFT_ENGINE == 2
   // One instruction for each lane, where a loop would go round until the last of them had its turn.
   if constexpr (!__is_same(T, float) || __is_same(Op, atomic_add) || __is_same(Op, atomic_sub))
     return Op::at((volatile T *)place, operand);

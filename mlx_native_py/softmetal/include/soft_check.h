@@ -16,7 +16,7 @@ enum {
 // What a private variable without a value decides.
 enum { SOFT_USE_BRANCH = 0, SOFT_USE_ADDRESS = 1, SOFT_USE_STORE = 2, SOFT_USE_READ = 3, SOFT_USE_CALL = 4, SOFT_USE_RESULT = 5 };
 // Where a thread is that does not come to a barrier.
-enum { SOFT_AT_ANOTHER = 0, SOFT_ENDED = 1, SOFT_ELSEWHERE = 2 };
+enum { SOFT_AT_ANOTHER = 0, SOFT_ENDED = 1 };
 enum { SOFT_ZONES = 512, SOFT_ZONE_SHIFT = 37 };
 enum { SOFT_BLOCK = 1024 };           // areas begin and end at multiples of this
 

@@ -136,11 +136,9 @@ template <class T> constexpr bool is_short_integer = soft::whole_number<T> && si
 template <class Op, uint Width, class T> SOFT_LANE_FN T reduce(T value, mark at) {
 #if SOFT_ENGINE == 2
   if constexpr (Width == SOFT_WIDTH && __is_same(folded_t<T>, float) && lanes_fold_real<Op>::known) {
-    SOFT_LANES_MEET(0);
     return T(lanes_fold_real<Op>::of(float(value)));
   } else if constexpr (Width == SOFT_WIDTH && is_short_integer<T> && lanes_fold_whole<Op>::known) {
     typedef metal::conditional_t<metal::is_signed<T>::value, int, uint> word;
-    SOFT_LANES_MEET(0);
     return T(lanes_fold_whole<Op>::of(word(value)));
   }
 #endif
@@ -188,7 +186,6 @@ struct votes {
 };
 #if SOFT_ENGINE == 2
 SOFT_LANE_FN votes vote(bool value, mark) {
-  SOFT_LANES_MEET(0);
   return {__lane_ballot(value), __lane_active()};
 }
 #else

@@ -41,23 +41,12 @@ SOFT_LANE_EFFECT soft_u32 __lane_meet(soft_combine);
 SOFT_LANE_EFFECT void __lane_once(soft_once, void *, void *, void *, void *, soft_u64);
 SOFT_LANE_EFFECT void __lane_fence();
 SOFT_LANE_EFFECT void __lane_barrier(soft_u32 flags);
-SOFT_LANE_EFFECT void __lane_met(soft_u32 flags);
-SOFT_LANE_EFFECT void __lane_become(soft_u32 lane);
 
 // Reads of the outbox. Plain loads could be moved to where other lanes have met in the meantime.
 SOFT_LANE_EFFECT unsigned char __lane_take_i8(const void *);
 SOFT_LANE_EFFECT unsigned short __lane_take_i16(const void *);
 SOFT_LANE_EFFECT soft_u32 __lane_take_i32(const void *);
 SOFT_LANE_EFFECT soft_u64 __lane_take_i64(const void *);
-
-// Checked mode counts meetings, since they order what comes before and after them, and knows whose work is done once.
-#if __has_feature(thread_sanitizer)
-#define SOFT_LANES_MEET(flags) __lane_met(flags)
-#define SOFT_LANES_AS(lane, call) (__lane_become(lane), call, __lane_become(~0u))
-#else
-#define SOFT_LANES_MEET(flags) ((void)0)
-#define SOFT_LANES_AS(lane, call) (call)
-#endif
 
 namespace soft {
 
@@ -79,10 +68,9 @@ static __attribute__((always_inline)) soft_u32 lane_number(const lane_t &) { ret
 
 static __attribute__((always_inline)) soft_u32 soft_meet(soft::lane_t, soft_combine combine, soft_u64 flags,
                                                          soft_u64 = 0) {
-  SOFT_LANES_MEET(soft_u32(flags));
   soft_u32 active = __lane_active();
   if (combine)
-    SOFT_LANES_AS(31 - __builtin_clz(active), __lane_meet(combine));
+    __lane_meet(combine);
   else if (soft_u32(flags))
     __lane_fence();
   return active;

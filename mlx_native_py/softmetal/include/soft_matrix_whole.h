@@ -24,7 +24,7 @@ SOFT_LANE_FN bool holds_matrices() {
 SOFT_LANE_FN void once(soft_once work, ulong n, const void *a, const void *b = nullptr, const void *c = nullptr,
                        const void *d = nullptr) {
 #if SOFT_ENGINE == 2
-  SOFT_LANES_AS(0, __lane_once(work, (void *)a, (void *)b, (void *)c, (void *)d, n));
+  __lane_once(work, (void *)a, (void *)b, (void *)c, (void *)d, n);
 #else
   if (holds_matrices()) work((void *)a, (void *)b, (void *)c, (void *)d, n);
 #endif

@@ -21,7 +21,7 @@ extern "C" SOFT_WAITING __attribute__((nomerge)) void soft_barrier(soft_lane *, 
 #endif
 
 // A return of a kernel whose threads wait for each other: checked mode wants to know of those that leave.
-#if SOFT_ENGINE == 1 && __has_feature(thread_sanitizer)
+#if __has_feature(thread_sanitizer)
 extern "C" __attribute__((nomerge, not_tail_called)) void soft_ends();
 #define SOFT_RETURN return soft_ends()
 // What the second argument points to, which the first one is; there are no such functions once a kernel is compiled.
@@ -142,7 +142,6 @@ template <class T> SOFT_LANE_FN T take(const T *place) {
   }
 }
 template <class T> SOFT_LANE_FN T from_lane(T value, uint source, mark) {
-  SOFT_LANES_MEET(0);
   source %= SOFT_WIDTH;
   if constexpr (sizeof(T) == 1) {
     return __builtin_bit_cast(T, __lane_shuffle_i8(__builtin_bit_cast(uchar, value), source));
@@ -162,7 +161,7 @@ template <class T> SOFT_LANE_FN T from_lane(T value, uint source, mark) {
   }
 }
 #else
-#if SOFT_ENGINE == 1 && __has_feature(thread_sanitizer)
+#if __has_feature(thread_sanitizer)
 // Says of a value in the outbox that it came from other threads, who may not have had one (softmetal/definedness).
 template <class T> SOFT_LANE_FN T take(const T *place) {
   if constexpr (sizeof(T) == 1) {

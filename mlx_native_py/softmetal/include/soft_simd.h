@@ -32,7 +32,7 @@ SOFT_FN mem_flags operator&(mem_flags a, mem_flags b) { return mem_flags(int(a) 
 enum memory_order { memory_order_relaxed = 0, memory_order_seq_cst = 5 };
 enum thread_scope { thread_scope_thread, thread_scope_simdgroup, thread_scope_threadgroup, thread_scope_device };
 
-#if SOFT_ENGINE == 1 || __has_feature(thread_sanitizer)
+#if SOFT_ENGINE == 1
 // Says which barrier it is above the flags: all threads must be at the same one.
 SOFT_LANE_FN void threadgroup_barrier(mem_flags flags, soft::mark at = soft::mark()) {
   soft_barrier(soft::self(), uint(flags) | at.position << SOFT_BARRIER_MARK);

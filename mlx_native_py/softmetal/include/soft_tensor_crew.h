@@ -50,7 +50,7 @@ template <size_t Size> struct crew<tensors::execution_simdgroups<Size>> {
     soft_barrier(lane, 0);
 #if SOFT_ENGINE == 2
     if (__lane_simdgroup() == 0)
-      SOFT_LANES_AS(0, __lane_once(work_of_all<Work, Size>, lane->group, nullptr, nullptr, nullptr, 0));
+      __lane_once(work_of_all<Work, Size>, lane->group, nullptr, nullptr, nullptr, 0);
 #else
     if (lane->index == 0) work_of_all<Work, Size>(lane->group, nullptr, nullptr, nullptr, 0);
 #endif

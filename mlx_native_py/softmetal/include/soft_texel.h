@@ -14,7 +14,7 @@
 #endif
 
 // Checked mode does not mind what a texel is that has no share in a mean.
-#if __has_feature(thread_sanitizer) && SOFT_ENGINE != 2
+#if __has_feature(thread_sanitizer)
 extern "C" void soft_texel_counts(bool);
 #else
 SOFT_INLINE void soft_texel_counts(bool) {}

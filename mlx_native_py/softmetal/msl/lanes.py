@@ -13,9 +13,9 @@ from ..cache import digest
 from ..compiler_process import in_time
 from ..engines.choice import BUDGET_S, LanesChoice, lanes_refused
 from ..engines.lanes.ir.model import Declined
-from ..program import Executable, Size, Specialised, ThreadgroupVariable
+from ..program import Executable, Size, Specialised
 from ..toolchain import CompileLimits, CompilerFailed, StepLimitExceeded, stack_bytes, uses_elements
-from .build import SOURCE_NAME, BuildSpec, threadgroup_variables
+from .build import SOURCE_NAME, BuildSpec
 from .compiler import Compiler
 from .image import ImageRefused, check_image
 from .padding import may_have_padding, with_zeros
@@ -64,7 +64,6 @@ class LanesBuilder:
     key: str  # of the kernel's build for the other engines
     threadgroup_bytes: int  # of that build, after which threadgroup arguments are placed
     within_budget: bool = False  # whether what takes the compiler too long is declined
-    variables: tuple[ThreadgroupVariable, ...] = ()  # of that build, if it is checked
 
     def stored(self, shape: Size) -> Specialised | None:
         """The build in the disk cache, if there is one; raises Declined where the kernel was declined before."""
@@ -101,13 +100,13 @@ class LanesBuilder:
             self._require_size("one thread's code", scalar, MOST_SCALAR)
             vectors = vectorise(scalar, "soft_entry_point", shape)
             self._require_size("the code of 32 lanes", vectors.text, MOST_VECTOR)
-            alone = not self.spec.checked and "@soft_lanes_barrier" not in vectors.text
+            alone = "@soft_lanes_barrier" not in vectors.text
             count = -(-shape[0] * shape[1] * shape[2] // 32)
             turns = _TURNS.format(alone=ALONE, entry=ENTRY, count=count) if alone else ""
             source, target, linked = folder / "lanes.ll", folder / "lanes.o", folder / "lanes.so"
             source.write_text(vectors.text + turns)
             self._assemble(source, target)
-            self._run(self.compiler.toolchain.link([target], linked, checked=self.spec.checked))
+            self._run(self.compiler.toolchain.link([target], linked))
             image = linked.read_bytes()
             try:
                 check_image(image)
@@ -135,10 +134,7 @@ class LanesBuilder:
         text = f"#define SOFT_SHAPE {shape[0]}, {shape[1]}, {shape[2]}\n#line 1\n{spec.text()}"
         source.write_text(text)
         elements = uses_elements(text.encode())
-        flags = [
-            *toolchain.dialect(spec.math),
-            *toolchain.engine_flags("lanes", checked=spec.checked, elements=elements),
-        ]
+        flags = [*toolchain.dialect(spec.math), *toolchain.engine_flags("lanes", elements=elements)]
         header = ["-include-pch", str(self.compiler.precompiled(flags)), "-w", "-fno-color-diagnostics"]
         options = [*flags, *header]
         if may_have_padding(text):
@@ -182,11 +178,8 @@ class LanesBuilder:
         path = self.compiler.store.artefact(record["artefact"])
         if path is None:
             return None
-        image = self.compiler.runtime(checked=self.spec.checked).load(path)
-        if self.spec.checked:
-            if threadgroup_variables(image) != self.variables:
-                raise Declined("its threadgroup variables are not those on fibers")
-        elif image.call("soft_tg_size") & 0xFFFFFFFF > self.threadgroup_bytes:
+        image = self.compiler.runtime().load(path)
+        if image.call("soft_tg_size") & 0xFFFFFFFF > self.threadgroup_bytes:
             raise Declined("its threadgroup variables take more room than on fibers")
         address = image.address(ALONE if record["alone"] else ENTRY)
         engine: Literal["flat", "lanes"] = "flat" if record["alone"] else "lanes"
@@ -214,5 +207,5 @@ def with_lanes(code: Executable, spec: BuildSpec, compiler: Compiler, key: str) 
     if reason:
         return replace(code, declined={**code.declined, "lanes": reason})
     must, taken = compiler.engine == "lanes", code.static_threadgroup_bytes
-    builder = LanesBuilder(spec, compiler, key, taken, within_budget=not must, variables=code.variables)
+    builder = LanesBuilder(spec, compiler, key, taken, within_budget=not must)
     return replace(code, lanes=LanesChoice(builder, budget=None if must else BUDGET_S))

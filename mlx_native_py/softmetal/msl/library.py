@@ -73,10 +73,7 @@ class SourceLibrary:
         with self._locks.setdefault(key, Lock()):
             if key not in self._built:
                 executable = self._stored(spec, key) or self._make_once(spec, key)
-                if checked:
-                    executable = replace(
-                        executable, locate=partial(self._locate, replace(spec, whole=executable.whole))
-                    )
+                executable = replace(executable, locate=partial(self._locate, replace(spec, whole=executable.whole)))
                 self._built[key] = with_lanes(executable, spec, self._compiler, key)
             return self._built[key]
 

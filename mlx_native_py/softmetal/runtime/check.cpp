@@ -148,29 +148,9 @@ static void check_all_wait(Worker &w, const Context &context) {
   divergent_barrier(w, one, waits_at(context, one), {gone, SOFT_ENDED, place ? w.image_start + place : 0});
 }
 
-// On lanes: which thread of a simdgroup has not come.
-static bool absent_from(const Context &context, u32 simdgroup, u32 one, Absent &absent) {
-  u32 first = simdgroup * SOFT_WIDTH, left = context.group.count - first;
-  u32 members = left < SOFT_WIDTH ? (1u << left) - 1 : ~0u, missing = members & ~context.lanes[simdgroup].position;
-  u32 mark = context.lanes[simdgroup].flags ^ context.lanes[one].flags;
-  if (!is_live(context, simdgroup)) absent = {first, SOFT_ENDED, 0};
-  else if (mark >> SOFT_BARRIER_MARK) absent = {first + __builtin_ctz(members & ~missing), SOFT_AT_ANOTHER, 0};
-  else if (missing) absent = {first + __builtin_ctz(missing), SOFT_ELSEWHERE, 0};
-  else return false;
-  return true;
-}
-
-static void check_simdgroups_wait(Worker &w, const Context &context) {
-  u32 one = first_live(context), lane = one * SOFT_WIDTH + __builtin_ctz(context.lanes[one].position);
-  for (u32 i = 0; i < context.fibers; i++) {
-    Absent absent;
-    if (absent_from(context, i, one, absent)) return divergent_barrier(w, lane, w.image_start, absent);
-  }
-}
-
 static void check_barrier(const Context &context) {
   Worker &w = *check_worker;
-  context.engine == SOFT_FIBERS ? check_all_wait(w, context) : check_simdgroups_wait(w, context);
+  check_all_wait(w, context);
   unsigned flags = common_flags(context);
   w.tick += ONE_TICK;
   if (flags & 1) w.base[SOFT_DEVICE] = w.tick;
@@ -178,7 +158,7 @@ static void check_barrier(const Context &context) {
   w.lane = nullptr;
 }
 
-void check_simdgroup(unsigned simdgroup, unsigned flags) {
+static void check_simdgroup(unsigned simdgroup, unsigned flags) {
   Worker &w = *check_worker;
   flags = flags ? flags : 3, simdgroup %= MAX_SIMDGROUPS;
   w.tick += ONE_TICK;

@@ -1,6 +1,6 @@
-// What the compiler plants for types: indices outside of arrays (-fsanitize=array-bounds), pointers that leave their
-// variable (-fsanitize=local-bounds), addresses that a type cannot have (-fsanitize=alignment), and functions that end
-// without a result (-fsanitize=return).
+// What the compiler plants for types: indices outside of arrays (-fsanitize=array-bounds), addresses that a type cannot
+// have (-fsanitize=alignment), and functions that end without a result (-fsanitize=return); and pointers that leave their
+// variable (softmetal/definedness/bounds.py).
 #include <string.h>
 
 #include "check_shadow.h"
@@ -70,7 +70,7 @@ extern "C" __attribute__((visibility("default"))) void __ubsan_handle_type_misma
 }
 
 // Of the thread's own, or a constant; which one, only the line tells.
-extern "C" __attribute__((visibility("default"))) void __ubsan_handle_local_out_of_bounds() {
+extern "C" __attribute__((visibility("default"))) void soft_outside_variable() {
   soft::Worker *w = soft::check_worker;
   if (w->group) soft::outside_variable(*w, (soft_u64)__builtin_return_address(0));
 }

@@ -22,7 +22,7 @@ static void make_boxes(Worker &w) {
 
 bool leave_in_box(Worker &w, u64 address, const u8 *shadow, u64 bytes) {
   u64 offset = address - (u64)current_lane->inbox;
-  if (current_context->engine != SOFT_FIBERS || offset >= SOFT_OUTBOX || bytes > SOFT_OUTBOX - offset) return false;
+  if (offset >= SOFT_OUTBOX || bytes > SOFT_OUTBOX - offset) return false;
   u32 simdgroup = own_simdgroup();
   if (!w.boxes) make_boxes(w);
   u8 *marks = w.boxes->inbox[simdgroup];

@@ -150,7 +150,6 @@ template <class T> inline void push(T *&list, u32 &count, u32 &capacity, T item)
 
 // Hooks (check.h)
 void check_private_memory(const void *start, u64 bytes);
-void check_simdgroup(unsigned simdgroup, unsigned flags);
 void check_exchange(unsigned simdgroup, const char *inbox, const char *outbox, soft_combine combine, unsigned active);
 
 // Memory (check_memory.cpp)

@@ -45,7 +45,7 @@ void handle_signal(int number, siginfo_t *info, void *machine) {
   context->fault = kind_of(number, *context, address, *static_cast<ucontext_t *>(machine));
   context->fault_address = address;
   context->fault_access = address ? access_of(*info, *static_cast<ucontext_t *>(machine)) : SOFT_ACCESS_UNKNOWN;
-  bool known = context->engine == SOFT_FIBERS || context->one_lane;
+  bool known = context->engine == SOFT_FIBERS;
   context->fault_lane = known ? reinterpret_cast<Lane *>(current_lane) : nullptr;
   context->in_kernel = 0;
   go_on_at(*static_cast<ucontext_t *>(machine), soft_escape, context->escape.stack);  // returns from the kernel

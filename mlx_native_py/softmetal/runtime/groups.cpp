@@ -67,9 +67,8 @@ soft_lane *begin(Context &context, const soft_launch &launch) {
               (size[0] != launch.group[0] || size[1] != launch.group[1] || size[2] != launch.group[2]);
   context.engine = edge ? launch.edge_engine : launch.engine;
   context.entry = edge ? launch.edge_entry : launch.entry;
-  context.one_lane = false;
   if (context.engine == SOFT_FLAT) return &context.flat.thread;
-  if (context.engine == SOFT_FIBERS || launch.check) place_lanes(context);
+  if (context.engine == SOFT_FIBERS) place_lanes(context);
   uint32_t threads = context.group.count;
   return begin_fibers(context, context.engine == SOFT_LANES ? simdgroups_of(threads) : threads);
 }
@@ -77,7 +76,7 @@ soft_lane *begin(Context &context, const soft_launch &launch) {
 // Whole groups of a flat kernel follow each other without leaving it: most are so small that this would be half the work.
 bool goes_on(const Context &context, const soft_launch &launch) {
   const uint32_t *size = context.group.size, *whole = launch.group;
-  return context.engine == SOFT_FLAT && !launch.check && !launch.group_step && size[0] == whole[0] &&
+  return context.engine == SOFT_FLAT && !launch.group_step && size[0] == whole[0] &&
          size[1] == whole[1] && size[2] == whole[2];
 }
 

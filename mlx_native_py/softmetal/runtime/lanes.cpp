@@ -3,8 +3,5 @@
 
 extern "C" SOFT_WAITING void soft_barrier(soft_lane *, soft_u32 flags);
 
-// Other simdgroups run until they have all arrived or ended. `active` tells which threads have come.
-SOFT_EXPORT void soft_lanes_barrier(soft_lane *simdgroup, soft_u32 flags, soft_u32 active) {
-  reinterpret_cast<soft::Lane *>(simdgroup)->position = active;
-  soft_barrier(simdgroup, flags);
-}
+// Other simdgroups run until they have all arrived or ended.
+SOFT_EXPORT void soft_lanes_barrier(soft_lane *simdgroup, soft_u32 flags) { soft_barrier(simdgroup, flags); }

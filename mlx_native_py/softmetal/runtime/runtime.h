@@ -34,7 +34,7 @@ struct alignas(64) Lane {
   soft_lane thread;
   void *stack;                        // its saved stack pointer
   uint32_t flags;                     // memory flags of its barrier
-  uint32_t position;                  // of the call in its function; on lanes, the threads that are at the barrier
+  uint32_t position;                  // of the call in its function
 };
 static_assert(sizeof(Lane) == 64, "a lane is one cache line");
 
@@ -95,7 +95,6 @@ struct alignas(64) Context {
   uint64_t following;                 // flat: groups that may follow before the kernel is left
   uint32_t fibers;                    // that the group has: its threads, or its simdgroups
   uint32_t simdgroup_count;           // of those fibers
-  bool one_lane;                      // whether current_lane is one thread of the simdgroup that runs on lanes
   uint32_t barriers;                  // threadgroup barriers that the group has passed
   Escape escape;
   volatile uint32_t in_kernel;        // IN_KERNEL, or IN_LIBRARY where only a fault may end it

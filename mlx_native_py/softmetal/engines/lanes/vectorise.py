@@ -22,7 +22,6 @@ from .ir.narrow import narrow
 from .ir.parse import parse_function, parse_module
 
 ENTRY = "soft_lanes_entry"
-WATCH = "@__tsan_"  # callbacks of checked mode, which reports addresses as they are
 AVX512, AVX2 = 16, 8  # floats in a register
 _NAMES = re.compile(r'@("[^"]*"|[-\w$.]+)')
 _CALLS = re.compile(r'call void @"?([-\w$.]+)')
@@ -52,11 +51,10 @@ def vectorise(text: str, entry: str, size: Size) -> Vectors:
     function = parse_function(module, entry)
     flow.drop_unreachable(function)
     _read_boxes(function)
-    watched = WATCH in text
-    analysis = _analysed(function, size, exact=watched)
+    analysis = _analysed(function, size)
     decided_by = deciding_slots(module, function, analysis.flow)
-    _simplify(function, analysis, byte_sums=width >= AVX2 and not watched)
-    analysis = _analysed(function, size, exact=watched)
+    _simplify(function, analysis, byte_sums=width >= AVX2)
+    analysis = _analysed(function, size)
     groups = find_groups(function, lambda value: analysis.shape_of(value) or VARYING)
     writer = Writer(
         analysis,
@@ -109,8 +107,8 @@ def _register_width(module: Module) -> int:
     return next((width for feature, width in widths.items() if f"{feature}," in features), 0)
 
 
-def _analysed(function: IrFunction, size: Size, *, exact: bool) -> Analysis:
-    return analyse(function, flow.analyse(function), size, shared_allocas(function), exact=exact)
+def _analysed(function: IrFunction, size: Size) -> Analysis:
+    return analyse(function, flow.analyse(function), size, shared_allocas(function))
 
 
 def _write(writer: Writer, function: IrFunction, size: Size) -> list[str]:

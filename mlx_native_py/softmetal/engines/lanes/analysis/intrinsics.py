@@ -3,7 +3,7 @@
 group simdgroup number x y z boxes      where a lane is
 active ballot shuffle first             what lanes tell each other
 sum min max umin umax and or xor        folds of one number from each lane at work
-meet once barrier fence met become      done by a simdgroup as one
+meet once barrier fence                 done by a simdgroup as one
 dot                                     of the bytes of two words, added to a number; the pass itself makes it
 take                                    a load of what a meeting has left, which nothing may move
 """

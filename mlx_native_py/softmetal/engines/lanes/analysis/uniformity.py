@@ -60,19 +60,14 @@ class Analysis:
         return self.shape_at(value, block) or VARYING
 
 
-def analyse(
-    function: IrFunction, flow: Flow, size: tuple[int, int, int], once: set[Instruction], *, exact: bool = False
-) -> Analysis:
-    """Which values are uniform, linear or varying, and which branches diverge: an optimistic fixed point.
-
-    `exact` asks for addresses that are right even where no lane may access memory.
-    """
+def analyse(function: IrFunction, flow: Flow, size: tuple[int, int, int], once: set[Instruction]) -> Analysis:
+    """Which values are uniform, linear or varying, and which branches diverge: an optimistic fixed point."""
     analysis = Analysis(function, flow, size, once)
     for parameter in function.parameters[:1]:
         analysis.shapes[parameter] = UNIFORM
     for block in flow.order:
         analysis.home.update(dict.fromkeys(block.instructions, block))
-    analysis.addresses = set() if exact else _only_addresses(function)
+    analysis.addresses = _only_addresses(function)
     changed = True
     while changed:
         changed = False

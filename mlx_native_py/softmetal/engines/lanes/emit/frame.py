@@ -95,7 +95,6 @@ class Frame:
     vectors: dict[Value, str] = field(default_factory=dict)
     memo: dict[Instruction, str] = field(default_factory=dict)  # of a group that was made at its first access
     prefetched: dict[Hashable, list[int]] = field(default_factory=dict)  # bytes from what an address depends on
-    lane: str = ""  # the one whose turn it is, where lanes take turns
     _lanes: str = ""
 
     @property

@@ -35,7 +35,6 @@ def in_turn(
     def read(operand: Value) -> str:
         return _lane_of(frame, operand.type, inputs[operand], lane) if operand in inputs else frame.scalar(operand)
 
-    frame.lane = lane
     for kind, slot, answer in zip(results, outputs, work(read), strict=True):
         stored = _stored(kind)
         wide = frame.let("wide", f"zext i1 {answer} to i8") if kind == I1 else answer
@@ -81,18 +80,12 @@ def _gathered(frame: Frame, kind: Type, slot: str) -> str:
     return frame.let("gathered", f"trunc <{WIDTH} x i8> {wide} to <{WIDTH} x i1>")
 
 
-CHECKS = ("__tsan_", "__ubsan_")  # callbacks of checked mode, which ask who is running
-
-
 def serial(frame: Frame, inst: Instruction) -> None:
     """One instruction, lane by lane."""
     parts: list[Type] = list(inst.type.fields) if isinstance(inst.type, StructType) else [inst.type]
     results = parts if inst.name else []
 
     def work(read: Read) -> list[str]:
-        if inst.callee.startswith(CHECKS):
-            frame.declare("declare void @soft_lanes_become(ptr, i32)")
-            frame.emit(f"call void @soft_lanes_become(ptr %fiber, i32 {frame.lane})")
         line = render(replace(inst, name=""), read)
         if not inst.name:
             frame.emit(line)
@@ -103,8 +96,6 @@ def serial(frame: Frame, inst: Instruction) -> None:
         return [frame.let("part", f"extractvalue {inst.type} {whole}, {i}") for i in range(len(parts))]
 
     vectors = in_turn(frame, inst.operands, results, work)
-    if inst.callee.startswith(CHECKS):
-        frame.emit("call void @soft_lanes_become(ptr %fiber, i32 -1)")
     if not inst.name:
         return
     if not isinstance(inst.type, StructType):

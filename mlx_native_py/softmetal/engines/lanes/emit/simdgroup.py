@@ -228,19 +228,9 @@ def _once(frame: Frame, inst: Instruction) -> None:
 
 
 def _barrier(frame: Frame, inst: Instruction) -> None:
-    frame.declare("declare void @soft_lanes_barrier(ptr, i32, i32)")
+    frame.declare("declare void @soft_lanes_barrier(ptr, i32)")
     flags = first_lane(frame, inst.operands[0])
-    frame.emit(f"call void @soft_lanes_barrier(ptr %fiber, i32 {flags}, i32 {frame.mask})")
-
-
-def _become(frame: Frame, inst: Instruction) -> None:
-    frame.declare("declare void @soft_lanes_become(ptr, i32)")
-    frame.emit(f"call void @soft_lanes_become(ptr %fiber, i32 {first_lane(frame, inst.operands[0])})")
-
-
-def _met(frame: Frame, inst: Instruction) -> None:
-    frame.declare("declare void @soft_lanes_met(ptr, i32)")
-    frame.emit(f"call void @soft_lanes_met(ptr %fiber, i32 {first_lane(frame, inst.operands[0])})")
+    frame.emit(f"call void @soft_lanes_barrier(ptr %fiber, i32 {flags})")
 
 
 def _fence(frame: Frame, inst: Instruction) -> None:
@@ -260,8 +250,6 @@ _WRITERS: dict[str, Callable[[Frame, Instruction], None]] = {
     "meet": _meet,
     "once": _once,
     "barrier": _barrier,
-    "become": _become,
-    "met": _met,
     "fence": _fence,
     "dot": dot,
 }
