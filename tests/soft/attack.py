@@ -12,6 +12,10 @@ from . import checked_driver
 from .checked_programs import Program
 from .overruns import INNOCENT, Engine
 from .test_checked_faults import PROGRAMS
+from .test_checked_private import RIGHT, UNWRITTEN
+
+
+FAULTY = [*PROGRAMS, *UNWRITTEN]
 
 
 class AttackedEngine(Engine):
@@ -36,9 +40,11 @@ class AttackedEngine(Engine):
 def main(engine: EngineChoice, checked: bool, step: int) -> None:
     """One line for each program: what came of it, of its right form, and of kernels that have nothing to do with it."""
     on = AttackedEngine(engine, checked)
-    for program in PROGRAMS[::step]:
+    for program in FAULTY[::step]:
         print(program.name, flush=True, end=" | ")
         print(on.outcome(program, program.source) or "nothing", flush=True, end=" | ")
         print(program.fix[0] and on.outcome(program, program.fixed) or "nothing", flush=True, end=" | ")
         print("; ".join(on.innocents()) or "fine", flush=True)
+    for name, program in [*RIGHT.items()][::step]:
+        print(name, on.outcome(program, program.source) or "nothing", "; ".join(on.innocents()) or "fine", sep=" | ")
     print("end", flush=True)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from .test_checked_faults import PROGRAMS
+from .attack import FAULTY
+from .test_checked_private import RIGHT
 
-NAMED = {program.name: program for program in PROGRAMS}
+NAMED = {program.name: program for program in FAULTY}
 TENTH = 10
 
 
@@ -23,8 +24,11 @@ def test_faulty_programs_harm_only_themselves(engine: str, checked: bool, reques
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=1800, check=False)
     *lines, last = done.stdout.splitlines() or [""]
     assert (done.returncode, last) == (0, "end"), (done.stdout[-500:], done.stderr[-2000:])
-    assert len(lines) == len(PROGRAMS[::step])
-    for line in lines:
+    faulty = len(FAULTY[::step])
+    assert len(lines) == faulty + len([*RIGHT][::step])
+    for line in lines[faulty:]:
+        assert line.endswith(" | nothing | fine"), line
+    for line in lines[:faulty]:
         name, wrong, right, others = line.split(" | ")
         assert others == "fine", line
         assert right == "nothing", line
