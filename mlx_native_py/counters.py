@@ -16,6 +16,8 @@ from operator import attrgetter
 from typing import Any
 from weakref import ref
 
+from .forks import Lock
+
 __all__ = [
     "Scope",
     "Tally",
@@ -119,7 +121,7 @@ class _Ending:
         self._report(self._thread)
 
 
-_lock = threading.RLock()
+_lock = Lock()
 _live: list[_Thread] = []
 _ended: deque[_Thread] = deque()
 _past = Tally()  # of threads that have ended

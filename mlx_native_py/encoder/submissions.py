@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +14,7 @@ from weakref import ref
 
 from .. import forks
 from ..errors import AFTER_FORK, BackendError, CommandBufferError, EncoderStateError, ForkedProcessError, WaitTimeout
+from ..forks import Lock
 from ..memory.allocation import Allocation
 from ..memory.recycler import Recycler
 from ..memory.residency import Residency
@@ -48,7 +48,7 @@ class Submissions:
         self._committed = backend.Metal.MTLCommandBufferStatusCommitted
         self._event = mtl.newSharedEvent()
         self._can_wait = able.shared_event_wait
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._value = 0
         self._open: set[ref[Ticket]] = set()
         self._in_flight: deque[Ticket] = deque()

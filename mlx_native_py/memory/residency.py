@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
+from ..forks import Lock
 from ..metal import Backend, Capabilities
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Residency:
         self.writers: Callable[[], Writers | None] = lambda: None
         """Returns the device's queue, once there is one."""
         self._queue = queue
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._added: set[ref[_Resident]] = set()  # since the last flush, and alive
         self._members: dict[ref[_Resident], _SetMember] = {}
         self._removed: deque[_SetMember] = deque()  # since the last flush
