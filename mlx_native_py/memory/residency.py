@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
@@ -145,7 +146,8 @@ class Residency:
     def _let_go(self, removed: list[_SetMember]) -> None:
         for member in removed:
             self._members.pop(member, None)
-            self._removed.popleft()
+            with suppress(ValueError):  # a finaliser that submits was faster
+                self._removed.remove(member)
 
     def close(self) -> None:
         """Detaches the set from its queue and empties it."""
