@@ -16,6 +16,8 @@ from operator import attrgetter
 from typing import Any
 from weakref import ref
 
+from .forks import Lock
+
 __all__ = [
     "Scope",
     "Tally",
@@ -98,16 +100,6 @@ class _Thread:
             self.encoders, self.ended = living, Tally(*map(sum, zip(*ended, strict=True)))
 
 
-class _Own(threading.local):
-    """The current thread's counters, which outlive the thread."""
-
-    def __init__(self) -> None:
-        self.thread = _Thread()
-        self.ending = _Ending(self.thread)
-        with _lock:
-            _live.append(self.thread)
-
-
 class _Ending:
     """Reports the end of a thread; takes no lock, because it may run at any moment."""
 
@@ -119,22 +111,33 @@ class _Ending:
         self._report(self._thread)
 
 
-_lock = threading.RLock()
+_lock = Lock()
 _live: list[_Thread] = []
 _ended: deque[_Thread] = deque()
 _past = Tally()  # of threads that have ended
 _base = Tally()
-_own = _Own()
+_own = threading.local()
+
+
+def _here() -> _Thread:
+    """The current thread's counters, which outlive the thread."""
+    known: dict[str, tuple[_Thread, _Ending]] = _own.__dict__
+    if "counters" not in known:
+        thread = _Thread()
+        with _lock:
+            _live.append(thread)
+        known.setdefault("counters", (thread, _Ending(thread)))  # a finaliser may have been faster
+    return known["counters"][0]
 
 
 def mine() -> Tally:
     """The calling thread's own tally, for events outside encoders."""
-    return _own.thread.own
+    return _here().own
 
 
 def open_tally(encoder: Any, tally: Tally) -> None:
     """Adds an encoder's tally to the calling thread's counters."""
-    thread = _own.thread
+    thread = _here()
     if len(thread.encoders) >= _MAX_ENCODERS:
         thread.fold()
     thread.encoders.append((ref(encoder), tally))
@@ -216,7 +219,7 @@ def scope(*, all_threads: bool = False) -> Iterator[Scope]:
     >>> c.dispatches
     2
     """
-    counted = Scope(_sum if all_threads else _own.thread.sum)
+    counted = Scope(_sum if all_threads else _here().sum)
     try:
         yield counted
     finally:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from typing import Any
 
 from . import settings
 from .device import MlxDevice
 from .errors import EncoderStateError
+from .forks import Lock
 
 __all__ = ["default_device"]
 
-_lock = threading.Lock()
+_lock = Lock()
 _opened: dict[settings.Settings, MlxDevice] = {}
 
 # Settings that each encoder reads by itself do not need another device.

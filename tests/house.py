@@ -56,6 +56,8 @@ LAYERS = (
 )
 RANK = {name: rank for rank, name in enumerate(LAYERS)}
 WITHOUT_SELECTORS = ("counters", "dtypes", "hazards", "ops", "fn", "weights", "models", "parallel", "report")
+# Devices refuse forked children before they take a lock; the worker hands its one from thread to thread.
+WITH_LOCKS = ("forks.py", "softmetal/", "parallel/worker_thread.py")
 SELECTORS = {s.python_name for s in CONTRACT if "_" in s.python_name}
 
 HISTORY = re.compile(
@@ -117,7 +119,7 @@ def layer_faults(tree: ast.AST, path: Path, package: Path) -> Iterator[str]:
 
 
 def bridge_faults(tree: ast.AST, path: Path, package: Path) -> Iterator[str]:
-    """`Metal` and `objc` come in through one file, the environment through another."""
+    """`Metal` and `objc` come in through one file, the environment through another, locks through a third."""
     where = path.relative_to(package).as_posix()
     for node in ast.walk(tree):
         names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
@@ -127,6 +129,8 @@ def bridge_faults(tree: ast.AST, path: Path, package: Path) -> Iterator[str]:
                 yield f"line {node.lineno} imports {name}"  # type: ignore[attr-defined]
         if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv", "putenv") and where != "settings.py":
             yield f"line {node.lineno} touches the environment"
+        if isinstance(node, ast.Attribute) and node.attr in ("Lock", "RLock") and not where.startswith(WITH_LOCKS):
+            yield f"line {node.lineno} makes a lock that a forked child would wait for; take forks.Lock"
         if isinstance(node, ast.Attribute) and node.attr in SELECTORS and module_of(path, package) in WITHOUT_SELECTORS:
             yield f"line {node.lineno} sends {node.attr}"
 

@@ -1,4 +1,4 @@
-"""Raises an exception at each bytecode of a call in turn, to prove that none of them leaves a broken state behind.
+"""Raises an exception, or does other work, at each bytecode of a call in turn, to prove that nothing breaks.
 
 `act(state)` is the call under test, `check(state)` asserts that everything still works. CPython itself looks for
 signals only after calls, at the start of a function and where a loop goes back. So `with lock:` is safe, although an
@@ -13,6 +13,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from dis import opname
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
@@ -28,10 +29,17 @@ class Interrupt(KeyboardInterrupt):
     """What is raised; a class of its own, so that no real Ctrl-C is mistaken for it."""
 
 
-class _Countdown:
-    """Counts the bytecodes of Python files below `inside`; raises at the one with number `at`."""
+def _interrupt(where: str) -> None:
+    raise Interrupt(where)
 
-    def __init__(self, inside: tuple[Path, ...], at: int, only_checked: bool) -> None:
+
+class _Countdown:
+    """Counts the bytecodes of Python files below `inside`; calls `arrive` with the place of number `at`."""
+
+    def __init__(
+        self, inside: tuple[Path, ...], at: int, only_checked: bool, arrive: Callable[[str], None] = _interrupt
+    ) -> None:
+        self._arrive = arrive
         self._inside = tuple(str(path.resolve()) for path in inside)
         self._at = at
         self._only_checked = only_checked
@@ -47,7 +55,7 @@ class _Countdown:
             self._count += 1
             if self._count > self._at and not self.where:
                 self.where = f"{frame.f_code.co_qualname}:{frame.f_lineno}, bytecode {frame.f_lasti}"
-                raise Interrupt(self.where)
+                self._arrive(self.where)
         if event == "return":
             self._before.pop(id(frame), None)
         return self
@@ -72,13 +80,13 @@ def _traced(act: Callable[[T], object], state: T, countdown: _Countdown) -> bool
     return False
 
 
-def _ends(check: Callable[[T], object], state: T, seconds: float) -> BaseException | None:
+def _ends(check: Callable[[], object], seconds: float) -> BaseException | None:
     """What `check` raised, run beside the test so that a hang is seen."""
     ends: list[BaseException | None] = []
 
     def run() -> None:
         try:
-            check(state)
+            check()
         except BaseException as error:
             ends.append(error)
         else:
@@ -126,7 +134,41 @@ def raise_at_every_bytecode(
             return tried
         if not came_out and not swallowed(countdown.where):
             raise AssertionError(f"the exception at {countdown.where} did not come out of the call")
-        error = _ends(check, state, seconds)
+        error = _ends(partial(check, state), seconds)
         if error is not None:
             raise AssertionError(f"after an exception at {countdown.where}: {type(error).__name__}: {error}") from error
+        tried, at = tried + 1, at + step
+
+
+def work_at_every_bytecode(
+    setup: Callable[[], T],
+    act: Callable[[T], object],
+    work: Callable[[], object],
+    check: Callable[[T], object],
+    *,
+    inside: Path | tuple[Path, ...],
+    step: int = 1,
+    seconds: float = 60.0,
+) -> int:
+    """Does `work` in the middle of `act`, as a signal handler or a finaliser does; returns in how many places."""
+    roots = inside if isinstance(inside, tuple) else (inside,)
+
+    def arrive(_: str) -> None:
+        sys.settrace(None)
+        work()
+
+    tried = at = 0
+    while True:
+        countdown = _Countdown(roots, at, True, arrive)
+
+        def all_of_it(countdown: _Countdown = countdown) -> None:
+            state = setup()  # in the thread that acts
+            _traced(act, state, countdown)
+            check(state)
+
+        error = _ends(all_of_it, seconds)
+        if error is not None:
+            raise AssertionError(f"with other work at {countdown.where}: {type(error).__name__}: {error}") from error
+        if not countdown.where:
+            return tried
         tried, at = tried + 1, at + step

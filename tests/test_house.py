@@ -54,6 +54,7 @@ def test_house(folder: str) -> None:
         ("cli/x.py", "from objc import NULL", "imports objc"),
         ("cli/x.py", "import os\nos.environ['X']", "touches the environment"),
         ("cli/x.py", "import os\nos.getenv('X')", "touches the environment"),
+        ("memory/x.py", "import threading\nlock = threading.RLock()", "forked child"),
         ("ops/x.py", "def f(e): e.setBuffer_offset_atIndex_(1, 2, 3)", "sends setBuffer_offset_atIndex_"),
         ("cli/x.py", "# done in phase 3", "says 'phase 3'"),
         ("cli/x.py", "# as of 2026-04-26", "says '2026-04'"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -24,6 +23,7 @@ from ..errors import (
     ForkedProcessError,
     InvalidArgument,
 )
+from ..forks import Lock
 from ..memory.allocation import (
     Allocation,
     address_of,
@@ -77,7 +77,7 @@ class DeviceContext:
         self.residency.device = weakref.ref(self)
         self._pid, self._forks = os.getpid(), forks.count
         self._closed = False
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._kernels: KernelRegistry | None = None
         self.concurrent = (backend.Metal.MTLDispatchTypeConcurrent,)
         """The arguments for opening a concurrent pass."""

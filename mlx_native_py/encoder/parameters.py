@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from ..dtypes import DType
+from ..forks import Lock
 from ..memory.buffer import MlxBuffer
 
 __all__ = ["Cell", "Parameters"]
@@ -35,7 +35,7 @@ class Parameters:
     def __init__(self, empty: Callable[..., MlxBuffer], alignment: int) -> None:
         self._empty = empty
         self._alignment = alignment
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._new_chunk()
 
     def _new_chunk(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +14,7 @@ from weakref import ref
 
 from .. import forks
 from ..errors import AFTER_FORK, BackendError, CommandBufferError, EncoderStateError, ForkedProcessError, WaitTimeout
+from ..forks import Lock
 from ..memory.allocation import Allocation
 from ..memory.recycler import Recycler
 from ..memory.residency import Residency
@@ -48,7 +48,7 @@ class Submissions:
         self._committed = backend.Metal.MTLCommandBufferStatusCommitted
         self._event = mtl.newSharedEvent()
         self._can_wait = able.shared_event_wait
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._value = 0
         self._open: set[ref[Ticket]] = set()
         self._in_flight: deque[Ticket] = deque()
@@ -103,21 +103,28 @@ class Submissions:
                 self.collect()
             if self._residency.is_staged:
                 self._residency.flush()
-            mtl, self._value = ticket.mtl, self._value + 1
-            ticket.value, ticket.sequence = self._value, next(_numbers)
-            mtl.encodeSignalEvent_value_(self._event, self._value)
-            # Registered before the commit, so that an interrupt in between cannot lose it.
+            mtl, ticket.sequence = ticket.mtl, next(_numbers)
+            ticket.value = value = self._value = self._value + 1
+            mtl.encodeSignalEvent_value_(self._event, value)
+            # A finaliser or signal handler in here may submit, and wait for all that is in flight.
             try:
-                self._in_flight.append(ticket)
-                ticket.state = SUBMITTED
-                self._open.discard(ref(ticket))
                 mtl.commit()
+                self._register(ticket)
             except BaseException:
-                if mtl.status() < self._committed:
-                    self._retire(ticket)
+                if mtl.status() >= self._committed:
+                    self._register(ticket)
+                else:
                     self._open.discard(ref(ticket))
                     ticket.discard()
                 raise
+
+    def _register(self, ticket: Ticket) -> None:
+        """Notes that it was committed; may run twice after an interrupt."""
+        if ticket.state == OPEN:
+            ticket.state = SUBMITTED
+        if ticket not in self._in_flight:
+            self._in_flight.append(ticket)
+        self._open.discard(ref(ticket))
 
     def poll(self, ticket: Ticket) -> None:
         """Retires a submitted command buffer if it has completed."""

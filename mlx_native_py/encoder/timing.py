@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..forks import Lock
 from ..metal import Backend, Capabilities, ns_error
 from ..profiling import kernel_profile
 from ..profiling.kernel_profile import (
@@ -44,7 +44,7 @@ class SampleBuffers:
             self.reason = "the device has no timestamp counters"
         elif not self.in_pass and not able.stage_boundary_sampling:
             self.reason = "the device samples neither at dispatch nor at stage boundaries"
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._free: list[Any] = []
 
     def samples(self) -> Samples:

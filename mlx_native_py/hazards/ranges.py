@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Protocol
 from weakref import ReferenceType, ref
+
+from ..forks import Lock
 
 __all__ = ["BufferRange", "HasSpan", "Hazard", "HazardKind", "MemRangeRole", "Memory", "Span", "shared_bytes"]
 
@@ -46,7 +47,7 @@ class Memory:
         return f"{self.label or 'memory'} ({self.nbytes} bytes at {self.address:#x})"
 
 
-_lock = threading.RLock()
+_lock = Lock()
 _live: set[ref[Memory]] = set()
 
 Span = tuple[Memory, int, int]

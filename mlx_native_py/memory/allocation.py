@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import threading
 import weakref
 from collections.abc import Sequence
 from threading import get_ident
@@ -13,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from ..errors import BufferAllocationError, EncoderStateError, InvalidArgument
+from ..forks import Lock
 from ..hazards.ranges import Memory
 from ..hazards.tracker import UNUSED, MemoryUse
 from ..metal import Backend
@@ -87,7 +87,7 @@ def _both(earlier: Completion, completion: Completion) -> Completion:
 
 
 # Reentrant, because a finaliser that releases a buffer may run anywhere inside.
-_changing = threading.RLock()
+_changing = Lock()
 
 
 class Allocation:

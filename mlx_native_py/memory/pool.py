@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..errors import BufferAllocationError, InvalidArgument
+from ..forks import Lock
 from ..metal import Backend
 from .allocation import Allocation
 from .buffer import MlxBuffer
@@ -89,7 +89,7 @@ class MlxBufferPool:
         self._cap = None if cap_bytes is None else whole(cap_bytes, "cap_bytes", 1)
         self._zero = zero
         # Reentrant, because a finaliser that releases a buffer may run anywhere inside.
-        self._lock = threading.RLock()
+        self._lock = Lock()
         # Each block with its current buffer, in use or waiting for the GPU. One assignment changes the owner, so that
         # an exception cannot leave a block half assigned.
         self._blocks: dict[Allocation, MlxBuffer | None] = {}

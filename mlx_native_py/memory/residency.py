@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
+from ..forks import Lock
 from ..metal import Backend, Capabilities
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Residency:
         self.writers: Callable[[], Writers | None] = lambda: None
         """Returns the device's queue, once there is one."""
         self._queue = queue
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._added: set[ref[_Resident]] = set()  # since the last flush, and alive
         self._members: dict[ref[_Resident], _SetMember] = {}
         self._removed: deque[_SetMember] = deque()  # since the last flush
@@ -145,7 +146,8 @@ class Residency:
     def _let_go(self, removed: list[_SetMember]) -> None:
         for member in removed:
             self._members.pop(member, None)
-            self._removed.popleft()
+            with suppress(ValueError):  # a finaliser that submits was faster
+                self._removed.remove(member)
 
     def close(self) -> None:
         """Detaches the set from its queue and empties it."""

@@ -6,9 +6,10 @@ A command buffer waits when it is submitted, so that it can be encoded meanwhile
 from __future__ import annotations
 
 from collections.abc import Collection
-from threading import Lock, get_ident
+from threading import get_ident
 from typing import Protocol
 
+from ..forks import Lock
 from ..hazards.ranges import Memory
 
 __all__ = ["UnderWay", "begin", "end", "thread", "under_way", "wait_for"]

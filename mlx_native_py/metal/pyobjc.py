@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import sys
-import threading
 import warnings
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -15,13 +14,14 @@ import objc
 from Foundation import NSURL
 
 from ..errors import BackendError, DeviceNotFound
+from ..forks import Lock
 from .capabilities import probe, unsupported
 from .contract import corrections
 
 __all__ = ["Metal", "autorelease_pool", "default_device", "prepare", "url"]
 
 _MEBIBYTE = 1 << 20
-_lock = threading.Lock()
+_lock = Lock()
 _checked = False
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -11,6 +10,7 @@ from typing import Any
 
 from .. import softmetal
 from ..errors import SettingsError
+from ..forks import Lock
 from ..settings import Settings
 from ..softmetal.execution.passes import Declared
 from ..softmetal.execution.repeating import orders
@@ -24,7 +24,7 @@ class SoftNamespace:
     def __init__(self, options: softmetal.SoftOptions) -> None:
         self._options = options
         self._device: Any = None
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def __getattr__(self, name: str) -> Any:
         value = self.__dict__[name] = getattr(softmetal, name)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-import threading
 from pathlib import Path
 from typing import Any
 
 from ..errors import BackendError
+from ..forks import Lock
 from ..metal import Backend, ns_error
 
 __all__ = ["PipelineArchive"]
@@ -21,7 +21,7 @@ class PipelineArchive:
     def __init__(self, backend: Backend, device: Any, path: Path) -> None:
         self._backend = backend
         self._device = device
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._changed = False
         self.path = path
         self.refused = ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -15,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from .. import settings
 from ..errors import BackendError, InvalidArgument, KernelNotFound, ShaderCompilationError
+from ..forks import Lock
 from ..metal import SIMDGROUP_WIDTH, Backend, Capabilities, ns_error
 from .archive import PipelineArchive
 from .builders import Builders
@@ -83,15 +83,15 @@ class _Once(Generic[V]):
 
     def __init__(self) -> None:
         self.values: dict[Hashable, V] = {}
-        self._gates: dict[Hashable, threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._gates: dict[Hashable, Lock] = {}
+        self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
         value = self.values.get(key)
         if value is not None:
             return value
         with self._lock:
-            gate = self._gates.setdefault(key, threading.Lock())
+            gate = self._gates.setdefault(key, Lock())
         with gate:
             value = self.values.get(key)
             if value is None:
@@ -123,7 +123,7 @@ class KernelRegistry:
         self._identity = f"{device.capabilities.name}/{device.capabilities.architecture}/{device.mtl.registryID()}"
         chosen = settings.current().kernel_archive if archive is None else Path(archive)
         self._archive = PipelineArchive(self._backend, self._mtl, chosen) if chosen is not None else None
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._done = Counter[str]()
         self._compile_seconds = 0.0
         self._sources: dict[str, tuple[str, CompileOptions]] = {}

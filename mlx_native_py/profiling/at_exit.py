@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import atexit
 import sys
-import threading
 from typing import TYPE_CHECKING, TextIO
 
 from .. import settings
+from ..forks import Lock
 
 if TYPE_CHECKING:
     from .profile import Profile
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["follow_environment", "print_tables"]
 
 _ROWS = 30
-_lock = threading.Lock()
+_lock = Lock()
 _running: list[Profile] = []
 
 

@@ -7,13 +7,13 @@ polled whenever the tables are read.
 from __future__ import annotations
 
 import math
-import threading
 from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 from weakref import ref
 
 from .. import settings
+from ..forks import Lock
 
 __all__ = [
     "APPORTIONED",
@@ -148,7 +148,7 @@ class _Label:
         return ProfileEntry(self.count, self.total, self.least, self.most, self.provenance, tuple(self.times))
 
 
-_lock = threading.Lock()
+_lock = Lock()
 _labels: dict[str, _Label] = {}
 _command_buffers: deque[CommandBufferEntry] = deque(maxlen=_MAX_ENTRIES)
 _dispatches: deque[DispatchEntry] = deque(maxlen=_MAX_ENTRIES)

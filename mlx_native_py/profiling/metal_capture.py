@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -10,11 +9,12 @@ from typing import Self
 from .. import settings
 from ..encoder import DeviceContext
 from ..errors import CaptureError
+from ..forks import Lock
 from ..metal import ns_error
 
 __all__ = ["MetalCapture", "reset_capture_consumed"]
 
-_lock = threading.Lock()
+_lock = Lock()
 _consumed = False
 
 

@@ -5,13 +5,13 @@ Nothing is reported per dispatch: the encoder's log has them, and is kept with i
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from threading import get_ident
 from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
+from ..forks import Lock
 from .kernel_profile import DispatchEntry, Provenance
 
 __all__ = [
@@ -112,7 +112,7 @@ class CommandBufferNotes:
 watchers: list[Watcher] = []
 """The running profiles, of all threads."""
 
-_lock = threading.Lock()
+_lock = Lock()
 _open: set[ref[CommandBufferNotes]] = set()
 
 

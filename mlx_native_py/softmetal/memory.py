@@ -5,8 +5,14 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
+import time
+from _thread import start_new_thread
 from collections import deque
+from contextlib import suppress
 from functools import lru_cache
+from itertools import repeat
+from operator import call
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -43,6 +49,7 @@ __all__ = [
 ]
 
 _BUFFER_WRITABLE = 0x200  # PyBUF_WRITE
+_MOMENT = 0.1  # seconds in which much may be dropped, which is given back together
 
 _view = ctypes.pythonapi.PyMemoryView_FromMemory
 _view.restype = ctypes.py_object
@@ -144,7 +151,7 @@ class MemoryArena:
     """Device memory from one source of pages; thread-safe.
 
     What nobody refers to any more is noted by a weak reference, without a step of Python, in which CPython would lose a
-    Ctrl-C; the pages are given back by the next allocation, or when a queue has nothing to run.
+    Ctrl-C; the pages are given back by the next allocation, or soon by a thread that sleeps until something is dropped.
     """
 
     SHARED = 1 << 20  # allocations up to this size may share a mapping
@@ -170,9 +177,12 @@ class MemoryArena:
         # Each allocation in a place of its own takes two mappings; half of all are left to others.
         self._guarded_left = guarded or mappings() // 4
         self._lock = threading.RLock()
+        self._changing = threading.Lock()  # taken under the other one alone
         self._lent: set[_Lent] = set()
-        self.dropped: deque[_Lent] = deque()
-        """Memory that is to be given back."""
+        self._dropped: SimpleQueue[Any] = SimpleQueue()
+        self._gone: deque[_Lent] = deque()  # was dropped, and is to be given back
+        self._watched = False  # whether a thread does that
+        self._end = ref(self, self._dropped.put)
         self._slabs: dict[int, list[Slab]] = {}  # with free cells, by the size of a cell
         self._cells: dict[int, tuple[Slab, int]] = {}  # in use, by address
         self._unclosed: deque[tuple[int, int]] = deque()
@@ -183,15 +193,15 @@ class MemoryArena:
     def memory(self, length: int) -> DeviceMemory | None:
         """Zeroed device memory of its own, or None when there is no more."""
         size = pages(length)
-        if self._lock._is_owned():  # type: ignore[attr-defined]  # by a finaliser or signal handler inside of it
-            return self._apart(length, size)
         with self._lock:
-            self._take_back()
-            address = self._open(size) if self._guarded_left > 0 or size > self.SHARED else None
-            if address is None and size <= self.SHARED:
-                address = self._cell(size)
-            lent = None if address is None else self._lend(address, length, is_ours=True)
-        return lent
+            if self._changing.locked():  # by this thread: a finaliser or signal handler is in the middle of a change
+                return self._apart(length, size)
+            with self._changing:
+                self._take_back()
+                address = self._open(size) if self._guarded_left > 0 or size > self.SHARED else None
+                if address is None and size <= self.SHARED:
+                    address = self._cell(size)
+                return None if address is None else self._lend(address, length, is_ours=True)
 
     def _apart(self, length: int, size: int) -> DeviceMemory | None:
         """The same without a look at what is being changed."""
@@ -209,14 +219,25 @@ class MemoryArena:
     def settle(self) -> None:
         """Gives back what was dropped. Any access to it faults from now on, unless others share its mapping."""
         with self._lock:
-            self._take_back()
+            if not self._changing.locked():
+                with self._changing:
+                    self._take_back()
+
+    @property
+    def waiting(self) -> int:
+        """How many pieces of memory are dropped and not given back."""
+        return len(self._gone) + self._dropped.qsize()
 
     def _lend(self, address: int, length: int, *, is_ours: bool) -> DeviceMemory:
         made = DeviceMemory(address, length)
         made.sign = sign()
-        made.lent = lent = _Lent(made.sign, self.dropped.append)
+        made.lent = lent = _Lent(made.sign, self._dropped.put)
         lent.address, lent.length, lent.is_ours = address, length, is_ours
         self._lent.add(lent)
+        if not self._watched:
+            with suppress(RuntimeError):  # without a thread the next allocation gives back what was dropped
+                start_new_thread(_watch, (self._end, self._dropped, self._gone))
+                self._watched = True
         return made
 
     def discard(self, memory: DeviceMemory) -> None:
@@ -254,10 +275,12 @@ class MemoryArena:
         """Nothing leaves one list before it is in another: Ctrl-C may come in between."""
         for _ in range(len(self._unclosed)):
             self._close(*self._unclosed[0], (self._unclosed.popleft,))
-        while self.dropped:
-            gone = self.dropped[0]
+        with suppress(Empty):  # the thread took it
+            self._gone.extend(map(call, repeat(self._dropped.get_nowait, self._dropped.qsize())))
+        while self._gone:
+            gone = self._gone[0]
             address, length = gone.address, gone.length
-            last: Any = (self._lent.discard, gone), (self.dropped.popleft,)
+            last: Any = (self._lent.discard, gone), (self._gone.popleft,)
             if not gone.is_ours:
                 FilePages.note_closed(address, length)
                 one_step(*last)
@@ -295,6 +318,18 @@ class MemoryArena:
         if len(slab.free) == slab.count:
             slabs.remove(slab)
             self._close(slab.address, slab.length)
+
+
+def _watch(arena: ref[MemoryArena], dropped: SimpleQueue[Any], gone: deque[Any]) -> None:
+    """Has an arena give back what is dropped, a moment later, until it is dropped itself."""
+    while True:
+        gone.extend(map(call, (dropped.get,)))  # sleeps; nothing is lost between the two
+        time.sleep(_MOMENT)
+        alive = arena()
+        if alive is None:
+            return
+        alive.settle()
+        del alive
 
 
 class DeviceMemory:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import mmap
 import os
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from ..device import MlxDevice
 from ..dtypes import DType
 from ..errors import InvalidArgument, ModelFileError
+from ..forks import Lock
 from ..memory.buffer import Array, MlxBuffer
 
 __all__ = ["MappedFile", "Tensor", "TensorFile", "check_layout"]
@@ -38,7 +38,7 @@ class MappedFile:
         except OSError as reason:
             raise ModelFileError(path, "file", None, f"cannot be read: {reason.strerror}") from reason
         self._buffers: dict[MlxDevice, MlxBuffer] = {}
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def buffer(self, device: MlxDevice) -> MlxBuffer | None:
         """One buffer over the whole file, of which tensors are views; None if the device has none so large."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from interrupts import raise_at_every_bytecode
+from interrupts import raise_at_every_bytecode, work_at_every_bytecode
 
 import mlx_native_py
 from mlx_native_py import MlxBuffer, MlxDevice
@@ -299,7 +299,7 @@ def later_work_is_right(found: Scene) -> None:
     assert now_held <= found.before
 
 
-@pytest.mark.parametrize(
+CALLS = pytest.mark.parametrize(
     ("setup", "act"),
     [
         (plain, begin),
@@ -334,6 +334,9 @@ def later_work_is_right(found: Scene) -> None:
     ],
     ids=lambda each: each.__name__.strip("_"),
 )
+
+
+@CALLS
 def test_ctrl_c_anywhere_comes_out_and_leaves_all_accounts_right(
     scene: Any, setup: Any, act: Any, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
@@ -354,3 +357,25 @@ def test_ctrl_c_anywhere_comes_out_and_leaves_all_accounts_right(
         swallowed=lost.__contains__,
     )
     assert tried
+
+
+@CALLS
+def test_a_signal_handler_or_finaliser_may_use_the_device_anywhere(
+    scene: Any, setup: Any, act: Any, device: MlxDevice, request: pytest.FixtureRequest
+) -> None:
+    library, pool, x = device.compile(SOURCE), device.buffer_pool(), device.zeros(8, "u32")
+
+    def work() -> None:
+        before = x.numpy()[0]
+        library.count(x)
+        assert x.numpy()[0] == before + 1
+        pool.release(pool.alloc(32, "u32", 8))
+        with device.command_encoder() as enc:
+            enc.dispatch(library.count.pipeline, device.empty(8, "u32"), threads=8)
+        device.compile(SOURCE)
+
+    step = 1 if request.config.getoption("--full") else 9
+    found = work_at_every_bytecode(
+        lambda: setup(scene()), act, work, later_work_is_right, inside=INSIDE, step=step, seconds=20
+    )
+    assert found

@@ -133,9 +133,9 @@ def test_a_process_with_few_addresses_works_and_says_when_it_cannot(limit: str) 
     assert (result.returncode, result.stdout) == (0, "BufferAllocationError\n"), result.stderr
 
 
-def test_an_idle_queue_gives_back_what_is_dropped_later() -> None:
-    script = """
-import time
+IDLE = """
+import os, time
+from pathlib import Path
 from mlx_native_py import softmetal as Metal
 from mlx_native_py.softmetal.memory import arena
 device = Metal.open_device()
@@ -143,12 +143,41 @@ queue, held = device.newCommandQueue(), device.newBufferWithLength_options_(1 <<
 commands = queue.commandBuffer()
 commands.commit()
 commands.waitUntilCompleted()
+
+def waken():  # how often the other threads were
+    folders = [each for each in Path("/proc/self/task").iterdir() if each.name != str(os.getpid())]
+    lines = [line for each in folders for line in (each / "status").read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary"))
+"""
+
+
+@pytest.mark.parametrize("kept", ["queue", "none"])
+def test_what_is_dropped_is_given_back_by_an_idle_process(kept: str) -> None:
+    """Also when the last queue is gone, which had a thread."""
+    script = f"""{IDLE}
+del commands
+{"del queue" if kept == "none" else ""}
 time.sleep(0.5)
 del held
 end = time.monotonic() + 20
-while arena().dropped and time.monotonic() < end:
+while arena().waiting and time.monotonic() < end:
     time.sleep(0.1)
-print(len(arena().dropped))
+print(arena().waiting)
+"""
+    done = _child(script)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+def test_no_thread_of_an_idle_process_wakes() -> None:
+    script = f"""{IDLE}
+from mlx_native_py import MlxDevice, fn
+device = MlxDevice("soft")
+fn.add(device.ones(1 << 20), device.ones(1 << 20)).numpy()
+time.sleep(1.5)
+before = waken()
+time.sleep(2.5)
+print(waken() - before)
 """
     done = _child(script)
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr

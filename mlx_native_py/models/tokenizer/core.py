@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ...errors import InvalidArgument, ModelFileError
+from ...forks import Lock
 from ..extras import extra
 from .bpe import add_special
 from .pieces import SPACE, Pieces, spell_bytes, spell_sentence_piece, spell_word_piece
@@ -27,7 +27,7 @@ class CoreEncoder:
     def __init__(self, core: Any) -> None:
         self._core = core
         # Whether control tokens are recognised is state of the tokenizer, and encoding releases the GIL.
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def encode(self, text: str, special: bool) -> list[int]:
         """The tokens of a text; names of control tokens are recognised only if `special`."""

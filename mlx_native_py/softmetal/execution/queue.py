@@ -33,7 +33,6 @@ WORTH_WAKING_NS = 20_000  # of work, for each worker of the runtime
 _BUSY_SECONDS = 0.01  # how often the thread looks again while another one runs the first command buffer
 _POLL_SECONDS = 0.001  # the same while callers run what they wait for
 _POLLING_SECONDS = 0.1  # for how long after the last of those
-_LOOK_SECONDS = 1.0  # how often the thread looks for dropped memory while nothing is committed
 _RAN = 3  # entries of a command buffer's progress when its direct run has returned
 _numbers = itertools.count(1)
 _queues: set[ref[QueueState]] = set()
@@ -190,8 +189,6 @@ class QueueState:
                     self._sleep()
             except BaseException as error:  # the next command buffers must not wait for ever
                 report(error)
-        if not self.closed:  # while Python ends, kernels may still run
-            self.device.arena.settle()
         self._threads.discard(get_ident())
 
     def _advance(self) -> bool:
@@ -224,8 +221,6 @@ class QueueState:
         return True
 
     def _sleep(self) -> None:
-        if self.device.arena.dropped:
-            self.device.arena.settle()
         if self._head() is not None:
             sleep(self._inbox, _BUSY_SECONDS)
         elif time.monotonic() < self._polling_until:
@@ -233,7 +228,7 @@ class QueueState:
         else:
             self._sleeping.append(self._wake)
             if self._head() is None and not self.closed:
-                sleep(self._inbox, _LOOK_SECONDS)
+                sleep(self._inbox, None)
             self._sleeping.clear()
 
     def _perform(self, work: CommandBufferState) -> None:
