@@ -3,6 +3,7 @@
 MlxError
 ├── SettingsError           also ValueError       a setting has an invalid value
 ├── InvalidArgument         also ValueError       an invalid argument
+│   └── SignatureError      also TypeError        too few, too many or unknown arguments
 ├── ModelFileError          also ValueError       a damaged or unsupported file: field, offset, problem
 ├── KernelNotFound          also LookupError      no kernel of that name is registered
 ├── ShaderCompilationError  also RuntimeError     a kernel or its pipeline does not compile
@@ -53,6 +54,7 @@ __all__ = [
     "OutOfBoundsError",
     "SettingsError",
     "ShaderCompilationError",
+    "SignatureError",
     "UndeclaredAccessError",
     "UninitialisedReadError",
     "WaitTimeout",
@@ -72,6 +74,10 @@ class SettingsError(MlxError, ValueError):
 
 class InvalidArgument(MlxError, ValueError):
     """An invalid argument: what was given, and what is allowed."""
+
+
+class SignatureError(InvalidArgument, TypeError):
+    """Too few, too many or unknown arguments: which, and how the call looks."""
 
 
 class ModelFileError(MlxError, ValueError):
