@@ -46,7 +46,8 @@ def run(chosen: argparse.Namespace) -> int:
 def _places(save: list[str], launch: KernelLaunch) -> dict[str, Path]:
     """The output files, checked before anything runs."""
     places = {}
-    written = [binding.name for binding in launch.pipeline.buffers if binding is not None and binding.writes]
+    places_of = (*launch.pipeline.buffers, *launch.pipeline.textures)
+    written = [binding.name for binding in places_of if binding is not None and binding.writes]
     for text in save:
         name, _, path = text.partition("=")
         if name not in written or not path.endswith(".npy"):

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import InvalidArgument
+from ..errors import MissingFileError
 
 __all__ = ["run_script"]
 
@@ -16,7 +16,7 @@ __all__ = ["run_script"]
 def run_script(path: str, arguments: Sequence[str]) -> int:
     """Returns its exit status; prints uncaught exceptions with the traceback of the program only."""
     if not Path(path).is_file():
-        raise InvalidArgument(f"there is no file {path}; expected a Python program")
+        raise MissingFileError(f"there is no file {path}; expected a Python program")
     before = sys.argv, sys.path[:]
     sys.argv = [path, *arguments]
     sys.path.insert(0, str(Path(path).resolve().parent))
