@@ -11,13 +11,13 @@ from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from ..dtypes import FLOATS, DType
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, MlxError
 from ..memory.buffer import MlxBuffer
 from .attributed import attributed
 from .recorded import direct, recorded
 from .refusals import MISSING, described, not_given
 
-__all__ = ["Count", "FLOATS", "Indices", "Op", "Output", "Outputs", "no_such_name", "op", "table"]
+__all__ = ["Count", "FLOATS", "Indices", "NoSuchName", "Op", "Output", "Outputs", "no_such_name", "op", "table"]
 
 Output = MlxBuffer | None
 """Where a result goes; None for a new buffer."""
@@ -117,8 +117,12 @@ def table() -> Mapping[str, Op]:
     return MappingProxyType(_TABLE)
 
 
-def no_such_name(kind: str, name: str, known: Iterable[str]) -> AttributeError:
+class NoSuchName(MlxError, AttributeError):
+    """There is no op or function of that name."""
+
+
+def no_such_name(kind: str, name: str, known: Iterable[str]) -> NoSuchName:
     """The error for a misspelt name, with close matches."""
     close = difflib.get_close_matches(name, known, n=3)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    return AttributeError(f"there is no {kind} {name!r}{hint}")
+    return NoSuchName(f"there is no {kind} {name!r}{hint}")
