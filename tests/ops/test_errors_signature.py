@@ -64,7 +64,16 @@ def test_a_buffer_in_the_place_of_the_encoder(device: MlxDevice) -> None:
         mul(x, x)
 
 
-def test_functions_on_arrays() -> None:
+@pytest.mark.parametrize("name", sorted({name for op in ops.table().values() for name in op.functions}))
+def test_functions_on_arrays(name: str) -> None:
+    function = getattr(fn, name)
+    with pytest.raises(SignatureError, match=rf"{name}\(\) missing a required argument: .*; the call is {name}\("):
+        function()
+    with pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected keyword argument 'nonsense'; the call is"):
+        function(**dict.fromkeys(required(function), ONES), nonsense=1)
+
+
+def test_derived_functions_on_arrays() -> None:
     silu: Any = fn.silu
     with pytest.raises(SignatureError, match=r"silu\(\) missing a required argument: 'x'; the call is silu\(x, \*, "):
         silu()
