@@ -75,8 +75,6 @@ def _are_sources(files: list[str]) -> bool:
         raise InvalidArgument(f"{files[0]} is a folder; give its files, such as {files[0].rstrip('/')}/*.metal")
     if others and files[0].endswith(".metal"):
         raise InvalidArgument(f"{others[0]} is not a .metal file, but {files[0]} is")
-    if others and Path(files[0]).suffix not in ("", ".py", ".pyw"):
-        raise InvalidArgument(f"{files[0]} is neither a .metal file nor a Python program")
     return not others
 
 

@@ -53,6 +53,8 @@ def _places(save: list[str], launch: KernelLaunch) -> dict[str, Path]:
         if name not in written or not path.endswith(".npy"):
             names = ", ".join(written) or "nothing"
             raise InvalidArgument(f"--save {text}: expected NAME=FILE.npy with what the kernel writes: {names}")
+        if not Path(path).parent.is_dir():
+            raise InvalidArgument(f"--save {text}: there is no folder {Path(path).parent}")
         places[name] = Path(path)
     return places
 

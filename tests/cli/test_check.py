@@ -118,7 +118,7 @@ NO_FAULT = "no fault, with every load and store checked\n"
         ("latin.metal", b"// caf\xe9\nkernel void k(device float *x) {}", "latin.metal is not UTF-8: byte 6 is 0xe9"),
         ("empty.metal", b" \n", "empty.metal is empty; expected MSL source"),
         ("missing.metal", None, "there is no file missing.metal"),
-        ("shared.h", b"int x;", "shared.h is neither a .metal file nor a Python program"),
+        ("shared.h", b"int x;", "shared.h is no Python program; files of kernels end in .metal"),
         ("Sources", None, "Sources is a folder; give its files, such as Sources/*.metal"),
         ("nothing.py", None, "there is no file nothing.py"),
     ],
@@ -130,6 +130,17 @@ def test_files_that_cannot_be_checked(
         Path(name).write_bytes(content)
     status, out, err = checked(capsys, name)
     assert status == 1 and told in out + err
+
+
+def test_a_profile_of_a_file_of_kernels_says_what_to_do(project: Path, capsys: Captured) -> None:
+    assert cli.main(["profile", FILE]) == 1
+    assert f"{FILE} is no Python program; files of kernels end in .metal: see run" in capsys.readouterr().err
+
+
+def test_what_is_no_profile_is_told(project: Path, capsys: Captured) -> None:
+    Path("a.json").write_text("{}")
+    assert cli.main(["compare", "a.json", "a.json"]) == 1
+    assert "a.json is not a profile written by p.save(): it has no 'format'" in capsys.readouterr().err
 
 
 def test_folders_of_headers_that_do_not_exist(project: Path, capsys: Captured) -> None:

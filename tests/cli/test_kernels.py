@@ -104,6 +104,10 @@ def test_run_takes_constants_vectors_and_shared_memory(metal: str, capsys: Captu
         (["--kernel", "racing", "--arg", "y=nothing.npy"], "nothing.npy"),
         (["--kernel", "racing", "--arg", "y=ones:4", "--threads", "many"], "--threads: 'many' is not a size"),
         (["--kernel", "racing", "--arg", "y=ones:4", "--save", "x=x.npy"], "expected NAME=FILE.npy"),
+        (
+            ["--kernel", "racing", "--arg", "y=ones:4", "--save", "y=no/y.npy"],
+            "--save y=no/y.npy: there is no folder no",
+        ),
     ],
 )
 def test_run_refuses(metal: str, capsys: Captured, arguments: list[str], complaint: str) -> None:
