@@ -87,6 +87,8 @@ class MlxDevice(DeviceContext):
         >>> device.arange(4), device.arange(0, 1, 0.25)
         (MlxBuffer(i32[4], 16 bytes: 0, 1, 2, 3), MlxBuffer(f32[4], 16 bytes: 0, 0.25, 0.5, 0.75))
         """
+        if not step or not all(isinstance(each, (int, float, np.number)) for each in (start, stop or 0, step)):
+            raise InvalidArgument(f"arange of {start!r}, {stop!r} and {step!r}, expected numbers and a step but 0")
         numbers = np.arange(start, step=step) if stop is None else np.arange(start, stop, step)
         return self.buffer(numbers.tolist(), dtype)
 

@@ -62,6 +62,10 @@ class DType(Enum):
     __hash__ = object.__hash__
 
     @classmethod
+    def _missing_(cls, value: object) -> DType:
+        return cls.of(value)
+
+    @classmethod
     def of(cls, given: Any) -> DType:
         """The member for a short name, a numpy name, a numpy type or dtype, or a member."""
         if isinstance(given, cls):

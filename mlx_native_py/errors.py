@@ -3,7 +3,9 @@
 MlxError
 ├── SettingsError           also ValueError       a setting has an invalid value
 ├── InvalidArgument         also ValueError       an invalid argument
+│   └── SignatureError      also TypeError        too few, too many or unknown arguments
 ├── ModelFileError          also ValueError       a damaged or unsupported file: field, offset, problem
+├── MissingFileError        also FileNotFoundError  there is no such source, header folder or model file
 ├── KernelNotFound          also LookupError      no kernel of that name is registered
 ├── ShaderCompilationError  also RuntimeError     a kernel or its pipeline does not compile
 ├── DeviceNotFound          also RuntimeError     the requested device does not exist on this machine
@@ -47,12 +49,14 @@ __all__ = [
     "KernelNotFound",
     "MisalignedAccessError",
     "MissingBarrierError",
+    "MissingFileError",
     "MlxError",
     "ModelFileError",
     "OrderDependenceError",
     "OutOfBoundsError",
     "SettingsError",
     "ShaderCompilationError",
+    "SignatureError",
     "UndeclaredAccessError",
     "UninitialisedReadError",
     "WaitTimeout",
@@ -74,6 +78,10 @@ class InvalidArgument(MlxError, ValueError):
     """An invalid argument: what was given, and what is allowed."""
 
 
+class SignatureError(InvalidArgument, TypeError):
+    """Too few, too many or unknown arguments: which, and how the call looks."""
+
+
 class ModelFileError(MlxError, ValueError):
     """A damaged or unsupported file: the field, its offset if known, and the problem."""
 
@@ -83,6 +91,10 @@ class ModelFileError(MlxError, ValueError):
         self.path = Path(path)
         self.field = field
         self.offset = offset
+
+
+class MissingFileError(MlxError, FileNotFoundError):
+    """There is no such source, header folder or model file."""
 
 
 _MAX_NAMES = 8  # names listed in an error message
@@ -100,10 +112,11 @@ class KernelNotFound(MlxError, LookupError):
 
         known = self.args[1]
         hint = ""
-        if close := difflib.get_close_matches(self.name, known, n=3):
+        if close := difflib.get_close_matches(str(self.name), known, n=3):
             hint = f". Did you mean {' or '.join(map(repr, close))}?"
-        elif 0 < len(known) <= _MAX_NAMES:
-            hint = f"; there are: {', '.join(known)}"
+        elif known:
+            more = f" and {len(known) - _MAX_NAMES} more" if len(known) > _MAX_NAMES else ""
+            hint = f"; there are: {', '.join(known[:_MAX_NAMES])}{more}"
         return f"Kernel not found: {self.name!r}{hint}"
 
 
@@ -190,8 +203,10 @@ class CommandBufferError(MlxError, RuntimeError):
         what = "" if self.code is None else f" {self.code_name} (code {self.code})"
         where = f" in {self.label!r}" if self.label else ""
         shown = ", ".join(self.dispatches[:8]) + (f", and {len(self.dispatches) - 8} more" * (len(self.dispatches) > 8))
-        inside = f"; dispatches: {shown}" if shown else ""
-        return f"Command buffer error:{what}{where}{':' if what or where else ''} {self.args[0]}{inside}"
+        message = str(self.args[0])
+        gap = "\n" if "\n" in message else "; "  # a message that ends in a caret keeps it on a line of its own
+        inside = f"{gap}dispatches: {shown}" if shown else ""
+        return f"Command buffer error:{what}{where}{':' if what or where else ''} {message}{inside}"
 
 
 class OutOfBoundsError(CommandBufferError, IndexError):

@@ -26,6 +26,7 @@ BUILTINS = {
     "KernelNotFound": LookupError,
     "SettingsError": ValueError,
     "ShaderCompilationError": RuntimeError,
+    "SignatureError": TypeError,
     "WaitTimeout": TimeoutError,
 }
 

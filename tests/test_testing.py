@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import yaml
 
-from mlx_native_py import MlxDevice, kernel, settings
+from mlx_native_py import InvalidArgument, MlxDevice, kernel, settings
 from mlx_native_py.testing import (
     assert_barriers,
     assert_command_buffers,
@@ -100,6 +100,79 @@ def test_devices_are_chosen(tmp_path: Path) -> None:
     assert "Traceback" not in done.stdout and "plugin.py" not in done.stdout
 
 
+NOT_WAITED_FOR = """
+from mlx_native_py import CommandBufferError, default_device, kernel
+
+SHIFT = "kernel void shift(device float *y, uint i [[thread_position_in_grid]]) { y[i + 1] = 1; }"
+y = default_device().zeros(64)
+
+def test_not_waited_for():
+    kernel(SHIFT).shift(default_device().zeros(64), wait=False)
+
+def test_innocent():
+    kernel(SHIFT.replace("+ 1", "")).shift(default_device().zeros(64))
+"""
+
+
+@pytest.mark.parametrize("processes", [[], ["-n", "1"]], ids=["alone", "xdist"])
+def test_findings_that_a_test_did_not_wait_for_are_its_own(tmp_path: Path, processes: list[str]) -> None:
+    done = session(tmp_path, "--metal-check", *processes, text=NOT_WAITED_FOR)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+    assert "FAILED" in next(line for line in done.stdout.splitlines() if "test_not_waited_for" in line and "%]" in line)
+    assert "1 findings" in done.stdout
+    assert "test_kernels.py::test_not_waited_for: OutOfBounds: " in done.stdout
+
+
+WAYS = """
+import unittest
+import pytest
+
+@pytest.mark.parametrize("metal_device_name", ["soft-shuffled"])
+def test_chosen(metal_device):
+    assert metal_device.name
+
+@pytest.mark.parametrize("metal_device_name", ["gpu"])
+def test_misspelt(metal_device):
+    pass
+
+def test_asked_for_later(request):
+    assert request.getfixturevalue("metal_device").name
+
+class Old(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def device(self, metal_device):
+        self.device = metal_device
+
+    def test_old(self):
+        self.assertTrue(self.device.name)
+"""
+
+
+def test_tests_that_choose_a_device_or_cannot_run_on_each(tmp_path: Path) -> None:
+    done = session(tmp_path, "--metal-devices= soft-shuffled , soft", text=WAYS)
+    assert outcomes(done) == {
+        "test_chosen[soft-shuffled]": "PASSED",
+        "test_misspelt[gpu]": "ERROR",
+        "test_asked_for_later": "PASSED",
+        "Old::test_old": "PASSED",
+    }, done.stdout
+    assert "there is no device 'gpu'; there are: soft, soft-checked" in done.stdout
+
+
+OWN_FIXTURES = {
+    "other": "@pytest.fixture(params=['a', 'b'])\ndef metal_device(request): return request.param",
+    "wrapped": "@pytest.fixture\ndef metal_device(metal_device): return metal_device.name",
+}
+
+
+@pytest.mark.parametrize(("kind", "passed"), [("other", 2), ("wrapped", 1)])
+def test_fixtures_of_the_same_name(tmp_path: Path, kind: str, passed: int) -> None:
+    (tmp_path / "conftest.py").write_text(f"import pytest\n{OWN_FIXTURES[kind]}\n")
+    text = "def test_it(metal_device): assert isinstance(metal_device, str)"
+    done = session(tmp_path, "--metal-devices=soft", "-W", "error", text=text)
+    assert f"{passed} passed" in done.stdout, done.stdout
+
+
 def test_the_plugin_costs_other_projects_nothing(tmp_path: Path) -> None:
     heavy = {"numpy", "mlx_native_py.device", "mlx_native_py.softmetal"}
     text = f"import sys\ndef test_it(): assert not {heavy} & set(sys.modules)"
@@ -133,8 +206,28 @@ def test_budgets(device: MlxDevice) -> None:
         encode(2)
     with pytest.raises(AssertionError, match=r"messages \(.*dispatchThreads.* 2"), assert_messages(device, at_most=1):
         encode(2)
-    with pytest.raises(TypeError, match="give either"), assert_dispatches():
+
+
+@pytest.mark.parametrize("exactly", [(), (2, "at_most"), ("two",), (-1,), (1.5,)])
+def test_a_budget_that_is_none_is_refused_before_the_block_runs(exactly: tuple[Any, ...]) -> None:
+    given: dict[str, Any] = {"exactly": exactly[0]} if exactly else {}
+    given |= {"at_most": 2} if "at_most" in exactly else {}
+    with pytest.raises(InvalidArgument, match="give either|number of dispatches is"), assert_dispatches(**given):
+        pytest.fail("the block ran")
+
+
+def test_assertions_on_what_is_no_device() -> None:
+    nothing: Any = None
+    with pytest.raises(InvalidArgument, match="device is None"), assert_messages(nothing, 3):
         pass
+    with pytest.raises(InvalidArgument, match="device is None"), assert_no_leak(nothing):
+        pass
+
+
+def test_budgets_hold_where_python_leaves_assertions_out(tmp_path: Path) -> None:
+    text = "from mlx_native_py.testing import assert_dispatches\nwith assert_dispatches(1):\n  pass"
+    done = subprocess.run([sys.executable, "-O", "-c", text], capture_output=True, text=True, cwd=ROOT)
+    assert done.stderr.splitlines()[-1] == "AssertionError: 0 dispatches; exactly 1 are allowed"
 
 
 def test_leaks(device: MlxDevice) -> None:
@@ -176,8 +269,39 @@ def test_determinism() -> None:
 
     assert_deterministic(right)
     for wrong in (depends_on_the_order, depends_on_the_groups):
-        with pytest.raises(AssertionError, match="result x has other bits in the order 'reversed'"):
+        with pytest.raises(
+            AssertionError, match=r"result x .*in the order 'reversed' than .*: 1 of 1 values, .* at \[0\]"
+        ):
             assert_deterministic(wrong)
+
+
+def test_determinism_on_a_device_that_is_open_already(device: MlxDevice) -> None:
+    """As that of the fixture `metal_device` is: its order is not that of the settings."""
+    library = device.compile(ORDER)
+
+    def run(name: str, threads: int) -> np.ndarray:
+        x = np.zeros(1, np.uint32)
+        library[name](*([x] if name == "last" else [x, 7]), threads=threads, group=32)
+        return x
+
+    assert_deterministic(lambda: run("put", 1))
+    with pytest.raises(AssertionError, match="in the order 'reversed', .* in a pass that runs 'last'"):
+        assert_deterministic(lambda: run("last", 1024))
+    assert_deterministic(lambda: run("put", 1))
+
+
+@pytest.mark.parametrize("returned", [None, [], {}, [np.zeros(1), object()]])
+def test_determinism_of_nothing_is_refused(returned: Any) -> None:
+    with pytest.raises(InvalidArgument, match="expected arrays or buffers to compare"):
+        assert_deterministic(lambda: returned)
+
+
+def test_determinism_needs_a_function_and_runs() -> None:
+    nothing: Any = 3
+    with pytest.raises(InvalidArgument, match="takes a function without arguments, not 3"):
+        assert_deterministic(nothing)
+    with pytest.raises(InvalidArgument, match="times is 0, expected at least 1"):
+        assert_deterministic(lambda: np.zeros(1), times=0)
 
 
 ACTION = ROOT / ".github" / "actions" / "check" / "action.yml"
@@ -197,14 +321,26 @@ def test_the_action_installs_its_own_revision(tmp_path: Path, package: str) -> N
     assert done.stdout == package if package else Path(done.stdout).samefile(ROOT)
 
 
-@pytest.mark.parametrize(("kernel_name", "status"), [("right", 0), ("wrong", 1)])
-def test_the_action_runs_what_it_says(tmp_path: Path, kernel_name: str, status: int) -> None:
+SIZED = """struct Sizes { uint n[2]; };
+kernel void sized(device float *x, constant Sizes &p, uint i [[thread_position_in_grid]]) { if (i < p.n[0]) x[i] = 1; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        ("--kernel right --arg x=zeros:64", 0),
+        ("--kernel wrong --arg x=zeros:64", 1),
+        ('--kernel sized --arg x=zeros:64 --arg p={"n":[64,2]}', 0),
+    ],
+)
+def test_the_action_runs_what_it_says(tmp_path: Path, arguments: str, status: int) -> None:
     """The last step of the action, as a runner would run it, on files that a pattern finds."""
     folder = tmp_path / "Sources" / "Shaders"
     folder.mkdir(parents=True)
     body = "uint i [[thread_position_in_grid]]) { x[i%s] = 1; }"
     sources = [f"kernel void {name}(device float *x, {body % off}" for name, off in (("right", ""), ("wrong", " / 2"))]
-    (folder / "k.metal").write_text("\n".join(sources))
+    (folder / "k.metal").write_text("\n".join([*sources, SIZED]))
     (tmp_path / "mlx-native").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mlx_native_py "$@"\n')
     (tmp_path / "mlx-native").chmod(0o755)
     script = action_steps()[-1]["run"]
@@ -213,12 +349,13 @@ def test_the_action_runs_what_it_says(tmp_path: Path, kernel_name: str, status: 
         "PYTHONPATH": str(ROOT),
         "HOME": str(Path.home()),
         "FILES": "Sources/**/*.metal",
-        "ARGUMENTS": f"--kernel {kernel_name} --arg x=zeros:64",
+        "ARGUMENTS": arguments,
     }
     command = ["bash", "-e", "-c", script]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == status, done
     assert ("DataRace" in done.stdout) is bool(status)
+    assert ("::error file=Sources/Shaders/k.metal,line=2,col=" in done.stdout) is bool(status)
     none = subprocess.run(
         command, cwd=tmp_path, env={**environment, "FILES": "*.metal"}, capture_output=True, text=True
     )

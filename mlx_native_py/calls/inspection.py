@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import settings
 from ..encoder.context import DeviceContext
+from ..encoder.launch import group_of
 from ..metal import open_metal
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.pipeline import Binding, Pipeline
@@ -164,9 +165,7 @@ def _pipeline(source: str, name: str, constants: Mapping[Any, Any] | None, optio
 def _shape(pipeline: Pipeline, group: Any) -> tuple[int, int, int]:
     if group is None:
         group = min(_GROUP, pipeline.max_threads)
-    sizes = (group,) if isinstance(group, int) else tuple(group)
-    x, y, z = (*sizes, 1, 1)[:3]
-    return int(x), int(y), int(z)
+    return group_of(pipeline, group)
 
 
 def _engine(mtl: Any, shape: tuple[int, int, int]) -> tuple[str, Mapping[str, str]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from ..encoder import DeviceContext
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.function_constants import Constants
+from ..pipelines.includes import Folders
 from ..shared_device import default_device
 from .library import Library, compiled
 
@@ -20,7 +20,7 @@ def kernel(
     device: DeviceContext | None = None,
     constants: Constants | None = None,
     options: CompileOptions | None = None,
-    include: Sequence[Path] = (),
+    include: Folders = (),
 ) -> Library:
     """Compiles MSL, given as text or a path; each kernel is a callable attribute of the result.
 

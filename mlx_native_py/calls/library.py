@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..encoder import CommandEncoder, DeviceContext, Out, Ticket
+from ..encoder import CommandEncoder, DeviceContext, Out, Ticket, require_open
 from ..encoder.arguments import refuse_count
 from ..encoder.launch import is_nothing
 from ..encoder.named import by_slot
@@ -24,7 +24,7 @@ from ..memory.texture import MlxTexture
 from ..pipelines.compile_options import CompileOptions
 from ..pipelines.foreign import hint
 from ..pipelines.function_constants import Constants
-from ..pipelines.includes import source_with_headers
+from ..pipelines.includes import Folders, source_with_headers
 from ..pipelines.pipeline import Binding, Pipeline
 from ..pipelines.registry import KernelLibrary
 from ..pipelines.structs import parameters_of
@@ -46,10 +46,11 @@ def compiled(
     source: str | Path,
     constants: Constants | None = None,
     options: CompileOptions | None = None,
-    include: Sequence[Path] = (),
+    include: Folders = (),
 ) -> Library:
     """The kernels of an MSL source for a device."""
-    device.require_open()
+    require_open(device)
+    _check_options(constants, options)
     name = source.name if isinstance(source, Path) else ""
     text = source_with_headers(source, include) if isinstance(source, Path) else source
     if not isinstance(text, str) or not text.strip():
@@ -60,6 +61,13 @@ def compiled(
     if not library.names:
         raise ShaderCompilationError(name or "program_source", "\n".join(filter(None, (_NO_KERNEL, hint(text)))))
     return Library(device, library, constants or {})
+
+
+def _check_options(constants: Any, options: Any) -> None:
+    if constants is not None and not isinstance(constants, Mapping):
+        raise InvalidArgument(f"constants is {constants!r}, expected a dict of function constants by name or index")
+    if options is not None and not isinstance(options, CompileOptions):
+        raise InvalidArgument(f"options is {options!r}, expected CompileOptions(...)")
 
 
 class NoSuchKernel(KernelNotFound, AttributeError):
@@ -249,7 +257,9 @@ class Kernel:
         chosen = {**self._constants, **(constants or {})}
         source, options = self._library.source, self._library.options
         measured, problem = None, ""
-        if args or named:
+        if any(isinstance(each, MlxTexture) for each in (*args, *named.values())):
+            problem = "launches with textures are not counted"
+        elif args or named:
             locate = locator(source, self.name, chosen, options)
             with counting_device() as device:
                 twin = Kernel(device, device.kernels.library(source, options), self.name, chosen)

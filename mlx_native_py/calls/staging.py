@@ -14,6 +14,7 @@ from ..encoder import DeviceContext, Out, Ticket
 from ..errors import InvalidArgument
 from ..memory.allocation import address_of
 from ..memory.buffer import Array, MlxBuffer, as_array
+from ..memory.texture import MlxTexture
 from ..pipelines.pipeline import Binding, Pipeline
 
 __all__ = ["Staging"]
@@ -57,6 +58,8 @@ class Staging:
             if binding.scalar is not None and binding.scalar.dtype is not inner.dtype:
                 self._check_type(binding, inner.dtype.numpy, "buffer")
             return given
+        if isinstance(inner, MlxTexture):
+            raise InvalidArgument(f"{self._kernel}: {binding} is a buffer in the kernel, and {inner!r} was given")
         array = _as_array(binding, inner)
         if array is None:
             return given

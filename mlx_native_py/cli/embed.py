@@ -47,7 +47,10 @@ def run(chosen: argparse.Namespace) -> int:
 def _texts(given: list[str], standard_input: Callable[[], str]) -> list[str]:
     """The texts given, with standard input for a -, or the lines of a single file."""
     if "-" in given:
-        return [standard_input() if text == "-" else text for text in given]
+        texts = [standard_input() if text == "-" else text for text in given]
+        if not all(text.strip() for text in texts):
+            raise InvalidArgument("standard input contains no text")
+        return texts
     if len(given) > 1 or not Path(given[0]).is_file():
         return given
     lines = Path(given[0]).read_text(encoding="utf-8").splitlines()

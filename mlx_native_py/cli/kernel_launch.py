@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,12 +13,21 @@ from typing import Any
 from ..calls.library import Kernel, Library
 from ..device import MlxDevice
 from ..encoder import Out, Ticket
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, MissingFileError
 from ..memory.buffer import as_array
+from ..memory.texture import MlxTexture
 from ..pipelines.pipeline import Binding, Pipeline
 from .arguments import LANGUAGE, arguments_for, parse_argument, parse_sizes
 
-__all__ = ["KernelLaunch", "add_launch_options", "add_source_options", "chosen_kernel", "launch_from", "library_of"]
+__all__ = [
+    "KernelLaunch",
+    "add_launch_options",
+    "add_source_options",
+    "chosen_kernel",
+    "launch_from",
+    "library_of",
+    "said_as_options",
+]
 
 
 def add_launch_options(command: argparse.ArgumentParser) -> None:
@@ -48,6 +60,18 @@ def add_source_options(command: argparse.ArgumentParser) -> None:
     )
 
 
+@contextmanager
+def said_as_options() -> Iterator[None]:
+    """Names arguments of Python as options of the command line, in messages."""
+    try:
+        yield
+    except (InvalidArgument, MissingFileError) as problem:
+        text = _KEYWORD.sub(lambda found: f"--{found[1]}" + " " * bool(found[2]), str(problem))
+        if "function constant" in text:
+            text += "; give them as --constant NAME=VALUE"
+        raise type(problem)(text) from None
+
+
 @dataclass
 class KernelLaunch:
     """A kernel with its arguments and launch size."""
@@ -58,18 +82,22 @@ class KernelLaunch:
     sizes: dict[str, Any]
 
     def run(self) -> Ticket:
-        return self.kernel(*self.values, **self.sizes)
+        with said_as_options():
+            return self.kernel(*self.values, **self.sizes)
 
     def results(self) -> dict[str, Any]:
         """The arguments that the kernel may have written, by name."""
-        pairs = zip(self.pipeline.buffers, self.values, strict=True)
+        textures = [binding for binding in self.pipeline.textures if binding.kind == "texture"]
+        pairs = zip((*self.pipeline.buffers, *textures), self.values, strict=False)  # samplers hold no results
         return {binding.name: _array(value) for binding, value in pairs if binding is not None and binding.writes}
 
 
 def library_of(device: MlxDevice, file: str, chosen: argparse.Namespace) -> Library:
     """The kernels of a file, compiled with the command line's function constants and include folders."""
-    values = {given.name: given.value(_NO_BINDING, device.empty) for given in map(parse_argument, chosen.constant)}
-    return device.compile(Path(file), constants=values, include=[Path(folder) for folder in chosen.include])
+    given = [parse_argument(text, "--constant") for text in chosen.constant]
+    values = {each.name: each.value(_NO_BINDING, device.empty) for each in given}
+    with said_as_options():
+        return device.compile(Path(file), constants=values, include=chosen.include)
 
 
 def chosen_kernel(library: Library, name: str | None, file: str) -> Kernel:
@@ -83,8 +111,9 @@ def chosen_kernel(library: Library, name: str | None, file: str) -> Kernel:
 
 def launch_from(chosen: argparse.Namespace, kernel: Kernel, device: MlxDevice) -> KernelLaunch:
     """The launch described by the options; it has not run yet."""
-    pipeline = kernel.pipeline
-    values = arguments_for(pipeline, [parse_argument(text) for text in chosen.arg], device.empty, kernel.source)
+    with said_as_options():
+        pipeline = kernel.pipeline
+    values = arguments_for(pipeline, [parse_argument(text) for text in chosen.arg], device, kernel.source)
     sizes = {
         name: parse_sizes(text, f"--{name}")
         for name in ("threads", "threadgroups", "group")
@@ -93,8 +122,11 @@ def launch_from(chosen: argparse.Namespace, kernel: Kernel, device: MlxDevice) -
     return KernelLaunch(kernel, pipeline, values, {**sizes, "shared": tuple(chosen.shared)})
 
 
+_KEYWORD = re.compile(r"\b(threads|threadgroups|group|shared|include)=(?=([\w(])?)")
 _NO_BINDING = Binding(0, "", "buffer", "read")
 
 
 def _array(value: Any) -> Any:
-    return as_array(value.buffer.numpy() if isinstance(value, Out) else value)
+    return (
+        value.numpy() if isinstance(value, MlxTexture) else as_array(value.buffer if isinstance(value, Out) else value)
+    )

@@ -64,7 +64,7 @@ def describe_model_file(name: str, *, every_tensor: bool = False) -> dict[str, A
 def _opened(path: Path) -> tuple[str, TensorFile, Mapping[str, Any]]:
     if path.is_file():
         with path.open("rb") as opened:
-            if opened.read(4) == b"GGUF":
+            if opened.read(4) == b"GGUF" or path.suffix == ".gguf":
                 file: TensorFile = open_gguf(path)
                 return "GGUF", file, file.metadata
     file = open_safetensors(path)

@@ -46,12 +46,15 @@ def run(chosen: argparse.Namespace) -> int:
 def _places(save: list[str], launch: KernelLaunch) -> dict[str, Path]:
     """The output files, checked before anything runs."""
     places = {}
-    written = [binding.name for binding in launch.pipeline.buffers if binding is not None and binding.writes]
+    places_of = (*launch.pipeline.buffers, *launch.pipeline.textures)
+    written = [binding.name for binding in places_of if binding is not None and binding.writes]
     for text in save:
         name, _, path = text.partition("=")
         if name not in written or not path.endswith(".npy"):
             names = ", ".join(written) or "nothing"
             raise InvalidArgument(f"--save {text}: expected NAME=FILE.npy with what the kernel writes: {names}")
+        if not Path(path).parent.is_dir():
+            raise InvalidArgument(f"--save {text}: there is no folder {Path(path).parent}")
         places[name] = Path(path)
     return places
 

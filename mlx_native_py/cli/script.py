@@ -8,15 +8,19 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, MissingFileError
 
 __all__ = ["run_script"]
 
 
 def run_script(path: str, arguments: Sequence[str]) -> int:
     """Returns its exit status; prints uncaught exceptions with the traceback of the program only."""
+    if Path(path).suffix not in ("", ".py", ".pyw"):
+        raise InvalidArgument(
+            f"{path} is no Python program; files of kernels end in .metal: see run, check and inspect"
+        )
     if not Path(path).is_file():
-        raise InvalidArgument(f"there is no file {path}; expected a Python program")
+        raise MissingFileError(f"there is no file {path}; expected a Python program")
     before = sys.argv, sys.path[:]
     sys.argv = [path, *arguments]
     sys.path.insert(0, str(Path(path).resolve().parent))

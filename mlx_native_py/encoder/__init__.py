@@ -5,7 +5,7 @@ from __future__ import annotations
 from .arguments import Out
 from .barriers import Barrier
 from .command_encoder import CommandEncoder
-from .context import DeviceContext
+from .context import DeviceContext, require_open
 from .dispatch import CapturedBarrier, CapturedNode, CapturedOpKind, Dispatch, Dispatched, RecordedBinding
 from .launch import DispatchKind, Launch
 from .recorder import Encoder, Recorder
@@ -29,4 +29,5 @@ __all__ = [
     "Recorder",
     "Submissions",
     "Ticket",
+    "require_open",
 ]

@@ -33,7 +33,7 @@ from ..memory.allocation import (
     needs_copy,
     over_pages,
 )
-from ..memory.buffer import Array, MlxBuffer, as_array
+from ..memory.buffer import Array, MlxBuffer, as_array, exactly
 from ..memory.recycler import Recycler
 from ..memory.residency import open_residency
 from ..memory.shapes import as_shape, exact_layout
@@ -46,7 +46,7 @@ from .parameters import Parameters
 from .submissions import SLOTS, Submissions
 from .timing import SAMPLE_LIMIT
 
-__all__ = ["DeviceContext"]
+__all__ = ["DeviceContext", "require_open"]
 
 # Metal's fixed limits, which devices do not report.
 _FIXED_LIMITS = {
@@ -140,7 +140,8 @@ class DeviceContext:
         """A buffer with the elements of an array: from numpy, a list, DLPack, or raw memory.
 
         `copy=True` copies; `copy=False` shares the memory, and raises if it cannot; `copy=None` shares it if possible.
-        `dtype` converts an array, and gives the element type of raw memory (bytes, an mmap).
+        `dtype` converts an array, and gives the element type of raw memory (bytes, an mmap). Numbers of Python that it
+        cannot hold raise.
 
         >>> import mmap
         >>> pages = mmap.mmap(-1, 8192)
@@ -308,6 +309,13 @@ def _remember(array: Array) -> Signature:
     return signature
 
 
+def require_open(device: Any) -> None:
+    """Raises for what is no device, and for one that is closed or was opened before a fork."""
+    if not isinstance(device, DeviceContext):
+        raise InvalidArgument(f"device is {device!r}, expected an MlxDevice")
+    device.require_open()
+
+
 def _elements(source: Any, dtype: Any) -> Array:
     """The source as an array of a supported element type."""
     if isinstance(source, _RAW):
@@ -318,8 +326,11 @@ def _elements(source: Any, dtype: Any) -> Array:
         array: Array = np.frombuffer(source, kind.numpy)
     else:
         array = as_array(source)
-        python = isinstance(source, (int, list, tuple, range))
-        array = narrowed(array, python) if dtype is None else _converted(array, DType.of(dtype))
+        python = isinstance(source, (int, float, list, tuple, range))
+        if dtype is None:
+            array = narrowed(array, python)
+        else:
+            array = exactly(source, DType.of(dtype)) if python else _converted(array, DType.of(dtype))
     DType.of(array.dtype)
     as_shape(array.shape)
     return array

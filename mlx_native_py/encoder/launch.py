@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from ..errors import InvalidArgument
 from ..pipelines.pipeline import Pipeline
 
-__all__ = ["DispatchKind", "Launch", "Launchable", "Size", "is_nothing", "pipeline_of", "plan_launch"]
+__all__ = ["DispatchKind", "Launch", "Launchable", "Size", "group_of", "is_nothing", "pipeline_of", "plan_launch"]
 
 Size = tuple[int, int, int]
 
@@ -124,6 +124,13 @@ def _size(pipeline: Pipeline, what: str, value: Any) -> Size:
     if min(x, y, z) < 1 or max(x, y, z) >= _MAX_GRID:
         raise InvalidArgument(f"{_name(pipeline)}: {what}={value!r}, expected numbers from 1 to {_MAX_GRID - 1}")
     return x, y, z
+
+
+def group_of(pipeline: Pipeline, group: Any) -> Size:
+    """The size of a threadgroup, checked."""
+    size = _size(pipeline, "group", group)
+    _check_group(pipeline, size)
+    return size
 
 
 def _check_group(pipeline: Pipeline, group: Size) -> None:

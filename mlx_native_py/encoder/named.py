@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, SignatureError
 from ..pipelines.pipeline import Pipeline
 from .dispatch import OPTIONS
 from .textures import arranged
@@ -28,14 +28,14 @@ _LAUNCH_WORDS = {
 def take_named(pipeline: Pipeline, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
     """Moves kernel arguments out of `options`, and returns all arguments by slot.
 
-    Raises TypeError for a name that is neither an option nor an argument.
+    Raises SignatureError for a name that is neither an option nor an argument.
     """
     named = {name: options.pop(name) for name in [name for name in options if name not in OPTIONS]}
     if not named:
         return args
     known = {binding.name for binding in (*pipeline.buffers, *pipeline.textures) if binding is not None}
     if strange := [name for name in named if name not in known]:
-        raise TypeError(
+        raise SignatureError(
             f"dispatch() has no option {strange[0]!r}; there are {', '.join(OPTIONS)}, and the arguments of "
             f"kernel {pipeline.label!r} by name: {_advice(strange[0], sorted(known))}"
         )

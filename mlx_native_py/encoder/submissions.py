@@ -7,13 +7,21 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from operator import attrgetter
 from typing import Any
 from weakref import ref
 
 from .. import forks
-from ..errors import AFTER_FORK, BackendError, CommandBufferError, EncoderStateError, ForkedProcessError, WaitTimeout
+from ..errors import (
+    AFTER_FORK,
+    BackendError,
+    CommandBufferError,
+    EncoderStateError,
+    ForkedProcessError,
+    InvalidArgument,
+    WaitTimeout,
+)
 from ..forks import Lock
 from ..memory.allocation import Allocation
 from ..memory.recycler import Recycler
@@ -41,6 +49,7 @@ class Submissions:
     ) -> None:
         self._pid, self._forks = os.getpid(), forks.count
         self._backend = backend
+        self._mtl = mtl
         self._mtl_queue = queue
         self._residency = residency
         self._recycler = recycler
@@ -146,6 +155,8 @@ class Submissions:
         """Waits until `ticket` and all before it have completed; raises its error, or another unreported one."""
         if ticket.state == OPEN or ticket.state == DISCARDED:
             raise EncoderStateError(f"{ticket!r} was not committed, so waiting for it would never end")
+        if timeout is not None and not isinstance(timeout, (int, float)):
+            raise InvalidArgument(f"timeout is {timeout!r}, expected seconds or None")
         deadline = None if timeout is None else time.monotonic() + timeout
         if len(self._in_flight) > 1 and ticket.state != DONE:
             with self._lock:
@@ -189,6 +200,11 @@ class Submissions:
         for each in in_flight:
             self._await(each, None, None)
         self._raise(None)
+
+    def in_orders(self, count: int) -> AbstractContextManager[Any]:
+        """Repeats each pass of the block in this many orders, where the device can; see `MlxDevice.schedules`."""
+        repeated = self._backend.in_orders
+        return nullcontext() if repeated is None else repeated(self._mtl, count)
 
     def _make_room(self, ticket: Ticket) -> None:
         """Waits for a free command buffer, as Metal itself would, but interruptibly; raises if no wait could help."""

@@ -31,8 +31,9 @@ def split_textures(pipeline: Pipeline, args: Sequence[Any]) -> tuple[Sequence[An
         wanted = [binding for binding in pipeline.textures if binding.kind == kind]
         if len(wanted) != len(groups[kind]):
             names = ", ".join(f"{each.name!r}" for each in wanted) or "none"
+            hint = "; device.texture(array) makes one" if kind == "texture" else ""
             raise InvalidArgument(
-                f"kernel {pipeline.label!r} takes {len(wanted)} {kind}s ({names}); {len(groups[kind])} were given"
+                f"kernel {pipeline.label!r} takes {len(wanted)} {kind}s ({names}); {len(groups[kind])} were given{hint}"
             )
         pairs += zip(wanted, groups[kind], strict=True)
     return groups["buffer"], tuple(pairs)

@@ -10,14 +10,18 @@ array([1., 2., 3.], dtype=float32)
 
 from __future__ import annotations
 
+from inspect import isfunction as _isfunction
 from typing import TYPE_CHECKING
 
 from ..ops.op import no_such_name
+from . import written
 from .derived import *
+from .signed import signed as _signed
 from .written import *
 
 # Hidden from type checkers, which would otherwise accept any attribute name.
 if not TYPE_CHECKING:
+    globals().update({name: _signed(each) for name, each in vars(written).items() if _isfunction(each)})
 
     def __getattr__(name: str) -> None:
         raise no_such_name("function", name, globals())

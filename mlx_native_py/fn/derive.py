@@ -8,7 +8,9 @@ from typing import Any
 
 from ..device import MlxDevice
 from ..dtypes import DType
+from ..errors import SignatureError
 from ..ops import Op
+from ..ops.refusals import the_call
 from .call import FunctionCall, call
 
 __all__ = ["derive", "derived_signature"]
@@ -40,7 +42,7 @@ def derive(op: Op) -> Callable[..., Any]:
         try:
             given = derived.bind(*args, **options)
         except TypeError as problem:
-            raise TypeError(f"{op.name}() {problem}") from None
+            raise SignatureError(f"{op.name}() {problem}; {the_call(op.name, derived)}") from None
         with call(stream, *given.arguments.values()) as run:
             for name, take in taken.items():
                 if given.arguments.get(name) is not None:

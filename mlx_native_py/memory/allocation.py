@@ -199,6 +199,8 @@ class Allocation:
 
     def set_label(self, label: str) -> None:
         """Sets the label shown in GPU traces and barrier explanations."""
+        if not isinstance(label, str):
+            raise InvalidArgument(f"label is {label!r}, expected a str")
         self.memory.label = label
         # A Python string becomes an autoreleased object with each message.
         with self.residency.backend.autorelease_pool():

@@ -16,7 +16,7 @@ from .allocation import Allocation
 if TYPE_CHECKING:
     from .buffer import MlxBuffer
 
-__all__ = ["ArrayMethods", "Elements", "OutOfRange"]
+__all__ = ["ArrayMethods", "Elements", "NoLength", "OutOfRange"]
 
 _REPR_VALUES = 6  # values in a repr
 _HTML_ROWS, _HTML_COLUMNS = 8, 12
@@ -24,6 +24,10 @@ _HTML_ROWS, _HTML_COLUMNS = 8, 12
 
 class OutOfRange(InvalidArgument, IndexError):
     """An index is out of range."""
+
+
+class NoLength(InvalidArgument, TypeError):
+    """A buffer of one value, of shape (), has no length."""
 
 
 class Elements(Protocol):
@@ -172,6 +176,8 @@ class ArrayMethods:
             part: Any = whole[parts if ... in parts else (*parts, ...)]
         except IndexError as problem:
             raise OutOfRange(f"{key!r} cannot index {self!r}: {problem}") from None
+        except ValueError as problem:
+            raise InvalidArgument(f"{key!r} cannot index {self!r}: {problem}") from None
         if not part.size:
             raise InvalidArgument(f"{key!r} of {self!r} is empty, and Metal has no empty buffers")
         first = part.__array_interface__["data"][0] - self.start
@@ -198,7 +204,12 @@ class ArrayMethods:
         """Writes from the CPU, as numpy does, after pending work that writes the buffer."""
         if self.readonly:
             raise InvalidArgument(f"{self!r} uses read-only memory")
-        self.numpy()[key] = value
+        try:
+            self.numpy()[key] = value
+        except IndexError as problem:
+            raise OutOfRange(f"[{key!r}] of {self!r}: {problem}") from None
+        except (TypeError, ValueError, OverflowError) as problem:
+            raise InvalidArgument(f"[{key!r}] of {self!r} cannot be set: {problem}") from None
 
     # Display
 

@@ -14,7 +14,7 @@ from ..errors import InvalidArgument
 from ..hazards.ranges import Span
 from . import dlpack
 from .allocation import Allocation
-from .array_methods import ArrayMethods, OutOfRange
+from .array_methods import ArrayMethods, NoLength, OutOfRange
 from .shapes import as_shape, whole
 from .signature import Signature, signature_of
 
@@ -109,7 +109,7 @@ class MlxBuffer(ArrayMethods):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("a buffer of shape () has no length")
+            raise NoLength("a buffer of shape () has no length; item() is its value")
         return self.shape[0]
 
     # Views
@@ -132,15 +132,21 @@ class MlxBuffer(ArrayMethods):
             return self.select(key)
         row = self.nbytes // self.shape[0]
         if isinstance(key, slice):
-            first, last, step = key.indices(self.shape[0])
-            if step != 1:
+            if key.step not in (None, 1):
                 return self.select(key)
+            first, last, _ = self._indices(key)
             if first >= last:
                 raise InvalidArgument(f"[{first}:{last}] of {self!r} is empty, and Metal has no empty buffers")
             shape, count = (last - first, *self.shape[1:]), last - first
         else:
             first, shape, count = self._row(key), self.shape[1:], 1
         return MlxBuffer(self.allocation, self.dtype, shape, self.offset + first * row, count * row)
+
+    def _indices(self, key: slice) -> tuple[int, int, int]:
+        try:
+            return key.indices(self.shape[0])
+        except TypeError as problem:
+            raise InvalidArgument(f"{key!r} cannot index {self!r}: {problem}") from None
 
     def _row(self, key: Any) -> int:
         index = operator.index(key)
@@ -207,7 +213,7 @@ class MlxBuffer(ArrayMethods):
         array = self.numpy()
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:
-                raise ValueError(f"{self!r} as {dtype} takes a copy")
+                raise InvalidArgument(f"{self!r} as {dtype} takes a copy")
             return array.astype(dtype)
         return array.copy() if copy else array
 

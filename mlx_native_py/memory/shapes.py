@@ -12,6 +12,8 @@ from ..errors import InvalidArgument
 
 __all__ = ["as_shape", "exact_layout", "whole"]
 
+_MOST_AXES = 64  # numpy's
+
 
 def whole(value: Any, what: str, least: int = 0) -> int:
     """`value` as an int of at least `least`; floats and bools raise.
@@ -40,12 +42,14 @@ def as_shape(shape: int | Sequence[int]) -> tuple[tuple[int, ...], int]:
     (((2, 3), 6), ((5,), 5), ((), 1))
     """
     given: Any = shape
-    if type(given) is tuple and {*map(type, given)} <= {int} and min(given, default=1) > 0:
+    if type(given) is tuple and len(given) <= _MOST_AXES and {*map(type, given)} <= {int} and min(given, default=1) > 0:
         return given, math.prod(given)
     try:
         axes = tuple(given)
     except TypeError:
         axes = (given,)
+    if len(axes) > _MOST_AXES:
+        raise InvalidArgument(f"a shape of {len(axes)} axes, expected at most {_MOST_AXES}")
     lengths = tuple(whole(axis, f"axis {i} of shape {axes}", 1) for i, axis in enumerate(axes))
     return lengths, math.prod(lengths)
 

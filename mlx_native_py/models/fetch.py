@@ -23,6 +23,7 @@ from typing import Any
 
 from .. import settings
 from ..errors import InvalidArgument, MlxError, ModelFileError
+from ..weights.tensors import path_of
 from .extras import extra
 from .pip_download import pip_download
 from .progress import Report, progress
@@ -109,7 +110,7 @@ def model_path(name: str | Path) -> Path:
 
 def _existing(name: str | Path) -> Path | None:
     try:
-        place = Path(name).expanduser()
+        place = path_of(name).expanduser()
         return place if str(name) and place.exists() else None
     except (OSError, RuntimeError):  # too long for a path, or the home of nobody
         return None

@@ -11,12 +11,13 @@ from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from ..dtypes import FLOATS, DType
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, MlxError
 from ..memory.buffer import MlxBuffer
 from .attributed import attributed
-from .recorded import recorded
+from .recorded import direct, recorded
+from .refusals import MISSING, described, not_given
 
-__all__ = ["Count", "FLOATS", "Indices", "Op", "Output", "Outputs", "no_such_name", "op", "table"]
+__all__ = ["Count", "FLOATS", "Indices", "NoSuchName", "Op", "Output", "Outputs", "no_such_name", "op", "table"]
 
 Output = MlxBuffer | None
 """Where a result goes; None for a new buffer."""
@@ -69,34 +70,32 @@ def op(
         name, family = function.__name__, function.__module__.rpartition(".")[2]
         if name in _TABLE:
             raise ValueError(f"there are two ops called {name}: in {_TABLE[name].family} and in {family}")
-        told = _naming(attributed(_checked(function), flops))
-        encoded = recorded(told) if remembered else told
-        _TABLE[name] = Op(name, family, formula, tuple(map(str, types)), (name,) if fn is None else fn, encoded)
+        functions = (name,) if fn is None else fn
+        told = _naming(attributed(_checked(function), flops, functions))
+        encoded = recorded(told) if remembered else direct(told)
+        _TABLE[name] = Op(name, family, formula, tuple(map(str, types)), functions, encoded)
         return encoded
 
     return mark
 
 
 def _checked(function: F) -> F:
-    """The op, which refuses what is no buffer where a buffer belongs."""
+    """The op, which refuses a call without some argument, and what is no buffer where a buffer belongs."""
     names = list(inspect.signature(function).parameters)[1:]
     buffers = frozenset(name for name in names if function.__annotations__[name] in ("MlxBuffer", "Indices"))
 
     @wraps(function)
     def call(enc: Any, *args: Any, **options: Any) -> Any:
         for name, value in (*zip(names, args, strict=False), *options.items()):
+            if value is MISSING:
+                raise not_given(function, name)
             if name in buffers and not isinstance(value, MlxBuffer):
                 raise InvalidArgument(
-                    f"{name} is {_described(value)}, expected a buffer: device.buffer({name}), or call fn on arrays"
+                    f"{name} is {described(value)}, expected a buffer: device.buffer({name}), or call fn on arrays"
                 )
         return function(enc, *args, **options)
 
     return cast("F", call)
-
-
-def _described(value: Any) -> str:
-    shape = getattr(value, "shape", None)
-    return repr(value) if shape is None else f"an array of {value.dtype}{list(shape)}"
 
 
 def _naming(function: F) -> F:
@@ -118,8 +117,12 @@ def table() -> Mapping[str, Op]:
     return MappingProxyType(_TABLE)
 
 
-def no_such_name(kind: str, name: str, known: Iterable[str]) -> AttributeError:
+class NoSuchName(MlxError, AttributeError):
+    """There is no op or function of that name."""
+
+
+def no_such_name(kind: str, name: str, known: Iterable[str]) -> NoSuchName:
     """The error for a misspelt name, with close matches."""
     close = difflib.get_close_matches(name, known, n=3)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    return AttributeError(f"there is no {kind} {name!r}{hint}")
+    return NoSuchName(f"there is no {kind} {name!r}{hint}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import struct
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from threading import get_ident
 from typing import Any, TypeVar
 
@@ -25,8 +25,9 @@ from ..memory.buffer import MlxBuffer
 from ..memory.placeholder import placeholder
 from ..memory.shapes import as_shape
 from ..memory.signature import Signature
+from .refusals import MISSING, unexpected
 
-__all__ = ["recorded"]
+__all__ = ["direct", "recorded"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MAX_CALLS = 4096  # calls cached per device; the cache is cleared when full
@@ -39,43 +40,60 @@ def recorded(function: F) -> F:
     parameters = list(inspect.signature(function).parameters.values())
     names = [each.name for each in parameters[1:]]
     space: dict[str, Any] = {
-        **{f"default_{each.name}": each.default for each in parameters},
         "CommandEncoder": CommandEncoder,
         "MlxBuffer": MlxBuffer,
         "StructError": struct.error,
         "get_ident": get_ident,
         "learn": _learn,
-        "op": function,
         "pack": struct.Struct("<d").pack,
         "signatures": _signatures,
     }
-    call = ", ".join(f"{name}={name}" for name in names)
     lines = [
-        f"def front({', '.join(_declared(parameters))}):",
         "    if enc.__class__ is CommandEncoder and (get_ident() == enc.owner or enc.open_fast_path()):",
         "        try:",
         f"            key = (op, {''.join(f'{_key(each)}, ' for each in parameters[1:])})",
         "            run = enc.device.recorded_ops.get(key, False)",
         "        except (TypeError, StructError):",
         "            run = None",
-        f"        if run is False: run = learn(enc.device, key, op, dict({call}))",
+        f"        if run is False: run = learn(enc.device, key, op, dict({_by_name(names)}))",
         f"        if run is not None: return run(enc, {', '.join(names)})",
-        f"    return op(enc, {call})",
     ]
-    exec(compile("\n".join(lines), f"<{function.__name__}>", "exec"), space)
+    return _front(function, lines, space)
+
+
+def direct(function: F) -> F:
+    """The same for an op whose calls are not recorded."""
+    return _front(function, [], {})
+
+
+def _front(function: F, lines: Sequence[str], space: dict[str, Any]) -> F:
+    """A function of an op's arguments that runs these lines, then the op; it refuses arguments that the op has not.
+
+    Those that are missing go to the op, which says so, since the lines know no call with them.
+    """
+    parameters = list(inspect.signature(function).parameters.values())
+    space |= {f"default_{each.name}": MISSING if each.default is each.empty else each.default for each in parameters}
+    space |= {"op": function, "unexpected": partial(unexpected, function)}
+    whole = [
+        f"def front({', '.join(_declared(parameters))}):",
+        "    if extra or unknown: raise unexpected(extra, unknown)",
+        *lines,
+        f"    return op(enc, {_by_name([each.name for each in parameters[1:]])})",
+    ]
+    exec(compile("\n".join(whole), f"<{function.__name__}>", "exec"), space)
     front: F = space.pop("front")
     update_wrapper(front, function)
     return front
 
 
+def _by_name(names: Sequence[str]) -> str:
+    return ", ".join(f"{name}={name}" for name in names)
+
+
 def _declared(parameters: Sequence[inspect.Parameter]) -> list[str]:
-    words, starred = [], False
-    for each in parameters:
-        if each.kind is each.KEYWORD_ONLY and not starred:
-            words.append("*")
-            starred = True
-        words.append(each.name if each.default is each.empty else f"{each.name}=default_{each.name}")
-    return words
+    words = [(each.kind is each.KEYWORD_ONLY, f"{each.name}=default_{each.name}") for each in parameters]
+    by_place = [word for named_only, word in words if not named_only]
+    return [*by_place, "*extra", *(word for named_only, word in words if named_only), "**unknown"]
 
 
 def _key(parameter: inspect.Parameter) -> str:

@@ -16,6 +16,8 @@ from .. import settings
 from ..errors import BackendError, InvalidArgument, KernelNotFound, ShaderCompilationError
 from ..forks import Lock
 from ..metal import SIMDGROUP_WIDTH, Backend, Capabilities, ns_error
+from ..softmetal.program import caret
+from ..softmetal.source_lines import lines_of
 from .archive import PipelineArchive
 from .builders import Builders
 from .compile_options import CompileOptions
@@ -29,7 +31,7 @@ __all__ = ["KernelLibrary", "KernelRegistry", "RegistryStats", "source_digest"]
 V = TypeVar("V")
 # Sums may be reordered; infinities and NaNs, which masks use, keep their meaning.
 _SHIPPED = CompileOptions(math="relaxed")
-_PLACE = re.compile(r"^program_source:(\d+):(\d+): .*$", re.MULTILINE)
+_PLACE = re.compile(r"^([^\s:][^:\n]*):(\d+):(\d+): .*$", re.MULTILINE)
 
 
 class _OpenDevice(Protocol):
@@ -168,6 +170,8 @@ class KernelRegistry:
 
         `indirect` asks for a pipeline that indirect command buffers can run.
         """
+        if not isinstance(name, str):
+            raise InvalidArgument(f"the name of a kernel is a str, not {name!r}")
         asked = (name, library, indirect, _spelling(constants) if constants else None)
         with self._lock:
             known = self._by_request.get(asked)
@@ -377,13 +381,12 @@ def _spelling(constants: Constants) -> Hashable:
 
 def _with_carets(message: str, source: str) -> str:
     """The compiler's message, with the source line and a caret added where they are missing."""
-    lines = source.split("\n")
+    lines, _ = lines_of(source, "program_source")
 
     def shown(match: re.Match[str]) -> str:
-        row, column = int(match[1]), int(match[2])
-        rest = message[match.end() :].lstrip("\n")
-        if not 1 <= row <= len(lines) or rest.startswith(lines[row - 1]):
+        line = lines.get((match[1], int(match[2])))
+        if line is None or message[match.end() :].lstrip("\n").startswith(line):
             return match[0]
-        return f"{match[0]}\n{lines[row - 1]}\n{' ' * (column - 1)}^"
+        return f"{match[0]}\n{caret(line, int(match[3]))}"
 
     return _PLACE.sub(shown, message)

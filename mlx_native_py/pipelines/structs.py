@@ -89,8 +89,14 @@ class Struct:
 
 
 def parameters_of(source: str, kernel: str) -> str:
-    """The parameter list of a kernel in its source; the whole source if the name is not found."""
-    opening = re.search(rf"\b{re.escape(kernel)}\s*\(", source)
+    """The parameter list of a kernel in its source; the whole source if the name is not found.
+
+    >>> source = 'template [[host_name("k_half")]] kernel void k<half>(device half *); kernel void k(device T *x) {}'
+    >>> parameters_of(source, "k_half")
+    'device T *x)'
+    """
+    instance = re.search(rf'host_name\(\s*"{re.escape(kernel)}"\s*\)\s*\]\][^;{{(]*?(\w+)\s*<', source)
+    opening = re.search(rf"\b{re.escape(instance[1] if instance else kernel)}\s*\(", source)
     return source if opening is None else source[opening.end() : _closing(source, opening.end(), "()")]
 
 

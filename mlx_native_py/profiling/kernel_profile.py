@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import ref
 
 from .. import settings
@@ -31,6 +32,7 @@ __all__ = [
     "dump_dispatches",
     "is_dispatch_enabled",
     "is_enabled",
+    "queues",
     "record",
     "record_clock_pair",
     "record_command_buffer",
@@ -125,6 +127,14 @@ class Source(Protocol):
 
     def collect(self) -> None:
         """Records those that have completed."""
+        ...
+
+    def in_orders(self, count: int) -> AbstractContextManager[Any]:
+        """Repeats each pass of the block in this many orders."""
+        ...
+
+    def wait_all(self) -> None:
+        """Waits for all of them."""
         ...
 
 
@@ -232,8 +242,13 @@ def add_source(source: Source) -> None:
         _sources.add(ref(source, _sources.discard))
 
 
+def queues() -> list[Source]:
+    """The queues of this process that are alive."""
+    return list(filter(None, [each() for each in list(_sources)]))
+
+
 def _collect() -> None:
-    for source in filter(None, [each() for each in list(_sources)]):
+    for source in queues():
         source.collect()
 
 

@@ -274,6 +274,7 @@ def load_profile(path: str | os.PathLike[str]) -> Profile:
         profile.spans = [from_fields(SpanRecord, each) for each in table["spans"]]
         profile._peaks = Peaks(**table["peaks"]) if table["peaks"] else None
         profile._records = [CommandBufferRecord.from_dict(each) for each in table["command_buffers"]]
-    except (ValueError, TypeError, KeyError, RecursionError) as reason:
+    except (ValueError, TypeError, KeyError, RecursionError) as problem:
+        reason = f"it has no {problem}" if isinstance(problem, KeyError) else problem
         raise InvalidArgument(f"{os.fspath(path)} is not a profile written by p.save(): {reason}") from None
     return profile

@@ -141,7 +141,8 @@ def _failure(command: Sequence[str], status: int, said: str, limits: CompileLimi
     if _NOT_WRITTEN in said:
         return ToolchainError(f"{_name(command)} could not write its output: {said[-2000:]}")
     if status < 0:
-        return ToolchainError(f"{_name(command)} was ended by {signal.Signals(-status).name}: {said[-2000:]}")
+        rest = f": {said[-2000:]}" if said.strip() else "; it may work when tried again"
+        return ToolchainError(f"{_name(command)} was ended by {signal.Signals(-status).name}{rest}")
     if not said.strip():
         return ToolchainError(
             f"{_name(command)} ended with status {status} and said nothing; MLX_SOFT_CLANG names another compiler"

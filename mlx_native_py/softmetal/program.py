@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,16 @@ from typing import Literal, Protocol
 
 Size = tuple[int, int, int]
 EngineChoice = Literal["auto", "flat", "lanes", "fibers"]
+_NO_TAB = re.compile(r"[^\t]")
+
+
+def caret(line: str, column: int) -> str:
+    r"""A line and a caret below one of its characters; tabs stay tabs.
+
+    >>> caret("\tx = y;", 6).splitlines()
+    ['\tx = y;', '\t    ^']
+    """
+    return f"{line}\n{_NO_TAB.sub(' ', line[: column - 1].ljust(column - 1))}^"
 
 
 @dataclass(frozen=True)
@@ -33,8 +44,8 @@ class Diagnostic:
     source_line: str = ""
 
     def __str__(self) -> str:
-        caret = f"\n{self.source_line}\n{' ' * (self.column - 1)}^" if self.source_line else ""
-        return f"{self.file}:{self.line}:{self.column}: {self.severity}: {self.message}{caret}"
+        shown = f"\n{caret(self.source_line, self.column)}" if self.source_line else ""
+        return f"{self.file}:{self.line}:{self.column}: {self.severity}: {self.message}{shown}"
 
 
 class CompileError(Exception):

@@ -11,12 +11,12 @@ from .program import Diagnostic
 Locate = Callable[[int, int], Diagnostic | None]
 """Finds a place in the user's text from a line and a column that the compiler saw."""
 
-_LINE = re.compile(r'#line (\d+)(?: "([^"]*)")?\s*$')
+_LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"([^"]*)")?[\s\d]*$')
 
 
 def quoting(locate: Locate, source: str) -> Locate:
     """The same with the line itself, whichever file it is from; the file is empty for the source's own."""
-    lines, own = _lines(source)
+    lines, own = lines_of(source)
 
     def located(line: int, column: int) -> Diagnostic | None:
         where = locate(line, column)
@@ -29,10 +29,10 @@ def quoting(locate: Locate, source: str) -> Locate:
     return located
 
 
-def _lines(source: str) -> tuple[dict[tuple[str, int], str], str]:
-    """All lines, and the name of the source's own file, to which the last directive comes back; often it has none."""
+def lines_of(source: str, name: str = "") -> tuple[dict[tuple[str, int], str], str]:
+    """All lines, and the name of the source's own file, to which the last directive comes back; often only `name`."""
     lines: dict[tuple[str, int], str] = {}
-    file, number = "", 0
+    file, number = name, 0
     for text in source.splitlines():
         directive = _LINE.match(text)
         if directive:

@@ -66,10 +66,11 @@ def fail(what: FaultKind, nth: int = 1, *, lasting: bool = False, code: int = 1)
     """
     if what not in get_args(FaultKind):
         raise InvalidArgument(f"fail: there is no {what!r}; there are: {', '.join(get_args(FaultKind))}")
-    if nth < 0:
-        raise InvalidArgument(f"fail: nth is {nth}, expected 1 for the first, or 0 for none")
+    from ..memory.shapes import whole
+
+    nth = whole(nth, "fail: nth")
     if code not in COMMAND_BUFFER_CODES:
-        raise InvalidArgument(f"fail: code is {code}, and Metal has: {', '.join(map(str, COMMAND_BUFFER_CODES))}")
+        raise InvalidArgument(f"fail: code is {code!r}, and Metal has: {', '.join(map(str, COMMAND_BUFFER_CODES))}")
     fault = InjectedFault(nth, lasting)
     with ExitStack() as undo:
         for owner, name, instead in _places(what, code):

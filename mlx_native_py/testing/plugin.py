@@ -5,6 +5,7 @@ pytest imports it in every project of the environment, so it imports nothing els
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,10 +13,13 @@ import pytest
 
 __all__ = [
     "metal_device",
+    "metal_device_name",
     "pytest_addoption",
     "pytest_configure",
     "pytest_generate_tests",
+    "pytest_runtest_call",
     "pytest_runtest_setup",
+    "pytest_runtest_teardown",
     "pytest_sessionfinish",
     "pytest_terminal_summary",
     "pytest_testnodedown",
@@ -33,11 +37,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--metal-check",
         action="store_true",
+        dest="mlx_native_metal_check",
         help="run every kernel of every test on the software device with every load and store checked",
     )
     group.addoption(
         "--metal-devices",
         default="",
+        dest="mlx_native_metal_devices",
         metavar="NAMES",
         help="what metal_device runs on: soft,soft-checked,soft-shuffled,metal (default: those that are here)",
     )
@@ -68,6 +74,36 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     item.config.stash[_TEST] = item.nodeid
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[Any]:
+    return (yield from _settled(item))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[Any]:
+    return (yield from _settled(item))
+
+
+def _settled(item: pytest.Item) -> Iterator[Any]:
+    """Waits for what a test did not wait for, so that findings are its own and not those of a later test."""
+    try:
+        result = yield
+    except BaseException:
+        with contextlib.suppress(Exception):  # the summary lists findings; the test has failed already
+            _wait(item.config)
+        raise
+    _wait(item.config)
+    return result
+
+
+def _wait(config: pytest.Config) -> None:
+    if config.getoption("--metal-check"):
+        from ..profiling import kernel_profile
+
+        for queue in kernel_profile.queues():
+            queue.wait_all()
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """With several worker processes, each reports its findings to the controller."""
     told = getattr(session.config, "workeroutput", None)
@@ -84,13 +120,14 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "metal_device" in metafunc.fixturenames:
-        metafunc.parametrize("metal_device", _devices(metafunc.config), indirect=True)
+    chosen = [str(mark.args[0]) for mark in metafunc.definition.iter_markers("parametrize") if mark.args]
+    if "metal_device_name" in metafunc.fixturenames and "metal_device_name" not in ",".join(chosen):
+        metafunc.parametrize("metal_device_name", _devices(metafunc.config), indirect=True)
 
 
 def _asked(config: pytest.Config) -> list[str]:
     """The devices that the command line names."""
-    asked = [name for name in str(config.getoption("--metal-devices")).split(",") if name]
+    asked = [name.strip() for name in str(config.getoption("--metal-devices")).split(",") if name.strip()]
     if unknown := [name for name in asked if name not in _NAMES]:
         raise pytest.UsageError(f"--metal-devices: there is no {unknown[0]!r}; there are: {', '.join(_NAMES)}")
     return asked
@@ -112,13 +149,22 @@ def _devices(config: pytest.Config) -> list[str]:
 
 
 @pytest.fixture
-def metal_device(request: pytest.FixtureRequest) -> Iterator[Any]:
+def metal_device_name(request: pytest.FixtureRequest) -> str:
+    """The name of the device that `metal_device` opens; the first one where a test cannot run once for each."""
+    return str(getattr(request, "param", None) or _devices(request.config)[0])
+
+
+@pytest.fixture
+def metal_device(metal_device_name: str, pytestconfig: pytest.Config) -> Iterator[Any]:
     """An open MlxDevice: the software one, plain, checked and shuffled, and Apple's if there is one."""
     from .devices import absent, opened
 
-    if reason := absent(request.param):
-        pytest.fail(reason, pytrace=False)
-    with opened(request.param) as device:
+    if metal_device_name not in _NAMES:
+        pytest.fail(f"there is no device {metal_device_name!r}; there are: {', '.join(_NAMES)}", pytrace=False)
+    name = _CHECKED[0] if pytestconfig.getoption("--metal-check") else metal_device_name
+    if reason := absent(name):
+        pytest.fail(f"metal_device cannot be {name}: {reason}", pytrace=False)
+    with opened(name) as device:
         yield device
 
 

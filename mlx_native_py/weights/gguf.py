@@ -12,7 +12,7 @@ from ..errors import ModelFileError
 from .ggml_types import GGML_TYPES
 from .gguf_cursor import Cursor
 from .recognise import what_it_is
-from .tensors import MappedFile, Tensor, TensorFile, check_layout
+from .tensors import MappedFile, Tensor, TensorFile, check_layout, path_of
 
 __all__ = ["GgufFile", "open_gguf"]
 
@@ -32,7 +32,7 @@ class GgufFile(TensorFile):
 
 def open_gguf(path: Path | str) -> GgufFile:
     """Opens a GGUF file; for a split one, give the first part."""
-    first = Path(path)
+    first = path_of(path)
     tensors, metadata = _read(first)
     for other in _other_parts(first, metadata):
         more, _ = _read(other)

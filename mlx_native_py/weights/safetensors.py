@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..dtypes import DType
-from ..errors import ModelFileError
-from .tensors import MappedFile, Tensor, TensorFile, check_layout
+from ..errors import MissingFileError, ModelFileError
+from .tensors import MappedFile, Tensor, TensorFile, check_layout, path_of
 
 __all__ = ["SafetensorsFile", "open_safetensors"]
 
@@ -32,7 +32,7 @@ class SafetensorsFile(TensorFile):
 
 def open_safetensors(path: Path | str) -> SafetensorsFile:
     """Opens a file, or all shards of a model: give the folder, its `model.safetensors.index.json`, or one file."""
-    given = Path(path)
+    given = path_of(path)
     tensors: dict[str, Tensor] = {}
     metadata: dict[str, Any] = {}
     for each in _files(given):
@@ -52,7 +52,7 @@ def _files(given: Path) -> list[Path]:
             return _files(index)
         files = sorted(given.glob("*.safetensors"))
         if not files:
-            raise FileNotFoundError(f"there is no .safetensors file in {given}")
+            raise MissingFileError(f"there is no .safetensors file in {given}")
         return files
     if given.suffix != ".json":
         return [given]

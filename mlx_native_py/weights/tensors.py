@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import mmap
 import os
@@ -15,11 +16,19 @@ import numpy as np
 
 from ..device import MlxDevice
 from ..dtypes import DType
-from ..errors import InvalidArgument, ModelFileError
+from ..encoder import require_open
+from ..errors import InvalidArgument, MissingFileError, ModelFileError
 from ..forks import Lock
 from ..memory.buffer import Array, MlxBuffer
 
-__all__ = ["MappedFile", "Tensor", "TensorFile", "check_layout"]
+__all__ = ["MappedFile", "NoSuchTensor", "Tensor", "TensorFile", "check_layout", "path_of"]
+
+
+def path_of(given: Any) -> Path:
+    """The path of a file that a caller names."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise InvalidArgument(f"a path is a str or a Path, not {given!r}")
+    return Path(given)
 
 
 class MappedFile:
@@ -34,7 +43,7 @@ class MappedFile:
                     raise ModelFileError(path, "file", 0, "is empty")
                 self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except FileNotFoundError:
-            raise
+            raise MissingFileError(f"there is no file {path}") from None
         except OSError as reason:
             raise ModelFileError(path, "file", None, f"cannot be read: {reason.strerror}") from reason
         self._buffers: dict[MlxDevice, MlxBuffer] = {}
@@ -83,6 +92,7 @@ class Tensor:
 
     def buffer(self, device: MlxDevice, *, copy: bool = False) -> MlxBuffer:
         """A buffer with the tensor: a view of the mapped file if possible; a copy with `copy`."""
+        require_open(device)
         dtype, shape = self._memory()
         whole = None if copy else self.file.buffer(device)
         if whole is None or self.offset % dtype.size:
@@ -105,6 +115,13 @@ class Tensor:
         return f"<Tensor {self.name!r}, {self.format}{list(self.shape)}, {self.nbytes} bytes{note}>"
 
 
+class NoSuchTensor(InvalidArgument, KeyError):
+    """The file has no tensor of that name."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class TensorFile(Mapping[str, Tensor]):
     """Tensors by name in file order, and the file's metadata."""
 
@@ -117,7 +134,9 @@ class TensorFile(Mapping[str, Tensor]):
         try:
             return self._tensors[name]
         except KeyError:
-            raise KeyError(f"{self.path.name} has no tensor {name!r}") from None
+            close = difflib.get_close_matches(str(name), self._tensors, n=3)
+            hint = f"; did you mean {' or '.join(close)}?" if close else ""
+            raise NoSuchTensor(f"{self.path.name} has no tensor {name!r}{hint}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)

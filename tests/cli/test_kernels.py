@@ -90,7 +90,7 @@ def test_run_takes_constants_vectors_and_shared_memory(metal: str, capsys: Captu
         ([], "has 5 kernels, so --kernel must name one; there are: axpy"),
         (["--kernel", "axpi"], "Did you mean 'axpy'"),
         (["--kernel", "other"], "there are: axpy, "),
-        (["--kernel", "painted", "--arg", "image=zeros:4x4", "--arg", "y=ones:1"], "takes textures (image)"),
+        (["--kernel", "painted", "--arg", "y=ones:1"], "needs more arguments, for example --arg image=out:64x64"),
         (["--kernel", "axpy"], "--arg y=zeros:1024 --arg x=random:1024 --arg a=1"),
         (["--kernel", "racing", "--arg", "z=1"], "has no argument 'z'; it has: y"),
         (["--kernel", "racing", "--arg", "y"], "expected NAME=VALUE"),
@@ -104,6 +104,10 @@ def test_run_takes_constants_vectors_and_shared_memory(metal: str, capsys: Captu
         (["--kernel", "racing", "--arg", "y=nothing.npy"], "nothing.npy"),
         (["--kernel", "racing", "--arg", "y=ones:4", "--threads", "many"], "--threads: 'many' is not a size"),
         (["--kernel", "racing", "--arg", "y=ones:4", "--save", "x=x.npy"], "expected NAME=FILE.npy"),
+        (
+            ["--kernel", "racing", "--arg", "y=ones:4", "--save", "y=no/y.npy"],
+            "--save y=no/y.npy: there is no folder no",
+        ),
     ],
 )
 def test_run_refuses(metal: str, capsys: Captured, arguments: list[str], complaint: str) -> None:
@@ -216,4 +220,4 @@ def test_arguments_are_asked_for_by_name(metal: str) -> None:
     with MlxDevice("soft") as device:
         kernel = device.compile(Path(metal)).shifted
         with pytest.raises(MlxError, match="--arg x=random:1024$"):
-            arguments_for(kernel.pipeline, [parse_argument("y=ones:4")], device.empty, kernel.source)
+            arguments_for(kernel.pipeline, [parse_argument("y=ones:4")], device, kernel.source)

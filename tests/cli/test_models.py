@@ -123,6 +123,9 @@ def test_embed_reads_standard_input(bert: str, capsys: Captured, monkeypatch: py
     monkeypatch.setattr(sys, "stdin", io.StringIO("a cat"))
     assert cli.main(["embed", "-", "--model", bert, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == wanted
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
+    assert cli.main(["embed", "-", "--model", bert]) == 1
+    assert "standard input contains no text" in capsys.readouterr().err
 
 
 def test_files_are_what_their_bytes_say(llama: str, tmp_path: Path, capsys: Captured) -> None:
@@ -163,6 +166,7 @@ def test_embed(bert: str, capsys: Captured) -> None:
 
 def test_mistakes_are_said_plainly(llama: str, bert: str, tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "broken.gguf").write_bytes(b"GGUF")
+    (tmp_path / "other.gguf").write_bytes(b"hello")
     for arguments, words in (
         (["generate", "Hi", "--model", "nowhere"], "no model 'nowhere'"),
         (["generate", "Hi", "--model", bert], "cannot generate text"),
@@ -171,6 +175,7 @@ def test_mistakes_are_said_plainly(llama: str, bert: str, tmp_path: Path, capsys
         (["generate", "Hi", "--model", str(tmp_path)], "config.json"),
         (["info", str(tmp_path / "broken.gguf")], "version"),
         (["info", str(tmp_path / "none.gguf")], "no model"),
+        (["info", str(tmp_path / "other.gguf")], "expected b'GGUF', got b'hell'"),
     ):
         assert cli.main(arguments) == 1, arguments
         err = capsys.readouterr().err

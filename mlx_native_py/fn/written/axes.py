@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 
 from ... import ops
 from ...errors import InvalidArgument
 from ...memory.buffer import MlxBuffer
+from ...memory.shapes import whole
 from ..call import FunctionCall
 
 __all__: list[str] = []
@@ -53,7 +53,7 @@ def _checked(name: str, x: MlxBuffer, axis: Axis) -> list[int]:
     given = [axis] if not isinstance(axis, Sequence) else list(axis)
     axes = []
     for each in given:
-        index = operator.index(each)
+        index = whole(each, f"{name}: axis", -(2**63))
         if not -x.ndim <= index < x.ndim:
             raise InvalidArgument(f"{name}: axis is {axis}, expected axes of {x.dtype}{list(x.shape)}")
         axes.append(index % x.ndim)

@@ -136,7 +136,8 @@ def _repeated(run: FunctionCall, op: BinaryOp, left: MlxBuffer, right: MlxBuffer
         try:
             shape = np.broadcast_shapes(left.shape, right.shape)
         except ValueError:
-            raise InvalidArgument(f"shapes {left.shape} and {right.shape} do not broadcast") from None
+            shapes = f"{left.dtype}{list(left.shape)} and {right.dtype}{list(right.shape)}"
+            raise InvalidArgument(f"{op.__name__}: {shapes} do not broadcast") from None
         left, right = _broadcast(run, left, shape), _broadcast(run, right, shape)
     return op(run.enc, left, right)
 

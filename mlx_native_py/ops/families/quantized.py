@@ -55,7 +55,7 @@ def _packing(group_size: int | None, bits: int | None, mode: str) -> _Packing:
         raise InvalidArgument(f"mxfp4 with {bits} bits in groups of {group_size}; it has 4 bits, in groups of 32")
     if bits not in _BITS or group_size not in _GROUPS:
         raise InvalidArgument(
-            f"{bits} bits in groups of {group_size}, expected {', '.join(map(str, _BITS))} bits "
+            f"{bits!r} bits in groups of {group_size!r}, expected {', '.join(map(str, _BITS))} bits "
             f"in groups of {', '.join(map(str, _GROUPS))}"
         )
     return _Packing(bits, group_size, mxfp4)

@@ -30,7 +30,7 @@ from ...errors import (
     UndeclaredAccessError,
     UninitialisedReadError,
 )
-from ..program import Diagnostic
+from ..program import Diagnostic, caret
 from .arrays import OutsideArray
 
 Position = tuple[int, int, int]
@@ -104,7 +104,7 @@ def shown(source: Diagnostic | None) -> str:
     """A place of the user's source as lines of a message, with a caret."""
     if source is None:
         return ""
-    return f"\n{source.file}:{source.line}:{source.column}\n{source.source_line}\n{' ' * (source.column - 1)}^"
+    return f"\n{source.file}:{source.line}:{source.column}\n{caret(source.source_line, source.column)}"
 
 
 class OutOfBounds(CheckedError, IndexError):

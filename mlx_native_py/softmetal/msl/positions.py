@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from ..program import Diagnostic
+from ..source_lines import lines_of
 from .includes import HEADERS, absolute, is_inside, is_plain_file
 from .lexer import Tokens, is_name
 
@@ -24,18 +26,25 @@ class Positions:
 
     def __init__(self, source: str, path: str, folders: Iterable[Path] = ()) -> None:
         self.path = path
+        self._source = source
         self._folders = (*absolute(folders), HEADERS)
-        self._lines: dict[str, list[str]] = {path: source.splitlines()}
+        self._files: dict[str, list[str]] = {}
         self._words: dict[tuple[str, int], list[re.Match[str]]] = {}  # of the line asked for last
 
     def source_line(self, file: str, line: int) -> str:
-        """A line of a file, or nothing if it cannot be read."""
-        if file not in self._lines:
+        """A line of the source, also of a file that it names by #line, or of a header; nothing if it cannot be read."""
+        if (file, line) in self._own_lines:
+            return self._own_lines[file, line]
+        if file not in self._files:
             # A #line directive may name any file of the machine.
             readable = is_inside(file, self._folders) and is_plain_file(Path(file))
-            self._lines[file] = Path(file).read_text(errors="replace").splitlines() if readable else []
-        lines = self._lines[file]
+            self._files[file] = Path(file).read_text(errors="replace").splitlines() if readable else []
+        lines = self._files[file]
         return lines[line - 1] if 0 < line <= len(lines) else ""
+
+    @cached_property
+    def _own_lines(self) -> dict[tuple[str, int], str]:
+        return lines_of(self._source, self.path)[0]
 
     def column(self, tokens: Tokens, index: int) -> int:
         """The column of a token; one that a macro made stands where the macro was called."""
