@@ -21,6 +21,7 @@ MIB = 1 << 20
 # place for temporary files, since a source could leave some behind.
 ENVIRONMENT = {"LC_ALL": "C", "TMPDIR": "/nonexistent"}
 _OUT_OF_MEMORY = ("out of memory", "OutOfMemory", "bad_alloc", "allocation failed", "failed to allocate")
+_NO_STACK = "[-Wstack-exhausted]"
 _FULL_DISK = "No space left on device"
 _NOT_WRITTEN = "IO failure on output stream"
 
@@ -73,6 +74,11 @@ def _until(end: float, work: Callable[[], T]) -> T:
     return work()
 
 
+def remaining() -> float:
+    """The seconds that the compilation which runs has left."""
+    return max(0.0, _end.get() - time.monotonic())
+
+
 def run_compiler(command: Sequence[str], stdin: str, limits: CompileLimits) -> subprocess.CompletedProcess[str]:
     """Runs one step to its end; raises CompilerFailed with the compiler's words, or LimitExceeded."""
     with memory_file("given") as given, memory_file("out") as out, memory_file("err") as err:
@@ -97,7 +103,7 @@ def _run(command: Sequence[str], stdin: int, stdout: int, stderr: int, limits: C
     process = subprocess.Popen(within, stdin=stdin, stdout=stdout, stderr=stderr, env=ENVIRONMENT, process_group=0)
     try:
         limit(process.pid, wanted)
-        if not ends_within(process, max(0.0, min(limits.seconds, _end.get() - time.monotonic()))):
+        if not ends_within(process, min(limits.seconds, remaining())):
             raise LimitExceeded(
                 f"{_name(command)} did not end within {limits.seconds:g} s; MLX_SOFT_COMPILE_TIMEOUT allows more"
             )
@@ -136,6 +142,8 @@ def _failure(command: Sequence[str], status: int, said: str, limits: CompileLimi
         return LimitExceeded(
             f"{_name(command)} needed more than {limits.memory_mib} MiB; MLX_SOFT_COMPILE_MEMORY allows more"
         )
+    if _NO_STACK in said:
+        return LimitExceeded(f"{_name(command)} cannot follow the source: its expressions are nested too deeply")
     if _FULL_DISK in said:
         return ToolchainError(f"{_name(command)}: no space left on the disk of the kernel cache")
     if _NOT_WRITTEN in said:

@@ -57,6 +57,9 @@ DIALECT = (
     "-cl-no-stdinc",
     "-cl-single-precision-constant",
     "-fdeclspec",
+    # What the checks of a source refuse; clang reads text that they leave to it, as in loop pragmas.
+    "-fno-gnu-inline-asm",
+    "-Werror=gnu-label-as-value",
     "-fno-math-errno",
     "-fno-strict-float-cast-overflow",  # to the nearest integer, 0 for NaN, as GPUs do
     "-fPIC",

@@ -29,6 +29,7 @@ from mlx_native_py.softmetal.msl.image import ImageRefused, check_image, is_allo
 from mlx_native_py.softmetal.msl.library import open_library
 from mlx_native_py.softmetal.program import SourceOptions
 from mlx_native_py.softmetal.system import ends_within
+from mlx_native_py.softmetal.time_limit import stopped_in_time
 from mlx_native_py.softmetal.toolchain import find_toolchain
 
 SMALL = CompileLimits(seconds=1.0, memory_mib=512, output_mib=1)
@@ -212,3 +213,23 @@ def test_damaged_objects_are_refused_or_harmless() -> None:
                 check_image(bytes(changed))
             except ImageRefused:
                 pass
+
+
+def test_work_of_this_process_ends_in_time() -> None:
+    begin = time.monotonic()
+    with pytest.raises(LimitExceeded, match="translation of the source did not end within 0.3 s"):
+        stopped_in_time(CompileLimits(seconds=0.3), lambda: [None for _ in iter(int, 1)])
+    assert time.monotonic() - begin < 30
+    assert stopped_in_time(SMALL, lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        stopped_in_time(SMALL, lambda: 1 // 0)
+
+
+def test_an_interrupt_ends_work_of_this_process() -> None:
+    threads = threading.active_count()
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        stopped_in_time(CompileLimits(seconds=60), lambda: [None for _ in iter(int, 1)])
+    timer.join()
+    assert threading.active_count() == threads

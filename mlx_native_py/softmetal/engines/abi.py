@@ -11,6 +11,7 @@ WIDTH = 32
 FLAT, FIBERS, LANES = (ENGINE_NUMBERS[engine] for engine in ("flat", "fibers", "lanes"))
 MAX_THREADS = 1024
 MAX_THREADGROUP_BYTES = 32768
+MAX_STACK_BYTES = 1 << 31  # of the variables of a thread, or of the lanes that run as one
 THREADGROUP_ZONE, THREADGROUP_ZONES = 128 * 2816, 256  # checked: bytes from one variable to the next
 
 FAULTS = {

@@ -218,3 +218,9 @@ template <uint X, uint Y, uint Z> struct shape {
   extern "C" const __global auto soft_arguments_list = decltype(soft::signature_of(f))::describe<__VA_ARGS__>();      \
   extern "C" const soft_argument *soft_arguments() { return soft_arguments_list.items; }                              \
   extern "C" soft_u32 soft_arguments_count() { return soft_arguments_list.count; }
+
+// SOFT_MAX_TOTAL_THREADS(constant): what [[max_total_threads_per_threadgroup]] of the kernel says.
+#define SOFT_MAX_TOTAL_THREADS(...)                                                                                   \
+  static_assert((__VA_ARGS__) >= 1 && (__VA_ARGS__) <= 1024,                                                          \
+                "'max_total_threads_per_threadgroup' attribute parameter must be between 1 and 1024");                \
+  extern "C" soft_u32 soft_max_total_threads() { return __VA_ARGS__; }

@@ -71,7 +71,9 @@ static __attribute__((always_inline)) char *threadgroup_memory(const __global ch
   static __attribute__((section(SOFT_TG_SECTION), aligned(alignof(type)))) __global char \
       name##_soft_place[sizeof(type)]
 #endif
-#define SOFT_TG_VAR(type, name, ...)         \
-  typedef type name##_soft_type __VA_ARGS__;  \
+#define SOFT_TG_VAR(type, name, ...)                                                            \
+  typedef type name##_soft_type __VA_ARGS__;                                                    \
+  static_assert(sizeof(name##_soft_type) <= 1 << 20 && alignof(name##_soft_type) <= 1 << 20,    \
+                "variable '" #name "' is larger than any threadgroup memory");                  \
   SOFT_TG_STAND_IN(name##_soft_type, name);   \
   __local name##_soft_type &name = *(__local name##_soft_type *)soft::threadgroup_memory(name##_soft_place)

@@ -38,7 +38,7 @@ _LEFT_OUT = frozenset(
         "__interface __if_exists __if_not_exists"
     ).split()
 )
-_LOOKED_AT = frozenset({"^", "&&", "__attribute__", "__attribute", "soft"})
+_LOOKED_AT = frozenset({"^", "__attribute__", "__attribute", "soft"})
 _OPERAND_END = frozenset({")", "]", "}"})
 
 
@@ -53,9 +53,6 @@ def check_allowed(unit: Unit) -> None:
 def _check_token(unit: Unit, index: int, token: str) -> None:
     if token == "^":
         _block(unit, index)
-    elif token == "&&":
-        if _is_label(unit, index):
-            unit.error(index, "the address of a label is not supported in Metal")
     elif token == "extern" and _is_linkage_of_class(unit, index):
         unit.drop(index, index + 2)
     elif token in _LEFT_OUT:
@@ -101,12 +98,6 @@ def _block(unit: Unit, index: int) -> None:
     """A `^` that no operand stands before begins a block of C."""
     if index == 0 or not _ends_operand(unit.tokens.text[index - 1]):
         unit.error(index, "blocks are not supported in Metal")
-
-
-def _is_label(unit: Unit, index: int) -> bool:
-    text = unit.tokens.text
-    before = text[index - 1] if index else ";"
-    return before in ("=", "(", ",", "{", "return") and index + 1 < len(text) and is_name(text[index + 1])
 
 
 def _attributes(unit: Unit, index: int) -> None:

@@ -273,7 +273,7 @@ class ParameterReader:
             unit.error(place.index, f"'{place.name}' attribute takes one argument")
             return -1
         try:
-            index = int(self.values.integer(place.arguments))
+            index = self.values.integer(place.arguments)
         except NotConstant as reason:
             unit.error(place.index, f"'{place.name}' attribute requires an integer constant ({reason} is not one)")
             return -1

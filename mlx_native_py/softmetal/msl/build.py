@@ -22,7 +22,7 @@ from .closure import reach
 from .compiler import Compiler
 from .emit import Piece, Segment, assemble
 from .evaluate import NotConstant
-from .image import check_image
+from .image import ImageRefused, check_image
 from .manifest import Bound, Function, LibraryManifest
 from .padding import compile_cleared, may_have_padding
 from .remarks import refuse_remarked
@@ -138,9 +138,7 @@ class BuildSpec:
         if limit:
             scope = self.function.name.rpartition("::")[0]
             limit = f"{scope}::{limit}" if scope else limit
-            entry += (
-                f'\nextern "C" unsigned int soft_max_total_threads() {{ return {limit}{called.template_arguments}; }}'
-            )
+            entry += f"\nSOFT_MAX_TOTAL_THREADS({limit}{called.template_arguments})"
         return f"{self.defines()}\n{assemble(self.manifest.pieces, self.wanted)}\n{entry}\n"
 
 
@@ -170,6 +168,10 @@ def compile_spec(spec: BuildSpec, compiler: Compiler) -> bytes:
             engine, declined["flat"] = "fibers", "threads wait for each other"
             compiled = _compile(spec, compiler, source, engine)
         refuse_remarked(compiled.remarks, source, spec.manifest.is_called if spec.whole else None)
+        if compiled.stack_bytes > abi.MAX_STACK_BYTES:
+            raise ImageRefused(
+                f"the variables of a thread take {compiled.stack_bytes} bytes, expected at most {abi.MAX_STACK_BYTES}"
+            )
         if engine == "flat" and not compiled.parallel and not spec.checked:
             declined["flat vectorised"] = "its threads keep arrays of their own"
         linked = folder / "kernel.so"

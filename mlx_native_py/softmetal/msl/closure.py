@@ -53,13 +53,15 @@ def build_graph(unit: Unit, droppable: set[int]) -> Graph:
     for declaration in _leaves(unit.declarations):
         words = _words(unit, declaration.start, declaration.end)
         waits = bisect_left(places, declaration.start) < bisect_left(places, declaration.end)
-        for name in _declared(unit, declaration):
-            mentions.setdefault(name, set()).update(words)
+        declared = _declared(unit, declaration)
+        for name in declared:
+            # Of many enumerators one speaks for the others.
+            mentions.setdefault(name, set()).update(words if name == declared[0] else declared[:1])
             if waits:
                 waiting.add(name)
         if declaration.start not in droppable:
             common |= words
-    uses = {name: sorted(words & mentions.keys() - {name}) for name, words in mentions.items()}
+    uses = {name: sorted((words & mentions.keys()) - {name}) for name, words in mentions.items()}
     return Graph(uses, sorted(waiting), sorted(common & mentions.keys()))
 
 

@@ -25,17 +25,55 @@ _CASTS = frozenset(
 )
 
 
+_LARGEST = 1 << 128  # of an integer on the way to the 64 bits that constants have
+_OUT_OF_RANGE = "its value"
+
+
 class NotConstant(Exception):
     """The expression contains something whose value is unknown here."""
+
+
+class Named:
+    """Values by name, each worked out once; one that depends on itself has none."""
+
+    def __init__(self, work_out: Callable[[str], Value]) -> None:
+        self._work_out = work_out
+        self._known: dict[str, Value | NotConstant] = {}
+
+    def __call__(self, name: str) -> Value:
+        if name not in self._known:
+            self._known[name] = NotConstant(name)
+            try:
+                self._known[name] = self._work_out(name)
+            except NotConstant as reason:
+                self._known[name] = reason
+            except RecursionError:
+                del self._known[name]
+                raise
+        known = self._known[name]
+        if isinstance(known, NotConstant):
+            raise NotConstant(*known.args)
+        return known
 
 
 def evaluate(tokens: Sequence[str], lookup: Callable[[str], Value], defined: Callable[[str], bool]) -> Value:
     """The value of an expression; `lookup` gives names their values, `defined` answers is_function_constant_defined."""
     reader = _Reader(tokens, lookup, defined)
-    value = reader.conditional()
+    try:
+        value = reader.conditional()
+    except (OverflowError, ValueError):
+        raise NotConstant(_OUT_OF_RANGE) from None
     if reader.index != len(tokens):
         raise NotConstant(tokens[reader.index])
     return value
+
+
+def integer(value: Value) -> int:
+    """The value without its fraction."""
+    try:
+        return int(value)
+    except (OverflowError, ValueError):  # infinity, and what is no number
+        raise NotConstant(_OUT_OF_RANGE) from None
 
 
 class _Reader:
@@ -94,6 +132,8 @@ class _Reader:
         while self.peek() in _LEVELS[level]:
             operator = self.take()
             left = _apply(operator, left, self.binary(level + 1))
+            if not -_LARGEST < left < _LARGEST and isinstance(left, int):
+                raise NotConstant(_OUT_OF_RANGE)
         return left
 
     def unary(self) -> Value:

@@ -30,7 +30,8 @@ class KernelFunction:
     parameters: list[Parameter] = field(default_factory=list)
     host_name: str | None = None
     max_threads: int | None = None
-    max_threads_name: str | None = None  # of the constant that holds it, if it depends on template parameters
+    max_threads_name: str | None = None  # of the constant that holds it, if only the compiler can work it out
+    limit: str = ""  # the text of that constant
     template: list[str] = field(default_factory=list)
     open_inputs: bool = False  # whether types of built-in inputs depend on template parameters
 
@@ -113,6 +114,9 @@ class KernelReader:
             function.template = template_names(unit, declaration)
         self._prefix(function, prefix)
         self._make_static(declaration, keywords, prefix)
+        if function.limit:
+            place = declaration.start if function.is_template else self._first_word(declaration)
+            unit.out[place] = f"{function.limit} {unit.out[place]}"
         assert declaration.parameters
         if not declaration.body:
             self._prototype(declaration)
@@ -169,16 +173,15 @@ class KernelReader:
             unit.error(attribute.index, "'max_total_threads_per_threadgroup' attribute takes one argument")
             return
         try:
-            function.max_threads = int(self.values.integer(attribute.arguments))
+            function.max_threads = self.values.integer(attribute.arguments)
         except NotConstant:
             function.max_threads_name = f"soft_max_threads_{function.number}"
             declaration = function.declaration
             header = " ".join(unit.out[declaration.start : declaration.head])
             expression = " ".join(unit.out[slice(*attribute.arguments)])
-            constant = (
-                f"{header} static constexpr const __global unsigned int {function.max_threads_name} = ({expression}) ;"
+            function.limit = (
+                f"{header} static constexpr const __global long {function.max_threads_name} = ({expression}) ;"
             )
-            unit.out[declaration.start] = f"{constant} {unit.out[declaration.start]}"
             return
         if not 1 <= function.max_threads <= 1024:
             unit.error(
@@ -204,6 +207,10 @@ class KernelReader:
         if not any(text[i] == "static" for i in words):
             first = words[0] if words else declaration.name
             unit.out[first] = "static " + unit.out[first]
+
+    def _first_word(self, declaration: Declaration) -> int:
+        """The first word that is left of a function without a template header."""
+        return next(index for index in range(declaration.head, declaration.name + 1) if self.unit.out[index])
 
     def _refuse_calls(self, everything: list[Declaration]) -> None:
         """Kernels are for the host to call; a plain function of the same name may be called."""

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from ..cache import digest
 from ..compiler_process import in_time
+from ..engines import abi
 from ..engines.choice import BUDGET_S, LanesChoice, lanes_refused
 from ..engines.lanes.ir.model import Declined
 from ..program import Executable, Size, Specialised
@@ -114,6 +115,8 @@ class LanesBuilder:
                 raise Declined(f"not loaded: {refused}") from None
             artefact = self.compiler.store.put_artefact(image, ".so")
             stack = stack_bytes(target.with_suffix(".su"))
+            if stack > abi.MAX_STACK_BYTES:
+                raise Declined(f"the variables of 32 threads take {stack} bytes")
             decided_by = None if vectors.decided_by is None else sorted(vectors.decided_by)
             alone = alone and stack <= LARGE_STACK
             return {"artefact": artefact, "alone": alone, "stack": stack, "decided_by": decided_by}

@@ -12,6 +12,7 @@ from threading import Lock
 from ..cache import digest
 from ..compiler_process import in_time
 from ..program import ArgumentMember, CompileError, Constant, Diagnostic, Executable, KernelSignature, SourceOptions
+from ..time_limit import stopped_in_time
 from ..toolchain import CompilerFailed
 from .argument_structs import argument_members
 from .build import BuildSpec, MissingConstant, compile_spec, load
@@ -113,7 +114,8 @@ class SourceLibrary:
         """The way back to the user's lines is not kept; a message that needs it pays for it."""
         text = preprocess(self._source, self._options, self._path, self._compiler.toolchain).text
         positions = Positions(self._source, self._path, self._options.include_paths)
-        return translate(text, positions, self._options.language_version)
+        work = partial(translate, text, positions, self._options.language_version)
+        return stopped_in_time(self._compiler.toolchain.limits, work)
 
     def _locate(self, spec: BuildSpec, line: int, column: int) -> Diagnostic | None:
         """The user's own place of one in the text that was compiled; None where included files are gone by now."""
@@ -189,8 +191,10 @@ def _known(compiler: Compiler, key: str) -> LibraryManifest | None:
 def _checked(source: str, options: SourceOptions, path: str, compiler: Compiler, key: str) -> LibraryManifest:
     """Translates the source, lets clang check it, and keeps what is known of it."""
     done = preprocess(source, options, path, compiler.toolchain)
-    translation = translate(done.text, Positions(source, path, options.include_paths), options.language_version)
-    manifest = make_manifest(translation, closure_state(source, options, done.files), done.warnings)
+    closure, limits = closure_state(source, options, done.files), compiler.toolchain.limits
+    positions = Positions(source, path, options.include_paths)
+    translation = stopped_in_time(limits, partial(translate, done.text, positions, options.language_version))
+    manifest = stopped_in_time(limits, partial(make_manifest, translation, closure, done.warnings))
     if (
         len(manifest.entries) == 1
         and not manifest.constants

@@ -128,7 +128,8 @@ def variable_names(unit: Unit, function: Declaration, spaces: list[int]) -> dict
         if is_name(text[end - 1]) and text[end] in _BEHIND_A_NAME:
             names.setdefault(text[end - 1], set()).add(pointed(text[index : end - 1]))
     assert function.body
-    for place in between(unit.tokens.places_of(names), function.body):
+    places = unit.tokens.places
+    for place in [place for name in names for place in between(places.get(name, []), function.body)]:
         before = text[place - 1]
         if is_name(before) and before not in _BEFORE_A_USE and before != "const":
             names[text[place]].add("")  # declared again, by `auto` or another type

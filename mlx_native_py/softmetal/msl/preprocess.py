@@ -44,7 +44,13 @@ def preprocess(source: str, options: SourceOptions, path: str, toolchain: Toolch
     arguments += [f"-D{name}={value}" for name, value in options.macros]
     for folder in (*folders, HEADERS):
         arguments += ["-I", str(folder)]
-    arguments += ["-include", str(HEADERS / "soft_macros.h"), "-fno-color-diagnostics", "-Werror=c23-extensions"]
+    arguments += [
+        "-include",
+        str(HEADERS / "soft_macros.h"),
+        "-fno-color-diagnostics",
+        "-Werror=c23-extensions",
+        "-Werror=date-time",
+    ]
     try:
         with visible_files(folders) as visible:
             done = toolchain.run(toolchain.preprocess("-", [*arguments, *visible]), stdin=source)

@@ -32,9 +32,14 @@ _FORBIDDEN = {
     "threadgroup_imageblock": "address space 'threadgroup_imageblock' is not supported by software Metal",
 }
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F']+|0[bB][01']+|[1-9][0-9']*)[uUlL]*")
-_ODD_FLOAT = re.compile(r"[0-9.][0-9.']*(?:e[+-]?[0-9]+)?(?:f16|f32|f64|f128|q|w)", re.IGNORECASE)
+_ODD_FLOAT = re.compile(
+    r"[0-9.][0-9.']*(?:e[+-]?[0-9]+)?(?:f16|f32|f64|f128|q|w)|(?:[0-9']*\.[0-9.']*|[0-9']+(?=e))(?:e[+-]?[0-9]+)?l",
+    re.IGNORECASE,
+)
 _PRAGMA = re.compile(r"#\s*pragma\s+(.*)")
-_LOOP_PRAGMA = re.compile(r"(unroll|nounroll|clang\s+loop)\b")
+_LOOP_PRAGMA = re.compile(r"(unroll|nounroll|clang\s+loop)\b(.*)")
+# Clang reads what stands behind it, and nobody else: names and numbers, and nothing that could hold a statement.
+_LOOP_ARGUMENTS = re.compile(r"(?:(?!__)\w+\b|[\s()<>=!?:,|&+\-*/%])*", re.ASCII)
 _MATH_PRAGMA = re.compile(r"METAL\s+fp\s+(math_mode|contract)\s*\(\s*(\w+)\s*\)\s*$")
 _MATH = {
     ("math_mode", "safe"): "reassociate(off) contract(on)",
@@ -86,7 +91,12 @@ def check(unit: Unit) -> None:
 
 def _is_too_large(token: str) -> bool:
     match = _INTEGER.fullmatch(token) if len(token) > 18 else None
-    return match is not None and int(match[1].replace("'", ""), 0) >= 2**64
+    if match is None:
+        return False
+    try:
+        return int(match[1].replace("'", ""), 0) >= 2**64
+    except ValueError:  # more digits than Python reads
+        return True
 
 
 def _plain_parameters(unit: Unit) -> None:
@@ -112,7 +122,10 @@ def _pragma(unit: Unit, index: int) -> None:
         unit.out[index] = f"#pragma clang fp {meaning}"
         if meaning is None:
             unit.error(index, f"unknown floating-point option '{math[0].strip()}'")
-    elif not _LOOP_PRAGMA.match(match[1]):
+    elif loop := _LOOP_PRAGMA.match(match[1]):
+        if not _LOOP_ARGUMENTS.fullmatch(loop[2]):
+            unit.error(index, f"'#pragma {loop[1]}' takes names, numbers and operators")
+    else:
         unit.out[index] = ""
         if not _SILENT_PRAGMA.match(match[1]):
             unit.warn(index, f"unknown pragma '{match[1].strip()}' is ignored")

@@ -13,6 +13,8 @@ from .scopes import Declaration, walk
 
 _NOT_A_TYPE = frozenset({"if", "while", "for", "switch", "return", "sizeof", "decltype", "case", "and", "or", "not"})
 
+MOST_ERRORS = 100  # each takes time to place, and nobody reads so many
+
 
 @dataclass
 class Unit:
@@ -27,8 +29,10 @@ class Unit:
     language: tuple[int, int] = (3, 2)
 
     def error(self, index: int, message: str) -> None:
-        """Notes an error at a token."""
+        """Notes an error at a token; enough of them end the translation."""
         self.errors.append(self.positions.diagnostic(self.tokens, index, message))
+        if len(self.errors) == MOST_ERRORS:
+            self.raise_errors()
 
     def warn(self, index: int, message: str) -> None:
         """Notes a warning at a token."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ..data_types import DataType, data_type
 from ..program import Constant
 from .attributes import Attribute, attributes
-from .evaluate import NotConstant, Value, evaluate
+from .evaluate import Named, NotConstant, Value, evaluate, integer
 from .lexer import close_angle, is_name
 from .scopes import Declaration, walk
 from .unit import Unit
@@ -32,6 +33,7 @@ class Values:
         self.unit = unit
         self.function_constants: dict[str, FunctionConstant] = {}
         self.initialisers: dict[str, list[str]] = {}
+        self._lookup = Named(self._value)
         declarations = list(walk(unit.declarations))
         for declaration in declarations:
             if declaration.kind == "enum":
@@ -48,11 +50,11 @@ class Values:
         """Whether a program-scope constant of that name could switch an argument."""
         return name in self.function_constants or name in self.initialisers
 
-    def integer(self, tokens: tuple[int, int]) -> Value:
+    def integer(self, tokens: tuple[int, int]) -> int:
         """The value of an attribute's argument."""
-        return evaluate(self.unit.tokens.text[slice(*tokens)], self._lookup, lambda name: False)
+        return integer(evaluate(self.unit.tokens.text[slice(*tokens)], self._lookup, lambda name: False))
 
-    def _lookup(self, name: str) -> Value:
+    def _value(self, name: str) -> Value:
         if name not in self.initialisers:
             raise NotConstant(name)
         return evaluate(self.initialisers[name], self._lookup, lambda name: False)
@@ -69,14 +71,17 @@ class Values:
         opened = next((i for i in range(declaration.start, declaration.end) if text[i] == "{"), -1)
         if opened < 0:
             return
-        previous = ["-1"]
+        base, since = "0", -1  # what the next one counts from, which no name of the source can be, and how far it is
         index = opened + 1
         while index < match[opened]:
             end = index
             while text[end] != "," and end < match[opened]:
                 end = match[end] + 1 if text[end] in ("(", "[", "{") else end + 1
-            written = text[index + 2 : end] if text[index + 1] == "=" else ["(", *previous, ")", "+", "1"]
-            self.initialisers[text[index]] = previous = written
+            since += 1
+            if text[index + 1] == "=":
+                base, since = f"{text[index]}@{index}", 0
+                self.initialisers[base] = text[index + 2 : end]
+            self.initialisers[text[index]] = [base, "+", str(since)]
             index = end + 1
 
     def _function_constant(self, declaration: Declaration) -> None:
@@ -132,7 +137,7 @@ class Values:
 
     def _index(self, attribute: Attribute) -> int:
         try:
-            index = int(self.integer(attribute.arguments)) if attribute.arguments else -1
+            index = self.integer(attribute.arguments) if attribute.arguments else -1
         except NotConstant as reason:
             self.unit.error(
                 attribute.index, f"'function_constant' attribute requires an integer constant ({reason} is not one)"
@@ -172,8 +177,6 @@ def condition_value(
 ) -> bool:
     """Whether the constant that switches an argument is true; raises NotConstant if it has no value."""
 
-    underway: list[str] = []
-
     def defined(constant: str) -> bool:
         return constant in constants and constants[constant].index in given
 
@@ -182,15 +185,15 @@ def condition_value(
             if not defined(wanted):
                 raise NotConstant(wanted)
             return types[wanted].number(given[constants[wanted].index])
-        if wanted not in initialisers or wanted in underway:
+        if wanted not in initialisers:
             raise NotConstant(wanted)
-        underway.append(wanted)
-        try:
-            return evaluate(initialisers[wanted], lookup, defined)
-        finally:
-            underway.pop()
+        return evaluate(initialisers[wanted], values, defined)
 
-    return bool(lookup(name))
+    values = Named(lookup)
+    for each in reversed(list(initialisers)):  # first what others depend on, however long the chain
+        with suppress(NotConstant):
+            values(each)
+    return bool(values(name))
 
 
 def template_names(unit: Unit, declaration: Declaration) -> list[str]:

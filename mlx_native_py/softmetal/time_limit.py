@@ -1,0 +1,55 @@
+"""A limit of time for work that this process does itself."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
+from threading import Thread
+from typing import TypeVar
+
+from .compiler_process import CompileLimits, LimitExceeded, remaining
+
+T = TypeVar("T")
+_raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+_raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
+
+
+class _Stopped(SystemExit):
+    """Ends the work, whatever it is doing."""
+
+
+def stopped_in_time(limits: CompileLimits, work: Callable[[], T]) -> T:
+    """Does `work` in the time that its compilation has left; it must be harmless to end anywhere.
+
+    A source can make any pass over it slow, and nobody could end one in the thread that asks.
+    """
+    results: list[T] = []
+    raised: list[BaseException] = []
+    thread = Thread(target=partial(copy_context().run, _do, work, results, raised), daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # no threads are left
+        return work()
+    try:
+        thread.join(min(limits.seconds, remaining()))
+    finally:
+        if thread.is_alive():
+            _raise_in(thread.ident or 0, _Stopped)
+            thread.join(1.0)
+    if raised and not isinstance(raised[0], _Stopped):
+        raise raised[0]
+    if not results:
+        raise LimitExceeded(
+            f"the translation of the source did not end within {limits.seconds:g} s; "
+            "MLX_SOFT_COMPILE_TIMEOUT allows more"
+        )
+    return results[0]
+
+
+def _do(work: Callable[[], T], results: list[T], raised: list[BaseException]) -> None:
+    try:
+        results.append(work())
+    except BaseException as reason:
+        raised.append(reason)
