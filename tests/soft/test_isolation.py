@@ -12,17 +12,19 @@ import tempfile
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from interrupts import raise_at_every_bytecode
 
 from mlx_native_py import CommandBufferError, InvalidArgument, MlxDevice, SettingsError, settings
 from mlx_native_py.softmetal.engines import KernelFault, abi
 from mlx_native_py.softmetal.isolation import runtime as isolation
 from mlx_native_py.softmetal.isolation.images import ImageDamaged
+from mlx_native_py.softmetal.isolation.process import Helper
 from mlx_native_py.softmetal.isolation.space import shared_arena
 
 from .engine_driver import toolchain
@@ -104,6 +106,22 @@ def attack(device: MlxDevice, body: str, seconds: float = 5.0) -> int:
     launch.engine, launch.entry = abi.FLAT, placed.address("soft_entry_point")
     runtime(device).run([launch], seconds)
     return int(memory.view().cast("q")[0])
+
+
+def until(reached: Callable[[], object], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.0002)
+
+
+def idle_helper(device: MlxDevice, kernels: Any) -> Helper:
+    """The one that the next command buffer gets; it sleeps."""
+    assert still_works(device, kernels)
+    runtime(device).reclaim()
+    helper = runtime(device)._idle[-1]
+    until(lambda: helper.channel.helper_sleeps)
+    return helper
 
 
 def still_works(device: MlxDevice, kernels: Any) -> bool:
@@ -229,6 +247,53 @@ def test_a_helper_is_not_used_again_after_a_fault(device: MlxDevice, kernels: An
     after = {helper.pid for helper in runtime(device)._idle}
     assert after < before and not any(Path(f"/proc/{pid}").exists() for pid in before - after)
     assert still_works(device, kernels)
+
+
+def test_the_system_notes_the_end_of_a_helper(device: MlxDevice, kernels: Any) -> None:
+    helper = idle_helper(device, kernels)
+    assert helper.is_idle()
+    os.kill(helper.pid, signal.SIGKILL)
+    until(lambda: not helper.is_idle())
+    assert still_works(device, kernels)
+
+
+def _helpers() -> list[int]:
+    """The helpers that this process has."""
+    found = subprocess.run(
+        ["ps", "-wwo", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True
+    ).stdout
+    return sorted(int(line.split()[0]) for line in found.splitlines() if "isolation/helper.py" in line)
+
+
+LIES = {"holder": 0, "helper_sleeps": 1, "log_size": 1 << 63, "answer": 7}
+
+
+@pytest.mark.parametrize("field", LIES)
+def test_a_helper_that_lies_about_itself_costs_nobody_anything(device: MlxDevice, kernels: Any, field: str) -> None:
+    helper = idle_helper(device, kernels)
+    setattr(helper.channel, field, LIES[field])
+    assert still_works(device, kernels)
+    runtime(device).reclaim()
+    assert Path(f"/proc/{helper.pid}").exists() == (field not in ("holder", "answer"))
+
+
+def test_an_exception_at_any_bytecode_loses_no_helper(device: MlxDevice, kernels: Any) -> None:
+    def call(x: Any) -> None:
+        kernels.twice(x)
+
+    def check(x: Any) -> None:
+        assert x.numpy()[0] in (1, 2) and x.numpy()[-1] == x.numpy()[0]
+        kernels.twice(x)
+        assert x.numpy()[0] in (2, 4) and x.numpy()[-1] == x.numpy()[0]
+        runtime(device).reclaim()
+        assert sorted(helper.pid for helper in runtime(device)._idle) == _helpers()
+        assert not runtime(device)._lent
+
+    def fresh() -> Any:
+        return device.ones(1 << 18)  # which the helper has to map
+
+    inside = Path(isolation.__file__).parent
+    assert raise_at_every_bytecode(fresh, call, check, inside=inside) > 50
 
 
 def test_faults_name_the_argument(device: MlxDevice, kernels: Any) -> None:

@@ -65,6 +65,16 @@ bool is_gone(int lifeline) {
   return syscall(SYS_ppoll, &end, 1, &now, nullptr, 0) > 0;
 }
 
+// From now on the word is the thread's number, until the thread ends: that the system notes there, whatever the cause.
+void hold(uint32_t *word) {
+  static robust_list held;
+  static robust_list_head list = {{&held}, 0, nullptr};
+  held.next = &list.list;
+  list.futex_offset = reinterpret_cast<char *>(word) - reinterpret_cast<char *>(&held);
+  *word = this_thread();
+  syscall(SYS_set_robust_list, &list, sizeof list);
+}
+
 bool apply(const soft_change &change, int file) {
   enum { CLOSED = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED };
   void *address = reinterpret_cast<void *>(change.address);
@@ -116,6 +126,7 @@ uint32_t ended(const soft_channel &channel) {
 
 // The helper: answers requests until the other process has ended.
 SOFT_EXPORT void soft_serve(soft_channel *channel, int lifeline, int file) {
+  soft::hold(&channel->holder);
   uint64_t awake = 0;
   for (uint32_t seen = 0;;) {
     while (!soft::wait_for_change(&channel->request, seen, &channel->helper_sleeps, awake, soft::HELPER_TICK)) {
