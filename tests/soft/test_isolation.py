@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import logging
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -249,12 +251,25 @@ def test_a_helper_is_not_used_again_after_a_fault(device: MlxDevice, kernels: An
     assert still_works(device, kernels)
 
 
+def _turn_ns(pid: int) -> int:
+    """How long the system lets a process run before others; 0 where it does not say."""
+    number = {"x86_64": 315, "aarch64": 275}.get(platform.machine())
+    attributes = (ctypes.c_uint64 * 7)()  # struct sched_attr, whose runtime is the fourth word
+    asked = number and ctypes.CDLL(None).syscall(number, pid, attributes, ctypes.sizeof(attributes), 0)
+    return 0 if asked != 0 else attributes[3]
+
+
 def test_the_system_notes_the_end_of_a_helper(device: MlxDevice, kernels: Any) -> None:
     helper = idle_helper(device, kernels)
     assert helper.is_idle()
     os.kill(helper.pid, signal.SIGKILL)
     until(lambda: not helper.is_idle())
     assert still_works(device, kernels)
+
+
+@pytest.mark.skipif(not _turn_ns(0), reason="this Linux has no turns of a thread's own length")
+def test_a_helper_takes_short_turns(device: MlxDevice, kernels: Any) -> None:
+    assert _turn_ns(idle_helper(device, kernels).pid) == 100_000 < _turn_ns(0)
 
 
 def _helpers() -> list[int]:

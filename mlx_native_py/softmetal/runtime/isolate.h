@@ -1,6 +1,7 @@
 // What a process and its helper share: one request at a time, and its answer. isolation/channel.py mirrors it.
 #pragma once
 #include "../include/soft_abi.h"
+#include "system.h"
 
 // Run launches; call a function; let a slot of the table of imports stand for a function, or hold a value.
 enum { SOFT_REQUEST_RUN, SOFT_REQUEST_CALL, SOFT_REQUEST_IMPORT, SOFT_REQUEST_IMPORT_DATA };
@@ -36,3 +37,7 @@ struct soft_channel {
   soft_launch launches[SOFT_CHANNEL_LAUNCHES];
   char log[SOFT_CHANNEL_LOG];
 };
+
+namespace soft {
+SOFT_HIDDEN void take_short_turns();
+}
