@@ -259,6 +259,40 @@ def _turn_ns(pid: int) -> int:
     return 0 if asked != 0 else attributes[3]
 
 
+NO_CORE = 1 << 20
+
+
+@pytest.mark.parametrize("step", ["open", "commit"])
+def test_a_command_buffer_wakes_the_helper_which_sleeps_again(device: MlxDevice, kernels: Any, step: str) -> None:
+    helper = idle_helper(device, kernels)
+    channel, queue, asked = helper.channel, device.mtl.newCommandQueue(), helper.channel.request
+    start = time.monotonic()
+    for _ in range(20):
+        act = queue.commandBuffer().commit if step == "commit" else queue.commandBuffer
+        until(lambda: channel.helper_sleeps)
+        channel.helper_core = NO_CORE  # so that it is another one than the caller's
+        act()
+        until(lambda: channel.helper_core != NO_CORE)  # which it writes when it wakes up
+    assert time.monotonic() - start < 10  # by itself it looks around once a second
+    until(lambda: channel.helper_sleeps)
+    before = _processor_ticks(helper.pid)
+    time.sleep(0.5)
+    assert _processor_ticks(helper.pid) - before <= 2
+    assert channel.request == asked and still_works(device, kernels)
+
+
+def test_a_helper_on_the_core_of_its_caller_is_not_woken_early(device: MlxDevice, kernels: Any) -> None:
+    channel = idle_helper(device, kernels).channel
+    channel.helper_core = channel.caller_core = NO_CORE
+    device.mtl.newCommandQueue().commandBuffer()
+    assert not channel.expected and channel.helper_sleeps
+    assert still_works(device, kernels)
+
+
+def _processor_ticks(pid: int) -> int:
+    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+
+
 def test_the_system_notes_the_end_of_a_helper(device: MlxDevice, kernels: Any) -> None:
     helper = idle_helper(device, kernels)
     assert helper.is_idle()
@@ -280,7 +314,7 @@ def _helpers() -> list[int]:
     return sorted(int(line.split()[0]) for line in found.splitlines() if "isolation/helper.py" in line)
 
 
-LIES = {"holder": 0, "helper_sleeps": 1, "log_size": 1 << 63, "answer": 7}
+LIES = {"holder": 0, "helper_sleeps": 1, "expected": 1, "helper_core": NO_CORE, "log_size": 1 << 63, "answer": 7}
 
 
 @pytest.mark.parametrize("field", LIES)

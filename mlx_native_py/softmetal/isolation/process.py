@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from ..compiler_process import ENVIRONMENT, ToolchainError
@@ -41,6 +42,8 @@ class Helper:
         sizes = [ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64]
         pointers = [ctypes.c_void_p, ctypes.c_void_p]
         library.soft_submit.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, *sizes, *pointers]
+        quick = ctypes.PyDLL(str(runtime))
+        quick.soft_rouse_helper.argtypes = [ctypes.c_void_p]
         channel = os.memfd_create("soft-metal-channel")
         try:
             os.ftruncate(channel, CHANNEL_BYTES)
@@ -53,6 +56,7 @@ class Helper:
             os.close(channel)
         self._where = where = ctypes.addressof(self.channel), self._lifeline.fileno()
         self.submit = library.soft_submit, *where
+        self.rouse = partial(quick.soft_rouse_helper, where[0])
         self.pid = self._process.pid
         self.changes = space.pages.listen()
         self.imports = 0

@@ -24,8 +24,9 @@ namespace {
 
 enum : uint64_t { SPINS = 16, HELPER_TICK = 1000000000, CALLER_TICK = 20000000, GRACE = 2000000000 };
 // How long each end looks for the other's word before it sleeps, where they run on two cores: to wake a sleeping core
-// takes longer than most kernels. On one core each is in the way of the other.
-enum : uint64_t { HELPER_AWAKE = 200000, CALLER_AWAKE = 50000 };
+// takes longer than most kernels. On one core each is in the way of the other. A helper that is woken for a request that
+// is on its way waits until that is encoded.
+enum : uint64_t { HELPER_AWAKE = 200000, HELPER_ROUSED = 500000, CALLER_AWAKE = 50000 };
 
 uint32_t core() { return sched_getcpu(); }
 
@@ -64,6 +65,13 @@ bool is_gone(int lifeline) {
   pollfd end = {lifeline, 0, 0};
   timespec now = {};
   return syscall(SYS_ppoll, &end, 1, &now, nullptr, 0) > 0;
+}
+
+// For how long a helper that woke up without a request looks out for it.
+uint64_t roused(soft_channel &channel) {
+  channel.helper_core = core();
+  if (!__atomic_exchange_n(&channel.expected, 0, __ATOMIC_SEQ_CST)) return 0;
+  return channel.caller_core == channel.helper_core ? 0 : HELPER_ROUSED;
 }
 
 // From now on the word is the thread's number, until the thread ends: that the system notes there, whatever the cause.
@@ -143,7 +151,7 @@ SOFT_EXPORT void soft_serve(soft_channel *channel, int lifeline, int file) {
   for (uint32_t seen = 0;;) {
     while (!soft::wait_for_change(&channel->request, seen, &channel->helper_sleeps, awake, soft::HELPER_TICK)) {
       if (soft::is_gone(lifeline)) _exit(0);
-      awake = 0;
+      awake = soft::roused(*channel);
     }
     channel->helper_core = soft::core();
     seen = __atomic_load_n(&channel->request, __ATOMIC_ACQUIRE);
@@ -154,6 +162,15 @@ SOFT_EXPORT void soft_serve(soft_channel *channel, int lifeline, int file) {
     bool apart = soft::tell(&channel->answer, seen, &channel->caller_sleeps) && channel->caller_core != soft::core();
     awake = apart ? soft::HELPER_AWAKE : 0;
   }
+}
+
+// A request is on its way: a helper that sleeps on another core wakes up and looks out for it, since waking takes as long
+// as encoding. On the same core it would only be in the way.
+SOFT_EXPORT void soft_rouse_helper(soft_channel *channel) {
+  if (!__atomic_load_n(&channel->helper_sleeps, __ATOMIC_SEQ_CST) || channel->helper_core == soft::core()) return;
+  channel->caller_core = soft::core();
+  __atomic_store_n(&channel->expected, 1, __ATOMIC_SEQ_CST);
+  soft::wake(&channel->request);
 }
 
 // The caller: makes the request that is in the channel and waits for its answer, but no longer than `limit` ns for one
