@@ -26,7 +26,9 @@ class Channel(ctypes.Structure):
     _fields_ = [
         ("request", ctypes.c_uint32),
         ("helper_sleeps", ctypes.c_uint32),
-        ("_line_1", ctypes.c_char * (_LINE - 8)),
+        ("expected", ctypes.c_uint32),
+        ("holder", ctypes.c_uint32),
+        ("_line_1", ctypes.c_char * (_LINE - 16)),
         ("answer", ctypes.c_uint32),
         ("caller_sleeps", ctypes.c_uint32),
         ("caller_core", ctypes.c_uint32),

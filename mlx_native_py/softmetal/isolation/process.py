@@ -11,12 +11,11 @@ import socket
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ..compiler_process import ENVIRONMENT, ToolchainError
-from ..engines import abi
-from .channel import CALL, CHANGES, CHANNEL_BYTES, IMPORT, IMPORT_DATA, OVERDUE, RUN, Channel
+from .channel import CALL, CHANGES, CHANNEL_BYTES, IMPORT, IMPORT_DATA, LOG_BYTES, OVERDUE, RUN, Channel
 from .images import ImageDamaged
 from .space import CODE_BYTES, IMPORT_BYTES, IsolationUnavailable, SharedSpace
 
@@ -43,6 +42,8 @@ class Helper:
         sizes = [ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64]
         pointers = [ctypes.c_void_p, ctypes.c_void_p]
         library.soft_submit.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, *sizes, *pointers]
+        quick = ctypes.PyDLL(str(runtime))
+        quick.soft_rouse_helper.argtypes = [ctypes.c_void_p]
         channel = os.memfd_create("soft-metal-channel")
         try:
             os.ftruncate(channel, CHANNEL_BYTES)
@@ -53,8 +54,12 @@ class Helper:
                 self._process = self._start(runtime, channel, far.fileno())
         finally:
             os.close(channel)
-        self._changes = space.pages.listen()
-        self._imports = 0
+        self._where = where = ctypes.addressof(self.channel), self._lifeline.fileno()
+        self.submit = library.soft_submit, *where
+        self.rouse = partial(quick.soft_rouse_helper, where[0])
+        self.pid = self._process.pid
+        self.changes = space.pages.listen()
+        self.imports = 0
         try:
             self._request(RUN, limit_ns=_START_NS)
         except HelperGone as gone:
@@ -81,19 +86,10 @@ class Helper:
         finally:
             os.close(code)
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def is_idle(self) -> bool:
-        """Whether it lives and has answered all requests."""
-        return self.channel.answer == self.channel.request and self._process.poll() is None
-
-    def submit(self, launches: Any, count: int, threads: int, limit_ns: int, times: Any, fault: abi.Fault) -> Any:
-        """The call that runs launches here, ready to be made: a function written in C, and its arguments."""
-        where = ctypes.addressof(self.channel), self._lifeline.fileno()
-        sizes = ctypes.byref(launches), count, threads, limit_ns
-        return self._library.soft_submit, *where, *sizes, times, ctypes.byref(fault)
+        """Whether it lives and has answered all requests; asks the system nothing, which takes long after a pause."""
+        channel = self.channel
+        return bool(channel.answer == channel.request and channel.holder == self.pid)
 
     def call(self, function: int) -> int:
         """Calls a function of a kernel's image that takes no arguments."""
@@ -102,13 +98,19 @@ class Helper:
 
     def bring(self, imports: list[tuple[str, int, bool]]) -> None:
         """Gives kernels what they import (name, slot, whether it is a value) and the memory there is now."""
-        for name, slot, is_value in imports[self._imports :]:
+        for name, slot, is_value in imports[self.imports :]:
             self.channel.log = name.encode()
             self.channel.function = slot
             if not self._request(IMPORT_DATA if is_value else IMPORT):
                 raise ImageDamaged(f"the runtime has no {name}")
-            self._imports += 1
+            self.imports += 1
         self._bring_pages()
+
+    def log(self) -> tuple[bytes, int]:
+        """What the last launches wrote to the log, and how many messages of theirs were lost."""
+        channel = self.channel
+        start = ctypes.addressof(channel) + Channel.log.offset
+        return ctypes.string_at(start, min(channel.log_size, LOG_BYTES)), channel.log_lost
 
     def end(self) -> None:
         """Ends the process and forgets it."""
@@ -120,18 +122,20 @@ class Helper:
             self._process.stderr.close()
 
     def _bring_pages(self) -> None:
-        """Has the helper map what was allocated since, and let go of what was freed."""
-        while self._changes:
-            changed = min(len(self._changes), CHANGES)
+        """Has the helper map what was allocated since, and let go of what was freed; it may hear of a change twice."""
+        while self.changes:
+            changed = min(len(self.changes), CHANGES)
             for index in range(changed):
                 change = self.channel.changes[index]
-                change.address, change.length, change.offset, change.is_open = self._changes.popleft()
+                change.address, change.length, change.offset, change.is_open = self.changes[index]
             self.channel.count = 0
             self._request(RUN, changed)
+            for _ in range(changed):
+                self.changes.popleft()
 
     def _request(self, kind: int, changed: int = 0, limit_ns: int = _REQUEST_NS) -> int:
         self.channel.kind, self.channel.changed = kind, changed
-        if lost := self._library.soft_request(ctypes.addressof(self.channel), self._lifeline.fileno(), limit_ns):
+        if lost := self._library.soft_request(*self._where, limit_ns):
             raise HelperGone(self.cause(lost))
         return int(self.channel.result)
 

@@ -7,8 +7,11 @@ import ctypes
 import os
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import starmap
+from operator import call
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -16,13 +19,16 @@ from weakref import ref
 from ..engines import abi
 from ..engines.messages import hand_on
 from ..engines.runtime import KernelFault, LaunchTimes, RunResult, Runtime, fault_of
-from .channel import GONE, LOG_BYTES, OVERDUE
+from ..execution.atomic import drop
+from .channel import GONE, OVERDUE
 from .images import PlacedImage
 from .process import Helper, HelperGone
 from .space import IMPORT_BYTES, IsolationUnavailable, SharedSpace, shared_space
 
 _VALUES = frozenset({"soft_lane_offset"})  # imports that are read, not called
 _SLOT = 16
+_One = ctypes.c_uint64 * 2  # the times of a single launch
+_byref = ctypes.byref
 _MOST_IDLE = 4
 
 
@@ -47,13 +53,14 @@ class IsolatedImage:
 
     def call(self, name: str) -> int:
         """Calls a function without arguments, in a helper."""
-        helper = self._runtime.take()
+        user = _User()
+        helper = self._runtime.lend(user)
         try:
             answer = helper.call(self._placed.address(name))
         except BaseException:
             helper.end()
             raise
-        self._runtime.give_back(helper)
+        self._runtime.settle(ref(user), helper)
         return answer
 
     def read(self, address: int, size: int) -> bytes:
@@ -62,45 +69,65 @@ class IsolatedImage:
         return os.pread(space.code_file, size, address - space.code)
 
 
-class IsolatedCall:
+class _User:
+    """Who is lent a helper."""
+
+    __slots__ = ("__weakref__",)
+
+
+class IsolatedCall(_User):
     """A run of launches in a helper, reserved until the call is checked; see RuntimeCall."""
 
-    def __init__(self, runtime: IsolatedRuntime, launches: Any, count: int, deadline_s: float, threads: int) -> None:
-        limit_ns = max(1, int(deadline_s * 1e9)) if deadline_s > 0 else 0
-        self.times = (ctypes.c_uint64 * (2 * count))()
+    __slots__ = ("_arguments", "_cause", "_fault", "_helper", "_launches", "_runtime", "times")
+
+    def __init__(
+        self,
+        runtime: IsolatedRuntime,
+        launches: Any,
+        count: int,
+        deadline_s: float = 0.0,
+        threads: int = 0,
+        brief: bool = False,
+    ) -> None:
+        limit_ns = int(deadline_s * 1e9) or 1 if deadline_s > 0 else 0
+        self.times = times = _One() if count == 1 else (ctypes.c_uint64 * (2 * count))()
         self._runtime = runtime
-        self._fault = abi.Fault()
+        self._launches = launches
+        self._fault = fault = abi.Fault()
+        self._cause = ""
         self._helper: Helper | None = None
-        self._sizes = launches, count, threads, limit_ns
+        self._arguments = _byref(launches), count, threads, limit_ns, times, _byref(fault)
 
     @property
     def call(self) -> tuple[Any, ...]:
         """A function written in C, and its arguments."""
         self._helper = helper = self._runtime.lend(self)
-        submitted: tuple[Any, ...] = helper.submit(*self._sizes, self.times, self._fault)
-        return submitted
+        return *helper.submit, *self._arguments
 
     def check(self, answer: int) -> None:
         """Hands on the log and gives the helper back; raises KernelFault where a kernel, or the helper, was stopped.
 
-        A helper in which a kernel was stopped is not used again.
+        May be asked for again, by another thread too. A helper in which a kernel was stopped is not used again.
         """
-        helper, self._helper = self._helper, None
+        helper = self._helper
         if helper is None:
             return
-        self._runtime.settle(self)
-        if answer in (GONE, OVERDUE):
-            cause = helper.cause(answer)
-            helper.end()
-            raise HelperFault(cause, self._fault.launch)
-        channel = helper.channel
-        if channel.log_size:
-            start = ctypes.addressof(channel) + type(channel).log.offset
-            hand_on(ctypes.string_at(start, min(channel.log_size, LOG_BYTES)), channel.log_lost)
         if answer:
+            raise self._failure(helper, answer)
+        log = helper.log() if helper.channel.log_size else None
+        if self._runtime.settle(ref(self), helper) and log is not None:
+            hand_on(*log)
+
+    def _failure(self, helper: Helper, answer: int) -> KernelFault:
+        mine = self._runtime.settle(ref(self))
+        if answer in (GONE, OVERDUE):
+            self._cause = self._cause or helper.cause(answer)
             helper.end()
-            raise fault_of(self._fault)
-        self._runtime.give_back(helper)
+            return HelperFault(self._cause, self._fault.launch)
+        if mine and helper.channel.log_size:
+            hand_on(*helper.log())
+        helper.end()
+        return fault_of(self._fault)
 
 
 class IsolatedRuntime:
@@ -110,22 +137,18 @@ class IsolatedRuntime:
         self.space = space
         self._own = own
         self._idle: list[Helper] = []
-        self._lent: dict[ref[IsolatedCall], Helper] = {}
-        self._dropped: deque[ref[IsolatedCall]] = deque()  # calls that were not made, or nobody asked what came of them
+        self._lent: dict[ref[_User], Helper] = {}
+        self._dropped: deque[ref[_User]] = deque()  # calls that were not made, or nobody asked what came of them
         self._imports: list[tuple[str, int, bool]] = []
         self._slots: dict[str, int] = {}
         self._lock = threading.Lock()
+        self.prepare: Callable[..., IsolatedCall] = partial(IsolatedCall, self)
+        """A call that runs an array of launches, or a single one; Python's other threads go on meanwhile."""
         atexit.register(self.close)
 
     def load(self, path: Path) -> IsolatedImage:
         """Places a shared object, which this process does not load."""
         return IsolatedImage(self, path.read_bytes())
-
-    def prepare(
-        self, launches: Any, count: int, deadline_s: float = 0.0, threads: int = 0, brief: bool = False
-    ) -> IsolatedCall:
-        """A call that runs an array of launches, or a single one; Python's other threads go on meanwhile."""
-        return IsolatedCall(self, launches, count, deadline_s, threads)
 
     def run(self, launches: Sequence[abi.SoftLaunch], deadline_s: float = 0.0, threads: int = 0) -> RunResult:
         """Runs launches in order and waits; raises KernelFault."""
@@ -135,46 +158,60 @@ class IsolatedRuntime:
         prepared.check(function(*arguments))
         return RunResult(tuple(LaunchTimes(*prepared.times[2 * i : 2 * i + 2]) for i in range(count)))
 
-    def take(self) -> Helper:
-        """A helper that is idle, or a new one; it sees all memory and all imports."""
-        while True:
+    def lend(self, user: _User) -> Helper:
+        """A helper that is idle, or a new one, until the user settles or is dropped; it has all memory and imports."""
+        if self._dropped:
+            self.reclaim()
+        idle, lent, place = self._idle, self._lent, ref(user, self._dropped.append)
+        while idle:
             try:
-                helper = self._idle.pop()
-            except IndexError:
-                break
-            try:
-                if helper.is_idle():
+                helper = idle[-1]
+                drop(starmap(call, ((idle.remove, helper), (lent.__setitem__, place, helper))))
+            except (IndexError, ValueError):  # another thread was faster
+                continue
+            if helper.is_idle():
+                if not helper.changes and helper.imports == len(self._imports):
+                    return helper
+                with suppress(HelperGone):
                     helper.bring(self._imports)
                     return helper
-            except HelperGone:
-                pass
             helper.end()
-        helper = Helper(self.space, self._own.library, self._own.path)
+            del lent[place]
+        helper = lent[place] = Helper(self.space, self._own.library, self._own.path)
         helper.bring(self._imports)
         return helper
 
-    def lend(self, user: IsolatedCall) -> Helper:
-        """A helper for one call, until that is settled or dropped."""
-        self.reclaim()
-        helper = self._lent[ref(user, self._dropped.append)] = self.take()
-        return helper
+    def announce(self) -> None:
+        """Work is on its way: the helper that it would be lent wakes up, unless that shares a core with its caller."""
+        for helper in self._idle[-1:]:
+            channel = helper.channel
+            if channel.helper_sleeps and channel.helper_core != channel.caller_core:
+                helper.rouse()
 
     def reclaim(self) -> None:
-        """Takes back what was lent to calls that were dropped."""
-        with suppress(IndexError):
-            while self._dropped:
-                self.give_back(self._lent.pop(self._dropped.popleft()))
+        """Takes back what was lent to users that were dropped; ends what somebody left in the middle of something."""
+        while self._dropped:
+            with suppress(IndexError, ValueError):  # another thread was faster
+                place = self._dropped[0]
+                helper = self._lent.get(place)
+                if helper is not None and (helper.channel.fault.kind or not helper.is_idle()):
+                    helper.end()
+                    helper = None
+                self.settle(place, helper)
+                self._dropped.remove(place)
 
-    def settle(self, user: IsolatedCall) -> None:
-        """The call looks after its helper itself."""
-        self._lent.pop(ref(user), None)
-
-    def give_back(self, helper: Helper) -> None:
-        """The helper is idle again, unless somebody left it in the middle of something."""
-        if len(self._idle) < _MOST_IDLE and helper.is_idle():
-            self._idle.append(helper)
-        else:
-            helper.end()
+    def settle(self, place: ref[_User], idle: Helper | None = None) -> bool:
+        """Ends a loan; `idle` is its helper if that may be used again. Answers whether no other thread did."""
+        try:
+            if idle is None:
+                del self._lent[place]
+            else:
+                drop(starmap(call, ((self._lent.pop, place), (self._idle.append, idle))))
+        except KeyError:
+            return False
+        if len(self._idle) > _MOST_IDLE:
+            self._idle.pop(0).end()
+        return True
 
     def slot(self, name: str) -> int:
         """Where kernels find what they import by this name, in every helper."""

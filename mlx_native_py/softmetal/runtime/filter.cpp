@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "isolate.h"
 #include "runtime.h"
 
 namespace soft {
@@ -101,6 +102,7 @@ void write(Program &program) {
 SOFT_EXPORT int soft_close_process() {
   soft::start_all_workers();
   soft::start_watchdog();
+  soft::take_short_turns();
   soft::Program program = {};
   soft::write(program);
   sock_fprog filter = {program.length, program.lines};

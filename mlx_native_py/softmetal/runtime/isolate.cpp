@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <linux/futex.h>
+#include <linux/sched/types.h>
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
@@ -23,8 +24,9 @@ namespace {
 
 enum : uint64_t { SPINS = 16, HELPER_TICK = 1000000000, CALLER_TICK = 20000000, GRACE = 2000000000 };
 // How long each end looks for the other's word before it sleeps, where they run on two cores: to wake a sleeping core
-// takes longer than most kernels. On one core each is in the way of the other.
-enum : uint64_t { HELPER_AWAKE = 200000, CALLER_AWAKE = 50000 };
+// takes longer than most kernels. On one core each is in the way of the other. A helper that is woken for a request that
+// is on its way waits until that is encoded.
+enum : uint64_t { HELPER_AWAKE = 200000, HELPER_ROUSED = 500000, CALLER_AWAKE = 50000 };
 
 uint32_t core() { return sched_getcpu(); }
 
@@ -63,6 +65,23 @@ bool is_gone(int lifeline) {
   pollfd end = {lifeline, 0, 0};
   timespec now = {};
   return syscall(SYS_ppoll, &end, 1, &now, nullptr, 0) > 0;
+}
+
+// For how long a helper that woke up without a request looks out for it.
+uint64_t roused(soft_channel &channel) {
+  channel.helper_core = core();
+  if (!__atomic_exchange_n(&channel.expected, 0, __ATOMIC_SEQ_CST)) return 0;
+  return channel.caller_core == channel.helper_core ? 0 : HELPER_ROUSED;
+}
+
+// From now on the word is the thread's number, until the thread ends: that the system notes there, whatever the cause.
+void hold(uint32_t *word) {
+  static robust_list held;
+  static robust_list_head list = {{&held}, 0, nullptr};
+  held.next = &list.list;
+  list.futex_offset = reinterpret_cast<char *>(word) - reinterpret_cast<char *>(&held);
+  *word = this_thread();
+  syscall(SYS_set_robust_list, &list, sizeof list);
 }
 
 bool apply(const soft_change &change, int file) {
@@ -112,15 +131,27 @@ uint32_t ended(const soft_channel &channel) {
 }
 
 }  // namespace
+
+// Who takes short turns is let in sooner where a core has other work too; the share of the core stays the same.
+void take_short_turns() {
+  enum : uint64_t { TURN = 100000 };
+  sched_attr attributes = {};
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0)) return;
+  if (attributes.sched_policy != SCHED_OTHER) return;
+  attributes.sched_runtime = TURN;
+  syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
 }  // namespace soft
 
 // The helper: answers requests until the other process has ended.
 SOFT_EXPORT void soft_serve(soft_channel *channel, int lifeline, int file) {
+  soft::hold(&channel->holder);
   uint64_t awake = 0;
   for (uint32_t seen = 0;;) {
     while (!soft::wait_for_change(&channel->request, seen, &channel->helper_sleeps, awake, soft::HELPER_TICK)) {
       if (soft::is_gone(lifeline)) _exit(0);
-      awake = 0;
+      awake = soft::roused(*channel);
     }
     channel->helper_core = soft::core();
     seen = __atomic_load_n(&channel->request, __ATOMIC_ACQUIRE);
@@ -131,6 +162,15 @@ SOFT_EXPORT void soft_serve(soft_channel *channel, int lifeline, int file) {
     bool apart = soft::tell(&channel->answer, seen, &channel->caller_sleeps) && channel->caller_core != soft::core();
     awake = apart ? soft::HELPER_AWAKE : 0;
   }
+}
+
+// A request is on its way: a helper that sleeps on another core wakes up and looks out for it, since waking takes as long
+// as encoding. On the same core it would only be in the way.
+SOFT_EXPORT void soft_rouse_helper(soft_channel *channel) {
+  if (!__atomic_load_n(&channel->helper_sleeps, __ATOMIC_SEQ_CST) || channel->helper_core == soft::core()) return;
+  channel->caller_core = soft::core();
+  __atomic_store_n(&channel->expected, 1, __ATOMIC_SEQ_CST);
+  soft::wake(&channel->request);
 }
 
 // The caller: makes the request that is in the channel and waits for its answer, but no longer than `limit` ns for one

@@ -1,6 +1,7 @@
 // What a process and its helper share: one request at a time, and its answer. isolation/channel.py mirrors it.
 #pragma once
 #include "../include/soft_abi.h"
+#include "system.h"
 
 // Run launches; call a function; let a slot of the table of imports stand for a function, or hold a value.
 enum { SOFT_REQUEST_RUN, SOFT_REQUEST_CALL, SOFT_REQUEST_IMPORT, SOFT_REQUEST_IMPORT_DATA };
@@ -18,6 +19,8 @@ struct soft_change {
 struct soft_channel {
   alignas(64) soft_u32 request;       // futex: number of the last request
   soft_u32 helper_sleeps;
+  soft_u32 expected;                  // a request is on its way
+  soft_u32 holder;                    // the helper's thread, until the system notes its end here
   alignas(64) soft_u32 answer;        // futex: number of the last request that was answered
   soft_u32 caller_sleeps;
   soft_u32 caller_core, helper_core;  // where each was at the last request
@@ -35,3 +38,7 @@ struct soft_channel {
   soft_launch launches[SOFT_CHANNEL_LAUNCHES];
   char log[SOFT_CHANNEL_LOG];
 };
+
+namespace soft {
+SOFT_HIDDEN void take_short_turns();
+}
