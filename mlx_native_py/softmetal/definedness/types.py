@@ -36,15 +36,19 @@ class Types:
             fields = self._fields(fields.get("baseType", ""))
         return fields.get("tag") == "DW_TAG_const_type"
 
-    def is_number(self, variable: str) -> bool:
-        """Whether it is one number."""
-        node = self._fields(variable).get("type", "")
-        while (fields := self._fields(node)).get("tag") in _ALIASES:
-            node = fields.get("baseType", "")
-        return self._nodes.get(node, "").startswith("!DIBasicType")
-
     def is_parameter(self, variable: str) -> bool:
         return "arg" in self._fields(variable)
+
+    def without(self, variable: str, names: frozenset[str]) -> list[Span]:
+        """Its bytes but for members of these names."""
+        node = self._fields(variable).get("type", "")
+        spans: list[Span] = []
+        start = 0
+        for first, end in sorted(self._named(node, 0, names)) if names else []:
+            if first > start:
+                spans.append((start, first))
+            start = max(start, end)
+        return [*spans, *[(start, self._size(node))] * (start < self._size(node))]
 
     def padding(self, variable: str, size: int) -> list[Span]:
         """The bytes of a variable that are no member's, and unions, of which any member may be the one with a value."""
@@ -74,6 +78,22 @@ class Types:
             yield from self._elements(fields["baseType"], start, size, "DIFlagVector" in fields.get("flags", ""))
         elif tag in ("DW_TAG_structure_type", "DW_TAG_class_type"):
             yield from self._of_struct(fields.get("elements", ""), start)
+
+    def _named(self, node: str, start: int, names: frozenset[str]) -> Iterator[Span]:
+        fields = self._fields(node)
+        if fields.get("tag") in _ALIASES:
+            yield from self._named(fields.get("baseType", ""), start, names)
+        elif fields.get("tag") == "DW_TAG_array_type":
+            inside = list(self._named(fields["baseType"], 0, names))
+            places = range(start, start + self._size(node), self._size(fields["baseType"])) if inside else ()
+            yield from ((place + first, place + end) for place in places for first, end in inside)
+        for member in re.findall(r"!\d+", self._nodes.get(fields.get("elements", ""), "")):
+            of = self._fields(member)
+            first = start + int(of.get("offset", 0)) // 8
+            if of.get("tag") in _MEMBERS and of.get("name", "").strip('"') in names:
+                yield first, first + self._size(member)
+            elif of.get("tag") in _MEMBERS and "DIFlagStaticMember" not in of.get("flags", ""):
+                yield from self._named(of.get("baseType", ""), first, names)
 
     def _elements(self, node: str, start: int, size: int, whole: bool) -> Iterator[Span]:
         stride = self._size(node)
