@@ -33,8 +33,8 @@ def compile_defined(toolchain: Toolchain, source: Path, output: Path, options: S
     """Makes the object file; answers what the compiler said."""
     plain, optimised = source.with_suffix(".plain.ll"), source.with_suffix(".ll")
     said = toolchain.run(toolchain.to_plain_ir(source, plain, [*options, *ALL_VARIABLES, CASTS])).stderr
-    text = end_lifetimes(watch_constants(watch_recursion(with_zeros(plain.read_text())), said))
-    sources = Sources(check_bounds(inline_all(text)))
+    text = watch_constants(watch_recursion(with_zeros(plain.read_text())), source.read_text(), said)
+    sources = Sources(check_bounds(inline_all(end_lifetimes(text))))
     plain.write_text(without_markers(sources.text))
     remarks = toolchain.run(toolchain.compile(plain, output, options)).stderr
     if UNDEFINED.encode() in output.read_bytes():

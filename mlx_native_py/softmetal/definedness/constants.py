@@ -5,33 +5,39 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from .declarations import Declarations, mutable_names
 from .names import FUNCTION, LOCAL
 from .pointers import DECLARED, LIFETIME, Keepers, bases_of, made_by
 from .types import Types
 
 CASTS = "-Wcast-qual"  # has the compiler tell of casts that drop it
-_TOLD = "drops const qualifier"
+_TOLD = re.compile(r"^\S+:(\d+):\d+: warning: cast .* drops const qualifier", re.MULTILINE)
 _WITHOUT = "@_ZN4soft13without_const"  # const_cast
-_STORE = re.compile(rf"  store (?:float|half|bfloat|i\d+) \S+, ptr ({LOCAL}), [^\n]*?!dbg (!\d+)")
 _PHI = re.compile(rf"  ({LOCAL}) = phi ")
+_PLACE = re.compile(r", !dbg (!\d+)")
+_NAMES = re.compile(LOCAL)
 _DECLARATIONS = ("declare void @soft_private_constant(ptr, i64, ptr)", "declare void @soft_private_end(ptr)")
 
 
-def watch_constants(text: str, said: str) -> str:
+def watch_constants(text: str, source: str, said: str) -> str:
     """The module, before optimisation, with calls that tell of such variables where a cast drops `const`."""
-    if _TOLD not in said and _WITHOUT not in text:
+    if not _TOLD.search(said) and _WITHOUT not in text:
         return text
-    watch = _Watch(text)
+    watch = _Watch(text, source, said)
     text = FUNCTION.sub(lambda function: "\n".join(watch.function(function[0].split("\n"))), text)
     needed = [line for line in _DECLARATIONS if line not in text]
     return "\n".join([text, *watch.names, *needed, ""]) if watch.names else text
 
 
 class _Watch:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, source: str, said: str) -> None:
         self.names: list[str] = []
+        self._spans = 0
         self._types = Types(text)
         self._keepers = Keepers(text)
+        self._places = Declarations(text, source)
+        self._mutable = mutable_names(source)
+        self._casts = {int(line) for line in _TOLD.findall(said)}
 
     def function(self, lines: list[str]) -> list[str]:
         found = [each for line in lines if (each := DECLARED.match(line)) and self._types.is_constant(each[2])]
@@ -53,9 +59,11 @@ class _Watch:
         for line, names in zip(lines, watched, strict=True):
             waiting += names
             if not _PHI.match(line):  # nothing stands before these
-                yield from (self._begin(name, constants[name][2]) for name in waiting)
+                for name in waiting:
+                    yield from self._begin(name, constants[name][2])
                 waiting.clear()
-            yield from _ends(line, ending)
+            for name in _ended(line, ending):
+                yield from self._each_span(name, constants[name][2], "call void @soft_private_end(ptr {place})")
             yield line
 
     def _watched(
@@ -64,21 +72,34 @@ class _Watch:
         phi = _PHI.match(line)
         if not (made_by(line) or phi and phi[1] in made):  # elements of an array are made one after the other
             yield from self._keepers.kept(line, bases)
-        written = _STORE.match(line)
-        declared = constants.get(written[1]) if written else None
-        # The one store that is right comes from where the number is declared, or from the caller.
-        if written and declared and self._types.is_number(declared[2]) and declared[3] != written[2]:
-            yield written[1]
+        place = None if LIFETIME.match(line) else _PLACE.search(line)
+        if place and (_WITHOUT in line or self._places.line(place[1]) in self._casts):
+            for name in _NAMES.findall(line):
+                while name in bases:
+                    name = bases[name]
+                if name in constants and not self._places.declares(constants[name][3], place[1]):
+                    yield name
 
-    def _begin(self, name: str, node: str) -> str:
+    def _begin(self, name: str, node: str) -> Iterator[str]:
         text = self._types.name(node).encode("ascii", "replace").decode()
         known = f"@soft.constant.{len(self.names)}"
         self.names.append(f'{known} = private unnamed_addr constant [{len(text) + 1} x i8] c"{text}\\00"')
-        return f"  call void @soft_private_constant(ptr {name}, i64 {self._types.size(node)}, ptr {known})"
+        call = f"call void @soft_private_constant(ptr {{place}}, i64 {{size}}, ptr {known})"
+        yield from self._each_span(name, node, call)
+
+    def _each_span(self, name: str, node: str, call: str) -> Iterator[str]:
+        """The call for all of a variable but its mutable members."""
+        for start, end in self._types.without(node, self._mutable):
+            place = name
+            if start:
+                self._spans += 1
+                place = f"%soft.constant.{self._spans}"
+                yield f"  {place} = getelementptr i8, ptr {name}, i64 {start}"
+            yield f"  {call.format(place=place, size=end - start)}"
 
 
-def _ends(line: str, watched: Sequence[str]) -> Iterator[str]:
+def _ended(line: str, watched: Sequence[str]) -> Iterator[str]:
     lifetime = LIFETIME.match(line)
     for name in watched:
         if line.startswith("  ret ") or (lifetime and lifetime[1] == "end" and lifetime[2] == name):
-            yield f"  call void @soft_private_end(ptr {name})"
+            yield name

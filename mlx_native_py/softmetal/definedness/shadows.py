@@ -24,7 +24,6 @@ from ..engines.lanes.ir.model import (
 WORD_BYTES = 8
 _SAME = frozenset(("trunc", "zext", "sext"))
 _SHIFTS = frozenset(("shl", "lshr", "ashr"))
-_CARRY = frozenset(("add", "sub", "mul"))  # an undefined bit reaches those above it
 _AS_BEFORE = frozenset(("freeze", "bitcast", "addrspacecast"))
 
 
@@ -114,8 +113,6 @@ class Shadows:
             rule = _converted
         elif inst.opcode in _SHIFTS:
             rule = _shifted
-        elif inst.opcode in _CARRY:
-            rule = _carried
         name, kind = self._names[inst], shadow_type(inst.type)
         shadow = rule(self, inst, kind)
         self.lines.append(f"  {name} = or {kind} {shadow}, {zeros(kind)}")
@@ -166,6 +163,7 @@ def _shifted(s: Shadows, inst: Instruction, kind: Type) -> str:
 
 
 def _carried(s: Shadows, inst: Instruction, kind: Type) -> str:
+    """An undefined bit reaches those above it."""
     either = s.add(f"or {kind} {s.of(inst.operands[0])}, {s.of(inst.operands[1])}")
     negative = s.add(f"sub {kind} {zeros(kind)}, {either}")
     return s.add(f"or {kind} {either}, {negative}")
@@ -194,16 +192,44 @@ def _xor(s: Shadows, inst: Instruction, kind: Type) -> str:
 
 
 def _icmp(s: Shadows, inst: Instruction, kind: Type) -> str:
-    """Numbers that differ in a bit that is defined are not equal, whatever the others are."""
+    """Of numbers that have the bits which are defined: whether all of them compare alike."""
     left, right = inst.operands
-    if inst.predicate not in ("eq", "ne") or not isinstance(left.type, IntType):
+    if not isinstance(left.type, IntType):
         return _mixed(s, inst, kind)
+    if inst.predicate not in ("eq", "ne"):
+        return _ordered(s, inst, left.type)
     of = left.type
     either = s.add(f"or {of} {s.of(left)}, {s.of(right)}")
     differ = s.add(f"xor {of} {s.text(left)}, {s.text(right)}")
     surely = s.add(f"and {of} {differ}, {s.add(f'xor {of} {either}, {ones(of)}')}")
     same = s.add(f"icmp eq {of} {surely}, {zeros(of)}")
     return s.add(f"and i1 {same}, {s.add(f'icmp ne {of} {either}, {zeros(of)}')}")
+
+
+def _ordered(s: Shadows, inst: Instruction, of: IntType) -> str:
+    """By the least and the greatest that each may be; the sign counts the other way round."""
+    turned = str(-1 << of.bits - 1) if inst.predicate[0] == "s" else ""
+    (low, high), (other_low, other_high) = (_range(s, value, of, turned) for value in inst.operands)
+    predicate = f"u{inst.predicate[1:]}"
+    one = s.add(f"icmp {predicate} {of} {low}, {other_high}")
+    return s.add(f"xor i1 {one}, {s.add(f'icmp {predicate} {of} {high}, {other_low}')}")
+
+
+def _range(s: Shadows, value: Value, of: Type, turned: str = "") -> tuple[str, str]:
+    """The least and the greatest number that has the bits which are defined."""
+    text = s.add(f"xor {of} {s.text(value)}, {turned}") if turned else s.text(value)
+    least = s.add(f"and {of} {text}, {s.add(f'xor {of} {s.of(value)}, {ones(of)}')}")
+    return least, s.add(f"or {of} {text}, {s.of(value)}")
+
+
+def _sum(s: Shadows, inst: Instruction, kind: Type) -> str:
+    """What carries may change too."""
+    (low, high), (other_low, other_high) = (_range(s, value, kind) for value in inst.operands)
+    if inst.opcode == "sub":
+        other_low, other_high = other_high, other_low
+    one = s.add(f"{inst.opcode} {kind} {low}, {other_low}")
+    carried = s.add(f"xor {kind} {one}, {s.add(f'{inst.opcode} {kind} {high}, {other_high}')}")
+    return s.add(f"or {kind} {carried}, {_xor(s, inst, kind)}")
 
 
 def _select(s: Shadows, inst: Instruction, kind: Type) -> str:
@@ -270,6 +296,9 @@ _RULES: dict[str, Callable[[Shadows, Instruction, Type], str]] = {
     "and": _and,
     "or": _or,
     "xor": _xor,
+    "add": _sum,
+    "sub": _sum,
+    "mul": _carried,
     "icmp": _icmp,
     "select": _select,
     "extractelement": _extractelement,

@@ -12,13 +12,30 @@ from collections.abc import Iterator
 from .lifetimes import ENDED
 from .own import OwnLoads
 from .received import movable
-from .types import Types
+from .types import Padding, Repeat, Types
 
 UNDEFINED = "soft_undefined."
-MOST_GAPS = 1024  # of a variable; one with more is taken to have a value
 GONE = " after its block"  # of a variable whose block has ended; checked/reports.py
 LARGE = 256  # bytes of a variable of our own headers, which nobody needs to be zero
 _LOCAL = r'(%(?:"[^"]*"|[-\w$.]+))'
+_LOOP = """
+define internal void {name}(ptr %base, i8 %value) alwaysinline nounwind {{
+begin:
+  br label %round
+round:
+  %number = phi i64 [ 0, %begin ], [ %next, %round ]
+  %from = mul i64 %number, {stride}
+  %place = add i64 %from, {start}
+  %element = getelementptr i8, ptr %base, i64 %place
+{cleared}
+  %next = add i64 %number, 1
+  %more = icmp ult i64 %next, {count}
+  br i1 %more, label %round, label %done
+done:
+  ret void
+}}
+"""
+_PLACE = re.compile(r", !dbg !\d+")
 _MARK = re.compile(r'^(!\d+) = !\{!"auto-init"\}$', re.MULTILINE)
 _DECLARED = re.compile(rf"    #dbg_declare\(ptr {_LOCAL}, (!\d+),")
 _STORE = re.compile(rf"  store (.+) (\S+), ptr {_LOCAL}, align")
@@ -36,8 +53,10 @@ class Sources:
         self._mark = f"!annotation {mark[1]}" if mark else ""
         self._declared: dict[str, str] = {}  # for a variable of the function, what debuggers know of it
         self._own = OwnLoads()
+        self._count = 0
+        self._loops: list[str] = []
         lines = [line for each in text.splitlines() for line in self._line(each)]
-        self.text = movable("\n".join([*lines, *map(_declaration, sorted(self._kinds)), ""]))
+        self.text = movable("\n".join([*lines, *self._loops, *map(_declaration, sorted(self._kinds)), ""]))
 
     def _line(self, line: str) -> Iterator[str]:
         if self._mark and self._mark in line:
@@ -64,16 +83,37 @@ class Sources:
             yield from self._filled(line, filled, declared)
 
     def _filled(self, line: str, filled: re.Match[str], declared: str) -> Iterator[str]:
-        gaps = self._types.padding(declared, int(filled[3]))
-        if len(gaps) > MOST_GAPS:
-            yield line
-            return
         value = self._value(declared, "i8", GONE if line.endswith(ENDED) else "")
         yield self._call(value, "i8")
         yield f"{line[: filled.start(2)]}i8 {value}{line[filled.end(2) :]}"
-        for number, (start, end) in enumerate(gaps):
-            yield f"  {value}.{number} = getelementptr i8, ptr {filled[1]}, i64 {start}"
-            yield f"  call void @llvm.memset.p0.i64(ptr {value}.{number}, i8 0, i64 {end - start}, i1 false)"
+        place = _PLACE.search(line)
+        padding = self._types.padding(declared, int(filled[3]))
+        yield from self._cleared(padding, value, filled[1], place[0] if place else "")
+
+    def _cleared(self, padding: Padding, value: str, base: str, place: str) -> Iterator[str]:
+        """Zeros for what is no member's."""
+        for start, end in padding.gaps:
+            gap = self._name()
+            yield f"  {gap} = getelementptr i8, ptr {base}, i64 {start}"
+            yield f"  call void @llvm.memset.p0.i64(ptr {gap}, i8 0, i64 {end - start}, i1 false)"
+        for start, bits in padding.bits:
+            gap = self._name()
+            yield f"  {gap} = getelementptr i8, ptr {base}, i64 {start}"
+            yield f"  {gap}.bits = and i8 {value}, {bits}"
+            yield f"  store i8 {gap}.bits, ptr {gap}, align 1"
+        for repeat in padding.repeats:
+            yield f"  call void {self._loop(repeat)}(ptr {base}, i8 {value}){place}"
+
+    def _loop(self, repeat: Repeat) -> str:
+        """A function that does so for each element of an array."""
+        name = f"@soft.padding.{self._name().rpartition('.')[2]}"
+        cleared = "\n".join(self._cleared(repeat.padding, "%value", "%element", ""))
+        self._loops.append(_LOOP.format(name=name, cleared=cleared, **{**vars(repeat), "padding": ""}))
+        return name
+
+    def _name(self) -> str:
+        self._count += 1
+        return f"%soft.hole.{self._count}"
 
     def _value(self, declared: str, kind: str, gone: str = "") -> str:
         self._kinds.add(kind)
