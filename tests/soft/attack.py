@@ -14,7 +14,6 @@ from .overruns import INNOCENT, Engine
 from .test_checked_faults import PROGRAMS
 from .test_checked_private import RIGHT, UNWRITTEN
 
-
 FAULTY = [*PROGRAMS, *UNWRITTEN]
 
 
