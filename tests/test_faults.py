@@ -198,6 +198,15 @@ def test_every_error_of_a_command_buffer_is_told_by_its_name(bench: Bench) -> No
         assert bench.counted("kept") == expected
 
 
+def test_a_file_of_kernels_that_cannot_be_read(bench: Bench, folder: Path) -> None:
+    (folder / "k.metal").write_text('#include "k.h"\n')
+    (folder / "k.h").write_text("kernel void k(device float *x) { x[0] = 1; }")
+    for nth, name in ((1, "k.metal"), (2, "k.h")):
+        with fail("read", nth), pytest.raises(MlxError, match=f"{name} cannot be read: Input/output error"):
+            bench.device.compile(folder / "k.metal")
+    assert list(bench.device.compile(folder / "k.metal")) == ["k"]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

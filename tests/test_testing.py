@@ -86,6 +86,7 @@ def test_metal_check(tmp_path: Path, processes: list[str]) -> None:
     done = session(tmp_path, "--metal-check", *processes)
     assert "2 failed, 2 passed" in done.stdout, done.stdout
     assert "3 findings" in done.stdout
+    assert "objects/command_buffer.py" not in done.stdout, "the finding has no traceback of the device"
     assert "test_kernels.py::test_expected: OutOfBounds: kernel 'shift': read of 4 bytes outside of" in done.stdout
 
 

@@ -293,8 +293,10 @@ class Submissions:
         code = int(reported.code()) if reported is not None else None
         message = str(finding) if finding else ns_error.reason(reported)
         # A checking device determines the exception that its finding is raised as.
-        error = ticket.failure(code, message, getattr(finding, "raised_as", CommandBufferError))
-        error.__cause__ = finding
+        raised_as = getattr(finding, "raised_as", None)
+        error = ticket.failure(code, message, raised_as or CommandBufferError)
+        # Where the device raised a finding says nothing to anybody.
+        error.__cause__ = finding.with_traceback(None) if finding is not None and raised_as else finding
         return error
 
     def _record(self, ticket: Ticket, times: tuple[float, float], failed: bool) -> None:

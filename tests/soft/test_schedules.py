@@ -57,6 +57,13 @@ def test_threadgroups_in_another_order(device: MlxDevice, library: Any, kernel: 
             enc.dispatch(getattr(library, kernel).pipeline, y, threads=N, group=32)
 
 
+def test_memory_without_a_label_is_told_by_its_argument(device: MlxDevice, library: Any) -> None:
+    numbers = np.zeros(N, np.float32)
+    with pytest.raises(OrderDependenceError, match=r"'reversed', \d bytes? of argument '\w+' of 'last' differ"):
+        with device.schedules(4):
+            library.last(numbers, threads=N, group=32)
+
+
 @pytest.mark.parametrize("serial", [False, True], ids=["concurrent", "serial"])
 @pytest.mark.parametrize("indirect", [False, True], ids=["straight", "indirect"])
 def test_threadgroups_of_plans_in_another_order(device: MlxDevice, library: Any, indirect: bool, serial: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ..memory import DeviceMemory
 from .indirect import Replay
@@ -42,13 +42,22 @@ def _replayed(work: Pass, resident: Resident) -> Iterator[EncodedDispatch]:
                 yield from epoch
 
 
-def memory_of(work: Pass, resident: Resident) -> set[DeviceMemory]:
-    """All that a pass may touch."""
+def memory_of(work: Pass, resident: Resident) -> dict[DeviceMemory, str]:
+    """All that a pass may touch, and its name in messages: a label, the first argument that it is, or an address."""
     used = {*resident, *work.buffers(), *(texture.allocation for _, texture in work.textures())}
-    for dispatch in _replayed(work, resident):
+    arguments: dict[DeviceMemory, str] = {}
+    replayed = list(_replayed(work, resident))
+    for dispatch in (*work.dispatches(), *replayed):
+        for slot, each in enumerate(dispatch.allocations):
+            if each is not None:
+                arguments.setdefault(each, f"argument {dispatch.pipeline.argument_name(slot)!r} of {dispatch.kernel!r}")
+    for dispatch in replayed:
         used.update(dispatch.resident)
-        used.update(each for each in dispatch.allocations if each is not None)
-    return {each for each in used if each.live}
+    return {
+        each: f"buffer {each.label!r}" if each.label else arguments.get(each, f"the buffer at {each.address:#x}")
+        for each in used | arguments.keys()
+        if each.live
+    }
 
 
 def kernels_of(work: Pass, resident: Resident) -> list[str]:
@@ -59,9 +68,10 @@ def kernels_of(work: Pass, resident: Resident) -> list[str]:
 class Repetition:
     """Runs a pass in several orders from the same memory."""
 
-    def __init__(self, names: tuple[str, ...], kernels: Sequence[str], memory: Iterable[DeviceMemory]) -> None:
+    def __init__(self, names: tuple[str, ...], kernels: Sequence[str], memory: Mapping[DeviceMemory, str]) -> None:
         self._names = names
         self._kernels = kernels
+        self._memory = memory
         self._before = {each: bytes(each.view()) for each in memory}
 
     def run(self, once: Callable[[str], bool]) -> str:
@@ -76,7 +86,7 @@ class Repetition:
             first = first or after
             for each, held in after.items():
                 if held != first[each]:
-                    difference = _difference(each, first[each], held)
+                    difference = _difference(self._memory[each], first[each], held)
                     self._restore(first)
                     kernels = ", ".join(map(repr, self._kernels))
                     return f"in the order {name!r}, {difference}, in a pass that runs {kernels}"
@@ -97,7 +107,7 @@ def order_dependence(differences: Sequence[str]) -> Exception | None:
     return combined([OrderDependence(difference) for difference in differences])
 
 
-def _difference(memory: DeviceMemory, one: bytes, two: bytes) -> str:
+def _difference(name: str, one: bytes, two: bytes) -> str:
     places = [index for index, (a, b) in enumerate(zip(one, two, strict=True)) if a != b]
-    name = memory.label or hex(memory.address)
-    return f"{len(places)} bytes of buffer {name!r} differ from the first run, from byte {places[0]} on"
+    bytes_differ = "1 byte" if len(places) == 1 else f"{len(places)} bytes"
+    return f"{bytes_differ} of {name} differ from the first run, from byte {places[0]} on"
