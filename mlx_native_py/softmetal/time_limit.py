@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
-from threading import Thread
+from threading import Event, Thread
 from typing import TypeVar
 
 from .compiler_process import CompileLimits, LimitExceeded, remaining
@@ -27,29 +27,31 @@ def stopped_in_time(limits: CompileLimits, work: Callable[[], T]) -> T:
     """
     results: list[T] = []
     raised: list[BaseException] = []
-    thread = Thread(target=partial(copy_context().run, _do, work, results, raised), daemon=True)
+    over = Event()  # not the thread's own end: an interrupted `join` takes a running thread for one that has ended
+    thread = Thread(target=partial(copy_context().run, _do, work, results, raised, over), daemon=True)
     try:
         thread.start()
     except RuntimeError:  # no threads are left
         return work()
     try:
-        thread.join(min(limits.seconds, remaining()))
+        over.wait(min(limits.seconds, remaining()))
     finally:
-        if thread.is_alive():
+        if not over.is_set():
             _raise_in(thread.ident or 0, _Stopped)
-            thread.join(1.0)
+            over.wait(1.0)
+    if results:
+        return results[0]
     if raised and not isinstance(raised[0], _Stopped):
         raise raised[0]
-    if not results:
-        raise LimitExceeded(
-            f"the translation of the source did not end within {limits.seconds:g} s; "
-            "MLX_SOFT_COMPILE_TIMEOUT allows more"
-        )
-    return results[0]
+    raise LimitExceeded(
+        f"the translation of the source did not end within {limits.seconds:g} s; MLX_SOFT_COMPILE_TIMEOUT allows more"
+    )
 
 
-def _do(work: Callable[[], T], results: list[T], raised: list[BaseException]) -> None:
+def _do(work: Callable[[], T], results: list[T], raised: list[BaseException], over: Event) -> None:
     try:
         results.append(work())
     except BaseException as reason:
         raised.append(reason)
+    finally:
+        over.set()

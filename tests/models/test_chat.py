@@ -212,6 +212,20 @@ BOMBS = [
     LARGE_TEXT + "{{ range(2000) | list | tojson(indent=x) }}",
     LARGE_TEXT + "{{ range(2000) | list | tojson(separators=(x, ':')) }}",
     LARGE_TEXT + "{{ range(2000) | list | tojson(False, 99999) }}",
+    LARGE_TEXT + "{{ x.join(x) }}",
+    LARGE_TEXT + "{{ x | join(x) }}",
+    LARGE_TEXT + "{{ range(9999) | join(x) }}",
+    LARGE_TEXT + "{{ range(2000) | map('string') | join(x) }}",
+    LARGE_TEXT + "{{ x | replace('a', new=x) }}",
+    LARGE_TEXT + "{{ x | replace(new=x, old='a') }}",
+    LARGE_TEXT + "{% set x = x.replace('a', '\n') %}{{ x | indent(width=90000) }}",
+    LARGE_TEXT + "{% for i in range(9000) %}{% if x is lower %}{% endif %}{% endfor %}",
+    LARGE_TEXT + "{% for i in range(9000) %}{% if x < x ~ x %}{% endif %}{% endfor %}",
+    "{% set x = range(99999) %}{% for i in range(9000) %}{% if 0.5 in x %}{% endif %}{% endfor %}",
+    "{% set x = range(99999) %}{{ ([0.5] * 3000) | select('in', x) | list }}",
+    "{{ range(3000) | map('string') | sort(attribute='a,' * 3000) | list }}",
+    "{{ ([{}] * 3000) | map(attribute='a' ~ '.a' * 2000) | list }}",
+    "{{ ([{}] * 3000) | selectattr('a' ~ '.a' * 2000) | list }}",
 ]
 
 

@@ -2,8 +2,8 @@
 
 Loops are charged for their length before they start, literals and text conversions for their size, and operations that
 can make long values out of short ones (`+ * % ** ~`, `join`, `replace`) before they run. Filters and globals that chat
-templates do not use are removed. Comparisons and tests are not charged, but their operands were, and time is checked at
-every step.
+templates do not use are removed. Comparisons and tests are charged for the length of their operands, whose entries were
+charged when they were made. Time is checked at every charge.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FILTERS = """
 _LOOKS = ("attr", "count", "d", "default", "first", "last", "length")
 _HAND_ON = "dictsort groupby items list map max min reject rejectattr reverse select selectattr sort unique".split()
 _GLOBALS = ("dict", "namespace", "range")
-_OURS = ("counted", "handed_on", "joined", "paid")
+_OURS = ("compared", "counted", "handed_on", "joined", "paid")
 # String methods. Omitted are those that make long texts of short ones (`expandtabs`, `translate`) or return bytes.
 _METHODS = frozenset(
     """
@@ -159,6 +159,8 @@ def _paid(node: Any, parent: Any) -> Any:
     text = isinstance(parent, nodes.Output) and not isinstance(node, nodes.TemplateData)
     if isinstance(parent, nodes.Concat):
         return _through("joined", node)
+    if isinstance(parent, (nodes.Compare, nodes.Operand)) and not isinstance(node, (nodes.Const, nodes.Operand)):
+        return _through("compared", _through("paid", node) if literal else node)
     return _through("paid", node) if literal or text else node
 
 
@@ -205,6 +207,16 @@ def _joined(value: Any) -> Any:
     return value
 
 
+def _compared(value: Any) -> Any:
+    """Charges for an operand of a comparison or a test, which may look at all of it."""
+    budget = _budget.get()
+    if isinstance(value, str):
+        budget.spend(len(value) // (_COPIES * budget.limits.characters))
+    else:
+        budget.spend(len(value) // _ENTRIES if isinstance(value, (list, tuple, dict, range)) else 0)
+    return value
+
+
 def _paid_in_full(value: Any) -> Any:
     return _budget.get().pay(value, deep=True)
 
@@ -218,24 +230,47 @@ def _check_arguments(function: Any, arguments: tuple[Any, ...], options: dict[st
         budget.pay(each, deep=deep)
     # Jinja wraps string formatting methods.
     name, own = getattr(function, "__name__", ""), getattr(getattr(function, "__wrapped__", function), "__self__", None)
-    given = [own, *arguments] if isinstance(own, str) else list(arguments)
-    texts = [each for each in given if isinstance(each, str)]
     if isinstance(own, (str, bytes)) and (name not in _METHODS or isinstance(own, bytes)):
         raise BudgetExceeded(f"calls {type(own).__name__}.{name}, which is not allowed")
-    if name in ("replace", "do_replace") and len(texts) > 2:
-        budget.spend(texts[0].count(texts[1]) * len(texts[2]) // budget.limits.characters)
-    elif name in ("join", "do_join", "sync_do_join"):
-        parts = next((each for each in given if isinstance(each, (list, tuple, dict))), ())
-        separator = max(map(len, [*texts, *map(str, options.values())]), default=0)
-        budget.pay(parts, deep=True)
-        budget.spend(separator * len(parts) // budget.limits.characters)
-    elif name == "_tojson":
+    given = [own, *arguments] if isinstance(own, str) else list(arguments)
+    if name == "_tojson":
         _check_json(*arguments, **options)
-    elif name == "do_indent":
-        width = max([4, *(each for each in given if isinstance(each, int)), *map(len, texts[1:])])
-        budget.spend(width * texts[0].count("\n") // budget.limits.characters if texts else 0)
     elif name in ("format", "format_map"):
         _check_format(own, (*arguments, *options.values()))
+    elif name in ("join", "do_join", "sync_do_join"):
+        _check_join(given if name == "join" else [*given[2:], *options.values(), *given[1:2]])
+    else:
+        _check_text(name, given, options)
+
+
+def _check_join(given: list[Any]) -> None:
+    """Charges for entries, the last of `given`, with the texts before them between any two."""
+    budget, entries = _budget.get(), given[-1]
+    budget.pay(entries, deep=True)
+    separator = max((len(str(each)) for each in given[:-1]), default=0)
+    budget.spend((separator + 1) * len(entries) // budget.limits.characters if hasattr(entries, "__len__") else 0)
+
+
+def _check_text(name: str, given: list[Any], options: dict[str, Any]) -> None:
+    budget = _budget.get()
+    if name in ("replace", "do_replace"):
+        whole, *others = (str(each) for each in (given if name == "replace" else given[1:]))
+        named = {"old": "", "new": "", **dict(zip(("old", "new"), others, strict=False)), **options}
+        budget.spend(whole.count(str(named["old"])) * len(str(named["new"])) // budget.limits.characters)
+    elif name == "do_indent":
+        text, *widths = [each for each in (*given, *options.values()) if isinstance(each, (str, int))] or [""]
+        width = max([4, *(each if isinstance(each, int) else len(each) for each in widths)])
+        budget.spend(width * str(text).count("\n") // budget.limits.characters)
+    else:
+        # What sorts, selects or groups by attributes looks up each name of a path in each entry.
+        names = sum(each.count(".") + each.count(",") for each in (*given, *options.values()) if isinstance(each, str))
+        entries = max((len(each) for each in given if isinstance(each, (list, tuple, dict, range))), default=0)
+        budget.spend(names * entries // _ENTRIES)
+
+
+def _gathered(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments of which those that give their entries one by one are gathered: what they cost depends on how many."""
+    return tuple(list(each) if isinstance(each, Iterator) else each for each in arguments)
 
 
 def _check_json(value: Any, _: Any = False, indent: Any = None, separators: Any = None, **options: Any) -> None:
@@ -299,8 +334,21 @@ def _metered(name: str, function: Any) -> Any:
         if name in _LOOKS:
             budget.spend(1)
             return function(*arguments, **options)
+        arguments = _gathered(arguments)
         _check_arguments(function, arguments, options, deep=name not in _HAND_ON)
         return budget.pay(function(*arguments, **options))
+
+    return call
+
+
+def _tested(test: Any) -> Any:
+    """A test that charges for what it looks at, by itself and within `select`."""
+
+    @wraps(test)
+    def call(*arguments: Any) -> Any:
+        for each in arguments:
+            _compared(each)
+        return test(*arguments)
 
     return call
 
@@ -318,6 +366,7 @@ def _environment() -> Any:
             return super().call_binop(context, operator, left, right)
 
         def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: B902, N805
+            args = _gathered(args)
             _check_arguments(__obj, args, kwargs, deep=__obj is dict)
             return _budget.get().pay(super().call(__context, __obj, *args, **kwargs))
 
@@ -326,7 +375,14 @@ def _environment() -> Any:
     env.add_extension(_generation_tag())
     known = {**env.filters, "tojson": _tojson}
     env.filters = {name: _metered(name, known[name]) for name in _FILTERS}
-    env.filters |= {"counted": _counted, "handed_on": _handed_on, "joined": _joined, "paid": _paid_in_full}
+    env.filters |= {
+        "compared": _compared,
+        "counted": _counted,
+        "handed_on": _handed_on,
+        "joined": _joined,
+        "paid": _paid_in_full,
+    }
+    env.tests = {name: _tested(test) for name, test in env.tests.items()}
     env.globals = {name: env.globals[name] for name in _GLOBALS}
     env.globals |= {"raise_exception": _raise_exception, "strftime_now": _strftime_now}
     return env

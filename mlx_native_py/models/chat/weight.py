@@ -8,12 +8,14 @@ from typing import Any
 _WEIGHTS = {
     "AssignBlock": 8,
     "CallBlock": 8,
+    "Compare": 3,
     "Filter": 2,
     "FilterBlock": 4,
     "For": 3,
     "Getattr": 2,
     "Macro": 16,
     "NSRef": 2,
+    "Operand": 3,
     "Output": 2,
     "Concat": 2,
 }
