@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import logging
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -14,19 +12,17 @@ import tempfile
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from interrupts import raise_at_every_bytecode
 
 from mlx_native_py import CommandBufferError, InvalidArgument, MlxDevice, SettingsError, settings
 from mlx_native_py.softmetal.engines import KernelFault, abi
 from mlx_native_py.softmetal.isolation import runtime as isolation
 from mlx_native_py.softmetal.isolation.images import ImageDamaged
-from mlx_native_py.softmetal.isolation.process import Helper
 from mlx_native_py.softmetal.isolation.space import shared_arena
 
 from .engine_driver import toolchain
@@ -108,22 +104,6 @@ def attack(device: MlxDevice, body: str, seconds: float = 5.0) -> int:
     launch.engine, launch.entry = abi.FLAT, placed.address("soft_entry_point")
     runtime(device).run([launch], seconds)
     return int(memory.view().cast("q")[0])
-
-
-def until(reached: Callable[[], object], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.0002)
-
-
-def idle_helper(device: MlxDevice, kernels: Any) -> Helper:
-    """The one that the next command buffer gets; it sleeps."""
-    assert still_works(device, kernels)
-    runtime(device).reclaim()
-    helper = runtime(device)._idle[-1]
-    until(lambda: helper.channel.helper_sleeps)
-    return helper
 
 
 def still_works(device: MlxDevice, kernels: Any) -> bool:
@@ -249,100 +229,6 @@ def test_a_helper_is_not_used_again_after_a_fault(device: MlxDevice, kernels: An
     after = {helper.pid for helper in runtime(device)._idle}
     assert after < before and not any(Path(f"/proc/{pid}").exists() for pid in before - after)
     assert still_works(device, kernels)
-
-
-def _turn_ns(pid: int) -> int:
-    """How long the system lets a process run before others; 0 where it does not say."""
-    number = {"x86_64": 315, "aarch64": 275}.get(platform.machine())
-    attributes = (ctypes.c_uint64 * 7)()  # struct sched_attr, whose runtime is the fourth word
-    asked = number and ctypes.CDLL(None).syscall(number, pid, attributes, ctypes.sizeof(attributes), 0)
-    return 0 if asked != 0 else attributes[3]
-
-
-NO_CORE = 1 << 20
-
-
-@pytest.mark.parametrize("step", ["open", "commit"])
-def test_a_command_buffer_wakes_the_helper_which_sleeps_again(device: MlxDevice, kernels: Any, step: str) -> None:
-    helper = idle_helper(device, kernels)
-    channel, queue, asked = helper.channel, device.mtl.newCommandQueue(), helper.channel.request
-    start = time.monotonic()
-    for _ in range(20):
-        act = queue.commandBuffer().commit if step == "commit" else queue.commandBuffer
-        until(lambda: channel.helper_sleeps)
-        channel.helper_core = NO_CORE  # so that it is another one than the caller's
-        act()
-        until(lambda: channel.helper_core != NO_CORE)  # which it writes when it wakes up
-    assert time.monotonic() - start < 10  # by itself it looks around once a second
-    until(lambda: channel.helper_sleeps)
-    before = _processor_ticks(helper.pid)
-    time.sleep(0.5)
-    assert _processor_ticks(helper.pid) - before <= 2
-    assert channel.request == asked and still_works(device, kernels)
-
-
-def test_a_helper_on_the_core_of_its_caller_is_not_woken_early(device: MlxDevice, kernels: Any) -> None:
-    channel = idle_helper(device, kernels).channel
-    channel.helper_core = channel.caller_core = NO_CORE
-    device.mtl.newCommandQueue().commandBuffer()
-    assert not channel.expected and channel.helper_sleeps
-    assert still_works(device, kernels)
-
-
-def _processor_ticks(pid: int) -> int:
-    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
-
-
-def test_the_system_notes_the_end_of_a_helper(device: MlxDevice, kernels: Any) -> None:
-    helper = idle_helper(device, kernels)
-    assert helper.is_idle()
-    os.kill(helper.pid, signal.SIGKILL)
-    until(lambda: not helper.is_idle())
-    assert still_works(device, kernels)
-
-
-@pytest.mark.skipif(not _turn_ns(0), reason="this Linux has no turns of a thread's own length")
-def test_a_helper_takes_short_turns(device: MlxDevice, kernels: Any) -> None:
-    assert _turn_ns(idle_helper(device, kernels).pid) == 100_000 < _turn_ns(0)
-
-
-def _helpers() -> list[int]:
-    """The helpers that this process has."""
-    found = subprocess.run(
-        ["ps", "-wwo", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True
-    ).stdout
-    return sorted(int(line.split()[0]) for line in found.splitlines() if "isolation/helper.py" in line)
-
-
-LIES = {"holder": 0, "helper_sleeps": 1, "expected": 1, "helper_core": NO_CORE, "log_size": 1 << 63, "answer": 7}
-
-
-@pytest.mark.parametrize("field", LIES)
-def test_a_helper_that_lies_about_itself_costs_nobody_anything(device: MlxDevice, kernels: Any, field: str) -> None:
-    helper = idle_helper(device, kernels)
-    setattr(helper.channel, field, LIES[field])
-    assert still_works(device, kernels)
-    runtime(device).reclaim()
-    assert Path(f"/proc/{helper.pid}").exists() == (field not in ("holder", "answer"))
-
-
-def test_an_exception_at_any_bytecode_loses_no_helper(device: MlxDevice, kernels: Any) -> None:
-    def call(x: Any) -> None:
-        kernels.twice(x)
-
-    def check(x: Any) -> None:
-        assert x.numpy()[0] in (1, 2) and x.numpy()[-1] == x.numpy()[0]
-        kernels.twice(x)
-        assert x.numpy()[0] in (2, 4) and x.numpy()[-1] == x.numpy()[0]
-        runtime(device).reclaim()
-        assert sorted(helper.pid for helper in runtime(device)._idle) == _helpers()
-        assert not runtime(device)._lent
-
-    def fresh() -> Any:
-        return device.ones(1 << 18)  # which the helper has to map
-
-    inside = Path(isolation.__file__).parent
-    assert raise_at_every_bytecode(fresh, call, check, inside=inside) > 50
 
 
 def test_faults_name_the_argument(device: MlxDevice, kernels: Any) -> None:

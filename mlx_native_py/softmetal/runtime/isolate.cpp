@@ -4,7 +4,6 @@
 
 #include <dlfcn.h>
 #include <linux/futex.h>
-#include <linux/sched/types.h>
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
@@ -135,10 +134,15 @@ uint32_t ended(const soft_channel &channel) {
 // Who takes short turns is let in sooner where a core has other work too; the share of the core stays the same.
 void take_short_turns() {
   enum : uint64_t { TURN = 100000 };
-  sched_attr attributes = {};
-  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0)) return;
-  if (attributes.sched_policy != SCHED_OTHER) return;
-  attributes.sched_runtime = TURN;
+  struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+  } attributes = {};                  // struct sched_attr, which some systems' headers define in conflict with others
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) || attributes.policy != SCHED_OTHER) return;
+  attributes.runtime = TURN;
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
