@@ -7,20 +7,19 @@ from mlx_native_py.softmetal.checked import OutOfBounds
 from .checked_programs import AB, SYNC, Program
 
 _TWO = "threadgroup float s[64];\nthreadgroup float u[64];\nu[t] = 0; "
-_FOUR = "float p[4];\nfor (int k = 0; k < 4; k++) p[k] = a[(i + k) % 64];\n"
+FOUR = "float p[4];\nfor (int k = 0; k < 4; k++) p[k] = a[(i + k) % 64];\n"
 _POINTED = "through a pointer, outside of the private variable or constant that it points to"
 _HELPER = "float sum(thread const float *v, int n) { float s = 0; for (int k = 0; k < n; k++) s += v[k]; return s; }"
 
 _APART = f"__attribute__((noinline)) {_HELPER}"
 _OF = "__attribute__((noinline)) float of(float x, int n) { return (&x)[n]; }"
-_NEXT = "void next(thread float *v) { v[1] = 2; }"
 _AGAIN = """float walk(thread const float *v, int n) {
   return n > 0 ? v[n] + walk(v, n - 1) : v[0];
 }"""
 _PUT = "__attribute__((noinline)) void put(thread Held &h, int n) { h.p[n] = 1; }"
 
 
-def _through(name: str, body: str, text: str, fix: tuple[str, str], before: str = "") -> Program:
+def through(name: str, body: str, text: str, fix: tuple[str, str], before: str = "") -> Program:
     """An array that is left by a pointer to it, which no index of the array tells of."""
     fields = {"place.space": "private memory"}
     return Program(name, body, AB, OutOfBounds, [_POINTED], fix, before=before, fields=fields, line=text)
@@ -34,157 +33,93 @@ def _watched(name: str, body: str, variable: str, fix: tuple[str, str]) -> Progr
 
 
 _POINTERS_OUTSIDE = [
-    _through(
+    through(
         "past a private array by a pointer",
-        _FOUR + "thread float *q = p;\nb[i] = q[int(a[4])];",
+        FOUR + "thread float *q = p;\nb[i] = q[int(a[4])];",
         "b[i] = q[int(a[4])];",
         ("[int(a[4])]", "[int(a[3])]"),
     ),
-    _through(
+    through(
         "a write past a private array by a pointer",
-        _FOUR + "thread float *q = p + 1;\nq[int(a[3])] = 2;\nb[i] = p[i % 4];",
+        FOUR + "thread float *q = p + 1;\nq[int(a[3])] = 2;\nb[i] = p[i % 4];",
         "q[int(a[3])] = 2;",
         ("[int(a[3])] =", "[int(a[2])] ="),
     ),
-    _through(
+    through(
         "before a private array by a pointer",
-        _FOUR + "thread float *q = p + 1;\nb[i] = q[-int(a[2])];",
+        FOUR + "thread float *q = p + 1;\nb[i] = q[-int(a[2])];",
         "b[i] = q[-int(a[2])];",
         ("[-int(a[2])]", "[-int(a[1])]"),
     ),
-    _through("in a function, past its array", _FOUR + "b[i] = sum(p, int(a[5]));", _HELPER, ("a[5]", "a[4]"), _HELPER),
-    _through(
+    through("in a function, past its array", FOUR + "b[i] = sum(p, int(a[5]));", _HELPER, ("a[5]", "a[4]"), _HELPER),
+    through(
         "by a pointer that walks",
-        _FOUR + "float s = 0;\nfor (thread float *q = p; q <= p + int(a[4]); q++)\n  s += *q;\nb[i] = s;",
+        FOUR + "float s = 0;\nfor (thread float *q = p; q <= p + int(a[4]); q++)\n  s += *q;\nb[i] = s;",
         "  s += *q;",
         ("q <=", "q <"),
     ),
-    _through(
+    through(
         "a component that a vector has not",
         "float4 v = a[i];\nv[int(a[4])] = 2;\nb[i] = v.x + v.y;",
         "v[int(a[4])] = 2;",
         ("[int(a[4])]", "[int(a[3])]"),
     ),
-    _through(
+    through(
         "a column that a matrix has not",
         "float4x4 m(a[i]);\nb[i] = m[int(a[4])].x;",
         "b[i] = m[int(a[4])].x;",
         ("a[4]", "a[3]"),
     ),
-    _through(
+    through(
         "an index of the address of a number",
         "float x = a[i], y = 1;\nb[i] = (&x)[int(a[1])] + y;",
         "b[i] = (&x)[int(a[1])] + y;",
         ("a[1]", "a[0]"),
     ),
-    _through(
+    through(
         "a write by an index of the address of a number",
         "float x = a[i], y = 1;\n(&x)[int(a[2])] = 3;\nb[i] = x + y;",
         "(&x)[int(a[2])] = 3;",
         ("a[2]", "a[0]"),
     ),
-    _through(
+    through(
         "past a struct by a pointer to it",
         "Pair x = {a[i], 1};\nthread Pair *q = &x;\nb[i] = q[int(a[1])].y;",
         "b[i] = q[int(a[1])].y;",
         ("a[1]", "a[0]"),
         "struct Pair { float x, y; };",
     ),
-    _through(
-        "before a number",
-        "float x = a[i];\n(&x)[int(a[i] > 0) - 1] = 3;\nb[i] = x;",
-        "(&x)[int(a[i] > 0) - 1] = 3;",
-        ("[int(a[i] > 0) - 1]", "[int(a[0])]"),
-    ),
-    _through(
-        "before a number, always",
-        "float x = a[i];\n(&x)[-1] = 3;\nb[i] = x;",
-        "(&x)[-1] = 3;",
-        ("[-1]", "[0]"),
-    ),
-    _through(
-        "behind a number, always",
-        "float x = a[i];\nb[i] = (&x)[1];",
-        "b[i] = (&x)[1];",
-        ("[1]", "[0]"),
-    ),
-    _through(
-        "before a byte",
-        "uchar x = a[i];\n(&x)[int(a[i] > 0) - 1] = 3;\nb[i] = x;",
-        "(&x)[int(a[i] > 0) - 1] = 3;",
-        ("[int(a[i] > 0) - 1]", "[int(a[0])]"),
-    ),
-    _through(
-        "before a struct",
-        "Pair x = {a[i], 1};\n(&x)[int(a[i] > 0) - 1].y = 3;\nb[i] = x.y;",
-        "(&x)[int(a[i] > 0) - 1].y = 3;",
-        ("[int(a[i] > 0) - 1]", "[int(a[0])]"),
-        "struct Pair { float x, y; };",
-    ),
-    _through(
-        "behind an array, always, in a function",
-        _FOUR + "next(p + 3);\nb[i] = p[i % 4];",
-        _NEXT,
-        ("p + 3", "p + 2"),
-        _NEXT,
-    ),
-    _through(
-        "behind an array, always, by a reference",
-        _FOUR + "thread float *q = p;\nthread float &r = q[4];\nr = 1;\nb[i] = p[i % 4];",
-        "r = 1;",
-        ("q[4]", "q[3]"),
-    ),
-    _through(
-        "behind an array, always, a struct",
-        "Pair p[2] = {{a[i], 1}, {2, 3}};\nthread Pair *q = p;\nq[2] = p[0];\nb[i] = p[i % 2].x;",
-        "q[2] = p[0];",
-        ("q[2]", "q[1]"),
-        "struct Pair { float x, y; };",
-    ),
-    _through(
-        "behind an array, always, parts of a vector",
-        "float4 p[2] = {a[i], 1};\nthread float4 *q = p;\nfloat2 v = q[2].zw;\nb[i] = v.x + p[i % 2].x;",
-        "float2 v = q[2].zw;",
-        ("q[2]", "q[1]"),
-    ),
-    _through(
-        "from one table into the next, always",
-        "constant float *p = T;\nb[i] = p[4] + U[i % 4];",
-        "b[i] = p[4] + U[i % 4];",
-        ("p[4]", "p[3]"),
-        "constant float T[4] = {1, 2, 3, 4}, U[4] = {5, 6, 7, 8};",
-    ),
-    _through(
+    through(
         "past an array of one",
         "float p[1] = {a[i]};\nb[i] = sum(p, int(a[2]));",
         _HELPER,
         ("a[2]", "a[1]"),
         _HELPER,
     ),
-    _through(
+    through(
         "past an argument of a function",
         "b[i] = of(a[i], int(a[1]));",
         _OF,
         ("a[1]", "a[0]"),
         _OF,
     ),
-    _through(
+    through(
         "in a function apart, past its array",
-        _FOUR + "b[i] = sum(p, int(a[5]));",
+        FOUR + "b[i] = sum(p, int(a[5]));",
         _APART,
         ("a[5]", "a[4]"),
         _APART,
     ),
-    _through(
+    through(
         "in a function apart, by a pointer in a struct",
-        _FOUR + "Held h = {p};\nput(h, int(a[4]));\nb[i] = p[0];",
+        FOUR + "Held h = {p};\nput(h, int(a[4]));\nb[i] = p[0];",
         _PUT,
         ("a[4]", "a[3]"),
         f"struct Held {{ thread float *p; }};\n{_PUT}",
     ),
     _watched(
         "past an array, in a function that calls itself",
-        _FOUR + "b[i] = walk(p, int(a[4]));",
+        FOUR + "b[i] = walk(p, int(a[4]));",
         "p",
         ("a[4]", "a[3]"),
     ),
@@ -196,17 +131,17 @@ _POINTERS_OUTSIDE = [
     ),
     _watched(
         "before an array, in a function that calls itself",
-        _FOUR + "thread float *q = p;\nb[i] = walk(q - int(a[2]), int(a[1]));",
+        FOUR + "thread float *q = p;\nb[i] = walk(q - int(a[2]), int(a[1]));",
         "p",
         ("a[2]", "a[0]"),
     ),
-    _through(
+    through(
         "past metal::array",
         "array<float, 4> v = {a[0], 1, 2, 3};\nb[i] = v[int(a[4])];",
         "b[i] = v[int(a[4])];",
         ("a[4]", "a[3]"),
     ),
-    _through(
+    through(
         "from one table into the next",
         "constant float *p = T;\nb[i] = p[int(a[4])] + U[i % 4];",
         "b[i] = p[int(a[4])] + U[i % 4];",
@@ -218,7 +153,7 @@ ARRAYS_OUTSIDE = [
     *_POINTERS_OUTSIDE,
     Program(
         "past a private array",
-        _FOUR + "b[i] = p[i];",
+        FOUR + "b[i] = p[i];",
         AB,
         OutOfBounds,
         ["access by index 4 of array (float[4])", "(4, 0, 0)", "b[i] = p[i];"],
@@ -227,7 +162,7 @@ ARRAYS_OUTSIDE = [
     ),
     Program(
         "before a private array",
-        _FOUR + "p[int(i) - 1] = 3; b[i] = p[a[0] > 0];",
+        FOUR + "p[int(i) - 1] = 3; b[i] = p[a[0] > 0];",
         AB,
         OutOfBounds,
         ["index -1 of array (float[4])", "p[int(i) - 1] = 3"],

@@ -10,6 +10,7 @@ import pytest
 from mlx_native_py.softmetal.checked import CheckedError
 
 from .checked_arrays import ARRAYS_OUTSIDE
+from .checked_bounds import BOUNDS_LEFT
 from .checked_divergence import BARRIERS_MISSED
 from .checked_driver import submit
 from .checked_outside import LOOPS_OUTSIDE, MATRICES_OUTSIDE, OUTSIDE, THREADGROUP_OUTSIDE
@@ -23,6 +24,7 @@ _OUTSIDE = [
     *LOOPS_OUTSIDE,
     *THREADGROUP_OUTSIDE,
     *ARRAYS_OUTSIDE,
+    *BOUNDS_LEFT,
     *MATRICES_OUTSIDE,
     *POINTERS_BETWEEN_VARIABLES,
 ]

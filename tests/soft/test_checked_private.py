@@ -10,6 +10,7 @@ import pytest
 from mlx_native_py.softmetal.checked import CheckedError
 
 from .checked_bits import BITS_LEGAL, BITS_UNWRITTEN
+from .checked_bounds import BOUNDS_LEGAL, MEMBERS
 from .checked_constants import CONSTANTS_LEGAL, CONSTANTS_WRITTEN
 from .checked_driver import submit
 from .checked_exchange import FUNCTIONS_APART, THROUGH_OTHERS, THROUGH_OTHERS_LEGAL
@@ -23,6 +24,7 @@ ENOUGH = 20
 EXCHANGED = unwritten(THROUGH_OTHERS, FUNCTIONS_APART)
 UNWRITTEN = [*PRIVATE_UNWRITTEN, *BITS_UNWRITTEN, *EXCHANGED, *MISSING_RESULTS, *OUTLIVED, *CONSTANTS_WRITTEN]
 RIGHT = {
+    **{name: dataclasses.replace(BITS_UNWRITTEN[0], body=body, before=MEMBERS) for name, body in BOUNDS_LEGAL.items()},
     **{name: dataclasses.replace(BITS_UNWRITTEN[0], body=body) for name, body in BITS_LEGAL.items()},
     **{name: dataclasses.replace(EXCHANGED[0], body=body) for name, body in (LEGAL | THROUGH_OTHERS_LEGAL).items()},
     **{name: dataclasses.replace(OUTLIVED[0], body=body) for name, body in OUTLIVED_LEGAL.items()},

@@ -14,6 +14,7 @@ from .bounds import check_bounds
 from .constants import CASTS, watch_constants
 from .inlining import inline_all
 from .lifetimes import end_lifetimes
+from .members import is_marked, mark_members, without_marks
 from .received import without_markers
 from .recursion import watch_recursion
 from .rewrite import with_shadows
@@ -34,12 +35,17 @@ def compile_defined(toolchain: Toolchain, source: Path, output: Path, options: S
     plain, optimised = source.with_suffix(".plain.ll"), source.with_suffix(".ll")
     said = toolchain.run(toolchain.to_plain_ir(source, plain, [*options, *ALL_VARIABLES, CASTS])).stderr
     text = watch_constants(watch_recursion(with_zeros(plain.read_text())), source.read_text(), said)
-    sources = Sources(check_bounds(inline_all(end_lifetimes(text))))
+    text = check_bounds(mark_members(inline_all(end_lifetimes(text))))
+    # The callbacks for races come last, when marks and shadows are there and are left out.
+    early = [each for each in options if each != THREAD_CALLBACKS]
+    sources = Sources(text)
+    if is_marked(text):
+        plain.write_text(sources.text)
+        toolchain.run(toolchain.to_ir(plain, optimised, early))
+        sources.text = without_marks(optimised.read_text())
     plain.write_text(without_markers(sources.text))
     remarks = toolchain.run(toolchain.compile(plain, output, options)).stderr
     if UNDEFINED.encode() in output.read_bytes():
-        # The callbacks for races come last, when shadows are there and are left out.
-        early = [each for each in options if each != THREAD_CALLBACKS]
         plain.write_text(sources.text)
         toolchain.run(toolchain.to_ir(plain, optimised, early))
         optimised.write_text(with_shadows(optimised.read_text(), sources.variables))
