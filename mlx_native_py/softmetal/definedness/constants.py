@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from .declarations import Declarations, mutable_names
+from .declarations import DeclaredVariables, mutable_names
 from .names import FUNCTION, LOCAL
 from .pointers import DECLARED, LIFETIME, Keepers, bases_of, made_by
 from .types import Types
@@ -35,7 +35,7 @@ class _Watch:
         self._spans = 0
         self._types = Types(text)
         self._keepers = Keepers(text)
-        self._places = Declarations(text, source)
+        self._places = DeclaredVariables(text, source)
         self._mutable = mutable_names(source)
         self._casts = {int(line) for line in _TOLD.findall(said)}
 

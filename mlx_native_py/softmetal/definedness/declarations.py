@@ -17,7 +17,7 @@ def mutable_names(source: str) -> frozenset[str]:
     return frozenset(word for found in _MUTABLE.findall(source) for word in _WORD.findall(found))
 
 
-class Declarations:
+class DeclaredVariables:
     """The places of a module's debug information in the text that the compiler read."""
 
     def __init__(self, text: str, source: str) -> None:
