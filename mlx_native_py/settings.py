@@ -25,7 +25,7 @@ __all__ = [
     "Settings",
     "current",
     "environment",
-    "export",
+    "exported",
     "flags_in_force",
     "launched_ranks",
     "misspelt",
@@ -216,12 +216,22 @@ def _texts() -> tuple[bytes | str | None, ...]:
     return tuple(map(store.get, _ENCODED))
 
 
-def export(**changes: Any) -> None:
-    """Changes settings for this process and its children, by setting environment variables."""
-    for name, value in changes.items():
-        text = str(int(value)) if isinstance(value, bool) else str(value)
-        _checked(name, value)
-        os.environ[_FIELDS[name].metadata["flag"]] = text
+@contextmanager
+def exported(**changes: Any) -> Iterator[None]:
+    """Changes settings of this process, with all its threads and children, for a block, by setting environment
+    variables."""
+    checked = {_FIELDS[name].metadata["flag"]: _checked(name, value) for name, value in changes.items()}
+    before = {flag: os.environ.get(flag) for flag in checked}
+    try:
+        for flag, value in checked.items():
+            os.environ[flag] = str(int(value)) if isinstance(value, bool) else str(value)
+        yield
+    finally:
+        for flag, text in before.items():
+            if text is None:
+                os.environ.pop(flag, None)
+            else:
+                os.environ[flag] = text
 
 
 @contextmanager

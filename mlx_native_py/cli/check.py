@@ -139,10 +139,10 @@ def _from_here(text: str, folder: Path) -> str:
 
 def _check_program(chosen: argparse.Namespace) -> int:
     path, *arguments = chosen.file
-    settings.export(device="soft", soft_checked=True)
     before = counters.dispatch_count()
     errors: list[CheckedError] = []
-    with _heard(errors), redirect_stdout(sys.stderr if chosen.json else sys.stdout):
+    checked = settings.exported(device="soft", soft_checked=True)
+    with checked, _heard(errors), redirect_stdout(sys.stderr if chosen.json else sys.stdout):
         status = run_script(path, arguments)
     count = counters.dispatch_count() - before
     checks = [_found(path, each) for each in errors]

@@ -61,7 +61,9 @@ def _check_everything(config: pytest.Config) -> None:
     from .. import settings
     from ..softmetal.checked.errors import CheckedError, observers
 
-    settings.export(device="soft", soft_checked=True)
+    checked = contextlib.ExitStack()
+    checked.enter_context(settings.exported(device="soft", soft_checked=True))
+    config.add_cleanup(checked.close)
 
     def note(finding: CheckedError) -> None:
         config.stash[_FOUND].append(f"{config.stash[_TEST]}: {type(finding).__name__}: {finding}")

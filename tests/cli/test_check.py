@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mlx_native_py import settings
 from mlx_native_py.cli import main as cli
 
 pytestmark = pytest.mark.soft
@@ -209,3 +210,10 @@ def test_textures_that_are_none(project: Path, capsys: Captured, given: list[str
 def test_a_byte_order_mark_is_no_source(project: Path, capsys: Captured) -> None:
     Path("bom.metal").write_bytes(b"\xef\xbb\xbfkernel void k(device float *x) { x[0] = 1; }\r\n")
     assert checked(capsys, "bom.metal")[0] == 0
+
+
+def test_settings_of_the_caller_stay_as_they_were(project: Path, capsys: Captured) -> None:
+    Path("program.py").write_text("from mlx_native_py import settings\nprint(settings.current().soft_checked)\n")
+    before = settings.current()
+    status, out, _ = checked(capsys, "program.py")
+    assert (status, out.splitlines()[0], settings.current()) == (0, "True", before)

@@ -268,7 +268,7 @@ def python_calls(run: Work) -> int:
 
     gc.collect()
     gc.disable()  # what earlier tests left is not to end in between
-    counters._own.thread.fold()  # nor are figures of earlier encoders to be added up
+    counters._here().fold()  # nor are figures of earlier encoders to be added up
     sys.setprofile(see)
     try:
         run()

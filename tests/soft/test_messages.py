@@ -129,11 +129,12 @@ def test_variables_of_mlx_itself_are_no_mistake(monkeypatch: pytest.MonkeyPatch)
     assert "MLX_RANK" in next(each.detail for each in doctor.examine("soft") if each.subject == "variables")
 
 
-def test_settings_are_exported(monkeypatch: pytest.MonkeyPatch) -> None:
-    for flag in ("MLX_SOFT_CHECKED", "MLX_NATIVE_DEVICE"):
-        monkeypatch.delenv(flag, raising=False)
-        monkeypatch.setenv(flag, "0" if flag == "MLX_SOFT_CHECKED" else "auto")
-    settings.export(soft_checked=True, device="soft")
-    assert (os.environ["MLX_SOFT_CHECKED"], os.environ["MLX_NATIVE_DEVICE"]) == ("1", "soft")
-    with pytest.raises(SettingsError):
-        settings.export(soft_checked="perhaps")
+def test_settings_are_exported_for_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLX_SOFT_CHECKED", "0")
+    monkeypatch.delenv("MLX_NATIVE_DEVICE", raising=False)
+    with settings.exported(soft_checked=True, device="soft"):
+        assert (os.environ["MLX_SOFT_CHECKED"], os.environ["MLX_NATIVE_DEVICE"]) == ("1", "soft")
+    assert os.environ["MLX_SOFT_CHECKED"] == "0" and "MLX_NATIVE_DEVICE" not in os.environ
+    with pytest.raises(SettingsError), settings.exported(device="soft", soft_checked="perhaps"):
+        pass
+    assert "MLX_NATIVE_DEVICE" not in os.environ
