@@ -15,6 +15,8 @@ static uint byte_of(device const uchar *p, int n) { return p[n]; }
 static void put_byte(threadgroup uchar *p, int n) { p[n] = n; }
 struct Method { float p[4]; float q[4]; float total(int n) const { return sum(p, n); } };
 struct Block { uchar scales[4]; uchar quants[8]; half d; };
+struct Blocks { Block blocks[2]; Block last; int n; };
+template <class T> static uint bytes_of(T p, int n) { uint s = 0; for (int j = 0; j < n; j++) s += p[j]; return s; }
 struct Nested { Two two[2]; Two last; int n; };
 struct Library { array<float, 4> p; float4 v; float2x2 m; packed_float3 w; int n; };
 struct United { union { float p[4]; uint u[4]; }; float q[4]; int n; };
@@ -230,6 +232,14 @@ BOUNDS_LEGAL = {
     ),
     "bytes of a struct that is written in device memory": (
         "device Block *s = (device Block *)a;\nif (i == 0) { device uchar *r = s->scales; r[5] = 4; }"
+    ),
+    "bytes of structs in a struct in device memory": (
+        "device const Blocks *s = (device const Blocks *)k;\ndevice const uchar *r = s->blocks[1].scales;\n"
+        "device const Block *w = s->blocks;\na[i] = r[7] + r[16] + w[2].quants[1] + w[1].scales[k[i] & 3];"
+    ),
+    "bytes of a struct in device memory and in a private one": (
+        "device const Block *s = (device const Block *)k;\nBlock own = *s;\n"
+        "a[i] = bytes_of(own.scales, 4) + bytes_of(s->scales, 12) + bytes_of(own.quants, 8);"
     ),
     "bytes of a struct in threadgroup memory": (
         "threadgroup Block s[2];\nthreadgroup Block *r = &s[k[0] & 1];\n"

@@ -334,6 +334,46 @@ _FORMS = {
         "B x; x.a = k[i]; x.b = x.a; uchar other = x.b; x.b = x.a+1; x.a = other; result = x.a*16+x.b;\n"
         "B z = x; thread uchar *p = (thread uchar *)&z; result += *p;",
     ),
+    "kept in switch": (
+        "static thread float *same(thread float *p) { return p; }",
+        "float y = 0;\n"
+        "switch (k[i]&3) { case 0: { float x = k[i]; thread float *p = same(&x); y = *p; break; } case 1: {\n"
+        "float x = 2; y = *same(&x); } [[fallthrough]]; default: { float z = 3; y += *same(&z); } }\n"
+        "result = y;",
+    ),
+    "visitor": (
+        "struct V { thread float *acc; void operator()(float x) thread { *acc += x; } };\n"
+        "template <class F> static void each(thread F &f, int m) { for (int j = 0; j<m; j++) f(j); }",
+        "float y = 0;\n"
+        "for (int r = 0; r<2; r++) { float part = 0; V vv = {&part}; each(vv, k[i]); y += part; } result = y;",
+    ),
+    "linked list on stack": (
+        "struct N { float v; thread N *next; };\n"
+        "static float sum(thread N *h) { float s = 0; for (; h; h = h->next) s += h->v; return s; }",
+        "N c = {3, nullptr} , d = {2, &c} , e = {1, &d}; result = sum(&e); thread N *h = nullptr; N pool[6];\n"
+        "for (int j = 0; j<6; j++) { pool[j] = { float(j), h}; h = &pool[j]; } result += sum(h);",
+    ),
+    "recursive list": (
+        "struct N { float v; thread N *next; };\n"
+        "static float rec(int m, thread N *up) { N me = { float(m), up}; if (m>0) return rec(m-1, &me);\n"
+        "float s = 0; for (thread N *h = &me; h; h = h->next) s += h->v; return s; }",
+        "result = rec(k[i]&7, nullptr);",
+    ),
+    "recursive scratch halves": (
+        "static void msort(thread float *p, thread float *q, int m) { if (m<2) return; int h = m/2;\n"
+        "msort(p, q, h); msort(p+h, q+h, m-h); int a2 = 0, b2 = h; for (int j = 0; j<m;\n"
+        "j++) q[j] = b2>=m || (a2<h && p[a2]<=p[b2]) ? p[a2++] : p[b2++]; for (int j = 0; j<m;\n"
+        "j++) p[j] = q[j]; }",
+        "float p[16], q[16]; for (int j = 0; j<16; j++) p[j] = (j*7+k[i])&15; msort(p, q, 16);\nresult = p[k[i]];",
+    ),
+    "const struct cast and loops": (
+        "struct P { float x[4]; int m; };\n"
+        "static float rd(thread const P &p) { thread P *q = (thread P *)&p; return q->x[q->m]; }",
+        "float y = 0;\n"
+        "for (int j = 0; j<4; j++) { const P p = {{1, 2, 3, float(j)}, j}; y += rd(p); if (j==k[i]) continue;\n"
+        "const P q = p; y += rd(q); }\n"
+        "result = y;",
+    ),
 }
 _TOGETHER = 12
 
