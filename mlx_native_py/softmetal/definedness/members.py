@@ -23,7 +23,7 @@ _STRUCT = r'%(?:struct|class)\.[-\w$.]+|%"(?:struct|class)\.(?!metal::|soft::|mp
 _MEMBER = re.compile(rf"  ({LOCAL}) = getelementptr [a-z ]*({_STRUCT}), ptr {LOCAL}, i32 0, i32 (\d+)")
 # An element of an array or a union of arrays, or what our headers' operator[] gets: the element, the array, the place.
 _ELEMENT = re.compile(rf"  ({LOCAL}) = getelementptr [a-z ]*\[.*\], ptr ({LOCAL}), i64 0, i64 \S+(, !dbg !\d+)")
-_INDEXED = re.compile(rf"  ({LOCAL}) = call [^@\n]*@_ZN\w*5metal\w*ix\w*\(ptr [^,%]*({LOCAL}), .*(, !dbg !\d+)")
+_INDEXED = re.compile(rf"  ({LOCAL}) = call [^@\n]*@_ZN\w*5metal\w*ixE[im]\(ptr [^,%]*({LOCAL}), .*(, !dbg !\d+)")
 _STEPPED = re.compile(rf"  {LOCAL} = getelementptr .*, ptr ({LOCAL}), i64 [^,]+(?:, !.*)?$")
 _MARKED = re.compile(rf"  ({LOCAL} = )(?:tail )?call [^@\n]*@{_MARK}\(ptr (?:[^%\n]* )?({LOCAL}), i64 [^)]*\).*")
 
