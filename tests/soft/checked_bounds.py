@@ -11,9 +11,18 @@ struct Rows { float m[2][4]; float q; };
 struct Tail { int c; float p[4]; };
 static void put(thread float *p, int n) { p[n] = 3; }
 static float sum(thread const float *v, int n) { float s = 0; for (int j = 0; j < n; j++) s += v[j]; return s; }
+static uint byte_of(device const uchar *p, int n) { return p[n]; }
+static void put_byte(threadgroup uchar *p, int n) { p[n] = n; }
 struct Method { float p[4]; float q[4]; float total(int n) const { return sum(p, n); } };
+struct Block { uchar scales[4]; uchar quants[8]; half d; };
+struct Blocks { Block blocks[2]; Block last; int n; };
+template <class T> static uint bytes_of(T p, int n) { uint s = 0; for (int j = 0; j < n; j++) s += p[j]; return s; }
+struct Nested { Two two[2]; Two last; int n; };
+struct Library { array<float, 4> p; float4 v; float2x2 m; packed_float3 w; int n; };
+struct United { union { float p[4]; uint u[4]; }; float q[4]; int n; };
 """
 _PUT, _SUM = MEMBERS.splitlines()[4:6]
+_LIBRARY = "Library s;\ns.p = {{1, 2, 3, 4}};\ns.v = s.p[0];\ns.m = float2x2(1);\ns.w = s.v.xyz;\ns.n = a[i];\n"
 _TWO = "Two s = {{1, 2, 3, 4}, {a[i]}};\n"
 
 _JUST_OUTSIDE = [
@@ -132,6 +141,58 @@ _MEMBERS_OUTSIDE = [
         ("a[5]", "a[4]"),
         MEMBERS,
     ),
+    through(
+        "from an element of an array of a struct into the next",
+        _TWO + "thread float *r = &s.p[int(a[1])];\nr[3] = 4;\nb[i] = s.q[0];",
+        "r[3] = 4;",
+        ("a[1]", "a[0]"),
+        MEMBERS,
+    ),
+    through(
+        "from a reference to an element into the next array",
+        _TWO + "thread float &r = s.p[2];\n(&r)[2] = 4;\nb[i] = s.q[0];",
+        "(&r)[2] = 4;",
+        ("[2] = 4", "[1] = 4"),
+        MEMBERS,
+    ),
+    through(
+        "from an array of a struct in a struct",
+        "Nested s = {};\ns.n = a[i];\nput(s.two[i & 1].p, int(a[4]));\nb[i] = s.n;",
+        _PUT,
+        ("a[4]", "a[3]"),
+        MEMBERS,
+    ),
+    through(
+        "from structs in a struct into the next",
+        "Nested s = {};\ns.n = a[i];\nthread Two *r = s.two;\nr[int(a[2])].p[0] = 1;\nb[i] = s.n;",
+        "r[int(a[2])].p[0] = 1;",
+        ("a[2]", "a[1]"),
+        MEMBERS,
+    ),
+    through(
+        "from an array in a union into the next member",
+        "United s = {};\ns.n = a[i];\nput(s.p, int(a[4]));\nb[i] = s.n;",
+        _PUT,
+        ("a[4]", "a[3]"),
+        MEMBERS,
+    ),
+    *(
+        through(f"from {what} in a struct", f"{_LIBRARY}{line}\nb[i] = s.n + s.v.x;", line, fix, MEMBERS)
+        for what, line, fix in (
+            ("metal::array", "s.p[int(a[4])] = 1;", ("a[4]", "a[3]")),
+            ("a vector", "s.v[int(a[4])] = 1;", ("a[4]", "a[3]")),
+            ("a matrix", "s.m[int(a[2])].x = 1;", ("a[2]", "a[1]")),
+            ("a column of a matrix", "s.m[1][int(a[2])] = 1;", ("a[2]", "a[1]")),
+            ("a packed vector", "s.w[int(a[3])] = 1;", ("a[3]", "a[2]")),
+        )
+    ),
+    through(
+        "a column that a constant matrix has not",
+        "b[i] = M[int(a[2])].x + T[i % 4];",
+        "b[i] = M[int(a[2])].x + T[i % 4];",
+        ("a[2]", "a[1]"),
+        "constant float2x2 M = float2x2(2);\nconstant float T[4] = {1, 2, 3, 4};",
+    ),
 ]
 BOUNDS_LEFT = [*_JUST_OUTSIDE, *_MEMBERS_OUTSIDE]
 
@@ -158,6 +219,45 @@ BOUNDS_LEGAL = {
     ),
     "arrays of a struct in memory of others": (
         "device Two *s = (device Two *)a;\nif (i == 0) { device float *r = s->p; r[4] = 4; }"
+    ),
+    "bytes of a struct in device memory": (
+        "device const Block *s = (device const Block *)k;\ndevice const uchar *r = s->scales;\na[i] = r[4 + (i & 7)];"
+    ),
+    "bytes of a struct in device memory, in a function": (
+        "device const Block *s = (device const Block *)k + (i & 1);\na[i] = byte_of(s->scales, i & 7);"
+    ),
+    "parts of bytes of a struct in device memory": (
+        "device const Block *s = (device const Block *)k;\n"
+        "device const packed_uchar4 *r = (device const packed_uchar4 *)s->scales;\na[i] = r[1].x + r[2].y;"
+    ),
+    "bytes of a struct that is written in device memory": (
+        "device Block *s = (device Block *)a;\nif (i == 0) { device uchar *r = s->scales; r[5] = 4; }"
+    ),
+    "bytes of structs in a struct in device memory": (
+        "device const Blocks *s = (device const Blocks *)k;\ndevice const uchar *r = s->blocks[1].scales;\n"
+        "device const Block *w = s->blocks;\na[i] = r[7] + r[16] + w[2].quants[1] + w[1].scales[k[i] & 3];"
+    ),
+    "bytes of a struct in device memory and in a private one": (
+        "device const Block *s = (device const Block *)k;\nBlock own = *s;\n"
+        "a[i] = bytes_of(own.scales, 4) + bytes_of(s->scales, 12) + bytes_of(own.quants, 8);"
+    ),
+    "bytes of a struct in threadgroup memory": (
+        "threadgroup Block s[2];\nthreadgroup Block *r = &s[k[0] & 1];\n"
+        "if (t == 0) for (int j = 0; j < 12; j++) put_byte(r->scales, j);\n"
+        "threadgroup_barrier(mem_flags::mem_threadgroup);\na[i] = r->quants[i & 7];"
+    ),
+    "members of our own types": (
+        "Library s = {{{1, 2, 3, 4}}, float4(k[i]), float2x2(1), packed_float3(1, 2, 3), 4};\nfloat y = 0;\n"
+        "for (int j = 0; j < 4; j++) y += s.p[j] + s.v[j] + s.m[j / 2][j & 1];\n"
+        "for (float z : s.p) y += z;\na[i] = y + s.w[k[i] % 3] + s.n;"
+    ),
+    "elements by pointers": (
+        "Two s = {{1, 2, 3, 4}, {float(k[i])}};\nthread float *r = &s.q[k[i] & 3], *e = &s.p[4];\nfloat y = 0;\n"
+        "while (e != s.p) y += *--e;\na[i] = y + r[-(k[i] & 3)];"
+    ),
+    "an array in a union": (
+        "United s = {};\nthread float *r = s.p;\n"
+        "for (int j = 0; j < 4; j++) r[j] = k[i];\na[i] = s.u[k[i] & 3] + s.q[1];"
     ),
 }
 """Bodies that are right, with `MEMBERS` before them."""

@@ -15,12 +15,14 @@ from .checked_constants import CONSTANTS_LEGAL, CONSTANTS_WRITTEN
 from .checked_driver import submit
 from .checked_exchange import FUNCTIONS_APART, THROUGH_OTHERS, THROUGH_OTHERS_LEGAL
 from .checked_outlived import OUTLIVED, OUTLIVED_LEGAL
-from .checked_private import LEGAL, PRIVATE_UNWRITTEN, unwritten
-from .checked_programs import Program
+from .checked_private import LEGAL, PARAMS, PRIVATE_UNWRITTEN, unwritten
+from .checked_programs import Program, floats
 from .checked_results import MISSING_RESULTS
+from .checked_right import right_forms
 
 pytestmark = pytest.mark.soft
 ENOUGH = 20
+_VALUES = "device const float* v [[buffer(2)]]"
 EXCHANGED = unwritten(THROUGH_OTHERS, FUNCTIONS_APART)
 UNWRITTEN = [*PRIVATE_UNWRITTEN, *BITS_UNWRITTEN, *EXCHANGED, *MISSING_RESULTS, *OUTLIVED, *CONSTANTS_WRITTEN]
 RIGHT = {
@@ -54,6 +56,15 @@ def test_with_a_value_it_is_silent(program: Program) -> None:
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_does_not_matter_is_silent(name: str) -> None:
     commands = submit(RIGHT[name], RIGHT[name].source)
+    commands.waitUntilCompleted()
+    assert commands.error() is None
+
+
+@pytest.mark.parametrize("before, body", list(right_forms()))
+def test_unusual_forms_that_are_right_are_silent(before: str, body: str) -> None:
+    program = dataclasses.replace(RIGHT["flags"], before=before, body=body, params=f"{PARAMS}, {_VALUES}")
+    program = dataclasses.replace(program, args=(*program.args, floats(256)))
+    commands = submit(program, program.source)
     commands.waitUntilCompleted()
     assert commands.error() is None
 

@@ -340,3 +340,11 @@ def test_a_library_from_the_cache_has_the_lines_of_its_first_opening() -> None:
     assert locate is not None
     place = locate(line, rows[line - 1].index("=") + 1)
     assert place is not None and place.line == source[: source.index("y[0] = 2")].count("\n") + 1
+
+
+def test_what_the_compiler_says_of_our_own_lines_has_no_place_in_the_source() -> None:
+    """Constants of two types by one index, which are defined before the source."""
+    lines = "".join(f"constant uint c{i} [[function_constant({i + 1})]];\n" for i in range(12))
+    first, second = (f"constant {kind} again [[function_constant(0)]];\n{lines}" for kind in ("uint", "bool"))
+    refused = refusals(f"inline float g() {{ return 1; }}\n{first}{second}kernel void f() {{ g(); }}")
+    assert any("redefinition of 'again'" in each.message and each.line == 15 for each in refused)

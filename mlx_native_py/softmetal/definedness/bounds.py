@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ..engines.lanes.ir.layout import stored_bytes
 from ..engines.lanes.ir.parse import parse_module
 from ..engines.lanes.ir.reader import Reader
-from .names import FUNCTION, LOCAL
+from .names import FUNCTION, LOCAL, OBJECT_SIZE
 from .pointers import users_of
 
 _ALLOCA = re.compile(rf"  ({LOCAL}) = alloca ")
@@ -33,14 +33,6 @@ _PARAMETER = re.compile(r"  store ptr (%[-\w$.]+), ptr (\1\.addr),")
 # Kernels, by those who call them (include/soft_entry.h).
 _CALLER = re.compile(r"^define [^@\n]*@[^(\n]*4soft9signature.*?^}", re.MULTILINE | re.DOTALL)
 _CALLED = re.compile(r'  call void @("[^"]*"|[-\w$.]+)\(')
-# What the check of an address for its type knows of the memory.
-_ADDRESS = re.compile(rf"  ({LOCAL}) = ptrtoint ptr ({LOCAL}) to i64,")
-_HANDLER = re.compile(rf"@__ubsan_handle_type_mismatch_v1\(ptr (@\d+), i64 ({LOCAL})\)")
-_MISMATCH = re.compile(r"^(@\d+) = private unnamed_addr global \{ \{ ptr, i32, i32 \}, .* ptr (@\d+), i8", re.MULTILINE)
-_SHARED = re.compile(
-    r"^(@\d+) = private unnamed_addr constant .* c\"'(?:[a-z]+ )*__(?:global_device|local)", re.MULTILINE
-)
-_OBJECT_SIZE = "declare i64 @llvm.objectsize.i64.p0(ptr, i1, i1, i1)"
 _CHECK = """
 define internal void @soft_inside(i1 %inside) alwaysinline nounwind {
   br i1 %inside, label %done, label %outside
@@ -58,7 +50,7 @@ def check_bounds(text: str) -> str:
     """The module with such checks."""
     checks = _Checks(text)
     checked = FUNCTION.sub(lambda found: "\n".join(checks.function(found[0].split("\n"))), text)
-    return "\n".join([checked, _CHECK, *[_OBJECT_SIZE] * (_OBJECT_SIZE not in text), ""]) if checks.count else text
+    return "\n".join([checked, _CHECK, *[OBJECT_SIZE] * (OBJECT_SIZE not in text), ""]) if checks.count else text
 
 
 class _Checks:
@@ -67,13 +59,11 @@ class _Checks:
         self._users = users_of(text)
         self._kernels = {name for caller in _CALLER.findall(text) for name in _CALLED.findall(caller)}
         self._types = parse_module("\n".join(line for line in text.splitlines() if line.startswith("%"))).types
-        shared = set(_SHARED.findall(text))
-        self._shared = {name for name, kind in _MISMATCH.findall(text) if kind in shared}
 
     def function(self, lines: list[str]) -> Iterator[str]:
         head = _NAME.match(lines[0])
         name = head[1] if head else ""
-        known = {found[1] for line in lines if (found := _ALLOCA.match(line))} | set(self._of_others(lines))
+        known = {found[1] for line in lines if (found := _ALLOCA.match(line))}
         # Of our own functions those that index are checked; what else they are given, their callers are.
         indexed = {found[1] for line in lines if (found := _INDEX.match(line))} if name not in self._users else None
         shared = {found[2] for line in lines if (found := _PARAMETER.match(line))} if name in self._kernels else set()
@@ -86,12 +76,6 @@ class _Checks:
                 if pointer not in known and pointer not in shared and (indexed is None or pointer in indexed):
                     yield from self._check(pointer, size, line)
             yield line
-
-    def _of_others(self, lines: list[str]) -> Iterator[str]:
-        """Pointers to memory that other threads see too."""
-        numbers = {found[1]: found[2] for line in lines if (found := _ADDRESS.match(line))}
-        handled = [found for line in lines if (found := _HANDLER.search(line)) and found[1] in self._shared]
-        yield from (numbers[found[2]] for found in handled if found[2] in numbers)
 
     def _accesses(self, line: str) -> Iterator[tuple[str, str]]:
         if "!nosanitize" in line:

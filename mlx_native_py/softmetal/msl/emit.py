@@ -122,6 +122,8 @@ def assemble(parts: Iterable[Piece], wanted: Callable[[Piece], bool]) -> str:
 
 def locate(unit: Unit, parts: Iterable[Segment], wanted: Callable[[Segment], bool], line: int, column: int) -> int:
     """The token at a line and column (from 1) of the text that `assemble` made, or -1."""
+    if line < 1:
+        return -1
     for part in parts:
         if not wanted(part):
             line -= part.kind == "body"
