@@ -59,6 +59,16 @@ def test_a_circle_of_conditions_is_refused() -> None:
         msl.open_library(source, SourceOptions()).build("f", {})
 
 
+def test_a_condition_may_stand_at_the_end_of_a_long_chain() -> None:
+    chain = "".join(f"constant int a{n + 1} = a{n} + 1;" for n in range(3000))
+    condition = "constant int twice = a3000 + 1; constant bool on = twice > a3000;"
+    kernel = "kernel void f(device int* x [[buffer(0), function_constant(on)]]) { if (on) x[0] = 1; }"
+    library = msl.open_library(
+        f"constant int a0 [[function_constant(0)]]; {chain} {condition} {kernel}", SourceOptions()
+    )
+    assert len(library.build("f", {0: b"\1\0\0\0"}).kernel.arguments) == 1
+
+
 @pytest.mark.parametrize("end", ["template <typename T>", "template", "template <typename T", "namespace", "struct"])
 def test_a_source_that_ends_too_soon_is_refused(end: str) -> None:
     with pytest.raises(CompileError):
@@ -80,6 +90,19 @@ def test_messages_on_long_lines_come_soon(text: str) -> None:
         translated(KERNEL.format(text))
     assert time.monotonic() - begin < 10
     assert refused.value.diagnostics[0].column == KERNEL.format(text).index("goto") + 1
+
+
+@pytest.mark.parametrize("words", [1000, 100_000])
+def test_messages_show_little_of_long_lines(words: int) -> None:
+    with pytest.raises(CompileError) as refused:
+        translated(KERNEL.format("goto x; " * 200 + "b + " * words))
+    assert len(refused.value.diagnostics) > 50
+    assert len(str(refused.value)) < 1000 * len(refused.value.diagnostics)
+
+
+def test_warnings_come_to_an_end() -> None:
+    library = msl.open_library("[[foo::bar]] void f();\n" * 300 + KERNEL.format(""), SourceOptions())
+    assert 50 < len(library.warnings) <= 100
 
 
 def test_a_macro_of_many_tokens_is_named() -> None:
