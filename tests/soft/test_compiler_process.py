@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -239,6 +240,25 @@ def test_work_of_this_process_ends_in_time() -> None:
     assert stopped_in_time(SMALL, lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         stopped_in_time(SMALL, lambda: 1 // 0)
+
+
+def test_work_that_swallows_its_end_is_ended_all_the_same() -> None:
+    ended = threading.Event()
+
+    def stubborn() -> None:
+        try:
+            for _ in range(3):
+                with suppress(SystemExit):
+                    while True:
+                        time.sleep(0.001)
+            while True:
+                time.sleep(0.001)
+        finally:
+            ended.set()
+
+    with pytest.raises(LimitExceeded):
+        stopped_in_time(CompileLimits(seconds=0.2), stubborn)
+    assert ended.wait(10)
 
 
 def test_an_interrupt_ends_work_of_this_process() -> None:

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from mlx_native_py.softmetal import msl
-from mlx_native_py.softmetal.msl.lexer import lex
+from mlx_native_py.softmetal.msl.lexer import Tokens, lex
+from mlx_native_py.softmetal.msl.positions import Positions
 from mlx_native_py.softmetal.program import CompileError, SourceOptions
 
 from .msl_kit import translated
@@ -90,6 +91,36 @@ def test_messages_on_long_lines_come_soon(text: str) -> None:
         translated(KERNEL.format(text))
     assert time.monotonic() - begin < 10
     assert refused.value.diagnostics[0].column == KERNEL.format(text).index("goto") + 1
+
+
+_LONG = 200_000
+ENDLESS = {
+    "string": '"' + '\\"' * _LONG,
+    "character": "'" + "\\'" * _LONG,
+    "raw string": 'R""( ' + 'R"a( ' * _LONG + ')"" goto x;',
+    "zeros": f"threadgroup float t = {'0' * _LONG}z; goto x;",
+    "digits": f"{'1' * _LONG}zbf; goto x;",
+}
+
+
+@pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS)
+def test_no_text_is_searched_again_and_again(text: str) -> None:
+    begin = time.monotonic()
+    with pytest.raises(CompileError):
+        translated(KERNEL.format(text))
+    assert time.monotonic() - begin < 20
+
+
+LINES = {"number": f"# {'1' * _LONG}x", "comments": "/* " * _LONG, "strings": "goto x; '\"'\"" + '\\"' * _LONG}
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
+def test_no_line_is_searched_again_and_again(line: str) -> None:
+    begin = time.monotonic()
+    positions = Positions(f"\n{line}", "p")
+    tokens = Tokens(["goto", "x"], [("p", 2), ("p", 2)], [-1, -1])
+    assert positions.diagnostic(tokens, 0, "no").line == 2
+    assert time.monotonic() - begin < 20
 
 
 @pytest.mark.parametrize("words", [1000, 100_000])

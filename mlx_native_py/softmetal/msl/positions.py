@@ -15,12 +15,12 @@ from .includes import HEADERS, absolute, is_inside, is_plain_file
 from .lexer import Tokens, is_name
 
 _WORDS = re.compile(
-    r'"(?:[^"\\]|\\.)*"|[A-Za-z_$][\w$]*|\.?[0-9][\w.]*|::|->|<<|>>|[=!<>+\-*/%&|^]=|&&|\|\||\+\+|--|\S'
+    r'"(?:[^"\\]|\\.|\\$)*(?:"|$)|\'(?:[^\'\\]|\\.){1,10}\'|[A-Za-z_$][\w$]*|\.?[0-9][\w.]*|::|->|<<|>>|[=!<>+\-*/%&|^]=|&&|\|\||\+\+|--|\S'
 )
 MOST_MESSAGES = 100  # of each kind: each takes time to place, and nobody reads so many
 LONGEST_QUOTED = 1 << 16  # all of them may be about the same line
 _MOST_COMPARED = 1 << 16  # comparing two lists takes time that grows with both lengths
-_COMMENT = re.compile(r"//.*|/\*.*?\*/")
+_COMMENT = re.compile(r"//.*|/\*.*?(?:\*/|$)")
 
 
 class Positions:
