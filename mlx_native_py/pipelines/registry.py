@@ -385,8 +385,10 @@ def _with_carets(message: str, source: str) -> str:
 
     def shown(match: re.Match[str]) -> str:
         line = lines.get((match[1], int(match[2])))
-        if line is None or message[match.end() :].lstrip("\n").startswith(line):
+        if line is None:
             return match[0]
-        return f"{match[0]}\n{caret(line, int(match[3]))}"
+        quoted = caret(line, int(match[3]))
+        is_there = message[match.end() :].lstrip("\n").startswith((line, quoted.partition("\n")[0]))
+        return match[0] if is_there else f"{match[0]}\n{quoted}"
 
     return _PLACE.sub(shown, message)

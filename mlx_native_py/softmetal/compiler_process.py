@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -21,6 +22,7 @@ MIB = 1 << 20
 # place for temporary files, since a source could leave some behind.
 ENVIRONMENT = {"LC_ALL": "C", "TMPDIR": "/nonexistent"}
 _OUT_OF_MEMORY = ("out of memory", "OutOfMemory", "bad_alloc", "allocation failed", "failed to allocate")
+_CRASHED = re.compile(r"^\S+ error: \S+ frontend command failed (?:with exit code (\d+)|due to signal).*", re.M | re.S)
 _NO_STACK = "[-Wstack-exhausted]"
 _FULL_DISK = "No space left on device"
 _NOT_WRITTEN = "IO failure on output stream"
@@ -155,7 +157,14 @@ def _failure(command: Sequence[str], status: int, said: str, limits: CompileLimi
         return ToolchainError(
             f"{_name(command)} ended with status {status} and said nothing; MLX_SOFT_CLANG names another compiler"
         )
-    return CompilerFailed(command, said)
+    return CompilerFailed(command, _CRASHED.sub(_crash, said))
+
+
+def _crash(found: re.Match[str]) -> str:
+    """Instead of what the compiler says to those who would mend it."""
+    number = int(found[1] or 0) - 128
+    known = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""
+    return f"error: the compiler crashed{known}; the source may be nested too deeply"
 
 
 def _name(command: Sequence[str]) -> str:

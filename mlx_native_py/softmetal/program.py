@@ -10,15 +10,19 @@ from typing import Literal, Protocol
 
 Size = tuple[int, int, int]
 EngineChoice = Literal["auto", "flat", "lanes", "fibers"]
+WIDEST = 240  # characters of a line that a message shows; sources without line breaks are common
 _NO_TAB = re.compile(r"[^\t]")
 
 
 def caret(line: str, column: int) -> str:
-    r"""A line and a caret below one of its characters; tabs stay tabs.
+    r"""A line, or the part of a long one, and a caret below one of its characters; tabs stay tabs.
 
     >>> caret("\tx = y;", 6).splitlines()
     ['\tx = y;', '\t    ^']
     """
+    if len(line) > WIDEST:
+        begin = max(0, min(column - 1 - WIDEST // 2, len(line) - WIDEST))
+        line, column = line[begin : begin + WIDEST], column - begin
     return f"{line}\n{_NO_TAB.sub(' ', line[: column - 1].ljust(column - 1))}^"
 
 

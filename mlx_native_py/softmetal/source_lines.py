@@ -11,7 +11,7 @@ from .program import Diagnostic
 Locate = Callable[[int, int], Diagnostic | None]
 """Finds a place in the user's text from a line and a column that the compiler saw."""
 
-_LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"([^"]*)")?[\s\d]*$')
+_LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d++)(?:\s+"([^"]*)")?[\s\d]*$')
 
 
 def quoting(locate: Locate, source: str) -> Locate:

@@ -12,6 +12,7 @@ from typing import TypeVar
 from .compiler_process import CompileLimits, LimitExceeded, remaining
 
 T = TypeVar("T")
+_ATTEMPTS = 10
 _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
 
@@ -36,9 +37,11 @@ def stopped_in_time(limits: CompileLimits, work: Callable[[], T]) -> T:
     try:
         over.wait(min(limits.seconds, remaining()))
     finally:
-        if not over.is_set():
-            _raise_in(thread.ident or 0, _Stopped)
-            over.wait(1.0)
+        for _ in range(_ATTEMPTS):
+            if over.is_set():
+                break
+            _raise_in(thread.ident or 0, _Stopped)  # finalisers swallow it
+            over.wait(1.0 / _ATTEMPTS)
     if results:
         return results[0]
     if raised and not isinstance(raised[0], _Stopped):

@@ -106,7 +106,7 @@ _ENUMERATORS = ",".join(f"e{n}" for n in range(50_000))
 BOMBS = (
     _body("bomb-of-strings", "f(" + '"a",' * 30_000 + "0);"),
     _body("bomb-of-references", _LOCALS),
-    _top("bomb-of-attributes", f"[[{'foo::bar,' * 30_000} foo::x]] void f() {{}}"),
+    _top("bomb-of-attributes", f"[[{'foo::bar,' * 30_000} foo::x]] void f() {{}}", runs=True),
     _top(
         "bomb-of-enumerators",
         f"enum E {{ {_ENUMERATORS} }}; kernel void g(device float *a [[buffer(e49999 - 49998)]]) {{}}",

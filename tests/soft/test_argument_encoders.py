@@ -37,6 +37,8 @@ kernel void shade(constant Scene &scene [[buffer(3)]], uint2 g [[thread_position
   scene.out[g.y * 4 + g.x] = v * scene.weights[1];
 }
 kernel void odder(constant Odder &o [[buffer(0)]], device int *out [[buffer(1)]]) { out[0] = o.inner.a; }
+struct Vast { array<texture2d<float>, 1000000000000> all; };
+kernel void vast(constant Vast &v [[buffer(0)]], device int *out [[buffer(1)]]) { out[0] = 1; }
 kernel void odd(constant Odd &o [[buffer(0)]], device int *out [[buffer(1)]]) { out[0] = o.inner.a; }
 """
 
@@ -45,7 +47,7 @@ kernel void odd(constant Odd &o [[buffer(0)]], device int *out [[buffer(1)]]) { 
 def functions(mtl: Any) -> dict[str, Any]:
     library, error = mtl.newLibraryWithSource_options_error_(SOURCE, None, None)
     assert library is not None, error
-    return {name: library.newFunctionWithName_(name) for name in ("shade", "odd", "odder")}
+    return {name: library.newFunctionWithName_(name) for name in ("shade", "odd", "odder", "vast")}
 
 
 def buffer_of(mtl: Any, data: Any) -> Any:
@@ -135,5 +137,7 @@ def test_what_is_refused() -> None:
         functions(mtl)["odd"].newArgumentEncoderWithBufferIndex_(0)
     with pytest.raises(InvalidValue, match="member 'inner' is a struct"):
         functions(mtl)["odder"].newArgumentEncoderWithBufferIndex_(0)
+    with pytest.raises(InvalidValue, match="more than 1,000,000 members"):
+        functions(mtl)["vast"].newArgumentEncoderWithBufferIndex_(0)
     with pytest.raises(InvalidValue, match="at least one"):
         mtl.newArgumentEncoderWithArguments_([])

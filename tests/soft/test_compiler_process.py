@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -51,11 +52,27 @@ def script(folder: Path, text: str) -> list[str]:
         ("echo 'LLVM ERROR: out of memory' >&2; exit 1", LimitExceeded, "512 MiB; MLX_SOFT_COMPILE_MEMORY"),
         ("exit 3", ToolchainError, "status 3 and said nothing; MLX_SOFT_CLANG"),
         ("kill -SEGV $$", ToolchainError, "ended by SIGSEGV; it may work when tried again$"),
+        (
+            "echo 'x: error: clang frontend command failed with exit code 139 (use -v)\n/place' >&2; exit 1",
+            CompilerFailed,
+            r"error: the compiler crashed \(SIGSEGV\); the source may be nested too deeply$",
+        ),
         ("echo 'fatal: No space left on device' >&2; exit 1", ToolchainError, "no space left"),
         ("echo 'error: IO failure on output stream: Bad file' >&2; exit 1", ToolchainError, "not write its output"),
         ("echo 'x.cpp:1:1: error: no' >&2; exit 1", CompilerFailed, "error: no"),
     ],
-    ids=["sleeps", "spins", "writes", "eats", "silent", "crashes", "full-disk", "writes-nothing", "refuses"],
+    ids=[
+        "sleeps",
+        "spins",
+        "writes",
+        "eats",
+        "silent",
+        "crashes",
+        "front-end-crashes",
+        "full-disk",
+        "writes-nothing",
+        "refuses",
+    ],
 )
 def test_how_it_ends(tmp_path: Path, text: str, kind: type[Exception], message: str) -> None:
     begin = time.monotonic()
@@ -223,6 +240,25 @@ def test_work_of_this_process_ends_in_time() -> None:
     assert stopped_in_time(SMALL, lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         stopped_in_time(SMALL, lambda: 1 // 0)
+
+
+def test_work_that_swallows_its_end_is_ended_all_the_same() -> None:
+    ended = threading.Event()
+
+    def stubborn() -> None:
+        try:
+            for _ in range(3):
+                with suppress(SystemExit):
+                    while True:
+                        time.sleep(0.001)
+            while True:
+                time.sleep(0.001)
+        finally:
+            ended.set()
+
+    with pytest.raises(LimitExceeded):
+        stopped_in_time(CompileLimits(seconds=0.2), stubborn)
+    assert ended.wait(10)
 
 
 def test_an_interrupt_ends_work_of_this_process() -> None:

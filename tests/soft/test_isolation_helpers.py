@@ -7,6 +7,8 @@ import os
 import platform
 import signal
 import subprocess
+import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from interrupts import raise_at_every_bytecode
+from interrupts import raise_at_every_bytecode, work_at_every_bytecode
 
 from mlx_native_py import CommandBufferError, MlxDevice
 from mlx_native_py.softmetal.isolation import runtime as isolation
@@ -173,3 +175,74 @@ def test_an_exception_at_any_bytecode_keeps_no_helper_whose_kernel_was_stopped(d
         until(lambda: is_settled(device), 10)
 
     assert raise_at_every_bytecode(quick, fault, check, inside=INSIDE / "runtime.py", step=3) > 50
+
+
+def test_what_is_lent_again_meanwhile_is_not_taken_back(device: MlxDevice, kernels: Any) -> None:
+    """As another thread does it, between two bytecodes of the one that takes back what was dropped."""
+    isolated = runtime(device)
+    lent: list[tuple[Helper, Any]] = []
+
+    def dropped() -> None:
+        idle_helper(device, kernels)
+        isolated.lend(isolation._User())
+
+    def lend_and_run() -> None:
+        isolated.reclaim()
+        user = isolation._User()
+        helper = isolated.lend(user)
+        helper.channel.answer -= 1  # as if it ran
+        lent.append((helper, user))
+
+    def check(_: None) -> None:
+        while lent:
+            helper = lent.pop()[0]
+            assert helper._process.poll() is None
+            helper.channel.answer += 1
+        until(lambda: is_settled(device), 10)
+
+    act = lambda _: isolated.reclaim()  # noqa: E731
+    assert work_at_every_bytecode(dropped, act, lend_and_run, check, inside=INSIDE / "runtime.py") > 3
+
+
+FORKS = """
+    import os, sys, time
+    from mlx_native_py import MlxDevice
+    from mlx_native_py.softmetal.isolation import runtime
+
+    device = MlxDevice("soft", isolated=True)
+    x = device.ones(64)
+    twice = device.compile("kernel void twice(device float *x, uint i [[thread_position_in_grid]]) { x[i] *= 2; }")
+    twice.twice(x)
+    if not os.fork():
+        sys.exit(0)
+    os.wait()
+    twice.twice(x)
+    assert x.numpy()[0] == 4
+    helper, = runtime._opened._idle
+    if not (child := os.fork()):
+        os.close(1)
+        time.sleep(600)
+    print(helper.pid, child, flush=True)
+    os._exit(0)
+"""
+
+
+def test_helpers_end_with_their_own_process_and_not_with_its_children() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(FORKS)], stdout=subprocess.PIPE, timeout=120, check=True
+    )
+    helper, child = map(int, ran.stdout.split())
+    try:
+        until(lambda: not _lives(helper), 10)
+        assert _lives(child)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(helper, signal.SIGKILL)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

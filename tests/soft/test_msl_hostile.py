@@ -8,7 +8,8 @@ import time
 import pytest
 
 from mlx_native_py.softmetal import msl
-from mlx_native_py.softmetal.msl.lexer import lex
+from mlx_native_py.softmetal.msl.lexer import Tokens, lex
+from mlx_native_py.softmetal.msl.positions import Positions
 from mlx_native_py.softmetal.program import CompileError, SourceOptions
 
 from .msl_kit import translated
@@ -59,6 +60,16 @@ def test_a_circle_of_conditions_is_refused() -> None:
         msl.open_library(source, SourceOptions()).build("f", {})
 
 
+def test_a_condition_may_stand_at_the_end_of_a_long_chain() -> None:
+    chain = "".join(f"constant int a{n + 1} = a{n} + 1;" for n in range(3000))
+    condition = "constant int twice = a3000 + 1; constant bool on = twice > a3000;"
+    kernel = "kernel void f(device int* x [[buffer(0), function_constant(on)]]) { if (on) x[0] = 1; }"
+    library = msl.open_library(
+        f"constant int a0 [[function_constant(0)]]; {chain} {condition} {kernel}", SourceOptions()
+    )
+    assert len(library.build("f", {0: b"\1\0\0\0"}).kernel.arguments) == 1
+
+
 @pytest.mark.parametrize("end", ["template <typename T>", "template", "template <typename T", "namespace", "struct"])
 def test_a_source_that_ends_too_soon_is_refused(end: str) -> None:
     with pytest.raises(CompileError):
@@ -80,6 +91,49 @@ def test_messages_on_long_lines_come_soon(text: str) -> None:
         translated(KERNEL.format(text))
     assert time.monotonic() - begin < 10
     assert refused.value.diagnostics[0].column == KERNEL.format(text).index("goto") + 1
+
+
+_LONG = 200_000
+ENDLESS = {
+    "string": '"' + '\\"' * _LONG,
+    "character": "'" + "\\'" * _LONG,
+    "raw string": 'R""( ' + 'R"a( ' * _LONG + ')"" goto x;',
+    "zeros": f"threadgroup float t = {'0' * _LONG}z; goto x;",
+    "digits": f"{'1' * _LONG}zbf; goto x;",
+}
+
+
+@pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS)
+def test_no_text_is_searched_again_and_again(text: str) -> None:
+    begin = time.monotonic()
+    with pytest.raises(CompileError):
+        translated(KERNEL.format(text))
+    assert time.monotonic() - begin < 20
+
+
+LINES = {"number": f"# {'1' * _LONG}x", "comments": "/* " * _LONG, "strings": "goto x; '\"'\"" + '\\"' * _LONG}
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
+def test_no_line_is_searched_again_and_again(line: str) -> None:
+    begin = time.monotonic()
+    positions = Positions(f"\n{line}", "p")
+    tokens = Tokens(["goto", "x"], [("p", 2), ("p", 2)], [-1, -1])
+    assert positions.diagnostic(tokens, 0, "no").line == 2
+    assert time.monotonic() - begin < 20
+
+
+@pytest.mark.parametrize("words", [1000, 100_000])
+def test_messages_show_little_of_long_lines(words: int) -> None:
+    with pytest.raises(CompileError) as refused:
+        translated(KERNEL.format("goto x; " * 200 + "b + " * words))
+    assert len(refused.value.diagnostics) > 50
+    assert len(str(refused.value)) < 1000 * len(refused.value.diagnostics)
+
+
+def test_warnings_come_to_an_end() -> None:
+    library = msl.open_library("[[foo::bar]] void f();\n" * 300 + KERNEL.format(""), SourceOptions())
+    assert 50 < len(library.warnings) <= 100
 
 
 def test_a_macro_of_many_tokens_is_named() -> None:

@@ -121,6 +121,10 @@ class Helper:
         if self._process.stderr is not None:
             self._process.stderr.close()
 
+    def let_go(self) -> None:
+        """Leaves it to another process that holds it too."""
+        self._lifeline.close()
+
     def _bring_pages(self) -> None:
         """Has the helper map what was allocated since, and let go of what was freed; it may hear of a change twice."""
         while self.changes:

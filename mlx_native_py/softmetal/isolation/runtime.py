@@ -138,6 +138,7 @@ class IsolatedRuntime:
         self._own = own
         self._idle: list[Helper] = []
         self._lent: dict[ref[_User], Helper] = {}
+        self._spoilt: list[Helper] = []  # to be ended
         self._dropped: deque[ref[_User]] = deque()  # calls that were not made, or nobody asked what came of them
         self._imports: list[tuple[str, int, bool]] = []
         self._slots: dict[str, int] = {}
@@ -191,14 +192,22 @@ class IsolatedRuntime:
     def reclaim(self) -> None:
         """Takes back what was lent to users that were dropped; ends what somebody left in the middle of something."""
         while self._dropped:
-            with suppress(IndexError, ValueError):  # another thread was faster
+            with suppress(IndexError, KeyError, ValueError):  # another thread was faster
                 place = self._dropped[0]
-                helper = self._lent.get(place)
-                if helper is not None and (helper.channel.fault.kind or not helper.is_idle()):
+                if place in self._lent:
+                    self._take_back(place, self._lent[place])
+                while self._spoilt:
+                    helper = self._spoilt[-1]
                     helper.end()
-                    helper = None
-                self.settle(place, helper)
+                    self._spoilt.remove(helper)
                 self._dropped.remove(place)
+
+    def _take_back(self, place: ref[_User], helper: Helper) -> None:
+        """Only the thread that ends the loan may end the helper: it may be lent again by now."""
+        if helper.channel.fault.kind or not helper.is_idle():
+            drop(starmap(call, ((self._lent.pop, place), (self._spoilt.append, helper))))
+        else:
+            self.settle(place, helper)
 
     def settle(self, place: ref[_User], idle: Helper | None = None) -> bool:
         """Ends a loan; `idle` is its helper if that may be used again. Answers whether no other thread did."""
@@ -229,9 +238,22 @@ class IsolatedRuntime:
         while self._idle:
             self._idle.pop().end()
 
+    def let_go(self) -> None:
+        """In a forked child: helpers end with the process that started them, whoever else goes on."""
+        for helper in (*self._idle, *self._lent.values(), *self._spoilt):
+            helper.let_go()
+
 
 _lock = threading.Lock()
 _opened: IsolatedRuntime | None = None
+
+
+def _let_go() -> None:
+    if _opened is not None:
+        _opened.let_go()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def isolated_runtime(own: Runtime) -> IsolatedRuntime:

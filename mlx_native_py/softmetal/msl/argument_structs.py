@@ -13,7 +13,7 @@ from .unit import Unit
 
 HANDLE_BYTES = 8  # of a texture, a sampler or an address
 _MATRIX = re.compile(r"(?:metal::)?(float|half)([234])x([234])")
-_COUNT = re.compile(r"array<.*,\s*(\d+)>$")
+_COUNT = re.compile(r",\s*(\d+)>$")
 
 
 def argument_members(unit: Unit, type_name: str) -> tuple[ArgumentMember, ...]:
@@ -40,7 +40,7 @@ def _member(unit: Unit, variable: Declaration, index: int) -> ArgumentMember:
     for attribute in attributes(unit.tokens, variable.name, variable.end):
         if attribute.name == "id" and attribute.arguments:
             index = int(unit.spelling(*attribute.arguments))
-    count = _COUNT.search(spelled)
+    count = _COUNT.search(spelled) if "array<" in spelled else None
     number = int(count[1]) if count else 1
     if text[variable.name + 1] == "[" and text[variable.name + 2].isdigit():
         number = int(text[variable.name + 2])

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 _PUNCTUATION = frozenset("{}()[]<>;:,.?+-*/%&|^~!=@")
-# Newlines, directives, strings, numbers, names, punctuation; then what is none of them.
+# Newlines, directives, strings, numbers, names, punctuation; then what is none of them. What follows the beginning
+# of a string without an end is one token: to look for it at each would take for ever, and hold all other threads up.
 _TOKEN = re.compile(
     r"""[ \t\r\f\v]*(
     \n
   | \#[^\n]*
   | (?:u8|u|U|L)?R"(?P<tag>[^()\s\\"]{0,16})\(.*?\)(?P=tag)"
   | (?:u8|u|U|L)?"(?:[^"\\\n]|\\.)*"|(?:u8|u|U|L)?'(?:[^'\\\n]|\\.)+'
+  | ((?:u8|u|U|L)?(?:R?"|')).*
   | \.?[0-9](?:[eEpP][+-]|'[0-9a-zA-Z_]|[0-9a-zA-Z_.])*
   | [A-Za-z_$\u0080-\U0010ffff][\w$]*
   | \.\.\.|->\*|<=>|<<=|>>=|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||\+=|-=|\*=|/=|%=|&=|\|=|\^=|\.\*
@@ -72,7 +74,7 @@ def lex(text: str, path: str) -> Tokens:
     tokens = Tokens()
     row = (path, 1)
     append_text, append_row = tokens.text.append, tokens.row.append
-    for spelling, _ in _TOKEN.findall(text):
+    for spelling, _, opened in _TOKEN.findall(text):
         if spelling == "\n":
             row = (row[0], row[1] + 1)
             continue
@@ -81,7 +83,7 @@ def lex(text: str, path: str) -> Tokens:
             # The marker speaks of the line after it.
             row = (path if name == "<stdin>" else name, int(marker[1]) - 1)
             continue
-        append_text(spelling)
+        append_text(opened[-1] if opened else spelling)
         append_row(row)
         if "\n" in spelling:
             row = (row[0], row[1] + spelling.count("\n"))

@@ -161,12 +161,17 @@ def make_manifest(
 
 
 def _needed(names: set[str], initialisers: dict[str, list[str]]) -> dict[str, list[str]]:
-    """The initialisers that some condition depends on."""
+    """The initialisers that some condition depends on, each behind those that it depends on itself."""
     needed: dict[str, list[str]] = {}
+    seen: set[str] = set()
     todo = list(names)
     while todo:
-        name = todo.pop()
-        if name in initialisers and name not in needed:
-            needed[name] = initialisers[name]
-            todo += initialisers[name]
+        name = todo[-1]
+        if name in seen or name not in initialisers:
+            todo.pop()
+            if name in seen:
+                needed.setdefault(name, initialisers[name])
+        else:
+            seen.add(name)
+            todo += [word for word in initialisers[name] if word not in seen]
     return needed

@@ -15,10 +15,12 @@ from .includes import HEADERS, absolute, is_inside, is_plain_file
 from .lexer import Tokens, is_name
 
 _WORDS = re.compile(
-    r'"(?:[^"\\]|\\.)*"|[A-Za-z_$][\w$]*|\.?[0-9][\w.]*|::|->|<<|>>|[=!<>+\-*/%&|^]=|&&|\|\||\+\+|--|\S'
+    r'"(?:[^"\\]|\\.|\\$)*(?:"|$)|\'(?:[^\'\\]|\\.){1,10}\'|[A-Za-z_$][\w$]*|\.?[0-9][\w.]*|::|->|<<|>>|[=!<>+\-*/%&|^]=|&&|\|\||\+\+|--|\S'
 )
+MOST_MESSAGES = 100  # of each kind: each takes time to place, and nobody reads so many
+LONGEST_QUOTED = 1 << 16  # all of them may be about the same line
 _MOST_COMPARED = 1 << 16  # comparing two lists takes time that grows with both lengths
-_COMMENT = re.compile(r"//.*|/\*.*?\*/")
+_COMMENT = re.compile(r"//.*|/\*.*?(?:\*/|$)")
 
 
 class Positions:
@@ -87,7 +89,8 @@ class Positions:
         self, file: str, line: int, column: int, message: str, severity: Literal["error", "warning"] = "error"
     ) -> Diagnostic:
         """A message at a place known already."""
-        return Diagnostic(severity, message, file, line, column, self.source_line(file, line))
+        quoted = self.source_line(file, line)
+        return Diagnostic(severity, message, file, line, column, quoted if len(quoted) <= LONGEST_QUOTED else "")
 
 
 def _common(one: list[str], other: list[str]) -> int:

@@ -6,13 +6,14 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from ..program import CompileError, Diagnostic, SourceOptions
 from ..toolchain import CompilerFailed, Toolchain
 from .diagnostics import parse
 from .includes import HEADERS, absolute, is_inside, is_plain_file, visible_files
-from .positions import Positions
+from .positions import MOST_MESSAGES, Positions
 
 _MARKER = re.compile(r'^# \d+ "((?:[^"\\]|\\.)*)"', re.MULTILINE)
 _EMBED = "'#embed' is not supported in Metal"
@@ -62,7 +63,7 @@ def preprocess(source: str, options: SourceOptions, path: str, toolchain: Toolch
         raise CompileError((positions.at(path, 1, 1, f"{what}, expected at most {LONGEST:,}"),))
     files = dict.fromkeys(name.replace("\\\\", "\\") for name in _MARKER.findall(done.stdout))
     own = [Path(name) for name in files if is_inside(name, folders)]
-    return Preprocessed(done.stdout, tuple(own), tuple(_placed(done.stderr, positions)))
+    return Preprocessed(done.stdout, tuple(own), tuple(islice(_placed(done.stderr, positions), MOST_MESSAGES)))
 
 
 def check_characters(source: str, options: SourceOptions, path: str) -> None:

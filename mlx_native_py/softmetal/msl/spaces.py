@@ -31,7 +31,7 @@ _OWN = re.compile(
 _RENAMED_PREFIX = "soft_name_"
 # A constant reference to thread memory may have lost its space, which a const_cast cannot give back.
 _WORDS = SPACES | {"const_cast": "soft::without_const"} | {name: _RENAMED_PREFIX + name for name in _RESERVED}
-_BFLOAT = re.compile(r"((?:[0-9][0-9']*\.?[0-9']*|\.[0-9][0-9']*)(?:[eE][+-]?[0-9]+)?)(?:bf|BF)$")
+_BFLOAT = re.compile(r"((?:[0-9][0-9']*(?:\.[0-9']*)?|\.[0-9][0-9']*)(?:[eE][+-]?[0-9]+)?)(?:bf|BF)$")
 _DIGITS = frozenset(".0123456789")
 _PLAIN_FLOAT = re.compile(
     r"(?:[0-9][0-9']*\.[0-9']*|\.[0-9][0-9']*)(?:[eE][+-]?[0-9]+)?|[0-9][0-9']*[eE][+-]?[0-9]+|0[xX][0-9a-fA-F.']*[pP][+-]?[0-9]+"

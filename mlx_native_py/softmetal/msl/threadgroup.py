@@ -12,7 +12,7 @@ from .scopes import walk
 from .unit import Unit
 
 _SPECIFIERS = frozenset({"const", "volatile", "static", "constexpr", "threadgroup", "thread"})
-_ZERO = re.compile(r"(0[xX]0+|0+\.?0*|\.0+)([eE][+-]?\d+)?(bf|BF|[fFhHuUlL])*|false|nullptr|[={}(),]")
+_ZERO = re.compile(r"(0[xX]0+|0+(?:\.0*)?|\.0+)([eE][+-]?\d+)?(bf|BF|[fFhHuUlL])*|false|nullptr|[={}(),]")
 _BUILTIN_WORDS = frozenset({"unsigned", "signed", "long", "short", "int", "char"})
 _STATEMENT_STARTS = frozenset({";", "{", "}", ":", ")", "else"})
 

@@ -8,12 +8,10 @@ from itertools import pairwise
 
 from ..program import CompileError, Diagnostic
 from .lexer import Tokens, is_name
-from .positions import Positions
+from .positions import MOST_MESSAGES, Positions
 from .scopes import Declaration, walk
 
 _NOT_A_TYPE = frozenset({"if", "while", "for", "switch", "return", "sizeof", "decltype", "case", "and", "or", "not"})
-
-MOST_ERRORS = 100  # each takes time to place, and nobody reads so many
 
 
 @dataclass
@@ -31,12 +29,13 @@ class Unit:
     def error(self, index: int, message: str) -> None:
         """Notes an error at a token; enough of them end the translation."""
         self.errors.append(self.positions.diagnostic(self.tokens, index, message))
-        if len(self.errors) == MOST_ERRORS:
+        if len(self.errors) == MOST_MESSAGES:
             self.raise_errors()
 
     def warn(self, index: int, message: str) -> None:
-        """Notes a warning at a token."""
-        self.warnings.append(self.positions.diagnostic(self.tokens, index, message, "warning"))
+        """Notes a warning at a token, unless there are enough."""
+        if len(self.warnings) < MOST_MESSAGES:
+            self.warnings.append(self.positions.diagnostic(self.tokens, index, message, "warning"))
 
     def drop(self, start: int, end: int) -> None:
         """Removes the tokens from `start` up to `end`."""

@@ -190,7 +190,7 @@ def condition_value(
         return evaluate(initialisers[wanted], values, defined)
 
     values = Named(lookup)
-    for each in reversed(list(initialisers)):  # first what others depend on, however long the chain
+    for each in initialisers:  # first what others depend on, however long the chain
         with suppress(NotConstant):
             values(each)
     return bool(values(name))

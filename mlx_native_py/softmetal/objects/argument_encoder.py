@@ -35,6 +35,9 @@ class MTLArgumentDescriptor(Descriptor):
         return cls()
 
 
+MOST_MEMBERS = 1_000_000  # as many as Metal takes
+
+
 class MTLArgumentEncoder(Owned, Labelled):
     """Writes the members of a struct into an argument buffer, by id."""
 
@@ -44,6 +47,10 @@ class MTLArgumentEncoder(Owned, Labelled):
         self._alignment, end = 8, 0
         for member in members:
             end = -(-end // member.alignment) * member.alignment
+            if len(self._places) + member.count > MOST_MEMBERS:
+                raise InvalidValue(
+                    f"an argument buffer of more than {MOST_MEMBERS:,} members, elements of arrays included"
+                )
             for index in range(member.index, member.index + member.count):
                 if index in self._places:
                     raise InvalidValue(f"two members of an argument buffer have the id {index}")
