@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import sys
 import threading
@@ -29,6 +30,7 @@ from .pages import (
     mappings,
     pages,
 )
+from .process import is_forked
 from .signs import Gone, sign
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ __all__ = [
 ]
 
 _BUFFER_WRITABLE = 0x200  # PyBUF_WRITE
+_EXIT_SECONDS = 1.0
 _MOMENT = 0.1  # seconds in which much may be dropped, which is given back together
 
 _view = ctypes.pythonapi.PyMemoryView_FromMemory
@@ -147,6 +150,11 @@ class _Lent(Gone):
     is_ours: bool
 
 
+_Step = tuple[Any, ...]
+_Steps = tuple[_Step, ...]
+_Found = tuple[int, _Steps]  # an address, and what to do in the step that gives it an owner
+
+
 class MemoryArena:
     """Device memory from one source of pages; thread-safe.
 
@@ -176,7 +184,8 @@ class MemoryArena:
         self._places = Places(source, most, MemoryArena.SLAB if limited else step, unit)
         # Each allocation in a place of its own takes two mappings; half of all are left to others.
         self._guarded_left = guarded or mappings() // 4
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Devices take it for their accounts too: a finaliser inside may need those, and would wait for another one."""
         self._changing = threading.Lock()  # taken under the other one alone
         self._lent: set[_Lent] = set()
         self._dropped: SimpleQueue[Any] = SimpleQueue()
@@ -185,7 +194,7 @@ class MemoryArena:
         self._end = ref(self, self._dropped.put)
         self._slabs: dict[int, list[Slab]] = {}  # with free cells, by the size of a cell
         self._cells: dict[int, tuple[Slab, int]] = {}  # in use, by address
-        self._unclosed: deque[tuple[int, int]] = deque()
+        self._unclosed: deque[tuple[int, int]] = deque()  # taken, and without an owner
 
     def __contains__(self, address: int) -> bool:
         return address in self._places
@@ -193,32 +202,30 @@ class MemoryArena:
     def memory(self, length: int) -> DeviceMemory | None:
         """Zeroed device memory of its own, or None when there is no more."""
         size = pages(length)
-        with self._lock:
+        with self.lock:
             if self._changing.locked():  # by this thread: a finaliser or signal handler is in the middle of a change
                 return self._apart(length, size)
             with self._changing:
                 self._take_back()
-                address = self._open(size) if self._guarded_left > 0 or size > self.SHARED else None
-                if address is None and size <= self.SHARED:
-                    address = self._cell(size)
-                return None if address is None else self._lend(address, length, is_ours=True)
+                found = self._open(size) if self._guarded_left > 0 or size > self.SHARED else None
+                if found is None and size <= self.SHARED:
+                    found = self._cell(size)
+                return None if found is None else self._lend(found[0], length, *found[1], is_ours=True)
 
     def _apart(self, length: int, size: int) -> DeviceMemory | None:
         """The same without a look at what is being changed."""
-        address = self._source.reserve(self._room(size))
-        if address is None or not self._source.open(address, size):
-            return None
-        self._guarded_left -= 1
-        return self._lend(address, length, is_ours=True)
+        found = self._opened(self._source.reserve(self._room(size)), size)
+        return None if found is None else self._lend(found[0], length, *found[1], is_ours=True)
 
     def over(self, address: int, length: int) -> DeviceMemory:
         """Memory of somebody else."""
         FilePages.note_closed(address, length)  # what was there before may have been unmapped, and not be dropped yet
-        return self._lend(address, length, is_ours=False)
+        with self.lock:
+            return self._lend(address, length, is_ours=False)
 
     def settle(self) -> None:
         """Gives back what was dropped. Any access to it faults from now on, unless others share its mapping."""
-        with self._lock:
+        with self.lock:
             if not self._changing.locked():
                 with self._changing:
                     self._take_back()
@@ -228,17 +235,24 @@ class MemoryArena:
         """How many pieces of memory are dropped and not given back."""
         return len(self._gone) + self._dropped.qsize()
 
-    def _lend(self, address: int, length: int, *, is_ours: bool) -> DeviceMemory:
+    def _lend(self, address: int, length: int, *last: _Step, is_ours: bool) -> DeviceMemory:
+        """`last` says that it has an owner, in the step that gives it one."""
+        if not self._watched:
+            self._watch()
         made = DeviceMemory(address, length)
         made.sign = sign()
         made.lent = lent = _Lent(made.sign, self._dropped.put)
         lent.address, lent.length, lent.is_ours = address, length, is_ours
-        self._lent.add(lent)
-        if not self._watched:
-            with suppress(RuntimeError):  # without a thread the next allocation gives back what was dropped
-                start_new_thread(_watch, (self._end, self._dropped, self._gone))
-                self._watched = True
+        one_step((self._lent.add, lent), *last)
         return made
+
+    def _watch(self) -> None:
+        """Starts the thread; without one the next allocation gives back what was dropped."""
+        self._watched = True
+        try:
+            start_new_thread(_give_back, (self._end, self._dropped, self._gone))
+        except (RuntimeError, MemoryError):
+            self._watched = False
 
     def discard(self, memory: DeviceMemory) -> None:
         """Drops the contents of memory of its own, which is zero then."""
@@ -253,17 +267,18 @@ class MemoryArena:
         """The addresses that an allocation takes, with the gap behind it."""
         return -(-(size + self._gap) // self._places.unit) * self._places.unit
 
-    def _open(self, size: int) -> int | None:
-        address = self._places.take(self._room(size))
+    def _open(self, size: int) -> _Found | None:
+        return self._opened(self._places.take(self._room(size)), size)
+
+    def _opened(self, address: int | None, size: int) -> _Found | None:
+        """Pages of their own. Until they have an owner they are to be closed, whatever happens."""
         if address is None:
             return None
-        if not self._source.open(address, size):
-            self._places.freed.append((address, self._room(size)))
-            return None
         self._guarded_left -= 1
-        return address
+        self._unclosed.append((address, size))
+        return (address, ((self._unclosed.remove, (address, size)),)) if self._source.open(address, size) else None
 
-    def _close(self, address: int, size: int, *last: tuple[Any, ...]) -> None:
+    def _close(self, address: int, size: int, *last: _Step) -> None:
         """A place that cannot be closed now is not used again before it is. `last` belongs to the same step."""
         if self._source.close(address, size):
             one_step((self._places.freed.append, (address, self._room(size))), *last)
@@ -273,12 +288,13 @@ class MemoryArena:
 
     def _take_back(self) -> None:
         """Nothing leaves one list before it is in another: Ctrl-C may come in between."""
-        for _ in range(len(self._unclosed)):
-            self._close(*self._unclosed[0], (self._unclosed.popleft,))
         with suppress(Empty):  # the thread took it
             self._gone.extend(map(call, repeat(self._dropped.get_nowait, self._dropped.qsize())))
         while self._gone:
             gone = self._gone[0]
+            if gone not in self._lent:  # an exception came before it was lent
+                self._gone.popleft()
+                continue
             address, length = gone.address, gone.length
             last: Any = (self._lent.discard, gone), (self._gone.popleft,)
             if not gone.is_ours:
@@ -288,39 +304,36 @@ class MemoryArena:
                 self._free_cell(address, *last)
             else:
                 self._close(address, pages(length), *last)
+        for _ in range(len(self._unclosed)):
+            self._close(*self._unclosed[0], (self._unclosed.popleft,))
 
-    def _cell(self, size: int) -> int | None:
+    def _cell(self, size: int) -> _Found | None:
         cell = 1 << (size - 1).bit_length()
         slabs = self._slabs.setdefault(cell, [])
-        while slabs and not slabs[-1].free:  # where Ctrl-C came before it was noted
-            slabs.pop()
         if not slabs:
             count = max(self.CELLS, self.SLAB // cell)
-            address = self._open(cell * count)
-            if address is None:
+            found = self._open(cell * count)
+            if found is None:
                 return None
-            slabs.append(Slab(address, cell, count))
+            one_step((slabs.append, Slab(found[0], cell, count)), *found[1])
         slab = slabs[-1]
         free = slab.free[0]
-        one_step((self._cells.__setitem__, free, (slab, cell)), (slab.free.popleft,))
-        if not slab.free:
-            slabs.remove(slab)
-        return free
+        last: _Steps = (self._cells.__setitem__, free, (slab, cell)), (slab.free.popleft,)
+        return free, (*last, (slabs.remove, slab)) if len(slab.free) == 1 else last
 
-    def _free_cell(self, address: int, *last: tuple[Any, ...]) -> None:
+    def _free_cell(self, address: int, *last: _Step) -> None:
         slab, cell = self._cells[address]
         libc().mprotect(address, cell, READ_WRITE)  # its owner may have made it read-only
         self._empty(address, cell)
-        one_step((slab.free.append, address), (self._cells.pop, address), *last)
-        slabs = self._slabs[cell]
-        if slab not in slabs:
-            slabs.append(slab)
-        if len(slab.free) == slab.count:
-            slabs.remove(slab)
-            self._close(slab.address, slab.length)
+        slabs, steps = self._slabs[cell], [(slab.free.append, address), (self._cells.pop, address), *last]
+        if len(slab.free) + 1 == slab.count:
+            steps += [(slabs.remove, slab), (self._unclosed.append, (slab.address, slab.length))]
+        elif not slab.free:
+            steps.append((slabs.append, slab))
+        one_step(*steps)
 
 
-def _watch(arena: ref[MemoryArena], dropped: SimpleQueue[Any], gone: deque[Any]) -> None:
+def _give_back(arena: ref[MemoryArena], dropped: SimpleQueue[Any], gone: deque[Any]) -> None:
     """Has an arena give back what is dropped, a moment later, until it is dropped itself."""
     while True:
         gone.extend(map(call, (dropped.get,)))  # sleeps; nothing is lost between the two
@@ -328,8 +341,21 @@ def _watch(arena: ref[MemoryArena], dropped: SimpleQueue[Any], gone: deque[Any])
         alive = arena()
         if alive is None:
             return
-        alive.settle()
+        with _giving_back:
+            alive.settle()
         del alive
+
+
+_giving_back = threading.Lock()
+
+
+def _rest() -> None:
+    """At exit, where Python stops threads wherever they are: here they hold no lock that finalisers may still want."""
+    if not is_forked():
+        _giving_back.acquire(timeout=_EXIT_SECONDS)
+
+
+atexit.register(_rest)
 
 
 class DeviceMemory:
