@@ -204,24 +204,26 @@ class MemoryArena:
         size = pages(length)
         with self.lock:
             if self._changing.locked():  # by this thread: a finaliser or signal handler is in the middle of a change
-                return self._apart(length, size)
-            with self._changing:
-                self._take_back()
-                found = self._open(size) if self._guarded_left > 0 or size > self.SHARED else None
-                if found is None and size <= self.SHARED:
-                    found = self._cell(size)
-                return None if found is None else self._lend(found[0], length, *found[1], is_ours=True)
+                made = self._owned(length, self._opened(self._source.reserve(self._room(size)), size))
+            else:
+                with self._changing:
+                    self._take_back()
+                    made = self._owned(length, self._found(size))
+        return made
 
-    def _apart(self, length: int, size: int) -> DeviceMemory | None:
-        """The same without a look at what is being changed."""
-        found = self._opened(self._source.reserve(self._room(size)), size)
+    def _found(self, size: int) -> _Found | None:
+        found = self._open(size) if self._guarded_left > 0 or size > self.SHARED else None
+        return self._cell(size) if found is None and size <= self.SHARED else found
+
+    def _owned(self, length: int, found: _Found | None) -> DeviceMemory | None:
         return None if found is None else self._lend(found[0], length, *found[1], is_ours=True)
 
     def over(self, address: int, length: int) -> DeviceMemory:
         """Memory of somebody else."""
         FilePages.note_closed(address, length)  # what was there before may have been unmapped, and not be dropped yet
         with self.lock:
-            return self._lend(address, length, is_ours=False)
+            lent = self._lend(address, length, is_ours=False)
+        return lent
 
     def settle(self) -> None:
         """Gives back what was dropped. Any access to it faults from now on, unless others share its mapping."""

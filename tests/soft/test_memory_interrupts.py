@@ -1,0 +1,143 @@
+"""Device memory and exceptions, finalisers and signal handlers in the middle of giving and taking it: no byte is lost."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from interrupts import raise_at_every_bytecode, work_at_every_bytecode
+
+from mlx_native_py import MlxDevice, softmetal
+from mlx_native_py.softmetal.memory import PAGE, DeviceMemory, MemoryArena, pages
+from mlx_native_py.softmetal.pages import FilePages, PrivatePages
+
+INSIDE = Path(softmetal.__file__).parent
+LARGE = MemoryArena.SHARED + PAGE
+
+
+class Counted(PrivatePages):
+    """Pages of this process, and which of them are open."""
+
+    counted: dict[int, int]
+
+    def open(self, address: int, length: int) -> bool:
+        self.counted[address] = length
+        return super().open(address, length)
+
+    def close(self, address: int, length: int) -> bool:
+        closed = super().close(address, length)
+        if closed:
+            self.counted.pop(address, None)
+        return closed
+
+
+class CountedFile(Counted, FilePages):
+    """The same of a file."""
+
+
+PRIVATE, FILE = Counted(), CountedFile() if sys.platform == "linux" else Counted()
+
+
+class Books:
+    """An arena whose open pages are counted; some of its memory is held, and more than one slab is in use."""
+
+    def __init__(self, source: Counted | CountedFile, guarded: int) -> None:
+        self.open = source.counted = {}
+        self.arena = MemoryArena(source, guarded=guarded, step=1 << 24, gap=PAGE)
+        self.arena._watched = True  # the test says when memory is given back
+        self.held: list[Any] = [self.arena.memory(size) for size in (PAGE, LARGE)]
+        self.kept = self.given(3 * PAGE)
+        self.fresh: list[Any] = []
+
+    def given(self, length: int) -> DeviceMemory:
+        made = self.arena.memory(length)
+        assert made is not None and not any(made.view()[:: PAGE // 2])
+        made.view()[:] = bytes([7]) * length
+        return made
+
+    def agree(self) -> None:
+        """What is open belongs to somebody, what somebody has is open, and nobody shares it."""
+        assert set(self.kept.view()) == {7}
+        again = [self.given(size) for size in (PAGE, PAGE, LARGE, 5 * PAGE)]
+        live = [self.kept, *again, *self.fresh, *self.held]
+        spans = sorted((each.address, each.address + pages(each.length)) for each in live)
+        assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
+        assert set(self.kept.view()) == {7}
+        del live
+        again.clear()
+        self.fresh.clear()
+        self.held.clear()
+        del self.kept
+        gc.collect()
+        self.arena.settle()
+        unused = [slab for slabs in self.arena._slabs.values() for slab in slabs if len(slab.free) == slab.count]
+        assert len(unused) <= 1  # which was just made, for the next one that asks
+        assert self.open == {slab.address: slab.length for slab in unused}
+        assert (self.arena.waiting, len(self.arena._lent), self.arena._cells) == (0, 0, {})
+
+
+def take_small(books: Books) -> None:
+    books.fresh.append(books.arena.memory(PAGE))
+
+
+def take_last_of_slab(books: Books) -> None:
+    books.fresh += [books.arena.memory(MemoryArena.SHARED) for _ in range(MemoryArena.CELLS + 1)]
+
+
+def take_large(books: Books) -> None:
+    books.fresh.append(books.arena.memory(LARGE))
+
+
+def give_back(books: Books) -> None:
+    books.held.clear()
+    books.arena.settle()
+
+
+def replace(books: Books) -> None:
+    books.held.clear()
+    books.fresh.append(books.arena.memory(LARGE))
+
+
+def borrow(books: Books) -> None:
+    books.arena.over(PAGE, PAGE)
+    books.arena.settle()
+
+
+ACTS = pytest.mark.parametrize("act", [take_small, take_last_of_slab, take_large, give_back, replace, borrow])
+KINDS = pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: Books(PRIVATE, 1 << 30), id="own pages"),
+        pytest.param(lambda: Books(PRIVATE, 1), id="shared pages"),
+        pytest.param(lambda: Books(FILE, 1), id="shared pages of a file"),
+    ],
+)
+
+
+@KINDS
+@ACTS
+def test_an_exception_anywhere_loses_no_memory(make: Callable[[], Books], act: Callable[[Books], None]) -> None:
+    assert raise_at_every_bytecode(make, act, Books.agree, inside=INSIDE, only_checked=True) > 5
+
+
+@KINDS
+@ACTS
+def test_memory_may_be_taken_and_dropped_inside(make: Callable[[], Books], act: Callable[[Books], None]) -> None:
+    books: list[Books] = []
+
+    def setup() -> Books:
+        books[:] = [make()]
+        return books[0]
+
+    def work() -> None:
+        (here,) = books
+        here.fresh += [here.given(PAGE), here.given(LARGE)]
+        here.given(PAGE), here.given(LARGE)
+        here.arena.settle()
+
+    assert work_at_every_bytecode(setup, act, work, Books.agree, inside=INSIDE) > 5
