@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 from interrupts import raise_at_every_bytecode, work_at_every_bytecode
 
-from mlx_native_py import MlxDevice, softmetal
+from mlx_native_py import softmetal
+from mlx_native_py.softmetal import memory
 from mlx_native_py.softmetal.memory import PAGE, DeviceMemory, MemoryArena, pages
 from mlx_native_py.softmetal.pages import FilePages, PrivatePages
 
@@ -141,3 +143,63 @@ def test_memory_may_be_taken_and_dropped_inside(make: Callable[[], Books], act: 
         here.arena.settle()
 
     assert work_at_every_bytecode(setup, act, work, Books.agree, inside=INSIDE) > 5
+
+
+def test_a_finaliser_inside_waits_for_no_thread_that_waits_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = softmetal.open_device()
+    arena = device.state.arena
+    made: list[Any] = [device.newBufferWithLength_options_(LARGE, 0)]
+    arena.settle()
+
+    def take() -> None:
+        made.append(device.newBufferWithLength_options_(LARGE, 0))
+
+    def close(source: PrivatePages, address: int, length: int) -> bool:
+        monkeypatch.undo()
+        others.append(threading.Thread(target=take, daemon=True))
+        others[0].start()
+        others[0].join(0.2)  # so that it holds what it can
+        take()
+        return source.close(address, length)
+
+    others: list[threading.Thread] = []
+    made.clear()
+    monkeypatch.setattr(PrivatePages, "close", close)
+    others.append(threading.Thread(target=arena.settle, daemon=True))
+    others.pop().start()
+    for _ in range(100):
+        if len(made) == 2:
+            break
+        time.sleep(0.1)
+    assert len(made) == 2 and None not in made
+
+
+def test_two_threads_that_take_the_first_memory_start_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+    monkeypatch.setattr(memory, "start_new_thread", lambda *given: started.append(given))
+    arena = MemoryArena(step=1 << 24, gap=PAGE)
+    assert work_at_every_bytecode(
+        lambda: arena, lambda arena: arena.memory(PAGE), lambda: arena.over(PAGE, PAGE), lambda _: None, inside=INSIDE
+    )
+    assert len(started) == 1
+
+
+@pytest.mark.parametrize("refusal", [RuntimeError, MemoryError])
+def test_without_a_thread_the_next_allocation_gives_back(
+    refusal: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise refusal("can't start new thread")
+
+    monkeypatch.setattr(memory, "start_new_thread", refuse)
+    arena = MemoryArena(step=1 << 24, gap=PAGE)
+    for _ in range(3):
+        assert arena.memory(LARGE) is not None
+        assert arena.waiting == 1
+    monkeypatch.undo()
+    assert arena.memory(PAGE) is not None  # starts it
+    for _ in range(100):
+        if not arena.waiting:
+            break
+        time.sleep(0.1)
+    assert not arena.waiting

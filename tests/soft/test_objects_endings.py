@@ -265,6 +265,110 @@ def test_work_after_the_end_is_refused() -> None:
     assert "the process is ending" in done.stdout
 
 
+FINALISER = """
+import logging, sys, time
+logging.disable()
+from mlx_native_py import MlxDevice
+from mlx_native_py.softmetal.memory import PrivatePages, arena
+device = MlxDevice("soft")
+library = device.compile('''
+#include <metal_stdlib>
+using namespace metal;
+kernel void count(device uint *x, uint i [[thread_position_in_grid]]) { x[i] += 1; }
+''')
+x = device.zeros(8, "u32")
+library.count(x)
+
+class Late:
+    def __init__(self):
+        self.run, self.x, self.me = library.count, x, self if sys.argv[1] == "cycle" else None
+        self.device = device
+    def __del__(self):
+        self.device.mtl.newBufferWithLength_options_(1 << 14, 0)
+        try:
+            self.run(self.x)
+        except Exception as refused:
+            print(refused)
+
+late = Late()
+if sys.argv[1] == "memory":  # is being given back by a thread that Python stops
+    kept = {"close": PrivatePages.close, "sleep": time.sleep}  # not this module, which would not end then
+    exec("def slowly(*arguments): sleep(0.05); return close(*arguments)", kept)
+    PrivatePages.close = kept["slowly"]
+    held = [device.mtl.newBufferWithLength_options_(1 << 14, 0) for _ in range(10)]
+    del held
+    time.sleep(0.2)
+"""
+
+
+@pytest.mark.parametrize("kind", ["plain", "cycle", "memory"])
+def test_a_finaliser_that_runs_when_python_ends_hangs_nowhere(kind: str) -> None:
+    done = subprocess.run([sys.executable, "-c", FINALISER, kind], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "the process is ending" in done.stdout
+
+
+class Waiting:
+    """Garbage whose finaliser runs a kernel and waits."""
+
+    def __init__(self, act: Any) -> None:
+        self.act, self.me = act, self
+        self.raised: list[BaseException] = []
+
+    def __del__(self) -> None:
+        try:
+            self.act()
+        except Metal.EndlessWait as refused:
+            self.raised.append(refused)
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_a_finaliser_on_the_queues_thread_does_not_wait_for_itself(
+    queue: Any, device: Any, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The garbage collector runs on any thread, also where a command buffer is about to run or to end."""
+    event, ran = device.newSharedEvent(), []
+    first, second, counter = queue.commandBuffer(), queue.commandBuffer(), buffer(np.zeros(1, np.uint32))
+    first.addCompletedHandler_(lambda _: None)  # so that the queue's thread runs it
+    second.encodeSignalEvent_value_(event, 1)
+
+    def act() -> None:
+        ran.append(threading.get_ident())
+        second.commit()
+        event.waitUntilSignaledValue_timeoutMS_(1, 30_000)
+
+    state = type(first.state)
+    name = "call" if where == "before" else "release"
+    ordinary = getattr(state, name)
+
+    def collecting(work: Any, *arguments: Any) -> Any:
+        if work is first.state:
+            gc.collect()
+        return ordinary(work, *arguments)
+
+    gc.collect()
+    garbage = Waiting(act)
+    raised = garbage.raised
+    monkeypatch.setattr(state, name, collecting)
+    encoder = first.computeCommandEncoder()
+    encoder.setComputePipelineState_(pipeline("count"))
+    encoder.setBuffer_offset_atIndex_(counter, 0, 0)
+    encoder.dispatchThreads_threadsPerThreadgroup_((1, 1, 1), (1, 1, 1))
+    encoder.endEncoding()
+    gc.disable()
+    try:
+        del garbage
+        first.commit()
+        first.waitUntilCompleted()
+    finally:
+        gc.enable()
+    second.waitUntilCompleted()
+    assert len(raised) == 1 and "queue's own thread" in str(raised[0])
+    assert ran and ran[0] != threading.get_ident()
+    assert first.error() is second.error() is None
+    assert int(array(counter, np.uint32)[0]) == 1 and event.signaledValue() == 1
+
+
 def test_a_broken_end_leaves_nobody_waiting(queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_: Any) -> None:
         raise SystemExit("no room")
