@@ -185,13 +185,13 @@ class Submissions:
         for each in _submitted(allocation.in_flight()):
             self._await(each, None, None)
 
-    def writers(self, allocation: Allocation, start: int, end: int) -> list[Ticket]:
-        """The command buffers in flight that write any of these bytes (addresses) of an allocation, the last one first."""
+    def writer(self, allocation: Allocation, start: int, end: int) -> Ticket | None:
+        """The last command buffer in flight that writes any of these bytes (addresses) of an allocation."""
         with self._lock:
             using = tuple(self._in_flight) if allocation.memory.aliases else allocation.in_flight()
         span = allocation.memory, start, end
         writing = [each for each in _submitted(using) if not each.done() and each.writes(span)]
-        return sorted(writing, key=attrgetter("value"), reverse=True)
+        return max(writing, key=attrgetter("value"), default=None)
 
     def wait_all(self) -> None:
         """Waits until everything that was submitted has completed; raises unreported errors."""

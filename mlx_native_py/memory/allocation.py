@@ -169,12 +169,12 @@ class Allocation:
                 self.pending = None
             return self.pending is not None
 
-    def writers(self, start: int, end: int) -> Sequence[InFlight]:
-        """The command buffers in flight that write any of these bytes (addresses), the last one first."""
+    def writer(self, start: int, end: int) -> InFlight | None:
+        """The command buffer in flight that writes any of these bytes (addresses), if there is one."""
         if self.pending is None and not self.memory.aliases:
-            return ()
+            return None
         queue = self.residency.writers()
-        return () if queue is None else queue.writers(self, start, end)
+        return None if queue is None else queue.writer(self, start, end)
 
     def wait(self) -> None:
         """Waits until no submitted command buffer uses the memory; raises if an uncommitted one does."""

@@ -225,7 +225,7 @@ class ArrayMethods:
         """A few values for a repr, or a note that work in flight writes them."""
         if self.allocation.released or not self.allocation.address:
             return ""
-        if self.allocation.writers(self.start, self.end):
+        if self.allocation.writer(self.start, self.end) is not None:
             return ", in flight"
         values = self.numpy(wait=False).reshape(-1)
         few = values if self.size <= _REPR_VALUES else [*values[: _REPR_VALUES // 2], ..., values[-1]]
@@ -236,7 +236,7 @@ class ArrayMethods:
         head = f"<code>{escape(repr(self).partition(': ')[0].rstrip(')') + ')')}</code>"
         if self.allocation.released or not self.allocation.address:
             return head
-        if self.allocation.writers(self.start, self.end):
+        if self.allocation.writer(self.start, self.end) is not None:
             return head
         table = self.numpy(wait=False).reshape(-1, self.shape[-1] if self.shape else 1)
         rows = [_cells(row) for row in table[:_HTML_ROWS]]

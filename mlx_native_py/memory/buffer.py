@@ -204,9 +204,8 @@ class MlxBuffer(ArrayMethods):
 
         Waits for committed work that writes these bytes and raises its error, unless `wait=False`.
         """
-        if wait:
-            for writer in self.allocation.writers(self.start, self.end):
-                writer.wait()
+        if wait and (writer := self.allocation.writer(self.start, self.end)) is not None:
+            writer.wait()
         data = self.allocation.bytes()[self.offset : self.offset + self.nbytes]
         return data.view(self.dtype.numpy).reshape(self.shape)
 

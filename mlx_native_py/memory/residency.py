@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
@@ -39,8 +39,8 @@ class _SetMember(ref[_Resident]):
 class Writers(Protocol):
     """The queue of a device, as far as memory needs to know it."""
 
-    def writers(self, allocation: Allocation, start: int, end: int) -> Sequence[InFlight]:
-        """The command buffers in flight that write any of these bytes, the last one first."""
+    def writer(self, allocation: Allocation, start: int, end: int) -> InFlight | None:
+        """The last command buffer in flight that writes any of these bytes, if there is one."""
 
 
 class Residency:
