@@ -151,9 +151,14 @@ class FilePages(PrivatePages):
         unused = self._unused.get(length)
         if unused:
             return unused.pop()
-        offset, end = self._file_end, self._file_end + length
-        os.ftruncate(self.file, end)
-        self._file_end = end
+        offset = self._file_end
+        self._file_end = end = offset + length  # first, for whoever asks inside of this: a finaliser or signal handler
+        try:
+            os.ftruncate(self.file, self._file_end)
+        except OSError:
+            if self._file_end == end:
+                self._file_end = offset
+            raise
         return offset
 
     def _leave(self) -> None:

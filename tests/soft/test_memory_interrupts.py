@@ -1,4 +1,4 @@
-"""Device memory and exceptions, finalisers and signal handlers in the middle of giving and taking it: no byte is lost."""
+"""Device memory: exceptions, finalisers and signal handlers in the middle of taking and giving back lose no byte."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from interrupts import raise_at_every_bytecode, work_at_every_bytecode
 
 from mlx_native_py import softmetal
 from mlx_native_py.softmetal import memory
+from mlx_native_py.softmetal.execution.textures import Descriptions
 from mlx_native_py.softmetal.memory import PAGE, DeviceMemory, MemoryArena, pages
 from mlx_native_py.softmetal.pages import FilePages, PrivatePages
+from mlx_native_py.softmetal.signs import sign
 
 INSIDE = Path(softmetal.__file__).parent
 LARGE = MemoryArena.SHARED + PAGE
@@ -55,6 +57,7 @@ class Books:
         self.held: list[Any] = [self.arena.memory(size) for size in (PAGE, LARGE)]
         self.kept = self.given(3 * PAGE)
         self.fresh: list[Any] = []
+        self.inside: list[DeviceMemory] = []  # what was taken in the middle of another call
 
     def given(self, length: int) -> DeviceMemory:
         made = self.arena.memory(length)
@@ -64,14 +67,16 @@ class Books:
 
     def agree(self) -> None:
         """What is open belongs to somebody, what somebody has is open, and nobody shares it."""
-        assert set(self.kept.view()) == {7}
+        assert all(set(each.view()) == {7} for each in (self.kept, *self.inside))
+        assert all(not any(each.view()[:: PAGE // 2]) for each in self.fresh)
         again = [self.given(size) for size in (PAGE, PAGE, LARGE, 5 * PAGE)]
-        live = [self.kept, *again, *self.fresh, *self.held]
+        live = [self.kept, *again, *self.inside, *self.fresh, *self.held]
         spans = sorted((each.address, each.address + pages(each.length)) for each in live)
         assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
         assert set(self.kept.view()) == {7}
         del live
         again.clear()
+        self.inside.clear()
         self.fresh.clear()
         self.held.clear()
         del self.kept
@@ -88,7 +93,7 @@ def take_small(books: Books) -> None:
 
 
 def take_last_of_slab(books: Books) -> None:
-    books.fresh += [books.arena.memory(MemoryArena.SHARED) for _ in range(MemoryArena.CELLS + 1)]
+    books.fresh += [books.arena.memory(MemoryArena.SHARED) for _ in range(MemoryArena.CELLS)]
 
 
 def take_large(books: Books) -> None:
@@ -138,11 +143,41 @@ def test_memory_may_be_taken_and_dropped_inside(make: Callable[[], Books], act: 
 
     def work() -> None:
         (here,) = books
-        here.fresh += [here.given(PAGE), here.given(LARGE)]
+        here.inside += [here.given(PAGE), here.given(LARGE)]
         here.given(PAGE), here.given(LARGE)
         here.arena.settle()
 
     assert work_at_every_bytecode(setup, act, work, Books.agree, inside=INSIDE) > 5
+
+
+def test_a_texture_may_be_made_and_dropped_while_another_is() -> None:
+    """Each has a description of its own."""
+    places = Descriptions(MemoryArena(step=1 << 24, gap=PAGE))
+    kept: list[tuple[object, int]] = []
+
+    def take() -> None:
+        holder = sign()
+        kept.append((holder, places.take(holder)[0]))
+
+    def setup() -> None:
+        kept.clear()
+        for _ in range(200):  # more than one piece of memory holds
+            take()
+        del kept[::2]
+
+    def act(_: None) -> None:
+        for _ in range(120):
+            take()
+
+    def work() -> None:
+        take(), take()
+        del kept[:3]
+
+    def check(_: None) -> None:
+        assert len({place for _, place in kept}) == len(kept)
+
+    assert work_at_every_bytecode(setup, act, work, check, inside=INSIDE / "execution", step=7) > 20
+    assert raise_at_every_bytecode(setup, act, check, inside=INSIDE / "execution", only_checked=True, step=7) > 20
 
 
 def test_a_finaliser_inside_waits_for_no_thread_that_waits_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:

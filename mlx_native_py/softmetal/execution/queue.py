@@ -161,7 +161,7 @@ class QueueState:
         return self.closed and (head is None or bool(head.claim))
 
     def waits_in_vain(self) -> bool:
-        """Whether this thread would wait for ever. A daemon thread ends with the process, which others would hold up."""
+        """Whether this thread would wait for ever. Daemon threads end with the process; others would hold it up."""
         return self.has_stopped() and not threading.current_thread().daemon
 
     def is_current_thread(self) -> bool:

@@ -185,7 +185,9 @@ class MTLCommandBuffer(Owned, Labelled):
         if reached():
             return
         if self._queue.is_current_thread():
-            raise EndlessWait(f"{call} on {self!r} from a handler or finaliser on its queue's thread would wait for ever")
+            raise EndlessWait(
+                f"{call} on {self!r} from a handler or finaliser on its queue's thread would wait for ever"
+            )
         if not self._queue.wait(self.state, reached, self._queue.waits_in_vain):
             raise EndlessWait(f"{call} on {self!r}: {ENDING}")
 
