@@ -28,11 +28,6 @@ kernel void count(device uint *x, uint i [[thread_position_in_grid]]) { x[i] += 
 kernel void next(texture2d<uint, access::read_write> image, uint2 at [[thread_position_in_grid]]) {
   image.write(image.read(at) + 1, at);
 }
-kernel void late(device uint *x, uint i [[thread_position_in_grid]]) {
-  uint noise = i;
-  for (uint k = 0; k < 300000; ++k) noise = noise * 1664525u + 1013904223u;
-  x[i] += noise == i ? 2 : 1;
-}
 """
 IMAGE = np.zeros((4, 4), np.uint32)
 
@@ -384,32 +379,3 @@ def test_a_signal_handler_or_finaliser_may_use_the_device_anywhere(
         lambda: setup(scene()), act, work, later_work_is_right, inside=INSIDE, step=step, seconds=20
     )
     assert found
-
-
-def test_what_a_signal_handler_submits_inside_a_submission_is_waited_for_by_a_read(
-    device: MlxDevice, request: pytest.FixtureRequest
-) -> None:
-    """Whichever of the two was committed first."""
-    late = device.compile(SOURCE).late.pipeline
-    x = device.zeros(64, "u32")
-    written: list[int] = []
-
-    def encoded() -> Any:
-        enc = device.command_encoder()
-        enc.dispatch(late, x, threads=64)
-        return enc
-
-    def setup() -> Any:
-        x.fill(0)
-        written[:] = [1]
-        return encoded()
-
-    def work() -> None:
-        written.append(1)
-        encoded().commit()
-
-    def check(_: Any) -> None:
-        assert set(x.numpy().tolist()) == {len(written)}
-
-    step = 1 if request.config.getoption("--full") else 3
-    assert work_at_every_bytecode(setup, lambda enc: enc.commit(), work, check, inside=INSIDE, step=step) > 10
