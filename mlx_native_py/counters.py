@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from operator import attrgetter
+from itertools import repeat, starmap
+from operator import attrgetter, call
 from typing import Any
 from weakref import ref
 
@@ -76,28 +77,25 @@ class _Thread:
 
     def __init__(self) -> None:
         self.own = Tally()
-        self.encoders: list[tuple[ref[Any], Tally]] = []
+        self.encoders: dict[int, tuple[ref[Any], Tally]] = {}  # by the id of the tally
         self.ended = Tally()  # of encoders that are gone
 
     def sum(self) -> Tally:
         with _lock:
             figures = self.own + self.ended
-            for _, tally in self.encoders:
+            for _, tally in list(self.encoders.values()):
                 tally.settle()
                 figures += tally
             return figures
 
     def fold(self) -> None:
         """Adds up the counters of encoders that have been dropped."""
-        with _lock:
-            living, ended = [], [_figures(self.ended)]
-            for encoder, tally in self.encoders:
-                if encoder() is None:
-                    tally.settle()
-                    ended.append(_figures(tally))
-                else:
-                    living.append((encoder, tally))
-            self.encoders, self.ended = living, Tally(*map(sum, zip(*ended, strict=True)))
+        gone = {key: tally for key, (encoder, tally) in list(self.encoders.items()) if encoder() is None}
+        for tally in gone.values():
+            tally.settle()
+        ended = Tally(*map(sum, zip(_figures(self.ended), *map(_figures, gone.values()), strict=True)))
+        steps = [*zip(repeat(self.encoders.pop), gone, strict=False), (setattr, self, "ended", ended)]
+        deque(starmap(call, steps), maxlen=0)  # without a bytecode in between
 
 
 class _Ending:
@@ -115,6 +113,7 @@ _lock = Lock()
 _live: list[_Thread] = []
 _ended: deque[_Thread] = deque()
 _past = Tally()  # of threads that have ended
+_is_tidying = False
 _base = Tally()
 _own = threading.local()
 
@@ -139,8 +138,8 @@ def open_tally(encoder: Any, tally: Tally) -> None:
     """Adds an encoder's tally to the calling thread's counters."""
     thread = _here()
     if len(thread.encoders) >= _MAX_ENCODERS:
-        thread.fold()
-    thread.encoders.append((ref(encoder), tally))
+        _tidy(thread.fold)
+    thread.encoders[id(tally)] = ref(encoder), tally
 
 
 def add(**amounts: int) -> None:
@@ -150,18 +149,36 @@ def add(**amounts: int) -> None:
         setattr(tally, name, getattr(tally, name) + amount)
 
 
-def _sum() -> Tally:
-    global _past
+def _tidy(work: Callable[[], object]) -> None:
+    """Does `work` under the lock; not inside of another one, where a finaliser or signal handler asks for it."""
+    global _is_tidying
     with _lock:
-        for thread in list(_ended):
-            # A thread may end before its encoders do; its counts are kept separately until those are gone.
-            thread.fold()
-            if not thread.encoders:
-                _ended.remove(thread)
-                _past += thread.sum()
-                _live.remove(thread)
-        figures = _past
-        for thread in _live:
+        if _is_tidying:
+            return
+        try:
+            _is_tidying = True
+            work()
+        finally:
+            _is_tidying = False
+
+
+def _add_ended() -> None:
+    global _past
+    for thread in list(_ended):
+        # A thread may end before its encoders do; its counts are kept separately until those are gone.
+        thread.fold()
+        if not thread.encoders:
+            past = _past + thread.sum()
+            _ended.remove(thread)
+            _past = past
+            _live.remove(thread)
+
+
+def _sum() -> Tally:
+    with _lock:
+        _tidy(_add_ended)
+        figures, threads = _past, list(_live)
+        for thread in threads:
             figures += thread.sum()
         return figures
 

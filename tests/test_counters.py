@@ -6,8 +6,11 @@ import gc
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from interrupts import raise_at_every_bytecode, work_at_every_bytecode
 
 import mlx_native_py as mlx
 from mlx_native_py import counters
@@ -114,6 +117,52 @@ def test_figures_outlive_their_threads_and_the_list_stays_short() -> None:
     gc.collect()
     assert mlx.sync_count() - before == 50
     assert len(counters._live) <= live + 1
+
+
+class Encoder:
+    """Something that counts."""
+
+    def __init__(self, dispatches: int = 1) -> None:
+        self.tally = counters.Tally(dispatches=dispatches)
+        counters.open_tally(self, self.tally)
+
+
+def _ended_threads() -> int:
+    """Counts in threads that end before anybody adds them up, and in more encoders than are counted separately."""
+    before = mlx.dispatch_count()
+    for _ in range(3):
+        thread = threading.Thread(target=counters.add, kwargs={"dispatches": 10})
+        thread.start()
+        thread.join()
+    for _ in range(counters._MAX_ENCODERS):
+        Encoder()
+    return before
+
+
+@pytest.mark.parametrize("act", [mlx.dispatch_count, Encoder], ids=["add up", "open an encoder"])
+def test_a_finaliser_or_signal_handler_may_count_and_add_up_inside(act: Any) -> None:
+    kept: list[Encoder] = []
+
+    def work() -> None:
+        kept.append(Encoder(1000))
+        Encoder(100)
+        mlx.dispatch_count()
+
+    def check(before: int) -> None:
+        own = act is Encoder
+        assert mlx.dispatch_count() - before == 30 + counters._MAX_ENCODERS + own + (1100 if kept else 0)
+        kept.clear()
+
+    assert work_at_every_bytecode(_ended_threads, lambda _: act(), work, check, inside=Path(counters.__file__)) > 20
+
+
+def test_an_exception_inside_leaves_the_figures_right() -> None:
+    def check(before: int) -> None:
+        assert mlx.dispatch_count() - before == 30 + counters._MAX_ENCODERS
+
+    inside = Path(counters.__file__)
+    act = lambda _: mlx.dispatch_count()  # noqa: E731
+    assert raise_at_every_bytecode(_ended_threads, act, check, inside=inside, only_checked=True) > 20
 
 
 def test_tallies_add_and_subtract() -> None:

@@ -11,6 +11,7 @@ from weakref import ref
 
 from ..compat import EncoderSpellings
 from ..errors import EncoderStateError, InvalidArgument
+from ..hazards.tracker import MemRanges
 from ..memory import transfers
 from ..profiling import observer
 from ..profiling.regions import current_region
@@ -54,7 +55,7 @@ class CommandEncoder(DispatchEncoder, EncoderSpellings):
             self._pass = ComputePass(self.device, ticket)
             self._is_plain = self._auto_barrier and not self._profile_barriers and self._pass.is_plain
             guard = _Guard(self, _dropped)
-            guard.queue, guard.ticket, guard.opened = self._queue, ticket, self._pass
+            guard.queue, guard.ticket, guard.opened, guard.tracker = self._queue, ticket, self._pass, self.mem_ranges
             _unfinished[ticket] = guard
         except BaseException:
             self._queue.abandon(ticket)
@@ -183,10 +184,11 @@ class _Guard(ref[CommandEncoder]):
     A `__del__` would run for every encoder, and lose a Ctrl-C that arrives in it.
     """
 
-    __slots__ = ("opened", "queue", "ticket")
+    __slots__ = ("opened", "queue", "ticket", "tracker")
     queue: Submissions
     ticket: Ticket
     opened: ComputePass
+    tracker: MemRanges
 
 
 _unfinished: dict[Ticket, _Guard] = {}
@@ -206,7 +208,10 @@ def _dropped(guard: Any) -> None:
                 stacklevel=2,
             )
     finally:
-        give_up(queue, ticket, opened)
+        try:
+            give_up(queue, ticket, opened)
+        finally:
+            guard.tracker.close()  # the counters keep it for a while, and it keeps buffers
 
 
 class _Endable(Protocol):

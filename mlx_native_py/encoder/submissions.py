@@ -7,7 +7,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from operator import attrgetter
 from typing import Any
 from weakref import ref
@@ -107,9 +107,9 @@ class Submissions:
 
     def submit(self, ticket: Ticket) -> None:
         """Submits a command buffer; those of a queue run in order of submission."""
+        if self._in_flight:
+            self.collect()
         with self._lock, self._backend.autorelease_pool():
-            if self._in_flight:
-                self.collect()
             if self._residency.is_staged:
                 self._residency.flush()
             mtl, ticket.sequence = ticket.mtl, next(_numbers)
@@ -139,16 +139,16 @@ class Submissions:
         """Retires a submitted command buffer if it has completed."""
         mtl = ticket.mtl
         if mtl is not None and mtl.status() >= self._completed:
-            self._settle(ticket)
+            with suppress(EncoderStateError):  # in a finaliser, on the thread that is about to complete it
+                self._settle(ticket)
 
     def collect(self) -> None:
         """Retires every completed command buffer; they complete in order, so the first pending one ends the search."""
-        with self._lock:
-            while self._in_flight:
-                first = self._in_flight[0]
-                self.poll(first)
-                if not first.is_closed:
-                    break
+        for first in list(self._in_flight):
+            self.poll(first)
+            if not first.is_closed:
+                break
+            with self._lock:
                 self._retire(first)
 
     def wait(self, ticket: Ticket, timeout: float | None = None) -> None:
@@ -249,7 +249,7 @@ class Submissions:
         with self._lock:
             unseen, self._unseen = self._unseen, []
         error = ticket.error if ticket is not None else None
-        others = [each.error for each in unseen if each is not ticket and each.error is not None]
+        others = [each.error for each in dict.fromkeys(unseen) if each is not ticket and each.error is not None]
         if error is None and not others:
             return
         raised = error or others.pop(0)
@@ -259,15 +259,18 @@ class Submissions:
 
     def _settle(self, ticket: Ticket) -> None:
         """Records the outcome; the event is signalled slightly before the status changes, so this waits for the
-        status."""
+        status. Not under the lock: a finaliser may want it, on the thread that completes the work."""
+        mtl, finding = ticket.mtl, None
+        try:
+            if mtl is not None:
+                mtl.waitUntilCompleted()
+        except EncoderStateError:
+            raise
+        except Exception as raised:  # what a checking device has to say, besides the error
+            finding = raised
         with self._lock, self._backend.autorelease_pool():
             if ticket.state >= DONE:
                 return
-            mtl, finding = ticket.mtl, None
-            try:
-                mtl.waitUntilCompleted()
-            except Exception as raised:  # what a checking device has to say, besides the error
-                finding = raised
             failed = mtl.status() != self._completed or finding is not None
             error = self._failure(ticket, finding) if failed else None
             times = float(mtl.GPUStartTime()), float(mtl.GPUEndTime())

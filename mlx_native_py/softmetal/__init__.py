@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .compiler_process import CompileLimits
 from .constants import *  # noqa: F403
-from .misuse import ForkedProcess, InvalidValue, MetalMisuse, QueueFull
+from .misuse import EndlessWait, ForkedProcess, InvalidValue, MetalMisuse, QueueFull
 from .objects.archive import MTLBinaryArchiveDescriptor
 from .objects.argument_encoder import MTLArgumentDescriptor
 from .objects.capture import MTLCaptureDescriptor, MTLCaptureManager
@@ -32,6 +32,7 @@ from .values import NULL, MTLRegion, MTLRegionMake2D, MTLSize, MTLSizeMake, NSMa
 __all__ = [
     "CompileLimits",
     "DeviceProfile",
+    "EndlessWait",
     "ForkedProcess",
     "InvalidValue",
     "MTLArgumentDescriptor",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import sys
 import threading
@@ -29,6 +30,8 @@ from .pages import (
     mappings,
     pages,
 )
+from .places import Places, Slab
+from .process import is_forked
 from .signs import Gone, sign
 
 if TYPE_CHECKING:
@@ -49,6 +52,7 @@ __all__ = [
 ]
 
 _BUFFER_WRITABLE = 0x200  # PyBUF_WRITE
+_EXIT_SECONDS = 1.0
 _MOMENT = 0.1  # seconds in which much may be dropped, which is given back together
 
 _view = ctypes.pythonapi.PyMemoryView_FromMemory
@@ -62,82 +66,6 @@ def view(address: int, length: int) -> memoryview:
     return result
 
 
-class Places:
-    """Reserved addresses, growing in steps; freed ones are quarantined, so that stale pointers fault."""
-
-    RESTING = 4096  # how many freed places rest at least
-
-    def __init__(self, source: PageSource, most: int, step: int, unit: int = PAGE) -> None:
-        self._source = source
-        self._most = most
-        self._step = step
-        self.unit = unit
-        """Places begin and end at multiples of it."""
-        self._regions: list[tuple[int, int]] = []
-        self._next = self._end = 0
-        self.freed: deque[tuple[int, int]] = deque()
-        self._holes: list[tuple[int, int]] = []
-
-    def __contains__(self, address: int) -> bool:
-        return any(base <= address < base + size for base, size in self._regions)
-
-    def take(self, wanted: int) -> int | None:
-        """An address with so many bytes behind it that nobody else has."""
-        if len(self.freed) >= 2 * self.RESTING:
-            self._merge(self.RESTING)
-        address = self._from_holes(wanted)
-        if address is None and (self._next + wanted <= self._end or self._grow(wanted)):
-            address, self._next = self._next, self._next + wanted
-        if address is None:
-            self._merge(0)
-            address = self._from_holes(wanted)
-        return address
-
-    def _grow(self, wanted: int) -> bool:
-        """Reserves more, twice as much each time, or less where the system refuses."""
-        lost = self.unit - PAGE  # at most, before the first place
-        size = min(max(self._step, wanted + lost), self._most - sum(size for _, size in self._regions))
-        while size >= wanted + lost:
-            base = self._source.reserve(size)
-            if base is not None:
-                self._holes.append((self._next, self._end - self._next))
-                self._regions.append((base, size))
-                self._next, self._end = -(-base // self.unit) * self.unit, base + size
-                self._step = 2 * size
-                return True
-            size //= 2
-        return False
-
-    def _from_holes(self, wanted: int) -> int | None:
-        for index, (address, length) in enumerate(self._holes):
-            if length >= wanted:
-                self._holes[index] = (address + wanted, length - wanted)
-                return address
-        return None
-
-    def _merge(self, resting: int) -> None:
-        """Moves all but the `resting` newest freed ranges to the free list, and joins neighbours."""
-        while len(self.freed) > resting:
-            self._holes.append(self.freed.popleft())
-        merged: list[tuple[int, int]] = []
-        for address, length in sorted(hole for hole in self._holes if hole[1]):
-            if merged and merged[-1][0] + merged[-1][1] == address:
-                merged[-1] = (merged[-1][0], merged[-1][1] + length)
-            else:
-                merged.append((address, length))
-        self._holes = merged
-
-
-class Slab:
-    """Cells of one size in one mapping."""
-
-    def __init__(self, address: int, cell: int, count: int) -> None:
-        self.address = address
-        self.length = cell * count
-        self.count = count
-        self.free = deque(address + cell * i for i in range(count))
-
-
 class _Lent(Gone):
     """What is to be given back when its holder is gone: where it is, and whether it is ours."""
 
@@ -145,6 +73,11 @@ class _Lent(Gone):
     address: int
     length: int
     is_ours: bool
+
+
+_Step = tuple[Any, ...]
+_Steps = tuple[_Step, ...]
+_Found = tuple[int, _Steps]  # an address, and what to do in the step that gives it an owner
 
 
 class MemoryArena:
@@ -176,7 +109,8 @@ class MemoryArena:
         self._places = Places(source, most, MemoryArena.SLAB if limited else step, unit)
         # Each allocation in a place of its own takes two mappings; half of all are left to others.
         self._guarded_left = guarded or mappings() // 4
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Devices take it for their accounts too: a finaliser inside may need those, and would wait for another one."""
         self._changing = threading.Lock()  # taken under the other one alone
         self._lent: set[_Lent] = set()
         self._dropped: SimpleQueue[Any] = SimpleQueue()
@@ -185,7 +119,7 @@ class MemoryArena:
         self._end = ref(self, self._dropped.put)
         self._slabs: dict[int, list[Slab]] = {}  # with free cells, by the size of a cell
         self._cells: dict[int, tuple[Slab, int]] = {}  # in use, by address
-        self._unclosed: deque[tuple[int, int]] = deque()
+        self._unclosed: deque[tuple[int, int]] = deque()  # taken, and without an owner
 
     def __contains__(self, address: int) -> bool:
         return address in self._places
@@ -193,32 +127,32 @@ class MemoryArena:
     def memory(self, length: int) -> DeviceMemory | None:
         """Zeroed device memory of its own, or None when there is no more."""
         size = pages(length)
-        with self._lock:
+        with self.lock:
             if self._changing.locked():  # by this thread: a finaliser or signal handler is in the middle of a change
-                return self._apart(length, size)
-            with self._changing:
-                self._take_back()
-                address = self._open(size) if self._guarded_left > 0 or size > self.SHARED else None
-                if address is None and size <= self.SHARED:
-                    address = self._cell(size)
-                return None if address is None else self._lend(address, length, is_ours=True)
+                made = self._owned(length, self._opened(self._source.reserve(self._room(size)), size))
+            else:
+                with self._changing:
+                    self._take_back()
+                    made = self._owned(length, self._found(size))
+        return made
 
-    def _apart(self, length: int, size: int) -> DeviceMemory | None:
-        """The same without a look at what is being changed."""
-        address = self._source.reserve(self._room(size))
-        if address is None or not self._source.open(address, size):
-            return None
-        self._guarded_left -= 1
-        return self._lend(address, length, is_ours=True)
+    def _found(self, size: int) -> _Found | None:
+        found = self._open(size) if self._guarded_left > 0 or size > self.SHARED else None
+        return self._cell(size) if found is None and size <= self.SHARED else found
+
+    def _owned(self, length: int, found: _Found | None) -> DeviceMemory | None:
+        return None if found is None else self._lend(found[0], length, *found[1], is_ours=True)
 
     def over(self, address: int, length: int) -> DeviceMemory:
         """Memory of somebody else."""
         FilePages.note_closed(address, length)  # what was there before may have been unmapped, and not be dropped yet
-        return self._lend(address, length, is_ours=False)
+        with self.lock:
+            lent = self._lend(address, length, is_ours=False)
+        return lent
 
     def settle(self) -> None:
         """Gives back what was dropped. Any access to it faults from now on, unless others share its mapping."""
-        with self._lock:
+        with self.lock:
             if not self._changing.locked():
                 with self._changing:
                     self._take_back()
@@ -228,17 +162,24 @@ class MemoryArena:
         """How many pieces of memory are dropped and not given back."""
         return len(self._gone) + self._dropped.qsize()
 
-    def _lend(self, address: int, length: int, *, is_ours: bool) -> DeviceMemory:
+    def _lend(self, address: int, length: int, *last: _Step, is_ours: bool) -> DeviceMemory:
+        """`last` says that it has an owner, in the step that gives it one."""
+        if not self._watched:
+            self._watch()
         made = DeviceMemory(address, length)
         made.sign = sign()
         made.lent = lent = _Lent(made.sign, self._dropped.put)
         lent.address, lent.length, lent.is_ours = address, length, is_ours
-        self._lent.add(lent)
-        if not self._watched:
-            with suppress(RuntimeError):  # without a thread the next allocation gives back what was dropped
-                start_new_thread(_watch, (self._end, self._dropped, self._gone))
-                self._watched = True
+        one_step((self._lent.add, lent), *last)
         return made
+
+    def _watch(self) -> None:
+        """Starts the thread; without one the next allocation gives back what was dropped."""
+        self._watched = True
+        try:
+            start_new_thread(_give_back, (self._end, self._dropped, self._gone))
+        except (RuntimeError, MemoryError):
+            self._watched = False
 
     def discard(self, memory: DeviceMemory) -> None:
         """Drops the contents of memory of its own, which is zero then."""
@@ -253,17 +194,18 @@ class MemoryArena:
         """The addresses that an allocation takes, with the gap behind it."""
         return -(-(size + self._gap) // self._places.unit) * self._places.unit
 
-    def _open(self, size: int) -> int | None:
-        address = self._places.take(self._room(size))
+    def _open(self, size: int) -> _Found | None:
+        return self._opened(self._places.take(self._room(size)), size)
+
+    def _opened(self, address: int | None, size: int) -> _Found | None:
+        """Pages of their own. Until they have an owner they are to be closed, whatever happens."""
         if address is None:
             return None
-        if not self._source.open(address, size):
-            self._places.freed.append((address, self._room(size)))
-            return None
         self._guarded_left -= 1
-        return address
+        self._unclosed.append((address, size))
+        return (address, ((self._unclosed.remove, (address, size)),)) if self._source.open(address, size) else None
 
-    def _close(self, address: int, size: int, *last: tuple[Any, ...]) -> None:
+    def _close(self, address: int, size: int, *last: _Step) -> None:
         """A place that cannot be closed now is not used again before it is. `last` belongs to the same step."""
         if self._source.close(address, size):
             one_step((self._places.freed.append, (address, self._room(size))), *last)
@@ -273,12 +215,13 @@ class MemoryArena:
 
     def _take_back(self) -> None:
         """Nothing leaves one list before it is in another: Ctrl-C may come in between."""
-        for _ in range(len(self._unclosed)):
-            self._close(*self._unclosed[0], (self._unclosed.popleft,))
         with suppress(Empty):  # the thread took it
             self._gone.extend(map(call, repeat(self._dropped.get_nowait, self._dropped.qsize())))
         while self._gone:
             gone = self._gone[0]
+            if gone not in self._lent:  # an exception came before it was lent
+                self._gone.popleft()
+                continue
             address, length = gone.address, gone.length
             last: Any = (self._lent.discard, gone), (self._gone.popleft,)
             if not gone.is_ours:
@@ -288,39 +231,36 @@ class MemoryArena:
                 self._free_cell(address, *last)
             else:
                 self._close(address, pages(length), *last)
+        for _ in range(len(self._unclosed)):
+            self._close(*self._unclosed[0], (self._unclosed.popleft,))
 
-    def _cell(self, size: int) -> int | None:
+    def _cell(self, size: int) -> _Found | None:
         cell = 1 << (size - 1).bit_length()
         slabs = self._slabs.setdefault(cell, [])
-        while slabs and not slabs[-1].free:  # where Ctrl-C came before it was noted
-            slabs.pop()
         if not slabs:
             count = max(self.CELLS, self.SLAB // cell)
-            address = self._open(cell * count)
-            if address is None:
+            found = self._open(cell * count)
+            if found is None:
                 return None
-            slabs.append(Slab(address, cell, count))
+            one_step((slabs.append, Slab(found[0], cell, count)), *found[1])
         slab = slabs[-1]
         free = slab.free[0]
-        one_step((self._cells.__setitem__, free, (slab, cell)), (slab.free.popleft,))
-        if not slab.free:
-            slabs.remove(slab)
-        return free
+        last: _Steps = (self._cells.__setitem__, free, (slab, cell)), (slab.free.popleft,)
+        return free, (*last, (slabs.remove, slab)) if len(slab.free) == 1 else last
 
-    def _free_cell(self, address: int, *last: tuple[Any, ...]) -> None:
+    def _free_cell(self, address: int, *last: _Step) -> None:
         slab, cell = self._cells[address]
         libc().mprotect(address, cell, READ_WRITE)  # its owner may have made it read-only
         self._empty(address, cell)
-        one_step((slab.free.append, address), (self._cells.pop, address), *last)
-        slabs = self._slabs[cell]
-        if slab not in slabs:
-            slabs.append(slab)
-        if len(slab.free) == slab.count:
-            slabs.remove(slab)
-            self._close(slab.address, slab.length)
+        slabs, steps = self._slabs[cell], [(slab.free.append, address), (self._cells.pop, address), *last]
+        if len(slab.free) + 1 == slab.count:
+            steps += [(slabs.remove, slab), (self._unclosed.append, (slab.address, slab.length))]
+        elif not slab.free:
+            steps.append((slabs.append, slab))
+        one_step(*steps)
 
 
-def _watch(arena: ref[MemoryArena], dropped: SimpleQueue[Any], gone: deque[Any]) -> None:
+def _give_back(arena: ref[MemoryArena], dropped: SimpleQueue[Any], gone: deque[Any]) -> None:
     """Has an arena give back what is dropped, a moment later, until it is dropped itself."""
     while True:
         gone.extend(map(call, (dropped.get,)))  # sleeps; nothing is lost between the two
@@ -328,8 +268,21 @@ def _watch(arena: ref[MemoryArena], dropped: SimpleQueue[Any], gone: deque[Any])
         alive = arena()
         if alive is None:
             return
-        alive.settle()
+        with _giving_back:
+            alive.settle()
         del alive
+
+
+_giving_back = threading.Lock()
+
+
+def _rest() -> None:
+    """At exit, where Python stops threads wherever they are: here they hold no lock that finalisers may still want."""
+    if not is_forked():
+        _giving_back.acquire(timeout=_EXIT_SECONDS)
+
+
+atexit.register(_rest)
 
 
 class DeviceMemory:

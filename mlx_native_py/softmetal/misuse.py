@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import ForkedProcessError
+from ..errors import EncoderStateError, ForkedProcessError
 
 
 class MetalMisuse(RuntimeError):
@@ -15,6 +15,10 @@ class InvalidValue(MetalMisuse, ValueError):
 
 class QueueFull(MetalMisuse, TimeoutError):
     """All command buffers of a queue are in use, and none in flight can complete."""
+
+
+class EndlessWait(MetalMisuse, EncoderStateError):
+    """A wait for what would never happen: on the thread that is to run it, or while the process ends."""
 
 
 class ForkedProcess(MetalMisuse, ForkedProcessError):

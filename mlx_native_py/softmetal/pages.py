@@ -14,6 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from .execution.atomic import one_step
+
 PAGE = mmap.PAGESIZE
 READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 NO_ACCESS = 0
@@ -99,6 +101,7 @@ class FilePages(PrivatePages):
         self._file_end = 0
         self._unused: dict[int, list[int]] = {}  # offsets in the file, by length
         self._opened: dict[int, tuple[int, int]] = {}
+        self._emptied: set[int] = set()  # of these, before they are closed
         self._lock = threading.RLock()  # reentrant, because the garbage collector may free memory anywhere
         os.register_at_fork(after_in_child=self._leave)
 
@@ -119,12 +122,14 @@ class FilePages(PrivatePages):
             if address not in self._opened:
                 return True
             self.note_closed(address, length)
-            if not self.empty(address, length):
-                return False
+            if address not in self._emptied:  # by a call that an exception ended
+                if not self.empty(address, length):
+                    return False
+                self._emptied.add(address)
             if libc().mmap(address, length, NO_ACCESS, RESERVED | FIXED, -1, 0) == MAP_FAILED:
                 return False
-            _, offset = self._opened.pop(address)
-            self._unused.setdefault(length, []).append(offset)
+            unused, offset = self._unused.setdefault(length, []), self._opened[address][1]
+            one_step((self._opened.pop, address), (unused.append, offset), (self._emptied.discard, address))
             return True
 
     @classmethod
@@ -146,9 +151,14 @@ class FilePages(PrivatePages):
         unused = self._unused.get(length)
         if unused:
             return unused.pop()
-        offset, end = self._file_end, self._file_end + length
-        os.ftruncate(self.file, end)
-        self._file_end = end
+        offset = self._file_end
+        self._file_end = end = offset + length  # first, for whoever asks inside of this: a finaliser or signal handler
+        try:
+            os.ftruncate(self.file, self._file_end)
+        except OSError:
+            if self._file_end == end:
+                self._file_end = offset
+            raise
         return offset
 
     def _leave(self) -> None:

@@ -6,6 +6,7 @@ import mmap
 import os
 import threading
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,16 +101,17 @@ class _Kept:
     """Mappings for reuse, by size. New pages cost several times as much as clearing old ones."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._waiting: deque[_Memory] = deque()  # what was used last comes first
 
     def take(self, count: int) -> Words:
         size = 1 << (8 * count - 1).bit_length()
         with self._lock:
-            for index, memory in enumerate(self._waiting):
-                if len(memory) == size:
-                    del self._waiting[index]
-                    return np.frombuffer(memory, np.uint64, count)
+            for memory in list(self._waiting):
+                with suppress(ValueError):  # a finaliser took it
+                    if len(memory) == size:
+                        self._waiting.remove(memory)
+                        return np.frombuffer(memory, np.uint64, count)
         memory = _Memory(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         memory.madvise(_SMALL_PAGES or 0)
         return np.frombuffer(memory, np.uint64, count)

@@ -21,7 +21,7 @@ class _Background:
         self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._idle = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._closed = False
 
     def add(self, task: Task) -> None:

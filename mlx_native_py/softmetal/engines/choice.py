@@ -98,7 +98,7 @@ class LanesChoice:
         self._budget = budget
         self._builds: dict[Size, _Build] = {}
         self._threads: dict[Size, int] = {}  # asked for so far, of shapes that have no build yet
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may launch the same kernel
 
     def choose(self, shape: Size, threads: int) -> Specialised | None:
         """The code for a launch; None for the kernel's other engine."""
@@ -148,9 +148,8 @@ class LanesChoice:
                     self._compile(shape, build)
                 else:
                     later(lambda: self._compile(shape, build))
-            self._builds[shape] = build
             self._threads.pop(shape, None)
-            return build
+            return self._builds.setdefault(shape, build)
 
     def _pays(self, shape: Size, threads: int) -> bool:
         """Counts threads, and tells whether there were enough for the compiler to be worth its time."""

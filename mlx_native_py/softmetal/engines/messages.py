@@ -29,7 +29,7 @@ class Messages:
         self._take = library.soft_log_take
         self._take.restype = ctypes.c_uint64
         self._take.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._room = ctypes.create_string_buffer(ROOM)
 
     def deliver(self) -> None:

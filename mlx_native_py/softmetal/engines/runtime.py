@@ -112,7 +112,7 @@ class Runtime:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._checker: ctypes.CDLL | None = None
-        self._opening = threading.Lock()
+        self._opening = threading.RLock()
         _load_math_library()
         self._library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
         # The second keeps the interpreter's lock: releasing it for a brief kernel only wakes other threads.
@@ -213,7 +213,7 @@ def open_runtime(toolchain: Toolchain, directory: Path) -> Runtime:
     return Runtime(build_library(toolchain, directory))
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may open a device
 _opened: Runtime | None = None
 
 
@@ -230,6 +230,6 @@ def runtime(
     with _lock:
         if _opened is None:
             folder = directory or Path.home() / ".cache" / "mlx_native_py" / "soft"
-            path = library() if library else build_library(find_toolchain(clang), folder)
-            _opened = Runtime(path)
+            made = Runtime(library() if library else build_library(find_toolchain(clang), folder))
+            _opened = _opened or made
         return _opened

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import cached_property, partial
 from operator import attrgetter
@@ -52,7 +51,7 @@ class DeviceState:
         self.arena = shared_arena() if options.isolated else ours()
         self.inline = InlineStore(self.arena, shares=not options.isolated)
         self._sample_buffers: set[ref[object]] = set()
-        self._lock = threading.RLock()  # a finaliser may allocate in the middle of an allocation
+        self._lock = self.arena.lock
 
     def allocate(self, length: int) -> memory.DeviceMemory | None:
         """Charged pages, or None."""

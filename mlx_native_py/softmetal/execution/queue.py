@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import threading
 import time
 from _thread import get_ident, start_new_thread
 from collections.abc import Callable
@@ -16,18 +17,19 @@ from typing import Any
 from weakref import ref
 
 from .. import constants as c
-from ..misuse import QueueFull
+from ..misuse import EndlessWait, QueueFull
 from ..process import is_forked, report
 from .atomic import drop, first, one_step
 from .command_buffer import CommandBufferState, CommandOutcome, Failure
-from .commands import WaitFor
+from .commands import Signal, WaitFor
 from .device import DeviceState
 from .direct import DirectRun, direct_run, must_wait
-from .events import TICK, Waiters, never, sleep
+from .events import TICK, EventState, Waiters, never, sleep
 from .execute import execute
 from .residency import ResidencyState, Resident, joined
 
 _EXIT_SECONDS = 1.0
+ENDING = "the process is ending and runs no more command buffers"
 _FOREVER = 1e9
 WORTH_WAKING_NS = 20_000  # of work, for each worker of the runtime
 _BUSY_SECONDS = 0.01  # how often the thread looks again while another one runs the first command buffer
@@ -158,8 +160,27 @@ class QueueState:
         head = first(self.order)
         return self.closed and (head is None or bool(head.claim))
 
+    def waits_in_vain(self) -> bool:
+        """Whether this thread would wait for ever. Daemon threads end with the process; others would hold it up."""
+        return self.has_stopped() and not threading.current_thread().daemon
+
     def is_current_thread(self) -> bool:
         return get_ident() in self._threads
+
+    def refuse_endless(self, event: EventState, value: int) -> None:
+        """Raises if the event is to be signalled by what this thread keeps waiting, or what will never run."""
+        if self.is_current_thread():
+            why = (
+                "a handler, or a finaliser that the garbage collector ran on the queue's own thread, waits for work "
+                "that this thread is in the middle of, or runs next; submit there, and wait elsewhere"
+            )
+        elif self.waits_in_vain():
+            why = ENDING
+        else:
+            return
+        commands = [command for work in list(self.order) for command in list(work.commands)]
+        if any(isinstance(each, Signal) and each.event is event and each.value >= value for each in commands):
+            raise EndlessWait(why)
 
     def join(self, end: float) -> None:
         """Waits until the thread has ended, at most until `end` on the monotonic clock."""

@@ -6,8 +6,10 @@ import ctypes
 import threading
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import call
 
 from .. import constants as c
 from .. import memory
@@ -47,8 +49,8 @@ Place = tuple[int, memory.DeviceMemory]
 class _LentPlace(Gone):
     """A place that is free again when its holder is gone."""
 
-    __slots__ = ("place",)
-    place: Place
+    __slots__ = ("places",)
+    places: list[Place]  # one, once it has it
 
 
 class Descriptions:
@@ -59,23 +61,33 @@ class Descriptions:
         self._free: list[Place] = []
         self._lent: set[_LentPlace] = set()
         self._dropped: deque[_LentPlace] = deque()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def take(self, holder: object) -> Place:
         """A place for a texture, as long as its sign lives, and the memory that it lies in."""
         with self._lock:
             while self._dropped:
                 gone = self._dropped[0]
-                one_step((self._free.append, gone.place), (self._lent.discard, gone), (self._dropped.popleft,))
-            if not self._free:
-                chunk = self._arena.memory(_CHUNK)
-                if chunk is None:
-                    raise MemoryError("no memory left for descriptions of textures")
-                self._free = [(chunk.address + at, chunk) for at in range(0, _CHUNK - _STEP, _STEP)]
+                if gone not in self._lent:  # an exception came before it was lent
+                    self._dropped.popleft()
+                    continue
+                with suppress(KeyError):  # a finaliser or signal handler inside was faster
+                    one_step((self._lent.remove, gone), (self._dropped.popleft,), (self._free.extend, gone.places))
             lent = _LentPlace(holder, self._dropped.append)
-            lent.place = self._free.pop()
+            lent.places = []
             self._lent.add(lent)
-            return lent.place
+            while not lent.places:
+                if not self._free:
+                    self._free += self._more()
+                with suppress(IndexError):  # as above
+                    lent.places.extend(map(call, (self._free.pop,)))
+        return lent.places[0]
+
+    def _more(self) -> list[Place]:
+        chunk = self._arena.memory(_CHUNK)
+        if chunk is None:
+            raise MemoryError("no memory left for descriptions of textures")
+        return [(chunk.address + at, chunk) for at in range(0, _CHUNK - _STEP, _STEP)]
 
 
 @lru_cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import itertools
 import os
 import threading
 from collections import deque
@@ -142,7 +143,8 @@ class IsolatedRuntime:
         self._dropped: deque[ref[_User]] = deque()  # calls that were not made, or nobody asked what came of them
         self._imports: list[tuple[str, int, bool]] = []
         self._slots: dict[str, int] = {}
-        self._lock = threading.Lock()
+        self._places = itertools.count()
+        self._lock = threading.RLock()
         self.prepare: Callable[..., IsolatedCall] = partial(IsolatedCall, self)
         """A call that runs an array of launches, or a single one; Python's other threads go on meanwhile."""
         atexit.register(self.close)
@@ -226,7 +228,7 @@ class IsolatedRuntime:
         """Where kernels find what they import by this name, in every helper."""
         with self._lock:
             if name not in self._slots:
-                slot = self.space.imports + _SLOT * len(self._slots)
+                slot = self.space.imports + _SLOT * next(self._places)
                 if slot + _SLOT > self.space.imports + IMPORT_BYTES:
                     raise IsolationUnavailable("kernels import more functions than there are")
                 self._slots[name] = slot
@@ -244,7 +246,7 @@ class IsolatedRuntime:
             helper.let_go()
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _opened: IsolatedRuntime | None = None
 
 
@@ -261,5 +263,6 @@ def isolated_runtime(own: Runtime) -> IsolatedRuntime:
     global _opened
     with _lock:
         if _opened is None:
-            _opened = IsolatedRuntime(own, shared_space())
+            made = IsolatedRuntime(own, shared_space())
+            _opened = _opened or made
         return _opened

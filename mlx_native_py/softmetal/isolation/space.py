@@ -39,12 +39,13 @@ class SharedSpace:
         self.code_file = os.memfd_create("soft-metal-code")
         self.pages = SharedPages(self.code + CODE_BYTES, self.start + self.size)
         self._code_end = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def place_code(self, length: int) -> int:
         """Reserves `length` bytes for an image and answers their offset in the file of code."""
+        size = pages(length)
         with self._lock:
-            offset, self._code_end = self._code_end, self._code_end + pages(length)
+            offset, self._code_end = self._code_end, self._code_end + size
             if self._code_end > CODE_BYTES:
                 raise IsolationUnavailable(f"more than {CODE_BYTES} bytes of kernels in one process")
             os.ftruncate(self.code_file, self._code_end)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from threading import Lock
+from threading import Lock, RLock
 
 from .. import engines
 from ..cache import DEFAULT_LIMIT, HEADER_SUFFIX, Store, default_directory, digest
@@ -52,7 +52,7 @@ class Compiler:
     checked: set[bytes] = field(default_factory=set)  # texts that were found right; see known_bodies.py
     _headers: dict[tuple[str, ...], Path] = field(default_factory=dict)
     _said: set[str] = field(default_factory=set)
-    _lock: Lock = field(default_factory=Lock)
+    _lock: AbstractContextManager[object] = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
         self.identity = identity(self.store, self.toolchain)

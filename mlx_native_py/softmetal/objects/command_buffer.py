@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from weakref import ref
@@ -12,8 +11,8 @@ from ..execution.capture import active, captures_of
 from ..execution.command_buffer import CommandBufferState, Failure
 from ..execution.commands import BlitPass, Signal, WaitFor
 from ..execution.passes import Pass
-from ..execution.queue import QueueState
-from ..misuse import InvalidValue, MetalMisuse
+from ..execution.queue import ENDING, QueueState
+from ..misuse import EndlessWait, InvalidValue, MetalMisuse
 from ..values import handler, instance, natural
 from .base import Labelled, NSObject
 from .blit_encoder import MTLBlitCommandEncoder
@@ -186,13 +185,11 @@ class MTLCommandBuffer(Owned, Labelled):
         if reached():
             return
         if self._queue.is_current_thread():
-            raise MetalMisuse(f"{call} on {self!r} from a handler of the same queue would wait for ever")
-        if not self._queue.wait(self.state, reached, self._waits_in_vain):
-            raise MetalMisuse(f"{call} on {self!r}: the process is ending and runs no more command buffers")
-
-    def _waits_in_vain(self) -> bool:
-        """A daemon thread ends with the process; any other would hold it up."""
-        return self._queue.has_stopped() and not threading.current_thread().daemon
+            raise EndlessWait(
+                f"{call} on {self!r} from a handler or finaliser on its queue's thread would wait for ever"
+            )
+        if not self._queue.wait(self.state, reached, self._queue.waits_in_vain):
+            raise EndlessWait(f"{call} on {self!r}: {ENDING}")
 
     def _compute(self, work: Pass) -> MTLComputeCommandEncoder:
         self._between_encoders("computeCommandEncoder")

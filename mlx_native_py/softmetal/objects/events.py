@@ -86,6 +86,7 @@ class MTLSharedEvent(MTLEvent):
         state = self.state
         end, runner = time.monotonic() + seconds, state.runner
         if runner is not None:
+            runner.refuse_endless(state, wanted)
             while time.monotonic() < end and runner.run_next():
                 if state.value >= wanted:
                     return True

@@ -10,7 +10,7 @@ from .base import without
 from .device import MTLDevice
 from .foundation import NSArray
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may ask for a device
 _configuration: tuple[SoftOptions, DeviceProfile | None] = (SoftOptions(), None)
 _default: MTLDevice | None = None
 _devices: set[ref[MTLDevice]] = set()
@@ -44,7 +44,8 @@ def MTLCreateSystemDefaultDevice() -> MTLDevice:
     global _default
     with _lock:
         if _default is None:
-            _default = open_device(*_configuration)
+            made = open_device(*_configuration)
+            _default = made if _default is None else _default
         return _default
 
 
