@@ -174,6 +174,34 @@ def test_fixtures_of_the_same_name(tmp_path: Path, kind: str, passed: int) -> No
     assert f"{passed} passed" in done.stdout, done.stdout
 
 
+BROKEN_BUDGETS = """
+import numpy as np
+from mlx_native_py.testing import assert_deterministic, assert_dispatches, assert_messages, assert_no_leak
+
+def test_dispatches():
+    with assert_dispatches(1):
+        pass
+
+def test_messages(metal_device):
+    with assert_messages(metal_device, 1):
+        pass
+
+def test_leak(metal_device):
+    with assert_no_leak(metal_device):
+        kept = metal_device.empty(1 << 20)
+
+def test_order():
+    numbers = iter(range(9))
+    assert_deterministic(lambda: np.array(next(numbers)))
+"""
+
+
+def test_failures_show_the_test_and_not_the_assertion(tmp_path: Path) -> None:
+    done = session(tmp_path, "--metal-devices=soft", text=BROKEN_BUDGETS)
+    assert "4 failed" in done.stdout and "0 dispatches; exactly 1 are allowed" in done.stdout, done.stdout
+    assert "testing/assertions.py" not in done.stdout, done.stdout
+
+
 def test_the_plugin_costs_other_projects_nothing(tmp_path: Path) -> None:
     heavy = {"numpy", "mlx_native_py.device", "mlx_native_py.softmetal"}
     text = f"import sys\ndef test_it(): assert not {heavy} & set(sys.modules)"

@@ -96,7 +96,7 @@ class _Inlining:
                 continue
             if not any(header.is_relative_to(allowed) for allowed in self._folders):
                 raise InvalidArgument(
-                    f"{path.name}:{number}: {match[1]!r} is outside of {self._folders[0]}; "
+                    f"{path.name}:{number}:{match.start(1)}: {match[1]!r} is outside of {self._folders[0]}; "
                     "if that is meant, name its folder with include="
                 )
             return header
