@@ -81,6 +81,10 @@ def test_format() -> None:
     assert ChatTemplate("{{ '{}-{a}'.format(1, a=x) }}").render([], x="é") == "1-é"
 
 
+def test_text_of_lists_is_trimmed_and_searched() -> None:
+    assert ChatTemplate("{{ [' a '] | trim }}{{ 7 | trim }}{{ 'a/b/c'.rsplit('/', 1) | last }}").render([]) == "[' a ']7c"
+
+
 def test_blocks_are_trimmed() -> None:
     assert ChatTemplate("a\n  {% if true %}\nb\n  {% endif %}\nc").render([]) == "a\nb\nc"
 
@@ -101,6 +105,19 @@ def test_messages_stay_as_they_are() -> None:
 def test_a_long_chat_is_fine() -> None:
     messages = [{"role": role, "content": "word " * 200} for _ in range(500) for role in ("user", "assistant")]
     assert len(ChatTemplate(LARGE).render(messages, bos_token="")) > 1_000_000
+
+
+def test_a_prompt_may_grow_in_a_variable_and_its_end_be_asked_for() -> None:
+    messages = [{"role": "user", "content": "word " * 200} for _ in range(150)]
+    grown = "{% set ns = namespace(out='') %}{% for m in messages %}{% set ns.out = ns.out ~ '<s>' ~ m.content %}"
+    asked = "{% if not ns.out.endswith('>') %}{% set ns.out = ns.out ~ '</s>' %}{% endif %}{% endfor %}{{ ns.out }}"
+    assert len(ChatTemplate(grown + asked).render(messages)) == 150 * 1007
+
+
+def test_a_call_in_a_loop_does_not_pay_for_the_variables_of_the_loop() -> None:
+    trimmed = "{% for m in messages %}{% for i in range(50) %}{{ m.name.rstrip('x') ~ '{}'.format(i) }}{% endfor %}"
+    messages = [{"role": "user", "name": "a", "content": "word " * 20_000}]
+    assert ChatTemplate(trimmed + "{% endfor %}").render(messages, x=1).startswith("a0a1")
 
 
 WALKS = [
@@ -226,6 +243,16 @@ BOMBS = [
     "{{ range(3000) | map('string') | sort(attribute='a,' * 3000) | list }}",
     "{{ ([{}] * 3000) | map(attribute='a' ~ '.a' * 2000) | list }}",
     "{{ ([{}] * 3000) | selectattr('a' ~ '.a' * 2000) | list }}",
+    LARGE_TEXT + "{{ x.rfind('ab' ~ 'a' * 40000) }}",
+    LARGE_TEXT + "{{ x.rsplit('ab' ~ 'a' * 40000) }}",
+    LARGE_TEXT + "{{ x.rpartition(sep='ab' ~ 'a' * 40000) }}",
+    LARGE_TEXT + "{% set x = x.replace('a', 'aā') %}{{ x.strip('ȁ́b' * 26000 ~ 'aā') }}",
+    LARGE_TEXT + "{% set x = x.replace('a', 'aā') %}{{ x | trim('ȁ́b' * 26000 ~ 'aā') }}",
+    LARGE_TEXT + "{% set x = x.replace('a', 'aā') %}{{ [x] | trim(chars='ȁ́b' * 26000 ~ '\\'[]aā') }}",
+    LARGE_TEXT + "{% for i in range(9000) %}{{ x.islower() }}{% endfor %}",
+    LARGE_TEXT + "{% for i in range(9000) %}{{ x.count('a') }}{% endfor %}",
+    LARGE_TEXT + "{% set y = x ~ 'b' %}{% for i in range(9000) %}{{ y.startswith((x ~ 'c',) * 999) }}{% endfor %}",
+    "{% set x = range(99999) %}{% for i in range(9000) %}{{ x.count(0.5) }}{% endfor %}",
 ]
 
 

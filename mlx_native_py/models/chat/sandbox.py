@@ -43,6 +43,10 @@ _METHODS = frozenset(
     upper zfill
     """.split()
 )
+_SCOPES = ("_block_vars", "_loop_vars")  # what jinja adds to calls, and does not hand on
+# Those that may compare each character of a text with each character of another.
+_SEARCHES = ("do_trim", "lstrip", "rfind", "rindex", "rpartition", "rsplit", "rstrip", "strip")
+_COMPARISONS = 4096  # of two characters, for a step
 _WIDEST_INDENT = 16
 _TAG = re.compile(r"\{[{%](.*?)(?:[}%]\}|$)", re.DOTALL)
 _WORD = re.compile(r"'[^']*'|\"[^\"]*\"|\w+|[^\w\s]")
@@ -224,14 +228,16 @@ def _paid_in_full(value: Any) -> Any:
 def _check_arguments(function: Any, arguments: tuple[Any, ...], options: dict[str, Any], *, deep: bool) -> None:
     """Charges for the result of a function that can be much larger than its arguments."""
     budget = _budget.get()
+    # Jinja wraps string formatting methods.
+    name, own = getattr(function, "__name__", ""), getattr(getattr(function, "__wrapped__", function), "__self__", None)
     for each in (*arguments, *options.values()):
         if isinstance(each, int) and abs(each) > _LARGEST_NUMBER:
             raise BudgetExceeded(f"passes the number {each:.3e}")
-        budget.pay(each, deep=deep)
-    # Jinja wraps string formatting methods.
-    name, own = getattr(function, "__name__", ""), getattr(getattr(function, "__wrapped__", function), "__self__", None)
+        budget.pay(each, deep=deep or isinstance(own, str))
     if isinstance(own, (str, bytes)) and (name not in _METHODS or isinstance(own, bytes)):
         raise BudgetExceeded(f"calls {type(own).__name__}.{name}, which is not allowed")
+    if name not in ("endswith", "startswith"):  # their arguments are charged
+        _compared(own)
     given = [own, *arguments] if isinstance(own, str) else list(arguments)
     if name == "_tojson":
         _check_json(*arguments, **options)
@@ -261,6 +267,9 @@ def _check_text(name: str, given: list[Any], options: dict[str, Any]) -> None:
         text, *widths = [each for each in (*given, *options.values()) if isinstance(each, (str, int))] or [""]
         width = max([4, *(each if isinstance(each, int) else len(each) for each in widths)])
         budget.spend(width * str(text).count("\n") // budget.limits.characters)
+    elif name in _SEARCHES:
+        text, *others = (len(str(each)) for each in (*given, *options.values()))
+        budget.spend(text * max(others, default=0) // _COMPARISONS)
     else:
         # What sorts, selects or groups by attributes looks up each name of a path in each entry.
         names = sum(each.count(".") + each.count(",") for each in (*given, *options.values()) if isinstance(each, str))
@@ -367,7 +376,8 @@ def _environment() -> Any:
 
         def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: B902, N805
             args = _gathered(args)
-            _check_arguments(__obj, args, kwargs, deep=__obj is dict)
+            given = {name: value for name, value in kwargs.items() if name not in _SCOPES}
+            _check_arguments(__obj, args, given, deep=__obj is dict)
             return _budget.get().pay(super().call(__context, __obj, *args, **kwargs))
 
     # Without the optimiser, which would run filters at compile time.
