@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -280,6 +282,8 @@ BUFFERS: list[Mistake] = [
     (r"copy_from got float32\[3\], expected float32\[8\]", lambda w: w.x.copy_from(f(3))),
     (r"cannot be seen as f32: rows of 3 bytes", lambda w: w.device.zeros(3, "u8").view("f32")),
     (r"label is 3, expected a str", lambda w: w.device.zeros(3, label=3)),
+    (r"neither pickled .*: pickle buffer\.numpy\(\), or copy by device\.buffer", lambda w: pickle.dumps(w.x)),
+    (r"neither pickled .*: pickle buffer\.numpy\(\), or copy by device\.buffer", lambda w: copy.deepcopy(w.x)),
     (r"byte_len is 8, but f32\[100\] takes 400 bytes", lambda w: w.device.buffer_pool().alloc(8, "f32", 100)),
     (r"format 'nope' is not a supported texture format", lambda w: w.device.texture(f(4, 4), format="nope")),
     (r"an image is \(height, width\)", lambda w: w.device.texture(f(4))),

@@ -82,7 +82,8 @@ def test_format() -> None:
 
 
 def test_text_of_lists_is_trimmed_and_searched() -> None:
-    assert ChatTemplate("{{ [' a '] | trim }}{{ 7 | trim }}{{ 'a/b/c'.rsplit('/', 1) | last }}").render([]) == "[' a ']7c"
+    source = "{{ [' a '] | trim }}{{ 7 | trim }}{{ 'a/b/c'.rsplit('/', 1) | last }}"
+    assert ChatTemplate(source).render([]) == "[' a ']7c"
 
 
 def test_blocks_are_trimmed() -> None:
