@@ -90,8 +90,16 @@ def test_metal_check(tmp_path: Path, processes: list[str]) -> None:
     assert "test_kernels.py::test_expected: OutOfBounds: kernel 'shift': read of 4 bytes outside of" in done.stdout
 
 
+def test_checked_mode_is_chosen_although_the_environment_isolates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLX_SOFT_ISOLATED", "1")
+    assert outcomes(session(tmp_path, "-k", "right"))["test_right[soft-checked]"] == "PASSED"
+    assert "2 failed, 2 passed" in session(tmp_path, "--metal-check").stdout
+
+
 def test_devices_are_chosen(tmp_path: Path) -> None:
-    assert set(outcomes(session(tmp_path, "--metal-devices=soft-shuffled", "-k", "right"))) == {
+    assert set(outcomes(session(tmp_path, "--metal-devices=soft-shuffled,soft-shuffled", "-k", "right"))) == {
         "test_right[soft-shuffled]"
     }
     refused = session(tmp_path, "--metal-devices=gpu")
@@ -120,7 +128,7 @@ def test_findings_that_a_test_did_not_wait_for_are_its_own(tmp_path: Path, proce
     done = session(tmp_path, "--metal-check", *processes, text=NOT_WAITED_FOR)
     assert "1 failed, 1 passed" in done.stdout, done.stdout
     assert "FAILED" in next(line for line in done.stdout.splitlines() if "test_not_waited_for" in line and "%]" in line)
-    assert "1 findings" in done.stdout
+    assert "1 finding, also" in done.stdout
     assert "test_kernels.py::test_not_waited_for: OutOfBounds: " in done.stdout
 
 

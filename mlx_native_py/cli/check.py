@@ -61,7 +61,7 @@ def run(chosen: argparse.Namespace) -> int:
     launched = chosen.kernel is not None or bool(chosen.arg)
     if launched and len(chosen.file) > 1:
         raise InvalidArgument("--kernel and --arg describe one launch, of a kernel of one file")
-    with settings.override(device="soft", soft_checked=True), MlxDevice("soft") as device:
+    with settings.override(device="soft", soft_checked=True, soft_isolated=False), MlxDevice("soft") as device:
         checks = [check for file in chosen.file for check in _check_file(chosen, file, device, launched)]
     _print(chosen, checks)
     if not (launched or chosen.json):
@@ -139,7 +139,7 @@ def _from_here(text: str, folders: Sequence[Path]) -> str:
 
 def _check_program(chosen: argparse.Namespace) -> int:
     path, *arguments = chosen.file
-    settings.export(device="soft", soft_checked=True)
+    settings.export(device="soft", soft_checked=True, soft_isolated=False)
     before = counters.dispatch_count()
     errors: list[CheckedError] = []
     with _heard(errors), redirect_stdout(sys.stderr if chosen.json else sys.stdout):

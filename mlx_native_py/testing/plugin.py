@@ -61,7 +61,7 @@ def _check_everything(config: pytest.Config) -> None:
     from .. import settings
     from ..softmetal.checked.errors import CheckedError, observers
 
-    settings.export(device="soft", soft_checked=True)
+    settings.export(device="soft", soft_checked=True, soft_isolated=False)
 
     def note(finding: CheckedError) -> None:
         config.stash[_FOUND].append(f"{config.stash[_TEST]}: {type(finding).__name__}: {finding}")
@@ -130,7 +130,7 @@ def _asked(config: pytest.Config) -> list[str]:
     asked = [name.strip() for name in str(config.getoption("--metal-devices")).split(",") if name.strip()]
     if unknown := [name for name in asked if name not in _NAMES]:
         raise pytest.UsageError(f"--metal-devices: there is no {unknown[0]!r}; there are: {', '.join(_NAMES)}")
-    return asked
+    return list(dict.fromkeys(asked))
 
 
 def _devices(config: pytest.Config) -> list[str]:
@@ -175,8 +175,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         return
     problems = config.stash[_FOUND]
     terminalreporter.section("metal check", sep="-")
-    terminalreporter.write_line(
-        f"{len(problems)} findings, also those that tests expect:" if problems else "no findings"
-    )
+    count = f"{len(problems)} finding{'s' * (len(problems) > 1)}"
+    terminalreporter.write_line(f"{count}, also those that tests expect:" if problems else "no findings")
     for line in problems:
         terminalreporter.write_line(line)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mlx_native_py import settings
 from mlx_native_py.cli import main as cli
 
 pytestmark = pytest.mark.soft
@@ -117,6 +118,13 @@ def test_a_struct_by_its_members(project: Path, capsys: Captured) -> None:
     arguments = [FILE, "--kernel", "put", "--arg", "x=zeros:8", "--arg"]
     assert checked(capsys, *arguments, 'p={"n":8,"scale":[1,2,3]}')[0] == 0
     assert "OutOfBounds" in checked(capsys, *arguments, 'p={"n":9,"scale":[1,2,3]}', "--threads", "9")[1]
+
+
+def test_checked_mode_is_chosen_although_settings_isolate(project: Path, capsys: Captured) -> None:
+    with settings.override(soft_isolated=True):
+        assert (
+            checked(capsys, FILE, "--kernel", "put", "--arg", "x=zeros:8", "--arg", 'p={"n":8,"scale":[1,2,3]}')[0] == 0
+        )
 
 
 def test_an_instance_of_a_template_counts_threads_as_the_template_does(project: Path, capsys: Captured) -> None:

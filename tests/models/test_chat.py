@@ -17,7 +17,8 @@ from mlx_native_py.models.chat import ChatTemplate
 from mlx_native_py.models.chat.budget import TemplateLimits
 from mlx_native_py.models.chat.sandbox import _environment, compiled, words_of
 from mlx_native_py.models.chat.weight import weight_of
-from tests.models.hostile_templates import BOMBS, GROW, LARGE_TEXT, WALKS
+
+from .hostile_templates import BOMBS, GROW, LARGE_TEXT, WALKS
 
 CHATML = (
     "{% for message in messages %}"
