@@ -37,6 +37,8 @@ kernel void paint(metal::texture2d<float, metal::access::write> t, uint2 at [[th
 }
 """
 
+ADD = "kernel void add(device float *x, uint i [[thread_position_in_grid]]) { x[i] += 1; }"
+
 
 def f(*shape: int) -> Any:
     return np.ones(shape, np.float32)
@@ -299,6 +301,9 @@ ENCODERS: list[Mistake] = [
     (r"dispatch takes a Pipeline .*not 'axpy'", lambda w: w.enc.dispatch("axpy", w.y, w.x, 1.0, threads=8)),
     (r"dispatch\(\) has no option 'grid'", lambda w: w.enc.dispatch(w.k, w.y, w.x, 1.0, grid=8)),
     (r"takes 3 arguments by slot", lambda w: w.enc.dispatch(w.k, w.y, threads=8)),
+    (r"is None, and nothing was bound", lambda w: w.enc.dispatch(w.k, Out(anything), w.x, 1.0, threads=8)),
+    (r"has no array or buffer whose length", lambda w: w.device.compile(ADD).add(Out(anything))),
+    (r"has no array or buffer whose length", lambda w: w.device.compile(ADD).add(Out(anything_of("x")))),
     (r"needs a buffer or an array, not 3", lambda w: w.enc.dispatch(w.k, Out(anything_of(3)), w.x, 1.0, threads=8)),
     (
         r"reads= and writes= take buffers and views, not 5",

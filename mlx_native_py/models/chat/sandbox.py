@@ -177,8 +177,8 @@ def _check_text(name: str, given: list[Any], options: dict[str, Any]) -> None:
         width = max([4, *(each if isinstance(each, int) else len(each) for each in widths)])
         budget.spend(width * str(text).count("\n") // budget.limits.characters)
     elif name in _SEARCHES:
-        text, *others = (len(str(each)) for each in (*given, *options.values()))
-        budget.spend(text * max(others, default=0) // _COMPARISONS)
+        length, *lengths = (len(str(each)) for each in (*given, *options.values()))
+        budget.spend(length * max(lengths, default=0) // _COMPARISONS)
     else:
         # What sorts, selects or groups by attributes looks up each name of a path in each entry.
         names = sum(each.count(".") + each.count(",") for each in (*given, *options.values()) if isinstance(each, str))
