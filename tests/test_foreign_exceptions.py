@@ -39,6 +39,12 @@ def sharded(folder: Path, shard: object) -> None:
     open_safetensors(folder)
 
 
+def piped(folder: Path, suffix: str) -> None:
+    """A pipe in place of a file: to open it waits for a writer."""
+    os.mkfifo(path := folder / f"w.{suffix}")
+    (open_gguf if suffix == "gguf" else open_safetensors)(path)
+
+
 def gguf_with(folder: Path, key: str, value: list[int] | list[str]) -> None:
     path = folder / "m.gguf"
     writer = gguf.GGUFWriter(path, "llama")
@@ -53,7 +59,7 @@ def gguf_with(folder: Path, key: str, value: list[int] | list[str]) -> None:
     Tokenizer.from_gguf(open_gguf(path).metadata, path=path)
 
 
-def compiles(folder: Path, source: str) -> None:
+def compiles(folder: Path, source: str | Path) -> None:
     with MlxDevice("soft") as device:
         device.compile(source)
 
@@ -85,11 +91,22 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda folder: safetensors(folder, tensor().replace("w", "\ud800")),
         "header.*utf-8",
     ),
+    "metadata is half a character": (
+        lambda folder: safetensors(folder, tensor().replace("{", '{"__metadata__": {"a": "\\ud800"}, ', 1)),
+        "__metadata__",
+    ),
+    "model is a pipe": (lambda folder: piped(folder, "safetensors"), "no regular file"),
+    "GGUF is a pipe": (lambda folder: piped(folder, "gguf"), "no regular file"),
+    "path has NUL": (lambda folder: open_gguf(folder / "a\0b"), "is no path"),
+    "path is half a character": (lambda folder: open_safetensors(f"{folder}/\ud800"), "is no path"),
+    "path of MSL has NUL": (lambda folder: compiles(folder, folder / "a\0b.metal"), "cannot be read"),
     "header is deep": (lambda folder: safetensors(folder, "[" * 100_000), "header"),
     "shard has no name": (lambda folder: sharded(folder, ""), "weight_map"),
     "shard has NUL in its name": (lambda folder: sharded(folder, "a\0b"), "weight_map"),
     "shard has half a character": (lambda folder: sharded(folder, "\ud800"), "weight_map"),
     "shard is a number": (lambda folder: sharded(folder, 5), "weight_map"),
+    "shard is a list": (lambda folder: sharded(folder, ["w"]), "weight_map"),
+    "shard has a long name": (lambda folder: sharded(folder, "w" * 5000), "weight_map"),
     "shard is outside": (lambda folder: sharded(folder, "../../etc/passwd"), "weight_map"),
     "shard is a folder": (lambda folder: sharded(folder, "."), "weight_map"),
     "shard is missing": (lambda folder: sharded(folder, "model-00001.safetensors"), "model-00001.safetensors"),

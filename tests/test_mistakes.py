@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -34,6 +36,8 @@ kernel void paint(metal::texture2d<float, metal::access::write> t, uint2 at [[th
   t.write(1, at);
 }
 """
+
+ADD = "kernel void add(device float *x, uint i [[thread_position_in_grid]]) { x[i] += 1; }"
 
 
 def f(*shape: int) -> Any:
@@ -280,6 +284,8 @@ BUFFERS: list[Mistake] = [
     (r"copy_from got float32\[3\], expected float32\[8\]", lambda w: w.x.copy_from(f(3))),
     (r"cannot be seen as f32: rows of 3 bytes", lambda w: w.device.zeros(3, "u8").view("f32")),
     (r"label is 3, expected a str", lambda w: w.device.zeros(3, label=3)),
+    (r"neither pickled .*: pickle buffer\.numpy\(\), or copy by device\.buffer", lambda w: pickle.dumps(w.x)),
+    (r"neither pickled .*: pickle buffer\.numpy\(\), or copy by device\.buffer", lambda w: copy.deepcopy(w.x)),
     (r"byte_len is 8, but f32\[100\] takes 400 bytes", lambda w: w.device.buffer_pool().alloc(8, "f32", 100)),
     (r"format 'nope' is not a supported texture format", lambda w: w.device.texture(f(4, 4), format="nope")),
     (r"an image is \(height, width\)", lambda w: w.device.texture(f(4))),
@@ -295,6 +301,9 @@ ENCODERS: list[Mistake] = [
     (r"dispatch takes a Pipeline .*not 'axpy'", lambda w: w.enc.dispatch("axpy", w.y, w.x, 1.0, threads=8)),
     (r"dispatch\(\) has no option 'grid'", lambda w: w.enc.dispatch(w.k, w.y, w.x, 1.0, grid=8)),
     (r"takes 3 arguments by slot", lambda w: w.enc.dispatch(w.k, w.y, threads=8)),
+    (r"is None, and nothing was bound", lambda w: w.enc.dispatch(w.k, Out(anything), w.x, 1.0, threads=8)),
+    (r"has no array or buffer whose length", lambda w: w.device.compile(ADD).add(Out(anything))),
+    (r"has no array or buffer whose length", lambda w: w.device.compile(ADD).add(Out(anything_of("x")))),
     (r"needs a buffer or an array, not 3", lambda w: w.enc.dispatch(w.k, Out(anything_of(3)), w.x, 1.0, threads=8)),
     (
         r"reads= and writes= take buffers and views, not 5",

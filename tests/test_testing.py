@@ -90,8 +90,16 @@ def test_metal_check(tmp_path: Path, processes: list[str]) -> None:
     assert "test_kernels.py::test_expected: OutOfBounds: kernel 'shift': read of 4 bytes outside of" in done.stdout
 
 
+def test_checked_mode_is_chosen_although_the_environment_isolates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLX_SOFT_ISOLATED", "1")
+    assert outcomes(session(tmp_path, "-k", "right"))["test_right[soft-checked]"] == "PASSED"
+    assert "2 failed, 2 passed" in session(tmp_path, "--metal-check").stdout
+
+
 def test_devices_are_chosen(tmp_path: Path) -> None:
-    assert set(outcomes(session(tmp_path, "--metal-devices=soft-shuffled", "-k", "right"))) == {
+    assert set(outcomes(session(tmp_path, "--metal-devices=soft-shuffled,soft-shuffled", "-k", "right"))) == {
         "test_right[soft-shuffled]"
     }
     refused = session(tmp_path, "--metal-devices=gpu")
@@ -120,7 +128,7 @@ def test_findings_that_a_test_did_not_wait_for_are_its_own(tmp_path: Path, proce
     done = session(tmp_path, "--metal-check", *processes, text=NOT_WAITED_FOR)
     assert "1 failed, 1 passed" in done.stdout, done.stdout
     assert "FAILED" in next(line for line in done.stdout.splitlines() if "test_not_waited_for" in line and "%]" in line)
-    assert "1 findings" in done.stdout
+    assert "1 finding, also" in done.stdout
     assert "test_kernels.py::test_not_waited_for: OutOfBounds: " in done.stdout
 
 
@@ -172,6 +180,34 @@ def test_fixtures_of_the_same_name(tmp_path: Path, kind: str, passed: int) -> No
     text = "def test_it(metal_device): assert isinstance(metal_device, str)"
     done = session(tmp_path, "--metal-devices=soft", "-W", "error", text=text)
     assert f"{passed} passed" in done.stdout, done.stdout
+
+
+BROKEN_BUDGETS = """
+import numpy as np
+from mlx_native_py.testing import assert_deterministic, assert_dispatches, assert_messages, assert_no_leak
+
+def test_dispatches():
+    with assert_dispatches(1):
+        pass
+
+def test_messages(metal_device):
+    with assert_messages(metal_device, 1):
+        pass
+
+def test_leak(metal_device):
+    with assert_no_leak(metal_device):
+        kept = metal_device.empty(1 << 20)
+
+def test_order():
+    numbers = iter(range(9))
+    assert_deterministic(lambda: np.array(next(numbers)))
+"""
+
+
+def test_failures_show_the_test_and_not_the_assertion(tmp_path: Path) -> None:
+    done = session(tmp_path, "--metal-devices=soft", text=BROKEN_BUDGETS)
+    assert "4 failed" in done.stdout and "0 dispatches; exactly 1 are allowed" in done.stdout, done.stdout
+    assert "testing/assertions.py" not in done.stdout, done.stdout
 
 
 def test_the_plugin_costs_other_projects_nothing(tmp_path: Path) -> None:

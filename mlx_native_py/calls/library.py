@@ -332,7 +332,8 @@ def _counted_slot(pipeline: Pipeline, args: Sequence[Any]) -> int | None:
     first = None
     for slot, given in enumerate(args):
         binding = pipeline.buffers[slot]
-        if binding is not None and isinstance(given, (MlxBuffer, Out, np.ndarray)):
+        inner = given.buffer if isinstance(given, Out) else given
+        if binding is not None and isinstance(inner, (MlxBuffer, np.ndarray)):
             if binding.writes:
                 return slot
             first = slot if first is None else first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ _LOOKED_AT = "with every load and store checked"
 _PLACE = re.compile(r"(?:^|(?<= failed: ))([^\s:][^:\n]*):(\d+):(\d+)\b", re.MULTILINE)
 _STAGE = "functions are not supported by software Metal"
 _ESCAPES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_IN_PROPERTIES = _ESCAPES | str.maketrans({":": "%3A", ",": "%2C"})
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def run(chosen: argparse.Namespace) -> int:
     launched = chosen.kernel is not None or bool(chosen.arg)
     if launched and len(chosen.file) > 1:
         raise InvalidArgument("--kernel and --arg describe one launch, of a kernel of one file")
-    with settings.override(device="soft", soft_checked=True), MlxDevice("soft") as device:
+    with settings.override(device="soft", soft_checked=True, soft_isolated=False), MlxDevice("soft") as device:
         checks = [check for file in chosen.file for check in _check_file(chosen, file, device, launched)]
     _print(chosen, checks)
     if not (launched or chosen.json):
@@ -79,6 +80,7 @@ def _are_sources(files: list[str]) -> bool:
 
 
 def _check_file(chosen: argparse.Namespace, file: str, device: MlxDevice, launched: bool) -> Iterator[Verdict]:
+    folders = [Path(file).parent, *map(Path, chosen.include)]
     try:
         library = library_of(device, file, chosen)
         kernels = [chosen_kernel(library, chosen.kernel, file)] if launched else [library[name] for name in library]
@@ -86,7 +88,7 @@ def _check_file(chosen: argparse.Namespace, file: str, device: MlxDevice, launch
         if not launched and _has_no_kernel(problem):
             yield Verdict(file, None, "there is no kernel in it; vertex and fragment functions are not run here")
         else:
-            yield _found(file, problem, file)
+            yield _found(file, problem, folders)
         return
     for kernel in kernels:
         try:
@@ -96,7 +98,7 @@ def _check_file(chosen: argparse.Namespace, file: str, device: MlxDevice, launch
                 raise
             yield Verdict(f"{file}: {kernel.name}", None, str(problem))
         except MlxError as problem:
-            yield _found(f"{file}: {kernel.name}", problem, file)
+            yield _found(f"{file}: {kernel.name}", problem, folders)
         else:
             yield Verdict(f"{file}: {kernel.name}", True, detail)
 
@@ -118,21 +120,19 @@ def _checked(chosen: argparse.Namespace, kernel: Kernel, device: MlxDevice) -> s
     return f"no fault, {_LOOKED_AT}"
 
 
-def _found(subject: str, problem: BaseException, file: str = "") -> Verdict:
-    """The finding of checked mode with its class and source line, or another error."""
+def _found(subject: str, problem: BaseException, folders: Sequence[Path] = ()) -> Verdict:
+    """The finding of checked mode with its class and source line, or another error; its files are in `folders`."""
     cause = problem.__cause__ or problem
     others = [f"and {type(other).__name__}: {other}" for other in getattr(cause, "others", ())]
-    return Verdict(
-        subject, False, _from_here("\n".join([str(cause), *others]), Path(file).parent), type(cause).__name__
-    )
+    return Verdict(subject, False, _from_here("\n".join([str(cause), *others]), folders), type(cause).__name__)
 
 
-def _from_here(text: str, folder: Path) -> str:
-    """Names of files in `folder` as paths from the working directory."""
+def _from_here(text: str, folders: Sequence[Path]) -> str:
+    """Names of files in `folders` as paths from the working directory."""
 
     def named(place: re.Match[str]) -> str:
-        inside = folder / place[1]
-        return f"{inside if inside.is_file() else place[1]}:{place[2]}:{place[3]}"
+        file = next((folder / place[1] for folder in folders if (folder / place[1]).is_file()), place[1])
+        return f"{file}:{place[2]}:{place[3]}"
 
     return _PLACE.sub(named, text)
 
@@ -141,7 +141,7 @@ def _check_program(chosen: argparse.Namespace) -> int:
     path, *arguments = chosen.file
     before = counters.dispatch_count()
     errors: list[CheckedError] = []
-    checked = settings.exported(device="soft", soft_checked=True)
+    checked = settings.exported(device="soft", soft_checked=True, soft_isolated=False)
     with checked, _heard(errors), redirect_stdout(sys.stderr if chosen.json else sys.stdout):
         status = run_script(path, arguments)
     count = counters.dispatch_count() - before
@@ -183,6 +183,6 @@ def _print(chosen: argparse.Namespace, checks: list[Verdict]) -> None:
 def _annotation(check: Verdict) -> str:
     """A finding as GitHub Actions shows it beside the line."""
     place = _PLACE.search(check.detail)
-    where = f"file={place[1]},line={place[2]},col={place[3]}," if place else ""
+    where = f"file={place[1].translate(_IN_PROPERTIES)},line={place[2]},col={place[3]}," if place else ""
     message = check.detail.translate(_ESCAPES)
     return f"::error {where}title={check.kind or 'mlx-native check'}::{check.subject}: {message}"

@@ -34,13 +34,20 @@ def run(chosen: argparse.Namespace) -> int:
         ticket = launch.run()
         results = launch.results()
         for name, path in places.items():
-            np.save(path, results[name])
+            _save(name, path, results[name])
         if chosen.json:
             _print_json(launch, results, device, ticket.gpu_time)
         else:
             _print(results, {name: str(path) for name, path in places.items()})
             print(f"{kernel.name} took {ticket.gpu_time * 1e6:.1f} us on {device.name}")
     return 0
+
+
+def _save(name: str, path: Path, result: Any) -> None:
+    try:
+        np.save(path, result)
+    except OSError as problem:  # numpy counts bytes where a disk is full, and names no file
+        raise InvalidArgument(f"--save {name}={path} cannot be written: {problem}") from None
 
 
 def _places(save: list[str], launch: KernelLaunch) -> dict[str, Path]:

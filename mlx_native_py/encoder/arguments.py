@@ -77,6 +77,10 @@ def argument(
                 f"kernel {pipeline.label!r} has no argument at slot {slot}; pass None there, not {_shown(given)}"
             )
         return None
+    if isinstance(given, Out):
+        if not binding.writes:
+            raise _refusal(pipeline, binding, "is marked Out, but the kernel only reads it")
+        given = given.buffer
     if given is None:
         given = bound(slot)
         if given is None and binding.used:
@@ -85,10 +89,6 @@ def argument(
                 binding,
                 "is None, and nothing was bound there before that could stay; pass a buffer or a value",
             )
-    if isinstance(given, Out):
-        if not binding.writes:
-            raise _refusal(pipeline, binding, "is marked Out, but the kernel only reads it")
-        given = given.buffer
     if isinstance(given, MlxBuffer):
         check_buffer(pipeline, slot, given)
         return given

@@ -197,6 +197,12 @@ class Allocation:
         # Through the type, because module globals may be gone at interpreter exit.
         return self.owner if isinstance(self.owner, type(self)) else self
 
+    def __reduce__(self) -> Any:
+        raise InvalidArgument(
+            "buffers are neither pickled nor copied by `copy`: pickle buffer.numpy(), or copy by "
+            "device.buffer(buffer, copy=True)"
+        )
+
     def set_label(self, label: str) -> None:
         """Sets the label shown in GPU traces and barrier explanations."""
         if not isinstance(label, str):

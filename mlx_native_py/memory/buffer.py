@@ -132,21 +132,18 @@ class MlxBuffer(ArrayMethods):
             return self.select(key)
         row = self.nbytes // self.shape[0]
         if isinstance(key, slice):
-            if key.step not in (None, 1):
+            try:
+                first, last, step = key.indices(self.shape[0])
+            except (TypeError, ValueError) as problem:
+                raise InvalidArgument(f"{key!r} cannot index {self!r}: {problem}") from None
+            if step != 1:
                 return self.select(key)
-            first, last, _ = self._indices(key)
             if first >= last:
                 raise InvalidArgument(f"[{first}:{last}] of {self!r} is empty, and Metal has no empty buffers")
             shape, count = (last - first, *self.shape[1:]), last - first
         else:
             first, shape, count = self._row(key), self.shape[1:], 1
         return MlxBuffer(self.allocation, self.dtype, shape, self.offset + first * row, count * row)
-
-    def _indices(self, key: slice) -> tuple[int, int, int]:
-        try:
-            return key.indices(self.shape[0])
-        except TypeError as problem:
-            raise InvalidArgument(f"{key!r} cannot index {self!r}: {problem}") from None
 
     def _row(self, key: Any) -> int:
         index = operator.index(key)

@@ -29,8 +29,8 @@ def source_with_headers(path: Path, include: Folders = ()) -> str:
 
     A header that is not found is left for the compiler to report.
     """
-    folders = [folder.resolve() for folder in (path.parent, *_folders(include))]
-    text = _text_of(path)
+    others, text = _folders(include), _text_of(path)
+    folders = [folder.resolve() for folder in (path.parent, *others)]
     if not text.strip():
         raise InvalidArgument(f"{path} is empty; expected MSL source")
     return "\n".join(_Inlining(folders).lines(path, text)) + "\n"
@@ -57,6 +57,8 @@ def _text_of(path: Path) -> str:
         raise InvalidArgument(
             f"{path} is not UTF-8: byte {problem.start} is {problem.object[problem.start]:#x}"
         ) from None
+    except ValueError as problem:  # a path with NUL, or half a character
+        raise InvalidArgument(f"{str(path)!r} cannot be read: {problem}") from None
 
 
 class _Inlining:
@@ -96,7 +98,7 @@ class _Inlining:
                 continue
             if not any(header.is_relative_to(allowed) for allowed in self._folders):
                 raise InvalidArgument(
-                    f"{path.name}:{number}: {match[1]!r} is outside of {self._folders[0]}; "
+                    f"{path.name}:{number}:{match.start(1)}: {match[1]!r} is outside of {self._folders[0]}; "
                     "if that is meant, name its folder with include="
                 )
             return header

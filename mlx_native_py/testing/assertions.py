@@ -24,6 +24,8 @@ __all__ = [
     "assert_no_leak",
 ]
 
+__tracebackhide__ = True  # pytest shows the test that fails, not the lines below
+
 
 @contextmanager
 def assert_dispatches(exactly: int | None = None, *, at_most: int | None = None) -> Iterator[None]:

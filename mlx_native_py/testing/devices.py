@@ -15,7 +15,7 @@ __all__ = ["DEVICES", "absent", "opened"]
 
 DEVICES: dict[str, dict[str, Any]] = {
     "soft": {"device": "soft", "soft_checked": False, "soft_schedule": "ordered"},
-    "soft-checked": {"device": "soft", "soft_checked": True, "soft_schedule": "ordered"},
+    "soft-checked": {"device": "soft", "soft_checked": True, "soft_isolated": False, "soft_schedule": "ordered"},
     "soft-shuffled": {"device": "soft", "soft_checked": False, "soft_schedule": "shuffled:1"},
     "metal": {"device": "metal"},
 }

@@ -62,7 +62,7 @@ def _check_everything(config: pytest.Config) -> None:
     from ..softmetal.checked.errors import CheckedError, observers
 
     checked = contextlib.ExitStack()
-    checked.enter_context(settings.exported(device="soft", soft_checked=True))
+    checked.enter_context(settings.exported(device="soft", soft_checked=True, soft_isolated=False))
     config.add_cleanup(checked.close)
 
     def note(finding: CheckedError) -> None:
@@ -132,7 +132,7 @@ def _asked(config: pytest.Config) -> list[str]:
     asked = [name.strip() for name in str(config.getoption("--metal-devices")).split(",") if name.strip()]
     if unknown := [name for name in asked if name not in _NAMES]:
         raise pytest.UsageError(f"--metal-devices: there is no {unknown[0]!r}; there are: {', '.join(_NAMES)}")
-    return asked
+    return list(dict.fromkeys(asked))
 
 
 def _devices(config: pytest.Config) -> list[str]:
@@ -177,8 +177,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         return
     problems = config.stash[_FOUND]
     terminalreporter.section("metal check", sep="-")
-    terminalreporter.write_line(
-        f"{len(problems)} findings, also those that tests expect:" if problems else "no findings"
-    )
+    count = f"{len(problems)} finding{'s' * (len(problems) > 1)}"
+    terminalreporter.write_line(f"{count}, also those that tests expect:" if problems else "no findings")
     for line in problems:
         terminalreporter.write_line(line)

@@ -16,6 +16,7 @@ __all__ = ["SafetensorsFile", "open_safetensors"]
 
 MOST_HEADER = 100 << 20
 MOST_AXES = 8
+_LONGEST_FILE_NAME = 255  # bytes
 _DTYPES = {str(dtype).upper(): dtype for dtype in DType}
 
 
@@ -58,10 +59,9 @@ def _files(given: Path) -> list[Path]:
         return [given]
     whole = _table(given, _parsed(given, given.read_bytes(), 0), "index", 0)
     places = _table(given, whole.get("weight_map"), "weight_map", 0)
-    names = dict.fromkeys(places.values())
-    if bad := [name for name in names if not _is_file_name(name)]:
-        raise ModelFileError(given, "weight_map", 0, f"{bad[0]!r} is not the name of a file in the same folder")
-    files = [given.with_name(name) for name in names]
+    if bad := [name for name in places.values() if not _is_file_name(name)]:
+        raise ModelFileError(given, "weight_map", 0, f"{bad[0]!r:.80} is not the name of a file in the same folder")
+    files = [given.with_name(name) for name in dict.fromkeys(places.values())]
     if missing := [file.name for file in files if not file.is_file()]:
         raise ModelFileError(
             given, "weight_map", 0, f"{missing[0]} is not in the folder; {len(missing)} of {len(files)} are missing"
@@ -70,12 +70,18 @@ def _files(given: Path) -> list[Path]:
 
 
 def _is_file_name(name: Any) -> bool:
-    return isinstance(name, str) and Path(name).name == name != "" and "\0" not in name and _is_text(name)
+    if not isinstance(name, str) or not _is_text(name):
+        return False
+    return Path(name).name == name != "" and "\0" not in name and len(name.encode()) <= _LONGEST_FILE_NAME
 
 
-def _is_text(name: str) -> bool:
+def _is_text(text: str) -> bool:
     """Whether a JSON string has no lone surrogates."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in name)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -87,10 +93,13 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise ModelFileError(path, "header length", 0, f"{length} bytes, and the file has {file.size}")
     header = _table(path, _parsed(path, file.data[8 : 8 + length], 8), "header", 8)
     about = _table(path, header.pop("__metadata__", {}), "__metadata__", 8)
+    texts = {key: str(value) for key, value in about.items()}
+    if bad := [key for key, value in texts.items() if not _is_text(value)]:
+        raise ModelFileError(path, "__metadata__", 8, f"the value of {bad[0]!r} is no text")
     first = 8 + length
     tensors = {name: _tensor(file, name, fields, first) for name, fields in header.items()}
     check_layout(file, tensors, first)
-    return tensors, {key: str(value) for key, value in about.items()}
+    return tensors, texts
 
 
 def _parsed(path: Path, text: bytes, at: int) -> Any:

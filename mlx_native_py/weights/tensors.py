@@ -6,6 +6,7 @@ import difflib
 import math
 import mmap
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,18 @@ def path_of(given: Any) -> Path:
     """The path of a file that a caller names."""
     if not isinstance(given, (str, os.PathLike)):
         raise InvalidArgument(f"a path is a str or a Path, not {given!r}")
+    try:
+        encoded = os.fsencode(given)
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded:
+        raise InvalidArgument(f"{os.fspath(given)!r} is no path")
     return Path(given)
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Opens a file; a pipe too, without waiting for its writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 class MappedFile:
@@ -37,8 +49,11 @@ class MappedFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            with path.open("rb") as file:
-                self.size = os.fstat(file.fileno()).st_size
+            with open(path, "rb", opener=_at_once) as file:
+                about = os.fstat(file.fileno())
+                if not stat.S_ISREG(about.st_mode):
+                    raise ModelFileError(path, "file", None, "is no regular file")
+                self.size = about.st_size
                 if not self.size:
                     raise ModelFileError(path, "file", 0, "is empty")
                 self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -64,6 +64,21 @@ def test_a_finding_in_a_header_has_its_line_and_an_annotation(project: Path, cap
     assert "%0ASources/App/inner/store.h:4:11%0A" in note
 
 
+def test_a_finding_in_a_header_of_another_folder_has_its_path(project: Path, capsys: Captured) -> None:
+    (project / "inner" / "store.h").rename(Path("Sources") / "a, b.h")
+    (project / "k.metal").write_text('#include "a, b.h"\nkernel void k(device float *x) { store(x, 63); }\n')
+    status, out, _ = checked(capsys, FILE, "--arg", "x=zeros:64", "--threads", "1", "-I", "Sources", "--github")
+    assert status == 1 and "\nSources/a, b.h:4:11\n\tx[i + 1] = 1;\n" in out
+    assert "::error file=Sources/a%2C b.h,line=4,col=11,title=OutOfBounds::" in out
+
+
+def test_a_header_that_may_not_be_read_has_its_place(project: Path, capsys: Captured) -> None:
+    (project / "k.metal").write_text('\n#include "../far.h"\nkernel void k(device float *x) {}\n')
+    Path("Sources/far.h").write_text("")
+    status, out, _ = checked(capsys, FILE, "--github")
+    assert status == 1 and "::error file=Sources/App/k.metal,line=2,col=10,title=InvalidArgument::" in out
+
+
 def test_a_compile_error_behind_an_include_has_its_column(project: Path, capsys: Captured) -> None:
     (project / "k.metal").write_text('#include "inner/store.h"\nkernel void k(device float *x) { x[0] = oops; }\n')
     status, out, _ = checked(capsys, FILE, "--github")
@@ -103,6 +118,13 @@ def test_a_struct_by_its_members(project: Path, capsys: Captured) -> None:
     arguments = [FILE, "--kernel", "put", "--arg", "x=zeros:8", "--arg"]
     assert checked(capsys, *arguments, 'p={"n":8,"scale":[1,2,3]}')[0] == 0
     assert "OutOfBounds" in checked(capsys, *arguments, 'p={"n":9,"scale":[1,2,3]}', "--threads", "9")[1]
+
+
+def test_checked_mode_is_chosen_although_settings_isolate(project: Path, capsys: Captured) -> None:
+    with settings.override(soft_isolated=True):
+        assert (
+            checked(capsys, FILE, "--kernel", "put", "--arg", "x=zeros:8", "--arg", 'p={"n":8,"scale":[1,2,3]}')[0] == 0
+        )
 
 
 def test_an_instance_of_a_template_counts_threads_as_the_template_does(project: Path, capsys: Captured) -> None:

@@ -71,6 +71,14 @@ def test_run_makes_arrays(metal: str, capsys: Captured, x: str, expected: list[f
     assert result["results"]["y"] == {"dtype": "float32", "shape": [4], "values": expected}
 
 
+def test_a_full_disk_is_told_with_the_file(metal: str, capsys: Captured, tmp_path: Path) -> None:
+    full = tmp_path / "full.npy"
+    full.symlink_to("/dev/full")
+    given = ["--kernel", "racing", "--arg", "y=ones:4", "--save", f"y={full}"]
+    assert cli.main(["run", metal, *given]) == 1
+    assert f"--save y={full} cannot be written: " in capsys.readouterr().err
+
+
 def test_run_reads_and_saves_files(metal: str, capsys: Captured, tmp_path: Path) -> None:
     x, saved = tmp_path / "x.npy", tmp_path / "y.npy"
     np.save(x, np.array([5, 6], np.float32))

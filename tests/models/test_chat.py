@@ -14,8 +14,11 @@ import pytest
 
 from mlx_native_py import InvalidArgument
 from mlx_native_py.models.chat import ChatTemplate
-from mlx_native_py.models.chat.sandbox import TemplateLimits, _environment, compiled, words_of
+from mlx_native_py.models.chat.budget import TemplateLimits
+from mlx_native_py.models.chat.sandbox import _environment, compiled, words_of
 from mlx_native_py.models.chat.weight import weight_of
+
+from .hostile_templates import BOMBS, GROW, LARGE_TEXT, WALKS
 
 CHATML = (
     "{% for message in messages %}"
@@ -81,6 +84,11 @@ def test_format() -> None:
     assert ChatTemplate("{{ '{}-{a}'.format(1, a=x) }}").render([], x="é") == "1-é"
 
 
+def test_text_of_lists_is_trimmed_and_searched() -> None:
+    source = "{{ [' a '] | trim }}{{ 7 | trim }}{{ 'a/b/c'.rsplit('/', 1) | last }}"
+    assert ChatTemplate(source).render([]) == "[' a ']7c"
+
+
 def test_blocks_are_trimmed() -> None:
     assert ChatTemplate("a\n  {% if true %}\nb\n  {% endif %}\nc").render([]) == "a\nb\nc"
 
@@ -103,30 +111,17 @@ def test_a_long_chat_is_fine() -> None:
     assert len(ChatTemplate(LARGE).render(messages, bos_token="")) > 1_000_000
 
 
-WALKS = [
-    "{{ ''.__class__.__mro__[1].__subclasses__() }}",
-    "{{ messages.__class__ }}",
-    "{{ messages | attr('__class__') }}",
-    "{{ ['__class__'] | map('attr', '__init__') | list }}",
-    "{{ namespace.__init__.__globals__ }}",
-    "{{ raise_exception.__globals__ }}",
-    "{{ strftime_now.__code__ }}",
-    "{{ cycler.__init__.__globals__.os }}",
-    "{{ self.__init__.__globals__ }}",
-    "{{ self._TemplateReference__context }}",
-    "{{ ''['__cl' + 'ass__'] }}",
-    "{{ '{0.__class__}'.format(1) }}",
-    "{{ ('%s' % ''.__class__) }}",
-    "{% set x = messages.__len__ %}{{ x() }}",
-    "{{ dict.__base__ }}",
-    "{{ (messages | map(attribute='__class__') | list)[0] }}",
-    "{{ messages | groupby('__class__') }}",
-    "{% include '/etc/passwd' %}",
-    "{% import 'os' as os %}{{ os }}",
-    "{% extends 'x' %}",
-    "{{ open('/etc/passwd') }}",
-    "{{ eval('1') }}",
-]
+def test_a_prompt_may_grow_in_a_variable_and_its_end_be_asked_for() -> None:
+    messages = [{"role": "user", "content": "word " * 200} for _ in range(150)]
+    grown = "{% set ns = namespace(out='') %}{% for m in messages %}{% set ns.out = ns.out ~ '<s>' ~ m.content %}"
+    asked = "{% if not ns.out.endswith('>') %}{% set ns.out = ns.out ~ '</s>' %}{% endif %}{% endfor %}{{ ns.out }}"
+    assert len(ChatTemplate(grown + asked).render(messages)) == 150 * 1007
+
+
+def test_a_call_in_a_loop_does_not_pay_for_the_variables_of_the_loop() -> None:
+    trimmed = "{% for m in messages %}{% for i in range(50) %}{{ m.name.rstrip('x') ~ '{}'.format(i) }}{% endfor %}"
+    messages = [{"role": "user", "name": "a", "content": "word " * 20_000}]
+    assert ChatTemplate(trimmed + "{% endfor %}").render(messages, x=1).startswith("a0a1")
 
 
 @pytest.mark.parametrize("source", WALKS)
@@ -136,97 +131,6 @@ def test_there_is_no_way_out(source: str) -> None:
     except InvalidArgument:
         return
     assert "class" not in result and "function" not in result and "root:" not in result and "method" not in result
-
-
-GROW = "{% set x = 'aaaaaaaaaaaaaaaa' %}"
-LARGE_TEXT = "{% set x = 'a' * 100000 %}"
-BOMBS = [
-    "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
-    "{% set x = range(9999) | list %}{% for a in x %}{% for b in x %}{% endfor %}{% endfor %}",
-    "{% for a in range(9999) | map('string') %}{% for b in range(9999) | select %}{% endfor %}{% endfor %}",
-    "{% for a in range(9999) recursive %}{{ loop(range(9999)) }}{% endfor %}",
-    "{{ range(1000000000) | list }}",
-    "{{ 'a' * 1000000000 }}",
-    "{{ 1000000000 * 'a' }}",
-    "{{ [1] * 1000000000 }}",
-    "{{ 9 ** (9 ** (9 ** 9)) }}",
-    "{{ 10 ** 100000000 }}",
-    "{% set x = 2 %}" + "{% set x = x * x %}" * 60,
-    GROW + "{% set x = x ~ x %}" * 60,
-    GROW + "{% set x = x + x %}" * 60,
-    GROW + "{% set x = '%s%s' % (x, x) %}" * 60,
-    GROW + "{% set x = [x, x] | join %}" * 60,
-    GROW + "{% set x = ''.join([x, x]) %}" * 60,
-    GROW + "{% set x %}{{ x }}{{ x }}{% endset %}" * 60,
-    "{% set x = [1] %}" + "{% set x = x + x %}" * 60,
-    "{% set x = [1] %}" + "{% set x = [x, x] %}" * 60 + "{{ x }}",
-    "{% set x = [1] %}" + "{% set x = (x, x) %}" * 60 + "{{ x | string }}",
-    "{% set x = 1 %}" + "{% set x = {'a': x, 'b': x} %}" * 60 + "{{ x | tojson }}",
-    "{% set ns = namespace(x='aa') %}{% for i in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
-    LARGE_TEXT + "{{ x.replace('a', x) }}",
-    LARGE_TEXT + "{{ x | replace('a', x) }}",
-    LARGE_TEXT + "{{ x.join([x] * 10000) }}",
-    LARGE_TEXT + "{{ [x] * 10000 | join(x) }}",
-    LARGE_TEXT + "{{ ([x] * 10000) | join }}",
-    LARGE_TEXT + "{% for i in range(99999) %}{{ x }}{% endfor %}",
-    "{% set x %}{% for i in range(99999) %}" + "y" * 50_000 + "{% endfor %}{% endset %}",
-    LARGE_TEXT + "{{ ([x] * 10000) | string }}",
-    LARGE_TEXT + "{{ ([x] * 10000) | upper }}",
-    LARGE_TEXT + "{{ ([x] * 10000) ~ '' }}",
-    LARGE_TEXT + "{{ '%s' % [[x] * 10000] }}",
-    LARGE_TEXT + "{% set x = x.replace('a', '\n') %}{{ x | indent(90000) }}",
-    "{% set x = range(99999) | list %}" + "{% set y = [y, x[:]] %}" * 300,
-    "{% set x = dict(a=1) %}" + "{% set x = dict(a=x, b=x) %}" * 60 + "{{ x }}",
-    "{{ 'a'.ljust(1000000000) }}",
-    "{{ 'a'.zfill(1000000000) }}",
-    "{{ 'a'.center(width=1000000000) }}",
-    "{{ '\t'.expandtabs(1000000000) }}",
-    "{{ '%1000000000d' % 1 }}",
-    "{{ '%*d' % (1000000000, 1) }}",
-    "{{ '{:1000000000}'.format(1) }}",
-    "{{ '{:{}}'.format(1, 90000) }}",
-    "{{ '{a:>{w}}'.format_map({'a': 1, 'w': 90000}) }}",
-    LARGE_TEXT + "{{ ('{0}' * 10000).format(x) }}",
-    "{{ 'x' | center(1000000000) }}",
-    "{{ 'x' | indent(1000000000) }}",
-    "{{ 'x' | indent('y' * 100000000) }}",
-    "{{ [1] | batch(1000000000, 1) | list }}",
-    "{{ [1] | slice(1000000000) | list }}",
-    "{{ [1] | tojson(indent=1000000000) }}",
-    "{{ 1.5 | round(1000000000, 'ceil') }}",
-    "{{ lipsum(n=10000) }}",
-    "{{ strftime_now('%1000000000d') }}",
-    "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
-    "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
-    "{{ " + "(" * 20_000 + "1" + ")" * 20_000 + " }}",
-    "{% if 1 %}" * 500 + "{% endif %}" * 500,
-    "{{ " + "-" * 5_000 + "1 }}",
-    "x" * (1 << 17),
-    "{{x}}" * 13_000,
-    "{{ [" + "x," * 30_000 + "] }}",
-    "{{ '" + "a' 'b" * 10_000 + "' }}",
-    LARGE_TEXT + "{% set x = x.replace('a', '\t') %}{{ x.expandtabs(99999) }}",
-    LARGE_TEXT + "{{ x.translate({97: x}) }}",
-    LARGE_TEXT + "{{ x.encode().translate(x) }}",
-    LARGE_TEXT + "{{ range(2000) | list | tojson(indent=99999) }}",
-    LARGE_TEXT + "{{ range(2000) | list | tojson(indent=x) }}",
-    LARGE_TEXT + "{{ range(2000) | list | tojson(separators=(x, ':')) }}",
-    LARGE_TEXT + "{{ range(2000) | list | tojson(False, 99999) }}",
-    LARGE_TEXT + "{{ x.join(x) }}",
-    LARGE_TEXT + "{{ x | join(x) }}",
-    LARGE_TEXT + "{{ range(9999) | join(x) }}",
-    LARGE_TEXT + "{{ range(2000) | map('string') | join(x) }}",
-    LARGE_TEXT + "{{ x | replace('a', new=x) }}",
-    LARGE_TEXT + "{{ x | replace(new=x, old='a') }}",
-    LARGE_TEXT + "{% set x = x.replace('a', '\n') %}{{ x | indent(width=90000) }}",
-    LARGE_TEXT + "{% for i in range(9000) %}{% if x is lower %}{% endif %}{% endfor %}",
-    LARGE_TEXT + "{% for i in range(9000) %}{% if x < x ~ x %}{% endif %}{% endfor %}",
-    "{% set x = range(99999) %}{% for i in range(9000) %}{% if 0.5 in x %}{% endif %}{% endfor %}",
-    "{% set x = range(99999) %}{{ ([0.5] * 3000) | select('in', x) | list }}",
-    "{{ range(3000) | map('string') | sort(attribute='a,' * 3000) | list }}",
-    "{{ ([{}] * 3000) | map(attribute='a' ~ '.a' * 2000) | list }}",
-    "{{ ([{}] * 3000) | selectattr('a' ~ '.a' * 2000) | list }}",
-]
 
 
 QUICK = 0.1  # seconds that a bomb takes at most, with its compilation

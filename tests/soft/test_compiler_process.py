@@ -176,7 +176,15 @@ def test_other_imports(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("symbol", "name"),
-    [("_Z1ff", "f"), ("_ZSt9terminatev", "terminate"), ("_ZN1a1b3fooEi", "foo"), ("_ZL3barv", "bar"), ("exit", "exit")],
+    [
+        ("_Z1ff", "f"),
+        ("_ZSt9terminatev", "terminate"),
+        ("_ZN1a1b3fooEi", "foo"),
+        ("_ZL3barv", "bar"),
+        ("_ZNU9CLgenericK1S1fEv", "f"),
+        ("_ZNVU3AS11S1gEv", "g"),
+        ("exit", "exit"),
+    ],
 )
 def test_names_of_symbols(symbol: str, name: str) -> None:
     assert source_name(symbol) == name

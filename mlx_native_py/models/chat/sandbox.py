@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache, wraps
 from typing import Any
 
 from ..extras import extra
+from .budget import ENTRIES, BudgetExceeded, TemplateLimits, current, size_of
 from .weight import weight_of
 
-__all__ = ["Budget", "BudgetExceeded", "TemplateLimits", "compiled", "running", "words_of"]
+__all__ = ["compiled", "words_of"]
 
 _FILTERS = """
     abs attr capitalize count d default dictsort e escape first float groupby indent int items join last length list
@@ -43,87 +40,21 @@ _METHODS = frozenset(
     upper zfill
     """.split()
 )
+_SCOPES = ("_block_vars", "_loop_vars")  # what jinja adds to calls, and does not hand on
+# Those that may compare each character of a text with each character of another.
+_SEARCHES = ("do_trim", "lstrip", "rfind", "rindex", "rpartition", "rsplit", "rstrip", "strip")
+_COMPARISONS = 4096  # of two characters, for a step
 _WIDEST_INDENT = 16
 _TAG = re.compile(r"\{[{%](.*?)(?:[}%]\}|$)", re.DOTALL)
 _WORD = re.compile(r"'[^']*'|\"[^\"]*\"|\w+|[^\w\s]")
 _WIDTH = re.compile(r":[^}]*[\d{]")
 _LARGEST_NUMBER = 100_000
-_MOST_GIVEN = 1 << 28  # characters of the messages that are counted
-_ENTRIES = 4  # list entries passed on per step
 _COPIES = 4  # how often a text is joined to others for the price of writing it once: prompts may grow in a variable
-
-
-@dataclass(frozen=True)
-class TemplateLimits:
-    """Limits of a template."""
-
-    source: int = 1 << 16
-    """Characters of the template."""
-    words: int = 6_000
-    """Words and signs within its tags; the time and memory to read it are proportional."""
-    weight: int = 4_500
-    """Its expressions and statements, weighted by what they cost to compile."""
-    steps: int = 20_000
-    """Loop iterations, calls and new values, besides those for the messages."""
-    characters: int = 32
-    """Characters per step; steps x characters is also the longest prompt."""
-    seconds: float = 0.25
-    """Processor time for `steps`; more steps get more in proportion."""
-    times: int = 64
-    """How often it may go through the messages: steps for each `characters` of them."""
 
 
 def words_of(source: str) -> int:
     """The number of words, quoted strings and signs within the tags of a template."""
     return sum(1 + len(_WORD.findall(tag)) for tag in _TAG.findall(source))
-
-
-class BudgetExceeded(Exception):
-    """The budget is used up."""
-
-
-class Budget:
-    """The remaining steps."""
-
-    def __init__(self, limits: TemplateLimits, given: Any) -> None:
-        worth = _size(given, _MOST_GIVEN) // limits.characters
-        self.limits = limits
-        self._left = limits.steps + limits.times * worth
-        self._end = time.thread_time() + limits.seconds * self._left / limits.steps
-
-    @property
-    def most(self) -> int:
-        """The characters that the remaining steps pay for."""
-        return self._left * self.limits.characters
-
-    def spend(self, steps: int) -> None:
-        self._left -= steps
-        if self._left < 0:
-            raise BudgetExceeded("takes too many steps")
-        if time.thread_time() > self._end:
-            raise BudgetExceeded("takes too long")
-
-    def pay(self, value: Any, *, deep: bool = False) -> Any:
-        """Charges for a value by its length, or by its full size if `deep`; returns the value."""
-        if deep or isinstance(value, (str, bytes, int)):
-            self.spend(1 + _size(value, self.most) // self.limits.characters)
-        else:
-            self.spend(1 + (len(value) // _ENTRIES if isinstance(value, (list, tuple, dict)) else 0))
-        return value
-
-
-_budget: ContextVar[Budget] = ContextVar("mlx_native_py_chat_budget")
-
-
-@contextmanager
-def running(limits: TemplateLimits, given: Any) -> Iterator[Budget]:
-    """A block in which templates may run, on what they are given."""
-    budget = Budget(limits, given)
-    token = _budget.set(budget)
-    try:
-        yield budget
-    finally:
-        _budget.reset(token)
 
 
 @lru_cache(maxsize=4)
@@ -168,70 +99,54 @@ def _through(name: str, node: Any, *arguments: Any) -> Any:
     return extra("jinja2").nodes.Filter(node, name, list(arguments), [], None, None, lineno=node.lineno)
 
 
-def _size(value: Any, most: int) -> int:
-    """Characters of a value written out, counted up to `most`; an entry costs a step."""
-    total, waiting = 0, [value]
-    while waiting and total <= most:
-        each = waiting.pop()
-        if isinstance(each, (str, bytes)):
-            total += len(each)
-        elif isinstance(each, dict):
-            total += len(each) * TemplateLimits.characters
-            waiting += [*each.keys(), *each.values()]
-        elif isinstance(each, (list, tuple)):
-            total += len(each) * TemplateLimits.characters
-            waiting += each
-        elif isinstance(each, int):
-            total += each.bit_length() // 3
-    return total
-
-
 def _counted(value: Any, cost: int) -> Any:
     """Charges for a loop before it starts."""
     if not hasattr(value, "__len__"):
         value = list(value)
-    _budget.get().spend(len(value) * cost)
+    current.get().spend(len(value) * cost)
     return value
 
 
 def _handed_on(value: Any) -> Any:
-    return _budget.get().pay(value)
+    return current.get().pay(value)
 
 
 def _joined(value: Any) -> Any:
     """Charges for an operand of `~`: a text is only copied."""
     if not isinstance(value, str):
         return _paid_in_full(value)
-    budget = _budget.get()
+    budget = current.get()
     budget.spend(1 + len(value) // (_COPIES * budget.limits.characters))
     return value
 
 
 def _compared(value: Any) -> Any:
     """Charges for an operand of a comparison or a test, which may look at all of it."""
-    budget = _budget.get()
+    budget = current.get()
     if isinstance(value, str):
         budget.spend(len(value) // (_COPIES * budget.limits.characters))
     else:
-        budget.spend(len(value) // _ENTRIES if isinstance(value, (list, tuple, dict, range)) else 0)
+        budget.spend(len(value) // ENTRIES if isinstance(value, (list, tuple, dict, range)) else 0)
     return value
 
 
 def _paid_in_full(value: Any) -> Any:
-    return _budget.get().pay(value, deep=True)
+    return current.get().pay(value, deep=True)
 
 
 def _check_arguments(function: Any, arguments: tuple[Any, ...], options: dict[str, Any], *, deep: bool) -> None:
     """Charges for the result of a function that can be much larger than its arguments."""
-    budget = _budget.get()
+    budget = current.get()
+    # Jinja wraps string formatting methods.
+    name, own = getattr(function, "__name__", ""), getattr(getattr(function, "__wrapped__", function), "__self__", None)
     for each in (*arguments, *options.values()):
         if isinstance(each, int) and abs(each) > _LARGEST_NUMBER:
             raise BudgetExceeded(f"passes the number {each:.3e}")
-        budget.pay(each, deep=deep)
-    # Jinja wraps string formatting methods.
-    name, own = getattr(function, "__name__", ""), getattr(getattr(function, "__wrapped__", function), "__self__", None)
+        budget.pay(each, deep=deep or isinstance(own, str))
     if isinstance(own, (str, bytes)) and (name not in _METHODS or isinstance(own, bytes)):
         raise BudgetExceeded(f"calls {type(own).__name__}.{name}, which is not allowed")
+    if name not in ("endswith", "startswith"):  # their arguments are charged
+        _compared(own)
     given = [own, *arguments] if isinstance(own, str) else list(arguments)
     if name == "_tojson":
         _check_json(*arguments, **options)
@@ -245,14 +160,14 @@ def _check_arguments(function: Any, arguments: tuple[Any, ...], options: dict[st
 
 def _check_join(given: list[Any]) -> None:
     """Charges for entries, the last of `given`, with the texts before them between any two."""
-    budget, entries = _budget.get(), given[-1]
+    budget, entries = current.get(), given[-1]
     budget.pay(entries, deep=True)
     separator = max((len(str(each)) for each in given[:-1]), default=0)
     budget.spend((separator + 1) * len(entries) // budget.limits.characters if hasattr(entries, "__len__") else 0)
 
 
 def _check_text(name: str, given: list[Any], options: dict[str, Any]) -> None:
-    budget = _budget.get()
+    budget = current.get()
     if name in ("replace", "do_replace"):
         whole, *others = (str(each) for each in (given if name == "replace" else given[1:]))
         named = {"old": "", "new": "", **dict(zip(("old", "new"), others, strict=False)), **options}
@@ -261,11 +176,14 @@ def _check_text(name: str, given: list[Any], options: dict[str, Any]) -> None:
         text, *widths = [each for each in (*given, *options.values()) if isinstance(each, (str, int))] or [""]
         width = max([4, *(each if isinstance(each, int) else len(each) for each in widths)])
         budget.spend(width * str(text).count("\n") // budget.limits.characters)
+    elif name in _SEARCHES:
+        length, *lengths = (len(str(each)) for each in (*given, *options.values()))
+        budget.spend(length * max(lengths, default=0) // _COMPARISONS)
     else:
         # What sorts, selects or groups by attributes looks up each name of a path in each entry.
         names = sum(each.count(".") + each.count(",") for each in (*given, *options.values()) if isinstance(each, str))
         entries = max((len(each) for each in given if isinstance(each, (list, tuple, dict, range))), default=0)
-        budget.spend(names * entries // _ENTRIES)
+        budget.spend(names * entries // ENTRIES)
 
 
 def _gathered(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -286,12 +204,12 @@ def _check_format(form: Any, arguments: tuple[Any, ...]) -> None:
         raise BudgetExceeded("formats with widths, which is not allowed")
     for each in arguments:
         for _ in range(form.count("{")):
-            _budget.get().pay(each, deep=True)
+            current.get().pay(each, deep=True)
 
 
 def _check_operator(operator: str, left: Any, right: Any) -> None:
-    budget = _budget.get()
-    a, b = (_size(each, budget.most) for each in (left, right))
+    budget = current.get()
+    a, b = (size_of(each, budget.most) for each in (left, right))
     size = a + b
     if operator == "+" and isinstance(left, str):
         size //= _COPIES
@@ -330,7 +248,7 @@ def _metered(name: str, function: Any) -> Any:
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
-        budget = _budget.get()
+        budget = current.get()
         if name in _LOOKS:
             budget.spend(1)
             return function(*arguments, **options)
@@ -367,8 +285,9 @@ def _environment() -> Any:
 
         def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: B902, N805
             args = _gathered(args)
-            _check_arguments(__obj, args, kwargs, deep=__obj is dict)
-            return _budget.get().pay(super().call(__context, __obj, *args, **kwargs))
+            given = {name: value for name, value in kwargs.items() if name not in _SCOPES}
+            _check_arguments(__obj, args, given, deep=__obj is dict)
+            return current.get().pay(super().call(__context, __obj, *args, **kwargs))
 
     # Without the optimiser, which would run filters at compile time.
     env = Sandbox(trim_blocks=True, lstrip_blocks=True, optimized=False, extensions=["jinja2.ext.loopcontrols"])

@@ -11,7 +11,8 @@ from typing import Any
 
 from ...errors import InvalidArgument
 from ..extras import extra
-from .sandbox import BudgetExceeded, TemplateLimits, compiled, running, words_of
+from .budget import BudgetExceeded, TemplateLimits, running
+from .sandbox import compiled, words_of
 
 __all__ = ["ChatTemplate"]
 

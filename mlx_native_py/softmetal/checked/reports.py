@@ -215,11 +215,10 @@ class Explainer:
 
     def _race(self, report: abi.Report, access: Access, other: Access) -> DataRace:
         if report.space == abi.THREADGROUP:
-            place = self._shared.place(_signed(report.address))
-            advice = "Put threadgroup_barrier(mem_flags::mem_threadgroup) between them."
+            place, flag = self._shared.place(_signed(report.address)), "mem_threadgroup"
         else:
-            place, _ = self._device_place(report)
-            advice = "Put threadgroup_barrier(mem_flags::mem_device) between them."
+            (place, _), flag = self._device_place(report), "mem_device"
+        advice = f"Put threadgroup_barrier(mem_flags::{flag}) between them, or use atomics or separate bytes."
         if report.kind == abi.RACE_BETWEEN_GROUPS:
             advice = "Metal gives no order between threadgroups: use atomics, separate bytes, or two dispatches."
         sources = self._sites.source(report.site), self._sites.source(report.other_site)

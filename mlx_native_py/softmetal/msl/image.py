@@ -138,7 +138,7 @@ def is_allowed(name: str) -> bool:
 def source_name(symbol: str) -> str:
     """The last part of a mangled name; any other name as it is."""
     name = ""
-    if not (prefix := re.match(r"_Z(?:N[rVK]*)?(?:St|L)*", symbol)):
+    if not (prefix := re.match(r"_Z(?:N(?:[rVK]|U3AS\d|U\d+CL[a-z]+)*)?(?:St|L)*", symbol)):
         return symbol
     rest = symbol[prefix.end() :]
     while (digits := re.match(r"L?(\d+)", rest)) and len(rest) >= digits.end() + int(digits[1]):
