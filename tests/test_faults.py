@@ -17,6 +17,7 @@ from safetensors.numpy import save_file
 
 from mlx_native_py import CommandBufferError, InvalidArgument, MlxDevice, MlxError, Out, counters, settings
 from mlx_native_py.errors import COMMAND_BUFFER_CODES
+from mlx_native_py.softmetal.memory import MemoryArena
 from mlx_native_py.testing import FaultKind, fail
 from mlx_native_py.weights import open_safetensors
 
@@ -205,6 +206,46 @@ def test_a_file_of_kernels_that_cannot_be_read(bench: Bench, folder: Path) -> No
         with fail("read", nth), pytest.raises(MlxError, match=f"{name} cannot be read: Input/output error"):
             bench.device.compile(folder / "k.metal")
     assert list(bench.device.compile(folder / "k.metal")) == ["k"]
+
+
+# How pathlib opens files, where it is a package.
+OPEN = """
+import io
+def open(path, mode="r", buffering=-1, encoding=None, errors=None, newline=None):
+    return io.open(path, mode, buffering, encoding, errors, newline)
+"""
+
+
+def test_files_are_read_through_any_python_s_pathlib(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "k.metal").write_text("kernel void k(device float *x) { x[0] = 1; }")
+    scope: dict[str, Any] = {"__name__": "pathlib._local"}
+    exec(compile(OPEN, "/lib/python3.13/pathlib/_local.py", "exec"), scope)
+    monkeypatch.setattr(Path, "open", scope["open"])
+    with fail("read") as fault, pytest.raises(MlxError, match="k.metal cannot be read"):
+        bench.device.compile(tmp_path / "k.metal")
+    assert fault.happened
+    with fail("read") as fault:
+        assert (tmp_path / "k.metal").read_text(), "others read as ever"
+    assert not fault.asked
+
+
+def test_device_memory_without_a_thread_that_gives_it_back() -> None:
+    arena = MemoryArena()
+    with fail("thread", lasting=True) as fault:
+        first = arena.memory(4096)
+    assert first is not None and fault.happened and fault.asked == 1
+    address = first.address
+    del first
+    assert arena.waiting == 1
+    second = arena.memory(4096)  # gives back what was dropped, and starts the thread
+    assert second is not None and second.address != address
+    del second
+    end = time.monotonic() + 30
+    while arena.waiting and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not arena.waiting
 
 
 @pytest.mark.parametrize(
