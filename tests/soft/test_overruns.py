@@ -14,6 +14,7 @@ from . import overruns
 from .lanes_kit import device, launch, pipeline
 
 ENGINES = ["flat", "lanes", "fibers"]
+BUDGET = 1.0
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -49,15 +50,21 @@ def _resident_bytes() -> int:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("barrier", ["", "threadgroup_barrier(mem_flags::mem_threadgroup);"])
 def test_large_private_arrays_end_in_time_and_give_their_memory_back(engine: str, barrier: str) -> None:
-    on = device(engine, watchdog_seconds=0.5)
+    on = device(engine, watchdog_seconds=BUDGET)
     state = pipeline(_large(1 << 17, barrier), on)
     given = [np.zeros(256, np.int32), np.array([0, 1, 0, 3, 4, 5, 6, 7], np.int32)]
     launch(state, given, (64, 1, 1), (64, 1, 1))  # compiles for the shape
     given[1][2] = 1 << 30
-    before, start = _resident_bytes(), time.monotonic()
-    _, commands = launch(state, given, (4096, 1, 1), (1024, 1, 1))
-    assert "timeout" in commands.error().localizedDescription()
-    assert time.monotonic() - start < 30
+    before = _resident_bytes()
+
+    def seconds() -> float:
+        start = time.monotonic()
+        _, commands = launch(state, given, (4096, 1, 1), (1024, 1, 1))
+        assert "timeout" in commands.error().localizedDescription()
+        return time.monotonic() - start
+
+    # A machine that is busy with other things may need a second look.
+    assert any(seconds() <= 2 * BUDGET for _ in range(3))
     assert _resident_bytes() - before < 64 << 20
 
 
