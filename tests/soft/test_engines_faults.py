@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -185,3 +186,28 @@ def test_faults_of_the_host_stay_the_host_s(when: str) -> None:
     )
     assert result.returncode == -11
     assert result.stderr.count("Fatal Python error: Segmentation fault") == 1
+
+
+OVERFLOWS = """
+import threading
+from soft.test_engines_faults import DEEP, _buffers, _fault
+def overflow():
+    buffers = _buffers()
+    buffers[1][:] = 0
+    for engine in ("flat", "fibers"):
+        print(_fault(DEEP, engine, buffers).kind, flush=True)
+overflow()
+thread = threading.Thread(target=overflow)
+thread.start()
+thread.join()
+"""
+
+
+def test_a_stack_overflow_finds_a_stack_for_its_handler_on_every_thread() -> None:
+    """In a process where nobody else has given the thread one, as pytest's fault handler does."""
+    path = [p for p in sys.path if p]
+    script = f"import sys; sys.path[:0] = {path!r}\n{OVERFLOWS}"
+    command = [sys.executable, "-c", script]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONFAULTHANDLER"}
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    assert (result.returncode, result.stdout.splitlines()) == (0, ["stack overflow"] * 4), result.stderr
