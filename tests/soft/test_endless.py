@@ -1,4 +1,4 @@
-"""Loops that never end, with effects or without: they run until the watchdog stops them, on every engine, and no longer."""
+"""Endless loops, with effects or without, run until the watchdog stops them, on every engine, and no longer."""
 
 from __future__ import annotations
 
