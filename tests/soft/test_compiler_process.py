@@ -183,9 +183,15 @@ def test_what_is_no_shared_object_is_refused(data: bytes) -> None:
         ("__attribute__((destructor)) void f(void) {}", "fini_array|when the kernel is loaded"),
         ("int kept = 1; int f(void) { return kept++; }", r"variables that all threads could write to \(.data\)"),
         ("int system(const char *); int f(void) { return system(0); }", "undefined function 'system'"),
-        ('static void *g(void) { return 0; } void *f(void) __attribute__((ifunc("g")));', "code|indirect"),
+        ('static void *g(void) { return 0; } void *f(void) __attribute__((ifunc("g")));', "'f' is chosen by code"),
+        (
+            """static void *g(void) { return 0; }
+            __attribute__((visibility("hidden"))) int h(void) __attribute__((ifunc("g")));
+            int f(void) { return h(); }""",
+            "worked out by code when the kernel is loaded",
+        ),
     ],
-    ids=["plain", "constructor", "destructor", "variable", "import", "ifunc"],
+    ids=["plain", "constructor", "destructor", "variable", "import", "ifunc", "hidden ifunc"],
 )
 def test_objects_that_do_more_than_compute_are_refused(tmp_path: Path, text: str, message: str) -> None:
     tools, source, target, linked = find_toolchain(None), tmp_path / "k.c", tmp_path / "k.o", tmp_path / "k.so"
