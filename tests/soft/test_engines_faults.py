@@ -188,6 +188,14 @@ def test_faults_of_the_host_stay_the_host_s(when: str) -> None:
     assert result.stderr.count("Fatal Python error: Segmentation fault") == 1
 
 
+def _alone(script: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program in a process of its own, to whose threads nobody else gives a stack for handlers."""
+    path = [p for p in sys.path if p]
+    command = [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}\n{script}"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONFAULTHANDLER"}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+
+
 OVERFLOWS = """
 import threading
 from soft.test_engines_faults import DEEP, _buffers, _fault
@@ -204,10 +212,21 @@ thread.join()
 
 
 def test_a_stack_overflow_finds_a_stack_for_its_handler_on_every_thread() -> None:
-    """In a process where nobody else has given the thread one, as pytest's fault handler does."""
-    path = [p for p in sys.path if p]
-    script = f"import sys; sys.path[:0] = {path!r}\n{OVERFLOWS}"
-    command = [sys.executable, "-c", script]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONFAULTHANDLER"}
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    result = _alone(OVERFLOWS)
     assert (result.returncode, result.stdout.splitlines()) == (0, ["stack overflow"] * 4), result.stderr
+
+
+LOGS = """
+import logging
+from soft.test_engines_faults import CHATTY, _buffers, _fault
+logging.disable()
+long = CHATTY.replace('"%f"', '"' + 400 * "x" + '%f"')  # most of the time is spent on keeping them
+for turn in range(100):
+    assert _fault(long, "fibers", _buffers(), deadline=0.0001 * (turn % 10 + 1)).kind == "timeout"
+print("end")
+"""
+
+
+def test_the_watchdog_never_leaves_the_lock_of_the_log_taken() -> None:
+    result = _alone(LOGS)
+    assert (result.returncode, result.stdout) == (0, "end\n"), result.stderr
