@@ -29,6 +29,10 @@ static void k(device int* out, const device int* in, uint i) {{ out[i] = down(in
 DEEP_ONCE = f"""static __attribute__((noinline)) int down(const device int* in, int n) {{
   volatile int keep[64]; keep[n % 64] = n; return n == in[0] ? n : down(in, n + 1) + keep[n % 64]; }}
 static void k(device int* out, const device int* in, uint i) {{ if (in[i] == 0) out[i] = down(in, 0); }} {ENTRY}"""
+LATE = f"""static void k(device int* out, const device int* in, uint i) {{
+  volatile device const int* p = in; int x = p[1];
+  for (int n = 0; n < p[0]; n++) x += p[1];
+  if (x) out = (device int*)0x10; *out = x; }} {ENTRY}"""
 CHATTY = f"""constexpr __global os_log logger("a", "b");
 static void k(device int* out, const device int* in, uint i) {{
   volatile device int* p = out; while (p[0] == 0) {{ logger.log("%f", 1.5f); }} }} {ENTRY}"""
@@ -229,4 +233,32 @@ print("end")
 
 def test_the_watchdog_never_leaves_the_lock_of_the_log_taken() -> None:
     result = _alone(LOGS)
+    assert (result.returncode, result.stdout) == (0, "end\n"), result.stderr
+
+
+AT_ONCE = """
+import random, time
+from soft.engine_driver import build, launch, runtime
+from soft.test_engines_faults import KernelFault, LATE, _buffers
+buffers, told, chance = _buffers(64), {}, random.Random(1)
+buffers[1][0] = 400_000
+late = launch(build(LATE, "flat"), buffers, 64, 64)
+def seconds(deadline):
+    start = time.perf_counter()
+    try:
+        runtime().run([late], deadline)
+    except KernelFault as fault:
+        told[fault.kind] = told.get(fault.kind, 0) + 1
+    return time.perf_counter() - start
+usual = min(seconds(10.0) for _ in range(50))
+for _ in range(8000):
+    seconds(usual * chance.uniform(0.6, 1.6))
+assert told["bad address"] > 100 < told["timeout"], told
+print("end")
+"""
+
+
+def test_deadlines_that_pass_while_a_fault_is_handled() -> None:
+    """The signal of a fault must not stay blocked, or the next one would end the process."""
+    result = _alone(AT_ONCE)
     assert (result.returncode, result.stdout) == (0, "end\n"), result.stderr
