@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import subprocess
 import sys
 import time
@@ -197,6 +198,18 @@ def test_every_error_of_a_command_buffer_is_told_by_its_name(bench: Bench) -> No
         del caught
         settled(bench)
         assert bench.counted("kept") == expected
+
+
+def test_the_error_of_a_command_buffer_has_its_label_and_the_words_of_metal(bench: Bench) -> None:
+    mix, x = bench.device.compile(SOURCE + "// kept").mix.pipeline, bench.device.zeros(16, "u32")
+    for code, name in COMMAND_BUFFER_CODES.items():
+        enc = bench.device.command_encoder()
+        enc.dispatch(mix, x, x, x, 1, threads=16)
+        with fail("commit", code=code), pytest.raises(CommandBufferError) as caught:
+            enc.commit("layer 3").wait()
+        told = rf"Command buffer error: {name} \(code {code}\) in 'layer 3': .*injected by fail; dispatches: mix"
+        assert re.fullmatch(told, str(caught.value)), str(caught.value)
+        assert (caught.value.code_name, caught.value.label) == (name, "layer 3")
 
 
 def test_a_file_of_kernels_that_cannot_be_read(bench: Bench, folder: Path) -> None:
