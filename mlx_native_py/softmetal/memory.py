@@ -353,8 +353,7 @@ class DeviceMemory:
         self.length = length
         self.label: str | None = None
         self.sign: object = None
-        self.lent: _Lent | None = None
-        """What its arena knows of it; a part of other memory has none."""
+        self.lent: _Lent | None = None  # what its arena knows of it; a part of other memory has none
         self.owner: ref[object] = ref(self)
         """The resource whose memory it is, if one is."""
         self.unwritten: Unwritten | None = None
