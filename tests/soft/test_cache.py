@@ -80,6 +80,16 @@ def test_damaged_artefacts_are_forgotten(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+def test_names_that_lead_out_of_the_directory_are_nothing(tmp_path: Path) -> None:
+    """A record may have been planted; what it names is neither loaded nor removed."""
+    outside = tmp_path / "kept.so"
+    outside.write_bytes(b"x")
+    store = Store(tmp_path / "c")
+    for name in ("../kept.so", str(outside), "", ".", "..", "swept", f"{digest('x')}.so/../../kept.so", "a\0b", "\ud800"):
+        assert store.artefact(name) is None, name
+    assert outside.read_bytes() == b"x" and (tmp_path / "c").is_dir()
+
+
 def test_oldest_goes_first(tmp_path: Path) -> None:
     store = Store(tmp_path / "c", limit=10_000)
     for number in range(8):
