@@ -85,7 +85,8 @@ def test_names_that_lead_out_of_the_directory_are_nothing(tmp_path: Path) -> Non
     outside = tmp_path / "kept.so"
     outside.write_bytes(b"x")
     store = Store(tmp_path / "c")
-    for name in ("../kept.so", str(outside), "", ".", "..", "swept", f"{digest('x')}.so/../../kept.so", "a\0b", "\ud800"):
+    names = ("../kept.so", str(outside), "", ".", "..", "swept", f"{digest('x')}.so/../../kept.so", "a\0b", "\ud800")
+    for name in names:
         assert store.artefact(name) is None, name
     assert outside.read_bytes() == b"x" and (tmp_path / "c").is_dir()
 
@@ -201,7 +202,7 @@ def test_hits_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("", False, "flat", None),
         ("metal::threadgroup_barrier(metal::mem_flags::mem_none);", False, "fibers", "the settings ask for fibers"),
-        ("", True, "fibers", "checked mode tells threads apart"),
+        ("", True, "fibers", "checked mode runs on fibers, which tell threads apart"),
     ],
 )
 def test_engines_that_come_to_the_same_share_a_build(
