@@ -91,6 +91,18 @@ def test_names_that_lead_out_of_the_directory_are_nothing(tmp_path: Path) -> Non
     assert outside.read_bytes() == b"x" and (tmp_path / "c").is_dir()
 
 
+def test_links_in_place_of_entries_are_nothing(tmp_path: Path) -> None:
+    """Even to the same bytes: who owns the other file could change them once they are verified."""
+    store = Store(tmp_path / "c")
+    store.put_record("k", b"value")
+    name = store.put_artefact(b"code", ".so")
+    for entry in (store.directory / "k.record", store.directory / name):
+        other = entry.rename(tmp_path / entry.name)
+        entry.symlink_to(other)
+    fresh = Store(store.directory)
+    assert fresh.record("k") is None and fresh.artefact(name) is None
+
+
 def test_oldest_goes_first(tmp_path: Path) -> None:
     store = Store(tmp_path / "c", limit=10_000)
     for number in range(8):

@@ -74,3 +74,24 @@ def test_private_arrays_beyond_the_machine_are_refused_with_their_size() -> None
     _, commands = launch(state, given, (1024, 1, 1), (1024, 1, 1))
     error = commands.error().localizedDescription()
     assert "out of memory" in error and f"{1024 << 27}"[:3] in error and "fewer threads" in error
+
+
+NEIGHBOUR = """kernel void k(device int* out [[buffer(0)]], device const int* k [[buffer(1)]],
+                             uint i [[thread_position_in_grid]]) {
+  int a[8];
+  for (int n = 0; n < 8; n++) a[n] = k[n & 7];
+  if (int(i) == k[1]) for (int n = 0; n != k[0]; n--) a[n] = 99;
+  out[i] = a[k[2] & 7];
+}"""
+
+
+def test_a_run_of_writes_into_the_stack_of_a_neighbour_is_told() -> None:
+    """Some 20 KB below the array, where no page ends: by the marks at the upper end of each stack."""
+    state = pipeline(NEIGHBOUR, device("fibers"))
+    given = [np.zeros(64, np.int32), np.array([-6000, 40, 2, 3, 4, 5, 6, 7], np.int32)]
+    _, commands = launch(state, given, (64, 1, 1), (64, 1, 1))
+    error = commands.error()
+    assert error is not None and "stack overflow" in error.localizedDescription()
+    given[1][0] = 0
+    _, commands = launch(state, given, (64, 1, 1), (64, 1, 1))
+    assert commands.error() is None
