@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from safetensors.numpy import save_file
 
 from mlx_native_py import CommandBufferError, InvalidArgument, MlxDevice, MlxError, Out, counters, settings
 from mlx_native_py.errors import COMMAND_BUFFER_CODES
+from mlx_native_py.softmetal.memory import MemoryArena
 from mlx_native_py.testing import FaultKind, fail
 from mlx_native_py.weights import open_safetensors
 
@@ -144,15 +146,15 @@ def settled(bench: Bench) -> None:
     assert now == NOTHING_LEFT
 
 
-def fails(bench: Bench, what: FaultKind, right: list[bytes], **fault: Any) -> bool:
-    """Whether there was an exception, of ours; without one the results are right."""
-    with fail(what, **fault):
+def fails(bench: Bench, what: FaultKind, right: list[bytes], **fault: Any) -> tuple[bool, bool]:
+    """Whether something failed, and whether there was an exception, of ours; without one the results are right."""
+    with fail(what, **fault) as injected:
         try:
             assert attempt(bench, what) == right
         except MlxError as error:
             assert str(error)
-            return True
-    return False
+            return injected.happened, True
+    return injected.happened, False
 
 
 MOST = 10  # places of a kind that the normal run tries
@@ -168,13 +170,14 @@ def test_any_of_them_fails_and_nothing_is_left(
         assert attempt(bench, what) == expected[0]
     settled(bench)
     assert fault.asked and not fault.happened
-    raised = 0
+    outcomes = []
     step = 1 if request.config.getoption("--full") else -(-fault.asked // MOST)
     for nth in range(1, fault.asked + 1, step):
-        raised += fails(bench, what, expected[0], nth=nth, lasting=lasting)
+        outcomes.append(fails(bench, what, expected[0], nth=nth, lasting=lasting))
         settled(bench)
         assert bench.counted("kept") == expected
-    assert raised or what in ("wait", "mapping")
+    happened, raised = map(any, zip(*outcomes, strict=True))
+    assert happened and (raised or what in ("wait", "mapping"))
 
 
 @pytest.mark.parametrize("kind", ["soft_checked", "soft_isolated"])
@@ -198,6 +201,18 @@ def test_every_error_of_a_command_buffer_is_told_by_its_name(bench: Bench) -> No
         assert bench.counted("kept") == expected
 
 
+def test_the_error_of_a_command_buffer_has_its_label_and_the_words_of_metal(bench: Bench) -> None:
+    mix, x = bench.device.compile(SOURCE + "// kept").mix.pipeline, bench.device.zeros(16, "u32")
+    for code, name in COMMAND_BUFFER_CODES.items():
+        enc = bench.device.command_encoder()
+        enc.dispatch(mix, x, x, x, 1, threads=16)
+        with fail("commit", code=code), pytest.raises(CommandBufferError) as caught:
+            enc.commit("layer 3").wait()
+        told = rf"Command buffer error: {name} \(code {code}\) in 'layer 3': .*injected by fail; dispatches: mix"
+        assert re.fullmatch(told, str(caught.value)), str(caught.value)
+        assert (caught.value.code_name, caught.value.label) == (name, "layer 3")
+
+
 def test_a_file_of_kernels_that_cannot_be_read(bench: Bench, folder: Path) -> None:
     (folder / "k.metal").write_text('#include "k.h"\n')
     (folder / "k.h").write_text("kernel void k(device float *x) { x[0] = 1; }")
@@ -205,6 +220,46 @@ def test_a_file_of_kernels_that_cannot_be_read(bench: Bench, folder: Path) -> No
         with fail("read", nth), pytest.raises(MlxError, match=f"{name} cannot be read: Input/output error"):
             bench.device.compile(folder / "k.metal")
     assert list(bench.device.compile(folder / "k.metal")) == ["k"]
+
+
+# How pathlib opens files, where it is a package.
+OPEN = """
+import io
+def open(path, mode="r", buffering=-1, encoding=None, errors=None, newline=None):
+    return io.open(path, mode, buffering, encoding, errors, newline)
+"""
+
+
+def test_files_are_read_through_any_python_s_pathlib(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "k.metal").write_text("kernel void k(device float *x) { x[0] = 1; }")
+    scope: dict[str, Any] = {"__name__": "pathlib._local"}
+    exec(compile(OPEN, "/lib/python3.13/pathlib/_local.py", "exec"), scope)
+    monkeypatch.setattr(Path, "open", scope["open"])
+    with fail("read") as fault, pytest.raises(MlxError, match="k.metal cannot be read"):
+        bench.device.compile(tmp_path / "k.metal")
+    assert fault.happened
+    with fail("read") as fault:
+        assert (tmp_path / "k.metal").read_text(), "others read as ever"
+    assert not fault.asked
+
+
+def test_device_memory_without_a_thread_that_gives_it_back() -> None:
+    arena = MemoryArena()
+    with fail("thread", lasting=True) as fault:
+        first = arena.memory(4096)
+    assert first is not None and fault.happened and fault.asked == 1
+    address = first.address
+    del first
+    assert arena.waiting == 1
+    second = arena.memory(4096)  # gives back what was dropped, and starts the thread
+    assert second is not None and second.address != address
+    del second
+    end = time.monotonic() + 30
+    while arena.waiting and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not arena.waiting
 
 
 @pytest.mark.parametrize(

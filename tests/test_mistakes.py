@@ -370,6 +370,10 @@ CASES = [
 ]
 
 
+def test_there_are_enough() -> None:
+    assert len(CASES) >= 150
+
+
 @pytest.mark.parametrize(("told", "mistake"), CASES)
 def test_mistake(world: World, told: str, mistake: Callable[[World], Any]) -> None:
     with pytest.raises(MlxError, match=told):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -25,6 +26,7 @@ _LOCK_POLL_S = 0.05
 _LOCK_PATIENCE_S = 60.0
 _KERNEL_PATIENCE_S = 10.0  # most take far less, and a launch is waiting
 _DIGEST_CHARACTERS = 64
+_ARTEFACT = re.compile(rf"[0-9a-f]{{{_DIGEST_CHARACTERS}}}(\.\w+)?", re.ASCII)
 _PASSING = ("scratch-", "new-", "lock-")  # names of what lives only as long as a compilation
 
 
@@ -93,6 +95,8 @@ class Store:
 
     def artefact(self, name: str) -> Path | None:
         """The file of that digest, verified once per process; None if it is missing or damaged."""
+        if not _ARTEFACT.fullmatch(name):
+            return None
         path = self.directory / name
         wanted = name.partition(".")[0]
         if name in self._verified and path.is_file():

@@ -306,13 +306,12 @@ class DeviceMemory:
         self.length = length
         self.label: str | None = None
         self.sign: object = None
-        self.lent: _Lent | None = None
-        """What its arena knows of it; a part of other memory has none."""
+        self.lent: _Lent | None = None  # what its arena knows of it; a part of other memory has none
         self.owner: ref[object] = ref(self)
         """The resource whose memory it is, if one is."""
         self.unwritten: Unwritten | None = None
-        self.untracked = False  # whether passes that share it need fences
         """Which bytes nobody has written, where checked mode wants to know."""
+        self.untracked = False  # whether passes that share it need fences
         self.addressed = False
         """Whether its address was asked for, so that kernels may reach it without its being bound."""
 

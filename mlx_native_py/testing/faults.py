@@ -25,6 +25,7 @@ event (which ends too early), a file of the package or of a model, the start of 
 
 _PACKAGE = str(Path(__file__).parent.parent)
 _NEVER = object()
+_BETWEEN = ("pathlib", "tempfile")  # who opens files for others
 _STARTS_THREADS = "_start_joinable_thread" if sys.version_info >= (3, 13) else "_start_new_thread"  # for threading
 
 
@@ -95,7 +96,7 @@ def _failing(fault: InjectedFault, original: Any, instead: Callable[..., Any]) -
 
 def _places(what: FaultKind, code: int) -> list[tuple[Any, str, Callable[..., Any]]]:
     """The object and attribute to replace, and the replacement."""
-    from ..softmetal import compiler_process, pages
+    from ..softmetal import compiler_process, memory, pages
     from ..softmetal.execution import queue
     from ..softmetal.execution.commands import Fail
     from ..softmetal.isolation.space import SharedPages
@@ -127,15 +128,18 @@ def _places(what: FaultKind, code: int) -> list[tuple[Any, str, Callable[..., An
         "commit": [(MTLCommandBuffer, "commit", stop)],
         "wait": [(MTLSharedEvent, "waitUntilSignaledValue_timeoutMS_", _refused)],
         "read": [(builtins, "open", _no_file), (io, "open", _no_file)],
-        "thread": [(threading, _STARTS_THREADS, _no_thread), (queue, "start_new_thread", _no_thread)],
+        "thread": [
+            (threading, _STARTS_THREADS, _no_thread),
+            *((module, "start_new_thread", _no_thread) for module in (queue, memory)),
+        ],
     }
     return places[what]
 
 
 def _asked_by_the_package() -> bool:
-    """Whether the call comes from this package, directly or through pathlib."""
+    """Whether the call comes from this package, directly or through pathlib, which is a package in later Pythons."""
     frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.endswith(("pathlib.py", "tempfile.py")):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
         frame = frame.f_back
     return frame.f_code.co_filename.startswith(_PACKAGE)
 

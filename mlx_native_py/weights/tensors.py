@@ -64,6 +64,12 @@ class MappedFile:
         self._buffers: dict[MlxDevice, MlxBuffer] = {}
         self._lock = Lock()
 
+    def require_whole(self, name: str, end: int) -> None:
+        """Raises where another program has cut the file before `end`: to read there would end the process."""
+        if (now := self.data.size()) < end:
+            message = f"the file has been cut from {self.size} bytes to {now} since it was opened; open it again"
+            raise ModelFileError(self.path, name, now, message)
+
     def buffer(self, device: MlxDevice) -> MlxBuffer | None:
         """One buffer over the whole file, of which tensors are views; None if the device has none so large."""
         if self.size > device.capabilities.max_buffer_length:
@@ -124,6 +130,7 @@ class Tensor:
     def _require(self) -> None:
         if self.problem:
             raise InvalidArgument(f"tensor {self.name!r} of {self.file.path.name}: {self.problem}")
+        self.file.require_whole(self.name, self.offset + self.nbytes)
 
     def __repr__(self) -> str:
         note = f", not readable: {self.problem}" if self.problem else ""

@@ -18,13 +18,20 @@ class Recorder:
 
     def __init__(self, device: MlxDevice) -> None:
         self.log: list[str] = []
+        self.broken = ("", "")
+        """Whether Ctrl-C comes before or after a message, and which."""
         self._real = device.residency.mtl
         device.residency.mtl = self
 
     def __getattr__(self, name: str) -> Any:
         def send(*arguments: Any) -> Any:
             self.log.append(name)
-            return getattr(self._real, name)(*arguments)
+            if self.broken == ("before", name):
+                raise KeyboardInterrupt
+            answer = getattr(self._real, name)(*arguments)
+            if self.broken == ("after", name):
+                raise KeyboardInterrupt
+            return answer
 
         return send
 
@@ -66,6 +73,26 @@ def test_additions_go_in_one_message(device: MlxDevice, sets: Recorder) -> None:
     submit(device)
     assert sets.log[2:] == ["removeAllocation_", "commit"]
     assert not sets._real.containsAllocation_(dropped) and device.residency.count == 9
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("message", ["removeAllocation_", "addAllocations_count_", "commit"])
+def test_what_an_exception_leaves_undone_is_sent_with_the_next(
+    device: MlxDevice, sets: Recorder, when: str, message: str
+) -> None:
+    old = device.empty(16)
+    submit(device)
+    dropped, new = old.mtl, device.empty(16)
+    del old
+    sets.broken = (when, message)
+    with pytest.raises(KeyboardInterrupt):
+        device.residency.flush()
+    sets.broken = ("", "")
+    sent, commits = len(sets.log), sets.log.count("commit")
+    submit(device)
+    assert sets.log[sent:] == ["removeAllocation_", "addAllocations_count_", "commit"], "all of it, in any case"
+    assert sets._real.containsAllocation_(new.mtl) and not sets._real.containsAllocation_(dropped)
+    assert device.residency.count == 1 and not device.residency.is_staged and sets.log.count("commit") == commits + 1
 
 
 def test_clones_and_views_count_once(device: MlxDevice, sets: Recorder) -> None:

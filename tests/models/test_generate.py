@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mlx_native_py import InvalidArgument, MlxDevice
+from mlx_native_py import InvalidArgument, MlxDevice, settings
 from mlx_native_py.models import Decoder, Sampling, generate_batch_ids, generate_ids
 from mlx_native_py.models import load_model as load
+from mlx_native_py.softmetal.execution.repeating import orders
 from models.reference import Reference, Table
 from models.running import decoded
 from models.tiny import BASE, GEMMA, random_weights, write_gguf, write_plain
@@ -63,6 +65,22 @@ def test_keys_and_values_of_half_the_size(llama: Any, dtype: str) -> None:
     _, exact = decoded(llama, PROMPT, 1)
     _, near = decoded(llama, PROMPT, 1, dtype=dtype)
     assert 1e-6 < np.abs(near - exact).max() < {"f16": 0.01, "bf16": 0.1}[dtype]
+
+
+@pytest.mark.soft
+def test_a_prompt_gives_the_same_logits_in_any_order_on_any_number_of_cores(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """And on the engine of the first run as on that of the last, which has come to be compiled on the way."""
+    write_gguf(tmp_path / "m.gguf", LLAMA, random_weights(LLAMA), "Q8_0")
+    runs, schedules = (20, 16) if request.config.getoption("--full") else (5, 2)
+    seen = set()
+    for threads, schedule in product((1, 2), orders(schedules)):
+        asked = settings.override(soft_threads=threads, soft_schedule=schedule, soft_engine="auto")
+        with asked, MlxDevice("soft") as opened:
+            model = load(tmp_path / "m.gguf", opened)
+            seen |= {decoded(model, PROMPT, 8)[1].tobytes() for _ in range(runs)}
+    assert len(seen) == 1
 
 
 def test_a_batch_is_as_its_sequences(llama: Any) -> None:

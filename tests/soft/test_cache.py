@@ -80,6 +80,29 @@ def test_damaged_artefacts_are_forgotten(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+def test_names_that_lead_out_of_the_directory_are_nothing(tmp_path: Path) -> None:
+    """A record may have been planted; what it names is neither loaded nor removed."""
+    outside = tmp_path / "kept.so"
+    outside.write_bytes(b"x")
+    store = Store(tmp_path / "c")
+    names = ("../kept.so", str(outside), "", ".", "..", "swept", f"{digest('x')}.so/../../kept.so", "a\0b", "\ud800")
+    for name in names:
+        assert store.artefact(name) is None, name
+    assert outside.read_bytes() == b"x" and (tmp_path / "c").is_dir()
+
+
+def test_links_in_place_of_entries_are_nothing(tmp_path: Path) -> None:
+    """Even to the same bytes: who owns the other file could change them once they are verified."""
+    store = Store(tmp_path / "c")
+    store.put_record("k", b"value")
+    name = store.put_artefact(b"code", ".so")
+    for entry in (store.directory / "k.record", store.directory / name):
+        other = entry.rename(tmp_path / entry.name)
+        entry.symlink_to(other)
+    fresh = Store(store.directory)
+    assert fresh.record("k") is None and fresh.artefact(name) is None
+
+
 def test_oldest_goes_first(tmp_path: Path) -> None:
     store = Store(tmp_path / "c", limit=10_000)
     for number in range(8):
@@ -191,7 +214,7 @@ def test_hits_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("", False, "flat", None),
         ("metal::threadgroup_barrier(metal::mem_flags::mem_none);", False, "fibers", "the settings ask for fibers"),
-        ("", True, "fibers", "checked mode tells threads apart"),
+        ("", True, "fibers", "checked mode runs on fibers, which tell threads apart"),
     ],
 )
 def test_engines_that_come_to_the_same_share_a_build(

@@ -11,8 +11,10 @@ import pytest
 
 from mlx_native_py import MlxDevice, settings
 from mlx_native_py.errors import CommandBufferError
+from mlx_native_py.softmetal.checked import DataRace
 
 from .checked_corpus import CORPUS, COUNT, GROUP, Fault, source
+from .test_checked_faults import PROGRAMS
 
 pytestmark = pytest.mark.soft
 FAULTS = [
@@ -63,6 +65,8 @@ def test_the_corpus_is_as_large_as_the_bar() -> None:
     counts = {kind: len({fault.name for fault in faults}) for kind, faults in CORPUS.items()}
     assert counts["outside"] >= 120 and counts["unwritten"] >= 40
     assert counts["divergence"] >= 10
+    races = {program.name for program in PROGRAMS if program.error is DataRace}
+    assert counts["races"] + len(races) >= 40
     assert {kind: len(faults) for kind, faults in CORPUS.items()} == counts
 
 

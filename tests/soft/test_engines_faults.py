@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -28,6 +29,10 @@ static void k(device int* out, const device int* in, uint i) {{ out[i] = down(in
 DEEP_ONCE = f"""static __attribute__((noinline)) int down(const device int* in, int n) {{
   volatile int keep[64]; keep[n % 64] = n; return n == in[0] ? n : down(in, n + 1) + keep[n % 64]; }}
 static void k(device int* out, const device int* in, uint i) {{ if (in[i] == 0) out[i] = down(in, 0); }} {ENTRY}"""
+LATE = f"""static void k(device int* out, const device int* in, uint i) {{
+  volatile device const int* p = in; int x = p[1];
+  for (int n = 0; n < p[0]; n++) x += p[1];
+  if (x) out = (device int*)0x10; *out = x; }} {ENTRY}"""
 CHATTY = f"""constexpr __global os_log logger("a", "b");
 static void k(device int* out, const device int* in, uint i) {{
   volatile device int* p = out; while (p[0] == 0) {{ logger.log("%f", 1.5f); }} }} {ENTRY}"""
@@ -185,3 +190,75 @@ def test_faults_of_the_host_stay_the_host_s(when: str) -> None:
     )
     assert result.returncode == -11
     assert result.stderr.count("Fatal Python error: Segmentation fault") == 1
+
+
+def _alone(script: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program in a process of its own, to whose threads nobody else gives a stack for handlers."""
+    path = [p for p in sys.path if p]
+    command = [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}\n{script}"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONFAULTHANDLER"}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+
+
+OVERFLOWS = """
+import threading
+from soft.test_engines_faults import DEEP, _buffers, _fault
+def overflow():
+    buffers = _buffers()
+    buffers[1][:] = 0
+    for engine in ("flat", "fibers"):
+        print(_fault(DEEP, engine, buffers).kind, flush=True)
+overflow()
+thread = threading.Thread(target=overflow)
+thread.start()
+thread.join()
+"""
+
+
+def test_a_stack_overflow_finds_a_stack_for_its_handler_on_every_thread() -> None:
+    result = _alone(OVERFLOWS)
+    assert (result.returncode, result.stdout.splitlines()) == (0, ["stack overflow"] * 4), result.stderr
+
+
+LOGS = """
+import logging
+from soft.test_engines_faults import CHATTY, _buffers, _fault
+logging.disable()
+long = CHATTY.replace('"%f"', '"' + 400 * "x" + '%f"')  # most of the time is spent on keeping them
+for turn in range(100):
+    assert _fault(long, "fibers", _buffers(), deadline=0.0001 * (turn % 10 + 1)).kind == "timeout"
+print("end")
+"""
+
+
+def test_the_watchdog_never_leaves_the_lock_of_the_log_taken() -> None:
+    result = _alone(LOGS)
+    assert (result.returncode, result.stdout) == (0, "end\n"), result.stderr
+
+
+AT_ONCE = """
+import random, time
+from soft.engine_driver import build, launch, runtime
+from soft.test_engines_faults import KernelFault, LATE, _buffers
+buffers, told, chance = _buffers(64), {}, random.Random(1)
+buffers[1][0] = 400_000
+late = launch(build(LATE, "flat"), buffers, 64, 64)
+def seconds(deadline):
+    start = time.perf_counter()
+    try:
+        runtime().run([late], deadline)
+    except KernelFault as fault:
+        told[fault.kind] = told.get(fault.kind, 0) + 1
+    return time.perf_counter() - start
+usual = min(seconds(10.0) for _ in range(50))
+for _ in range(8000):
+    seconds(usual * chance.uniform(0.6, 1.6))
+assert told["bad address"] > 100 < told["timeout"], told
+print("end")
+"""
+
+
+def test_deadlines_that_pass_while_a_fault_is_handled() -> None:
+    """The signal of a fault must not stay blocked, or the next one would end the process."""
+    result = _alone(AT_ONCE)
+    assert (result.returncode, result.stdout) == (0, "end\n"), result.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mlx_native_py.softmetal import memory
+from mlx_native_py.softmetal import memory, pages
 from mlx_native_py.softmetal.execution.inline_bytes import CHUNK, Constants
 from mlx_native_py.softmetal.pages import PrivatePages
 
@@ -68,6 +68,34 @@ def test_what_cannot_be_closed_is_not_used_before_it_is(monkeypatch: pytest.Monk
         assert arena.memory(PAGE) is None
     again = arena.memory(PAGE)
     assert again is not None and (again.address, again.view()[0]) == (address, 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the mappings that Linux tells")
+def test_pages_are_closed_where_no_mapping_is_to_spare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their memory is given back, they are zero when they are opened again, and until then they fault."""
+    source, libc = PrivatePages(), pages.libc()
+    address = source.reserve(3 * PAGE)
+    assert address is not None and source.open(address, PAGE)
+    memory.view(address, PAGE)[:] = b"x" * PAGE
+
+    class Short:
+        mprotect, madvise = libc.mprotect, libc.madvise
+
+        @staticmethod
+        def mmap(*_: object) -> int | None:
+            return pages.MAP_FAILED
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pages, "libc", Short)
+        assert source.close(address, PAGE)
+    mapped = next(line for line in Path("/proc/self/maps").read_text().splitlines() if _holds(line, address))
+    assert mapped.split()[1] == "---p"
+    assert source.open(address, PAGE) and not any(memory.view(address, PAGE))
+
+
+def _holds(line: str, address: int) -> bool:
+    first, _, end = line.split()[0].partition("-")
+    return int(first, 16) <= address < int(end, 16)
 
 
 MAPPINGS = """

@@ -74,16 +74,19 @@ def test_a_faulty_kernel_is_an_error_of_its_command_buffer(
     assert after.status() == Metal.MTLCommandBufferStatusCompleted
 
 
-def test_indirect_counts_that_wrap_are_an_error(device: Any, queue: Any) -> None:
-    counts = buffer(np.array([1 << 22, 1 << 21, 1 << 21], np.uint32))
+@pytest.mark.parametrize(
+    ("counts", "group"), [((1 << 22, 1 << 21, 1 << 21), (1, 1, 1)), ((1, 1 << 31, 1), (1, 2, 1))], ids=["all", "a row"]
+)
+def test_indirect_counts_that_wrap_are_an_error(device: Any, queue: Any, counts: Any, group: Any) -> None:
     command_buffer = queue.commandBuffer()
     encoder = command_buffer.computeCommandEncoder()
     encoder.setComputePipelineState_(pipeline("narrow"))
     encoder.setBuffer_offset_atIndex_(buffer(np.zeros(1, np.uint32)), 0, 0)
-    encoder.dispatchThreadgroupsWithIndirectBuffer_indirectBufferOffset_threadsPerThreadgroup_(counts, 0, (1, 1, 1))
+    asked = buffer(np.array(counts, np.uint32))
+    encoder.dispatchThreadgroupsWithIndirectBuffer_indirectBufferOffset_threadsPerThreadgroup_(asked, 0, group)
     encoder.endEncoding()
     finish(command_buffer)
-    assert "(4194304, 2097152, 2097152) threadgroups" in command_buffer.error().localizedDescription()
+    assert f"{counts} threadgroups" in command_buffer.error().localizedDescription()
 
 
 def test_the_watchdog_times_each_dispatch() -> None:

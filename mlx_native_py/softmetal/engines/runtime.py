@@ -55,8 +55,8 @@ class KernelFault(RuntimeError):
         self.thread = thread
         self.address = address
         self.access = access
-        self.checkable = True  # whether checked mode would tell more
         """Of a bad address: read or write; empty where the processor does not say."""
+        self.checkable = True  # whether checked mode would tell more
 
 
 class RuntimeCall:
