@@ -90,7 +90,8 @@ class _Thread:
 
     def fold(self) -> None:
         """Adds up the counters of encoders that have been dropped."""
-        gone = {key: tally for key, (encoder, tally) in list(self.encoders.items()) if encoder() is None}
+        # Not of items: those would be new tuples, and the garbage collector may run finalisers that open encoders.
+        gone = {id(tally): tally for encoder, tally in list(self.encoders.values()) if encoder() is None}
         for tally in gone.values():
             tally.settle()
         ended = Tally(*map(sum, zip(_figures(self.ended), *map(_figures, gone.values()), strict=True)))

@@ -156,6 +156,34 @@ def test_a_finaliser_or_signal_handler_may_count_and_add_up_inside(act: Any) -> 
     assert work_at_every_bytecode(_ended_threads, lambda _: act(), work, check, inside=Path(counters.__file__)) > 20
 
 
+def test_a_finaliser_of_garbage_may_count_inside() -> None:
+    before = _ended_threads()
+    kept: list[Encoder] = []
+
+    class Garbage:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            kept.append(Encoder(1000))
+
+    here, limits = counters._here(), gc.get_threshold()
+    gc.disable()
+    try:
+        for number in range(1, 100):  # allocations until garbage is collected
+            gc.collect()
+            Garbage()
+            gc.set_threshold(number, 1000, 1000)
+            gc.enable()
+            here.fold()
+            gc.disable()
+    finally:
+        gc.set_threshold(*limits)
+        gc.enable()
+    gc.collect()
+    assert mlx.dispatch_count() - before == 30 + counters._MAX_ENCODERS + 1000 * len(kept) and kept
+
+
 def test_an_exception_inside_leaves_the_figures_right() -> None:
     def check(before: int) -> None:
         assert mlx.dispatch_count() - before == 30 + counters._MAX_ENCODERS

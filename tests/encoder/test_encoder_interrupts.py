@@ -16,7 +16,7 @@ import pytest
 from interrupts import raise_at_every_bytecode, work_at_every_bytecode
 
 import mlx_native_py
-from mlx_native_py import MlxBuffer, MlxDevice
+from mlx_native_py import MlxBuffer, MlxDevice, softmetal
 from mlx_native_py.memory.pool import MlxBufferPool
 
 INSIDE = (Path(mlx_native_py.__file__).parent, Path(contextlib.__file__))
@@ -47,6 +47,7 @@ class Scene:
     image: Any = None
     next: Any = None
     call: Any = None
+    encoded: Any = None  # the ticket of the encoder with work, and its command buffer
     before: tuple[int, int] = (0, 0)
     made: list[Any] = field(default_factory=list)
 
@@ -82,6 +83,7 @@ def scene(device: MlxDevice) -> Callable[[], Scene]:
 def encoding(found: Scene) -> Scene:
     found.enc = found.device.command_encoder()
     found.enc.dispatch(found.kernel, found.x, threads=8)
+    found.encoded = found.enc.ticket, found.enc.ticket.mtl
     return found
 
 
@@ -269,6 +271,10 @@ def trim(found: Scene) -> None:
 def later_work_is_right(found: Scene) -> None:
     """Nothing is left in flight or open, no block is lost, and the next command buffer runs."""
     device, pool = found.device, found.pool
+    if found.encoded is not None:
+        (ticket, commands), found.encoded = found.encoded, None
+        assert ticket.is_submitted == (commands.status() >= softmetal.MTLCommandBufferStatusCommitted)
+        del ticket, commands
     used = getattr(found, "x", None)
     found.enc = found.ticket = found.session = found.plan = None
     found.made.clear()

@@ -165,12 +165,13 @@ def test_a_texture_may_be_made_and_dropped_while_another_is() -> None:
             take()
         del kept[::2]
 
-    def act(_: None) -> None:
+    def act(state: None) -> None:
         for _ in range(120):
             take()
 
     def work() -> None:
-        take(), take()
+        take()
+        take()
         del kept[:3]
 
     def check(_: None) -> None:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from threading import Lock, RLock
+from threading import RLock
 
 from .. import engines
 from ..cache import DEFAULT_LIMIT, HEADER_SUFFIX, Store, default_directory, digest
@@ -30,7 +30,7 @@ from .identity import identity
 
 _PARTS: tuple[Part, ...] = ("runtime", "checker")
 _ANNOUNCED = ("the announcement",)
-_preparing: dict[Path, Lock] = {}  # of all compilers of this process, by what is made
+_preparing: dict[Path, AbstractContextManager[object]] = {}  # of all compilers of this process, by what is made
 _LOG = logging.getLogger("mlx_native_py.softmetal")
 
 
@@ -98,7 +98,7 @@ class Compiler:
             return stored
         name = self._key(key)
         # The lock of the store cannot tell threads of this process from other processes.
-        with _preparing.setdefault(self.store.directory / name, Lock()), self.store.alone(name, self._say):
+        with _preparing.setdefault(self.store.directory / name, RLock()), self.store.alone(name, self._say):
             return self._stored(key) or make()
 
     def _build_library(self, part: Part) -> Path:
