@@ -118,3 +118,57 @@ def test_children_of_a_busy_process_hang_nowhere(kind: str, request: pytest.Fixt
     command = [sys.executable, "-c", CHILD, kind, count]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-4000:]
+
+
+WAITING = """
+import os, signal, sys, threading
+from mlx_native_py import softmetal as Metal
+from mlx_native_py.softmetal.execution.queue import QueueState
+device = Metal.open_device(Metal.SoftOptions(watchdog_seconds=600))
+queue, event, gate = device.newCommandQueue(), device.newSharedEvent(), device.newSharedEvent()
+running = queue.commandBuffer()
+if sys.argv[1] == "running":
+    running.encodeWaitForEvent_value_(gate, 1)
+running.encodeSignalEvent_value_(event, 1)
+
+
+def child():
+    signal.alarm(20)
+    refused = 0
+    for wait in (running.waitUntilCompleted, lambda: event.waitUntilSignaledValue_timeoutMS_(1, 10**6)):
+        try:
+            wait()
+        except Metal.ForkedProcess:
+            refused += 1
+    os._exit(refused)
+
+
+def halfway(self, work, retire=QueueState._retire):
+    there.set()
+    onward.wait()
+    retire(self, work)
+
+
+there, onward = threading.Event(), threading.Event()
+if sys.argv[1] == "halfway":
+    QueueState._retire = halfway
+running.commit()
+if sys.argv[1] == "halfway":
+    there.wait()
+if not os.fork():
+    child()
+code = os.waitstatus_to_exitcode(os.wait()[1])
+onward.set()
+gate.setSignaledValue_(1)
+running.waitUntilCompleted()
+assert running.error() is None
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(("state", "refused"), [("running", 2), ("halfway", 0)])
+def test_a_forked_child_waits_for_nobody(state: str, refused: int) -> None:
+    """What has run is done, also where the thread that was to say so stayed with the parent."""
+    command = [sys.executable, "-W", "ignore", "-c", WAITING, state]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, cwd=ROOT)
+    assert done.returncode == refused, done.stderr[-4000:]

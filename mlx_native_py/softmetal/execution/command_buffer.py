@@ -10,6 +10,7 @@ from weakref import ref
 
 from .. import constants as c
 from ..misuse import MetalMisuse
+from ..process import is_forked
 from .commands import Command
 from .device import DeviceState
 from .inline_bytes import InlineBytes
@@ -140,6 +141,10 @@ class CommandBufferState:
         if place is None:
             return c.MTLCommandBufferStatusNotEnqueued
         return c.MTLCommandBufferStatusCommitted if place else c.MTLCommandBufferStatusEnqueued
+
+    def is_left(self) -> bool:
+        """Whether it has run, and the thread that was to finish it stayed with the parent of this process."""
+        return self.outcome is not None and is_forked()
 
     def lose(self, _: object) -> None:
         """The open encoder was dropped; Python reports what is raised here."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import os
 import threading
 import time
 from _thread import get_ident, start_new_thread
@@ -18,7 +19,7 @@ from weakref import ref
 
 from .. import constants as c
 from ..misuse import EndlessWait, QueueFull
-from ..process import is_forked, report
+from ..process import is_forked, refuse_after_fork, report
 from .atomic import drop, first, one_step
 from .command_buffer import CommandBufferState, CommandOutcome, Failure
 from .commands import Signal, WaitFor
@@ -162,13 +163,14 @@ class QueueState:
 
     def waits_in_vain(self) -> bool:
         """Whether this thread would wait for ever. Daemon threads end with the process; others would hold it up."""
-        return self.has_stopped() and not threading.current_thread().daemon
+        return is_forked() or (self.has_stopped() and not threading.current_thread().daemon)
 
     def is_current_thread(self) -> bool:
         return get_ident() in self._threads
 
     def refuse_endless(self, event: EventState, value: int) -> None:
         """Raises if the event is to be signalled by what this thread keeps waiting, or what will never run."""
+        refuse_after_fork()
         if self.is_current_thread():
             why = (
                 "a handler, or a finaliser that the garbage collector ran on the queue's own thread, waits for work "
@@ -368,4 +370,12 @@ def _finish_all() -> None:
         queue.join(end)
 
 
+def _leave_all() -> None:
+    """In a forked child: what was committed runs in the parent."""
+    for each in list(_queues):
+        if (queue := each()) is not None:
+            queue.closed = True
+
+
 atexit.register(_finish_all)
+os.register_at_fork(after_in_child=_leave_all)

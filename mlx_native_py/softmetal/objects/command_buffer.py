@@ -13,6 +13,7 @@ from ..execution.commands import BlitPass, Signal, WaitFor
 from ..execution.passes import Pass
 from ..execution.queue import ENDING, QueueState
 from ..misuse import EndlessWait, InvalidValue, MetalMisuse
+from ..process import refuse_after_fork
 from ..values import handler, instance, natural
 from .base import Labelled, NSObject
 from .blit_encoder import MTLBlitCommandEncoder
@@ -168,7 +169,7 @@ class MTLCommandBuffer(Owned, Labelled):
             self._committed("waitUntilCompleted")
             while not work.finished and self._queue.run_next():
                 pass
-            self._wait(lambda: work.finished, "waitUntilCompleted")
+            self._wait(lambda: work.finished or work.is_left(), "waitUntilCompleted")
         if work.history is not None:
             work.seen()
         if work.outcome is not None and work.outcome.failure is not None and work.outcome.failure.finding is not None:
@@ -189,6 +190,7 @@ class MTLCommandBuffer(Owned, Labelled):
                 f"{call} on {self!r} from a handler or finaliser on its queue's thread would wait for ever"
             )
         if not self._queue.wait(self.state, reached, self._queue.waits_in_vain):
+            refuse_after_fork()
             raise EndlessWait(f"{call} on {self!r}: {ENDING}")
 
     def _compute(self, work: Pass) -> MTLComputeCommandEncoder:
