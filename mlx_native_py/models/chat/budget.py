@@ -23,7 +23,7 @@ class TemplateLimits:
     """Characters of the template."""
     words: int = 6_000
     """Words and signs within its tags; the time and memory to read it are proportional."""
-    weight: int = 4_500
+    weight: int = 4_000
     """Its expressions and statements, weighted by what they cost to compile."""
     steps: int = 20_000
     """Loop iterations, calls and new values, besides those for the messages."""
