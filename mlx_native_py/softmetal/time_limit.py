@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
@@ -29,7 +30,8 @@ def stopped_in_time(limits: CompileLimits, work: Callable[[], T]) -> T:
     results: list[T] = []
     raised: list[BaseException] = []
     over = Event()  # not the thread's own end: an interrupted `join` takes a running thread for one that has ended
-    thread = Thread(target=partial(copy_context().run, _do, work, results, raised, over), daemon=True)
+    heard = Event()  # until then the thread keeps its number, which another one may get
+    thread = Thread(target=partial(copy_context().run, _do, work, results, raised, over, heard), daemon=True)
     try:
         thread.start()
     except RuntimeError:  # no threads are left
@@ -37,11 +39,11 @@ def stopped_in_time(limits: CompileLimits, work: Callable[[], T]) -> T:
     try:
         over.wait(min(limits.seconds, remaining()))
     finally:
-        for _ in range(_ATTEMPTS):
-            if over.is_set():
-                break
-            _raise_in(thread.ident or 0, _Stopped)  # finalisers swallow it
-            over.wait(1.0 / _ATTEMPTS)
+        try:
+            if not over.is_set():
+                _stop(thread.ident or 0, over)
+        finally:
+            heard.set()
     if results:
         return results[0]
     if raised and not isinstance(raised[0], _Stopped):
@@ -51,10 +53,25 @@ def stopped_in_time(limits: CompileLimits, work: Callable[[], T]) -> T:
     )
 
 
-def _do(work: Callable[[], T], results: list[T], raised: list[BaseException], over: Event) -> None:
+def _stop(thread: int, over: Event) -> None:
+    """Raises until the work ends: finalisers and callbacks of the garbage collector swallow it and complain."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        for _ in range(_ATTEMPTS):
+            if over.wait(1.0 / _ATTEMPTS):
+                return
+            _raise_in(thread, _Stopped)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _do(work: Callable[[], T], results: list[T], raised: list[BaseException], over: Event, heard: Event) -> None:
     try:
         results.append(work())
     except BaseException as reason:
         raised.append(reason)
     finally:
         over.set()
+        heard.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import stat
@@ -300,6 +301,26 @@ def test_work_that_swallows_its_end_is_ended_all_the_same() -> None:
     with pytest.raises(LimitExceeded):
         stopped_in_time(CompileLimits(seconds=0.2), stubborn)
     assert ended.wait(10)
+
+
+def test_the_garbage_collector_does_not_swallow_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    unheard: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", unheard.append)
+
+    def slow(phase: str, info: dict[str, int]) -> None:
+        time.sleep(0.01)
+
+    before = gc.get_threshold()
+    gc.callbacks.append(slow)
+    gc.set_threshold(100)
+    try:
+        for _ in range(5):
+            with pytest.raises(LimitExceeded):
+                stopped_in_time(CompileLimits(seconds=0.1), lambda: [[()] for _ in iter(int, 1)])
+    finally:
+        gc.callbacks.remove(slow)
+        gc.set_threshold(*before)
+    assert gc.isenabled() and not unheard
 
 
 def test_an_interrupt_ends_work_of_this_process() -> None:
