@@ -33,7 +33,7 @@ def _interrupt(where: str) -> None:
     raise Interrupt(where)
 
 
-class _Countdown:
+class Countdown:
     """Counts the bytecodes of Python files below `inside`; calls `arrive` with the place of number `at`."""
 
     def __init__(
@@ -67,7 +67,7 @@ class _Countdown:
         return not self._only_checked or (before.startswith(_CHECKED) and frame.f_lineno is not None)
 
 
-def _traced(act: Callable[[T], object], state: T, countdown: _Countdown) -> bool:
+def _traced(act: Callable[[T], object], state: T, countdown: Countdown) -> bool:
     """Whether the exception came out of `act`."""
     before = sys.gettrace()
     sys.settrace(countdown)
@@ -128,7 +128,7 @@ def raise_at_every_bytecode(
     act(setup())  # so that what happens once in a process is done
     tried, at = 0, 0
     while True:
-        state, countdown = setup(), _Countdown(roots, at, only_checked)
+        state, countdown = setup(), Countdown(roots, at, only_checked)
         came_out = _traced(act, state, countdown)
         if not countdown.where:
             return tried
@@ -159,9 +159,9 @@ def work_at_every_bytecode(
 
     tried = at = 0
     while True:
-        countdown = _Countdown(roots, at, True, arrive)
+        countdown = Countdown(roots, at, True, arrive)
 
-        def all_of_it(countdown: _Countdown = countdown) -> None:
+        def all_of_it(countdown: Countdown = countdown) -> None:
             state = setup()  # in the thread that acts
             _traced(act, state, countdown)
             check(state)

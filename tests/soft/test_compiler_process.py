@@ -14,10 +14,13 @@ import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
+from interrupts import Countdown
 
-from mlx_native_py.softmetal import compiler_process
+from mlx_native_py.softmetal import compiler_process, time_limit
 from mlx_native_py.softmetal.compiler_process import (
     CompileLimits,
     CompilerFailed,
@@ -321,6 +324,46 @@ def test_the_garbage_collector_does_not_swallow_the_end(monkeypatch: pytest.Monk
         gc.callbacks.remove(slow)
         gc.set_threshold(*before)
     assert gc.isenabled() and not unheard
+
+
+def test_work_may_be_ended_anywhere_on_its_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for it any longer then, and no thread is ended that came after it and has its number."""
+    strangers: list[int] = []
+
+    def end(ident: int, reason: object) -> None:
+        strangers.extend({ident} - {thread.ident for thread in threading.enumerate()})
+
+    monkeypatch.setattr(time_limit, "_raise_in", end)
+    tried = 0
+    while where := _ended_at(tried):
+        assert not strangers, where
+        tried += 1
+    assert tried > 2
+
+
+def _ended_at(point: int) -> str:
+    """Ends work at a place where CPython looks for such ends, once it is done; nothing if there are not so many."""
+
+    def arrive(where: str) -> None:
+        raise time_limit._Stopped(where)
+
+    countdown = Countdown((Path(time_limit.__file__), Path(threading.__file__)), point, True, arrive)
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        if event == "return" and frame.f_code is time_limit._Doing._do.__code__:
+            sys.settrace(None)
+        return trace if countdown(frame, event, argument) else None
+
+    def work() -> None:
+        outer = sys._getframe().f_back
+        assert outer is not None and outer.f_code is time_limit._Doing._do.__code__
+        outer.f_trace = trace
+        outer.f_trace_opcodes = True
+        sys.settrace(trace)
+
+    with suppress(LimitExceeded):
+        stopped_in_time(CompileLimits(seconds=0.2), work)
+    return countdown.where
 
 
 def test_an_interrupt_ends_work_of_this_process() -> None:
