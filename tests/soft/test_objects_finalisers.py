@@ -36,6 +36,7 @@ library = device.compile('''
 #include <metal_stdlib>
 using namespace metal;
 kernel void count(device uint *x, uint i [[thread_position_in_grid]]) { x[i] += 1; }
+kernel void endless(device volatile uint *x) { while (x[7] < 100) x[0] += 1; }
 ''')
 x = device.zeros(8, "u32")
 library.count(x)
@@ -59,10 +60,15 @@ if sys.argv[1] == "memory":  # is being given back by a thread that Python stops
     held = [device.mtl.newBufferWithLength_options_(1 << 14, 0) for _ in range(10)]
     del held
     time.sleep(0.2)
+if sys.argv[1] == "running":  # on a thread that Python stops
+    enc = device.command_encoder()
+    enc.dispatch(library.endless.pipeline, x, threads=1)
+    late.run = lambda _, ticket=enc.commit(): ticket.wait()
+    time.sleep(0.2)
 """
 
 
-@pytest.mark.parametrize("kind", ["plain", "cycle", "memory"])
+@pytest.mark.parametrize("kind", ["plain", "cycle", "memory", "running"])
 def test_a_finaliser_that_runs_when_python_ends_hangs_nowhere(kind: str) -> None:
     done = subprocess.run([sys.executable, "-c", FINALISER, kind], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")

@@ -14,6 +14,7 @@ from functools import partial
 from itertools import starmap
 from operator import call
 from queue import SimpleQueue
+from sys import is_finalizing
 from typing import Any
 from weakref import ref
 
@@ -163,7 +164,9 @@ class QueueState:
 
     def waits_in_vain(self) -> bool:
         """Whether this thread would wait for ever. Daemon threads end with the process; others would hold it up."""
-        return is_forked() or (self.has_stopped() and not threading.current_thread().daemon)
+        # Python stops the queue's thread before finalisers run on the last one, also in the middle of something.
+        is_left = is_forked() or is_finalizing()
+        return is_left or (self.has_stopped() and not threading.current_thread().daemon)
 
     def is_current_thread(self) -> bool:
         return get_ident() in self._threads
