@@ -134,3 +134,17 @@ def test_a_finaliser_on_the_queues_thread_does_not_wait_for_itself(
     assert ran and ran[0] != threading.get_ident()
     assert first.error() is second.error() is None
     assert int(array(counter, np.uint32)[0]) == 1 and event.signaledValue() == 1
+
+
+def test_a_handler_may_ask_whether_later_work_is_done(queue: Any, device: Any) -> None:
+    """Without a wait, which would be endless."""
+    event, answers = device.newSharedEvent(), []
+    first, second = queue.commandBuffer(), queue.commandBuffer()
+    first.addCompletedHandler_(lambda _: answers.append(event.waitUntilSignaledValue_timeoutMS_(1, 0)))
+    second.encodeSignalEvent_value_(event, 1)
+    first.enqueue()
+    second.commit()
+    first.commit()
+    first.waitUntilCompleted()
+    second.waitUntilCompleted()
+    assert answers == [False] and event.waitUntilSignaledValue_timeoutMS_(1, 0)
