@@ -75,6 +75,38 @@ def test_a_finaliser_that_runs_when_python_ends_hangs_nowhere(kind: str) -> None
     assert "the process is ending" in done.stdout
 
 
+AT_EXIT = """
+import atexit, sys
+import mlx_native_py as mlx
+
+def last():
+    library.count(x)
+    encoder = device.command_encoder()
+    encoder.dispatch(library.slow.pipeline, x, threads=8)
+    encoder.commit()
+    print(x.numpy().tolist())
+
+atexit.register(last)
+device = mlx.MlxDevice("soft", isolated=sys.argv[1] == "isolated")
+library = device.compile('''
+#include <metal_stdlib>
+using namespace metal;
+kernel void count(device uint *x, uint i [[thread_position_in_grid]]) { x[i] += 1; }
+kernel void slow(device volatile uint *x, uint i [[thread_position_in_grid]]) {
+  for (uint n = 0; n < 1000000; ++n) x[i] += 1;
+}
+''')
+x = device.zeros(8, "u32")
+library.count(x)
+"""
+
+
+@pytest.mark.parametrize("kind", ["plain", "isolated"])
+def test_functions_of_atexit_may_use_devices_that_are_opened_later(kind: str) -> None:
+    done = subprocess.run([sys.executable, "-c", AT_EXIT, kind], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", f"{[1_000_002] * 8}\n")
+
+
 class Waiting:
     """Garbage whose finaliser runs a kernel and waits."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import itertools
 import os
 import threading
@@ -31,7 +30,10 @@ from .execute import execute
 from .residency import ResidencyState, Resident, joined
 
 _EXIT_SECONDS = 1.0
-ENDING = "the process is ending and runs no more command buffers"
+ENDING = (
+    "the process is ending and runs no more command buffers; functions of atexit may use them if they are registered "
+    "after the import of this package"
+)
 _FOREVER = 1e9
 WORTH_WAKING_NS = 20_000  # of work, for each worker of the runtime
 _BUSY_SECONDS = 0.01  # how often the thread looks again while another one runs the first command buffer
@@ -358,7 +360,7 @@ class QueueState:
         )
 
 
-def _finish_all() -> None:
+def finish_all() -> None:
     """At exit, lets running work end for a moment; what is left dies with the process.
 
     In a forked child the threads are gone.
@@ -380,5 +382,4 @@ def _leave_all() -> None:
             queue.closed = True
 
 
-atexit.register(_finish_all)
 os.register_at_fork(after_in_child=_leave_all)
