@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from mlx_native_py import softmetal as Metal
+from mlx_native_py.softmetal.execution.direct import DirectRun
 
 from .objects_kit import array, buffer, default_device, pipeline
 
@@ -166,6 +167,38 @@ def test_a_finaliser_on_the_queues_thread_does_not_wait_for_itself(
     assert ran and ran[0] != threading.get_ident()
     assert first.error() is second.error() is None
     assert int(array(counter, np.uint32)[0]) == 1 and event.signaledValue() == 1
+
+
+def test_a_finaliser_in_a_direct_run_does_not_wait_for_itself(
+    queue: Any, device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A waiting thread has the first command buffer then, so that nobody can run the next one."""
+    event, first, second = device.newSharedEvent(), queue.commandBuffer(), queue.commandBuffer()
+    first.encodeSignalEvent_value_(event, 1)
+    second.encodeSignalEvent_value_(event, 2)
+    ordinary = DirectRun.__init__
+
+    def collecting(run: Any, *arguments: Any) -> None:
+        ordinary(run, *arguments)
+        run.call = (lambda: gc.collect() * 0,)
+
+    def act() -> None:
+        second.commit()
+        event.waitUntilSignaledValue_timeoutMS_(2, 3000)
+
+    gc.collect()
+    garbage = Waiting(act)
+    raised = garbage.raised
+    gc.disable()
+    try:
+        del garbage
+        monkeypatch.setattr(DirectRun, "__init__", collecting)
+        first.commit()
+        assert event.waitUntilSignaledValue_timeoutMS_(1, 30_000)
+    finally:
+        gc.enable()
+    second.waitUntilCompleted()
+    assert len(raised) == 1 and event.signaledValue() == 2
 
 
 def test_a_handler_may_ask_whether_later_work_is_done(queue: Any, device: Any) -> None:

@@ -117,7 +117,7 @@ def test_waiting_inside_a_handler_is_refused(queue: Any) -> None:
     command_buffer.commit()
     with pytest.raises(Metal.MetalMisuse) as raised:
         command_buffer.waitUntilCompleted()
-    assert "same queue" in str(raised.value.__cause__)
+    assert isinstance(raised.value.__cause__, Metal.EndlessWait)
 
 
 def unraisable(monkeypatch: pytest.MonkeyPatch) -> list[Any]:

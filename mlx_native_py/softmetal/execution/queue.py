@@ -171,7 +171,12 @@ class QueueState:
         return is_left or (self.has_stopped() and not threading.current_thread().daemon)
 
     def is_current_thread(self) -> bool:
-        return get_ident() in self._threads
+        """Whether this thread is the queue's, or is in the middle of a direct run, where finalisers may come."""
+        if get_ident() in self._threads:
+            return True
+        work = first(self.order)
+        begun = () if work is None else tuple(work.progress)[1:_RAN]
+        return len(begun) == 1 and begun[0][0].thread == get_ident()
 
     def refuse_endless(self, event: EventState, value: int) -> None:
         """Raises if the event is to be signalled by what this thread keeps waiting, or what will never run."""
