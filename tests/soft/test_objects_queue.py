@@ -117,7 +117,7 @@ def test_waiting_inside_a_handler_is_refused(queue: Any) -> None:
     command_buffer.commit()
     with pytest.raises(Metal.MetalMisuse) as raised:
         command_buffer.waitUntilCompleted()
-    assert isinstance(raised.value.__cause__, Metal.EndlessWait)
+    assert "on its queue's thread would wait for ever" in str(raised.value.__cause__)
 
 
 def unraisable(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
