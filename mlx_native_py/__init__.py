@@ -3,6 +3,8 @@
 Importing it is quick: a name brings in its module when it is first used.
 """
 
+import atexit as _atexit
+import sys as _sys
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
@@ -144,6 +146,14 @@ _NAMES = {
 """The public names by the module that has them."""
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted([*_MODULES, *_HOMES])
+
+
+@_atexit.register
+def _end() -> None:
+    """Ends software Metal after whatever was registered since this import, which may still use it."""
+    queues = _sys.modules.get(f"{__name__}.softmetal.execution.queue")
+    if queues is not None:
+        queues.finish_all()
 
 
 # Hidden from type checkers, which would otherwise accept any attribute name.

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from mlx_native_py import softmetal as Metal
+from mlx_native_py.softmetal.execution.direct import DirectRun
 
 from .objects_kit import array, buffer, default_device, pipeline
 
@@ -36,6 +37,7 @@ library = device.compile('''
 #include <metal_stdlib>
 using namespace metal;
 kernel void count(device uint *x, uint i [[thread_position_in_grid]]) { x[i] += 1; }
+kernel void endless(device volatile uint *x) { while (x[7] < 100) x[0] += 1; }
 ''')
 x = device.zeros(8, "u32")
 library.count(x)
@@ -59,14 +61,51 @@ if sys.argv[1] == "memory":  # is being given back by a thread that Python stops
     held = [device.mtl.newBufferWithLength_options_(1 << 14, 0) for _ in range(10)]
     del held
     time.sleep(0.2)
+if sys.argv[1] == "running":  # on a thread that Python stops
+    enc = device.command_encoder()
+    enc.dispatch(library.endless.pipeline, x, threads=1)
+    late.run = lambda _, ticket=enc.commit(): ticket.wait()
+    time.sleep(0.2)
 """
 
 
-@pytest.mark.parametrize("kind", ["plain", "cycle", "memory"])
+@pytest.mark.parametrize("kind", ["plain", "cycle", "memory", "running"])
 def test_a_finaliser_that_runs_when_python_ends_hangs_nowhere(kind: str) -> None:
     done = subprocess.run([sys.executable, "-c", FINALISER, kind], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     assert "the process is ending" in done.stdout
+
+
+AT_EXIT = """
+import atexit, sys
+import mlx_native_py as mlx
+
+def last():
+    library.count(x)
+    encoder = device.command_encoder()
+    encoder.dispatch(library.slow.pipeline, x, threads=8)
+    encoder.commit()
+    print(x.numpy().tolist())
+
+atexit.register(last)
+device = mlx.MlxDevice("soft", isolated=sys.argv[1] == "isolated")
+library = device.compile('''
+#include <metal_stdlib>
+using namespace metal;
+kernel void count(device uint *x, uint i [[thread_position_in_grid]]) { x[i] += 1; }
+kernel void slow(device volatile uint *x, uint i [[thread_position_in_grid]]) {
+  for (uint n = 0; n < 1000000; ++n) x[i] += 1;
+}
+''')
+x = device.zeros(8, "u32")
+library.count(x)
+"""
+
+
+@pytest.mark.parametrize("kind", ["plain", "isolated"])
+def test_functions_of_atexit_may_use_devices_that_are_opened_later(kind: str) -> None:
+    done = subprocess.run([sys.executable, "-c", AT_EXIT, kind], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", f"{[1_000_002] * 8}\n")
 
 
 class Waiting:
@@ -128,3 +167,49 @@ def test_a_finaliser_on_the_queues_thread_does_not_wait_for_itself(
     assert ran and ran[0] != threading.get_ident()
     assert first.error() is second.error() is None
     assert int(array(counter, np.uint32)[0]) == 1 and event.signaledValue() == 1
+
+
+def test_a_finaliser_in_a_direct_run_does_not_wait_for_itself(
+    queue: Any, device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A waiting thread has the first command buffer then, so that nobody can run the next one."""
+    event, first, second = device.newSharedEvent(), queue.commandBuffer(), queue.commandBuffer()
+    first.encodeSignalEvent_value_(event, 1)
+    second.encodeSignalEvent_value_(event, 2)
+    ordinary = DirectRun.__init__
+
+    def collecting(run: Any, *arguments: Any) -> None:
+        ordinary(run, *arguments)
+        run.call = (lambda: gc.collect() * 0,)
+
+    def act() -> None:
+        second.commit()
+        event.waitUntilSignaledValue_timeoutMS_(2, 3000)
+
+    gc.collect()
+    garbage = Waiting(act)
+    raised = garbage.raised
+    gc.disable()
+    try:
+        del garbage
+        monkeypatch.setattr(DirectRun, "__init__", collecting)
+        first.commit()
+        assert event.waitUntilSignaledValue_timeoutMS_(1, 30_000)
+    finally:
+        gc.enable()
+    second.waitUntilCompleted()
+    assert len(raised) == 1 and event.signaledValue() == 2
+
+
+def test_a_handler_may_ask_whether_later_work_is_done(queue: Any, device: Any) -> None:
+    """Without a wait, which would be endless."""
+    event, answers = device.newSharedEvent(), []
+    first, second = queue.commandBuffer(), queue.commandBuffer()
+    first.addCompletedHandler_(lambda _: answers.append(event.waitUntilSignaledValue_timeoutMS_(1, 0)))
+    second.encodeSignalEvent_value_(event, 1)
+    first.enqueue()
+    second.commit()
+    first.commit()
+    first.waitUntilCompleted()
+    second.waitUntilCompleted()
+    assert answers == [False] and event.waitUntilSignaledValue_timeoutMS_(1, 0)

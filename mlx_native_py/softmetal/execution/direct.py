@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from _thread import get_ident
 from collections.abc import Callable
 from typing import Any
 
@@ -30,7 +31,7 @@ BRIEF_NS = 250_000  # other Python threads wait as long for most functions writt
 class DirectRun:
     """The next commands up to an event wait: one batch of dispatches, then the signals."""
 
-    __slots__ = ("_batch", "_places", "_prepared", "_signals", "begin", "call", "end", "first")
+    __slots__ = ("_batch", "_places", "_prepared", "_signals", "begin", "call", "end", "first", "thread")
 
     def __init__(
         self,
@@ -42,6 +43,7 @@ class DirectRun:
         part: range,
     ) -> None:
         self.begin = time.monotonic()
+        self.thread = get_ident()
         self._batch = batch
         self._places = places
         self._signals = signals

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import itertools
 import os
 import threading
@@ -14,6 +13,7 @@ from functools import partial
 from itertools import starmap
 from operator import call
 from queue import SimpleQueue
+from sys import is_finalizing
 from typing import Any
 from weakref import ref
 
@@ -30,7 +30,10 @@ from .execute import execute
 from .residency import ResidencyState, Resident, joined
 
 _EXIT_SECONDS = 1.0
-ENDING = "the process is ending and runs no more command buffers"
+ENDING = (
+    "the process is ending and runs no more command buffers; functions of atexit may use them if they are registered "
+    "after the import of this package"
+)
 _FOREVER = 1e9
 WORTH_WAKING_NS = 20_000  # of work, for each worker of the runtime
 _BUSY_SECONDS = 0.01  # how often the thread looks again while another one runs the first command buffer
@@ -163,10 +166,17 @@ class QueueState:
 
     def waits_in_vain(self) -> bool:
         """Whether this thread would wait for ever. Daemon threads end with the process; others would hold it up."""
-        return is_forked() or (self.has_stopped() and not threading.current_thread().daemon)
+        # Python stops the queue's thread before finalisers run on the last one, also in the middle of something.
+        is_left = is_forked() or is_finalizing()
+        return is_left or (self.has_stopped() and not threading.current_thread().daemon)
 
     def is_current_thread(self) -> bool:
-        return get_ident() in self._threads
+        """Whether this thread is the queue's, or is in the middle of a direct run, where finalisers may come."""
+        if get_ident() in self._threads:
+            return True
+        work = first(self.order)
+        begun = () if work is None else tuple(work.progress)[1:_RAN]
+        return len(begun) == 1 and begun[0][0].thread == get_ident()
 
     def refuse_endless(self, event: EventState, value: int) -> None:
         """Raises if the event is to be signalled by what this thread keeps waiting, or what will never run."""
@@ -355,7 +365,7 @@ class QueueState:
         )
 
 
-def _finish_all() -> None:
+def finish_all() -> None:
     """At exit, lets running work end for a moment; what is left dies with the process.
 
     In a forked child the threads are gone.
@@ -377,5 +387,4 @@ def _leave_all() -> None:
             queue.closed = True
 
 
-atexit.register(_finish_all)
 os.register_at_fork(after_in_child=_leave_all)

@@ -85,7 +85,7 @@ class MTLSharedEvent(MTLEvent):
         """Whether the value was reached in time, by whichever thread."""
         state = self.state
         end, runner = time.monotonic() + seconds, state.runner
-        if runner is not None:
+        if runner is not None and seconds:
             runner.refuse_endless(state, wanted)
             while time.monotonic() < end and runner.run_next():
                 if state.value >= wanted:
