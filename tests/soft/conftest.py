@@ -10,6 +10,18 @@ import pytest
 from mlx_native_py.softmetal.execution import queue as execution
 from mlx_native_py.softmetal.execution.execute import execute
 
+from .objects_kit import default_device
+
+
+@pytest.fixture
+def device() -> Any:
+    return default_device()
+
+
+@pytest.fixture
+def queue(device: Any) -> Any:
+    return device.newCommandQueue()
+
 
 @pytest.fixture
 def performed(monkeypatch: pytest.MonkeyPatch) -> list[int]:

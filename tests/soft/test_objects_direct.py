@@ -18,16 +18,6 @@ from mlx_native_py.softmetal.execution.residency import joined
 from .objects_kit import array, buffer, default_device, encode_add, endless, pipeline
 
 
-@pytest.fixture
-def device() -> Any:
-    return default_device()
-
-
-@pytest.fixture
-def queue(device: Any) -> Any:
-    return device.newCommandQueue()
-
-
 def adding(queue: Any, target: Any) -> Any:
     commands = queue.commandBuffer()
     encoder = commands.computeCommandEncoder()

@@ -25,16 +25,6 @@ kernel void strayed(device const float *x, device float *out) {
 CONCURRENT = Metal.MTLDispatchTypeConcurrent
 
 
-@pytest.fixture
-def device() -> Any:
-    return default_device()
-
-
-@pytest.fixture
-def queue(device: Any) -> Any:
-    return device.newCommandQueue()
-
-
 class Encoding:
     """An open encoder that ends itself and, without an error, runs."""
 

@@ -14,18 +14,7 @@ import pytest
 from mlx_native_py import softmetal as Metal
 from mlx_native_py.softmetal.execution.direct import DirectRun
 
-from .objects_kit import array, buffer, default_device, pipeline
-
-
-@pytest.fixture
-def device() -> Any:
-    return default_device()
-
-
-@pytest.fixture
-def queue(device: Any) -> Any:
-    return device.newCommandQueue()
-
+from .objects_kit import array, buffer, pipeline
 
 FINALISER = """
 import logging, sys, time

@@ -13,12 +13,7 @@ import pytest
 
 from mlx_native_py import softmetal as Metal
 
-from .objects_kit import SOURCE, array, buffer, default_device, finish, library, pipeline
-
-
-@pytest.fixture
-def device() -> Any:
-    return default_device()
+from .objects_kit import SOURCE, array, buffer, finish, library, pipeline
 
 
 def values(**given: Any) -> Any:

@@ -13,19 +13,9 @@ import pytest
 
 from mlx_native_py import softmetal as Metal
 
-from .objects_kit import array, buffer, default_device, encode_add, encode_note, finish, pipeline
+from .objects_kit import array, buffer, encode_add, encode_note, finish, pipeline
 
 BOTH = Metal.MTLResourceUsageRead | Metal.MTLResourceUsageWrite
-
-
-@pytest.fixture
-def device() -> Any:
-    return default_device()
-
-
-@pytest.fixture
-def queue(device: Any) -> Any:
-    return device.newCommandQueue()
 
 
 def samples(device: Any, count: int) -> Any:

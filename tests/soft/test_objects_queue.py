@@ -13,17 +13,7 @@ import pytest
 
 from mlx_native_py import softmetal as Metal
 
-from .objects_kit import array, buffer, default_device, encode_add, encode_note, endless, finish
-
-
-@pytest.fixture
-def device() -> Any:
-    return default_device()
-
-
-@pytest.fixture
-def queue(device: Any) -> Any:
-    return device.newCommandQueue()
+from .objects_kit import array, buffer, encode_add, encode_note, endless, finish
 
 
 def noting(queue: Any, log: Any, name: int) -> Any:
