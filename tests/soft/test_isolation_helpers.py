@@ -44,12 +44,10 @@ def until(reached: Callable[[], object], seconds: float = 60.0) -> None:
 
 
 def idle_helper(device: MlxDevice, kernels: Any) -> Helper:
-    """The one that the next command buffer gets; it sleeps."""
+    """The one that the next command buffer gets."""
     assert still_works(device, kernels)
     runtime(device).reclaim()
-    helper = runtime(device)._idle[-1]
-    until(lambda: helper.channel.helper_sleeps)
-    return helper
+    return runtime(device)._idle[-1]
 
 
 def _turn_ns(pid: int) -> int:
@@ -61,33 +59,45 @@ def _turn_ns(pid: int) -> int:
 
 
 NO_CORE = 1 << 20
+SLOW = """
+kernel void slow(device uint *x) {
+  uint noise = x[0];
+  for (uint k = 0; k < 400000000; k++) noise = noise * 1664525u + (noise >> 7);
+  x[0] = noise;
+}
+"""
 
 
-@pytest.mark.parametrize("step", ["open", "commit"])
-def test_a_command_buffer_wakes_the_helper_which_sleeps_again(device: MlxDevice, kernels: Any, step: str) -> None:
+def test_a_helper_runs_on_the_core_of_its_caller_and_may_leave_it_when_it_takes_long(
+    device: MlxDevice, kernels: Any
+) -> None:
+    own, x = os.sched_getaffinity(0), device.zeros(1, "u32")
     helper = idle_helper(device, kernels)
-    channel, queue, asked = helper.channel, device.mtl.newCommandQueue(), helper.channel.request
-    start = time.monotonic()
-    for _ in range(20):
-        act = queue.commandBuffer().commit if step == "commit" else queue.commandBuffer
-        until(lambda: channel.helper_sleeps)
-        channel.helper_core = NO_CORE  # so that it is another one than the caller's
-        act()
-        until(lambda: channel.helper_core != NO_CORE)  # which it writes when it wakes up
-    assert time.monotonic() - start < 10  # by itself it looks around once a second
-    until(lambda: channel.helper_sleeps)
+    for _ in range(5):
+        assert still_works(device, kernels)
+        assert len(os.sched_getaffinity(helper.pid)) == 1
+    with device.command_encoder() as enc:
+        enc.dispatch(device.compile(SLOW).slow.pipeline, x, threads=1)
+    x.numpy()
+    assert os.sched_getaffinity(helper.pid) == own == os.sched_getaffinity(0)
+
+
+def test_a_helper_whose_core_cannot_be_chosen_works_where_it_is(device: MlxDevice, kernels: Any) -> None:
+    helper = idle_helper(device, kernels)
+    channel, lifeline, _ = helper._where
+    own, nobody = os.sched_getaffinity(0), 1 << 22  # there are no processes of such numbers
+    helper.submit, before = (helper.submit[0], channel, lifeline, nobody), helper.submit
+    helper.channel.helper_core = NO_CORE
+    assert still_works(device, kernels) and os.sched_getaffinity(0) == own
+    helper.submit = before
+    assert still_works(device, kernels)
+
+
+def test_an_idle_helper_takes_no_time(device: MlxDevice, kernels: Any) -> None:
+    helper = idle_helper(device, kernels)
     before = _processor_ticks(helper.pid)
     time.sleep(0.5)
     assert _processor_ticks(helper.pid) - before <= 2
-    assert channel.request == asked and still_works(device, kernels)
-
-
-def test_a_helper_on_the_core_of_its_caller_is_not_woken_early(device: MlxDevice, kernels: Any) -> None:
-    channel = idle_helper(device, kernels).channel
-    channel.helper_core = channel.caller_core = NO_CORE
-    device.mtl.newCommandQueue().commandBuffer()
-    assert not channel.expected and channel.helper_sleeps
-    assert still_works(device, kernels)
 
 
 def _processor_ticks(pid: int) -> int:
@@ -115,7 +125,7 @@ def _helpers() -> list[int]:
     return sorted(int(line.split()[0]) for line in found.splitlines() if "isolation/helper.py" in line)
 
 
-LIES = {"holder": 0, "helper_sleeps": 1, "expected": 1, "helper_core": NO_CORE, "log_size": 1 << 63, "answer": 7}
+LIES = {"holder": 0, "helper_core": NO_CORE, "log_size": 1 << 63, "answer": 7}
 
 
 @pytest.mark.parametrize("field", LIES)

@@ -43,8 +43,6 @@ class DeviceState:
         """Where there are some, every pass runs once in each of them, and must leave the same bytes."""
         self.is_plain = not options.checked and options.schedule == "ordered"
         """Whether passes may run as they are encoded, unless there are orders."""
-        self.announce: Callable[[], object] = int  # does nothing
-        """Says that a command buffer will come, so that a helper process that sleeps wakes up meanwhile."""
         self.repeated = 0
         """How many passes have."""
         ours = memory.checked_arena if options.checked else memory.arena
@@ -109,8 +107,6 @@ class DeviceState:
     @cached_property
     def runtime(self) -> Runtime | IsolatedRuntime:
         runtime: Runtime | IsolatedRuntime = self.compiler.runtime()
-        if isinstance(runtime, IsolatedRuntime):
-            self.announce = runtime.announce
         return runtime
 
     @cached_property

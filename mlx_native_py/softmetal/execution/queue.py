@@ -120,7 +120,6 @@ class QueueState:
         if self.device.timeline is not None:
             called = f"{work.name} on queue {self.label or self.name!r}"
             work.history = self.device.timeline.commit(self.number, called)
-        self.device.announce()
         if work.shared_ns >= WORTH_WAKING_NS and not self.order:
             self.device.rouse(int(work.shared_ns / WORTH_WAKING_NS))
         drop(starmap(call, ((self.order.__setitem__, work, owner), (drop, map(call, self._sleeping)))))

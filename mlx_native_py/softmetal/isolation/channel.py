@@ -25,15 +25,11 @@ class Channel(ctypes.Structure):
 
     _fields_ = [
         ("request", ctypes.c_uint32),
-        ("helper_sleeps", ctypes.c_uint32),
-        ("expected", ctypes.c_uint32),
         ("holder", ctypes.c_uint32),
-        ("_line_1", ctypes.c_char * (_LINE - 16)),
+        ("_line_1", ctypes.c_char * (_LINE - 8)),
         ("answer", ctypes.c_uint32),
-        ("caller_sleeps", ctypes.c_uint32),
-        ("caller_core", ctypes.c_uint32),
         ("helper_core", ctypes.c_uint32),
-        ("_line_2", ctypes.c_char * (_LINE - 16)),
+        ("_line_2", ctypes.c_char * (_LINE - 8)),
         ("kind", ctypes.c_uint32),
         ("changed", ctypes.c_uint32),
         ("count", ctypes.c_uint32),

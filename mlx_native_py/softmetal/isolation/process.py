@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 from ..compiler_process import ENVIRONMENT, ToolchainError
@@ -38,12 +37,10 @@ class Helper:
     def __init__(self, space: SharedSpace, library: ctypes.CDLL, runtime: Path) -> None:
         self._space = space
         self._library = library
-        library.soft_request.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64]
+        library.soft_request.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_uint64]
         sizes = [ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64]
         pointers = [ctypes.c_void_p, ctypes.c_void_p]
-        library.soft_submit.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, *sizes, *pointers]
-        quick = ctypes.PyDLL(str(runtime))
-        quick.soft_rouse_helper.argtypes = [ctypes.c_void_p]
+        library.soft_submit.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, *sizes, *pointers]
         channel = os.memfd_create("soft-metal-channel")
         try:
             os.ftruncate(channel, CHANNEL_BYTES)
@@ -54,10 +51,9 @@ class Helper:
                 self._process = self._start(runtime, channel, far.fileno())
         finally:
             os.close(channel)
-        self._where = where = ctypes.addressof(self.channel), self._lifeline.fileno()
-        self.submit = library.soft_submit, *where
-        self.rouse = partial(quick.soft_rouse_helper, where[0])
         self.pid = self._process.pid
+        self._where = where = ctypes.addressof(self.channel), self._lifeline.fileno(), self.pid
+        self.submit = library.soft_submit, *where
         self.changes = space.pages.listen()
         self.imports = 0
         try:

@@ -184,13 +184,6 @@ class IsolatedRuntime:
         helper.bring(self._imports)
         return helper
 
-    def announce(self) -> None:
-        """Work is on its way: the helper that it would be lent wakes up, unless that shares a core with its caller."""
-        for helper in self._idle[-1:]:
-            channel = helper.channel
-            if channel.helper_sleeps and channel.helper_core != channel.caller_core:
-                helper.rouse()
-
     def reclaim(self) -> None:
         """Takes back what was lent to users that were dropped; ends what somebody left in the middle of something."""
         while self._dropped:

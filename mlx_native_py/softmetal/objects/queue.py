@@ -71,7 +71,6 @@ class MTLCommandQueue(Owned, Labelled):
     def _new(self, retained: bool, error_options: int) -> MTLCommandBuffer:
         refuse_after_fork()
         queue = self.state
-        queue.device.announce()
         work = CommandBufferState(queue.device, next(queue.serials), retained, error_options)
         queue.take_slot(work)
         return self._buffer_class(self, queue, work)

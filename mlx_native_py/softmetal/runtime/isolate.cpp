@@ -21,13 +21,7 @@ SOFT_EXPORT soft_u64 soft_log_take(char *out, soft_u64 *lost);
 namespace soft {
 namespace {
 
-enum : uint64_t { SPINS = 16, HELPER_TICK = 1000000000, CALLER_TICK = 20000000, GRACE = 2000000000 };
-// How long each end looks for the other's word before it sleeps, where they run on two cores: to wake a sleeping core
-// takes longer than most kernels. On one core each is in the way of the other. A helper that is woken for a request that
-// is on its way waits until that is encoded.
-enum : uint64_t { HELPER_AWAKE = 200000, HELPER_ROUSED = 500000, CALLER_AWAKE = 50000 };
-
-uint32_t core() { return sched_getcpu(); }
+enum : uint64_t { HELPER_TICK = 1000000000, CALLER_TICK = 20000000, GRACE = 2000000000 };
 
 // Between two processes, unlike the pool's own.
 void wait_on(uint32_t *word, uint32_t seen, uint64_t nanoseconds) {
@@ -38,39 +32,52 @@ void wait_on(uint32_t *word, uint32_t seen, uint64_t nanoseconds) {
 
 void wake(uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE, 1, nullptr, nullptr, 0); }
 
-// Waits for `word` to become something else, first awake and then asleep; false after one tick in which it did not.
-bool wait_for_change(uint32_t *word, uint32_t seen, uint32_t *asleep, uint64_t awake, uint64_t tick) {
-  for (uint64_t start = awake ? now() : 0; awake && now() - start < awake;)
-    for (uint64_t i = 0; i < SPINS; i++) {
-      if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != seen) return true;
-      relax();
-    }
-  __atomic_store_n(asleep, 1, __ATOMIC_SEQ_CST);
+// Sleeps until `word` is something else; false after one tick in which it did not become so.
+bool wait_for_change(uint32_t *word, uint32_t seen, uint64_t tick) {
   if (__atomic_load_n(word, __ATOMIC_SEQ_CST) == seen) wait_on(word, seen, tick);
-  __atomic_store_n(asleep, 0, __ATOMIC_SEQ_CST);
   return __atomic_load_n(word, __ATOMIC_ACQUIRE) != seen;
 }
 
-// Answers whether the other end was awake.
-bool tell(uint32_t *word, uint32_t value, uint32_t *asleep) {
+void tell(uint32_t *word, uint32_t value) {
   __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
-  if (!__atomic_load_n(asleep, __ATOMIC_SEQ_CST)) return true;
   wake(word);
-  return false;
 }
+
+// The helper takes the caller's place on its core while the caller waits: to wake another core takes longer than most
+// kernels. Only who takes longer may move to another core.
+class SharedCore {
+ public:
+  SharedCore(soft_channel &channel, int helper) : channel_(channel), helper_(helper) {
+    uint32_t core = sched_getcpu();
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    CPU_SET(core, &here);
+    if (sched_getaffinity(0, sizeof before_, &before_)) return;
+    if (channel.helper_core != core + 1) {
+      if (sched_setaffinity(helper, sizeof here, &here)) return;
+      channel.helper_core = core + 1;
+    }
+    stays_ = !sched_setaffinity(0, sizeof here, &here);
+  }
+  ~SharedCore() {
+    if (stays_) sched_setaffinity(0, sizeof before_, &before_);
+  }
+  void leave() {
+    if (channel_.helper_core && !sched_setaffinity(helper_, sizeof before_, &before_)) channel_.helper_core = 0;
+  }
+
+ private:
+  soft_channel &channel_;
+  int helper_;
+  bool stays_ = false;
+  cpu_set_t before_;
+};
 
 // Whether the other process, which alone holds the other end of the pipe, has ended.
 bool is_gone(int lifeline) {
   pollfd end = {lifeline, 0, 0};
   timespec now = {};
   return syscall(SYS_ppoll, &end, 1, &now, nullptr, 0) > 0;
-}
-
-// For how long a helper that woke up without a request looks out for it.
-uint64_t roused(soft_channel &channel) {
-  channel.helper_core = core();
-  if (!__atomic_exchange_n(&channel.expected, 0, __ATOMIC_SEQ_CST)) return 0;
-  return channel.caller_core == channel.helper_core ? 0 : HELPER_ROUSED;
 }
 
 // From now on the word is the thread's number, until the thread ends: that the system notes there, whatever the cause.
@@ -151,53 +158,37 @@ void take_short_turns() {
 // The helper: answers requests until the other process has ended.
 SOFT_EXPORT void soft_serve(soft_channel *channel, int lifeline, int file) {
   soft::hold(&channel->holder);
-  uint64_t awake = 0;
   for (uint32_t seen = 0;;) {
-    while (!soft::wait_for_change(&channel->request, seen, &channel->helper_sleeps, awake, soft::HELPER_TICK)) {
+    while (!soft::wait_for_change(&channel->request, seen, soft::HELPER_TICK))
       if (soft::is_gone(lifeline)) _exit(0);
-      awake = soft::roused(*channel);
-    }
-    channel->helper_core = soft::core();
     seen = __atomic_load_n(&channel->request, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < channel->changed; i++)
       if (!soft::apply(channel->changes[i], file)) _exit(2);
     channel->result = soft::perform(*channel);
-    // Who had to be woken may come to this core, too.
-    bool apart = soft::tell(&channel->answer, seen, &channel->caller_sleeps) && channel->caller_core != soft::core();
-    awake = apart ? soft::HELPER_AWAKE : 0;
+    soft::tell(&channel->answer, seen);
   }
-}
-
-// A request is on its way: a helper that sleeps on another core wakes up and looks out for it, since waking takes as long
-// as encoding. On the same core it would only be in the way.
-SOFT_EXPORT void soft_rouse_helper(soft_channel *channel) {
-  if (!__atomic_load_n(&channel->helper_sleeps, __ATOMIC_SEQ_CST) || channel->helper_core == soft::core()) return;
-  channel->caller_core = soft::core();
-  __atomic_store_n(&channel->expected, 1, __ATOMIC_SEQ_CST);
-  soft::wake(&channel->request);
 }
 
 // The caller: makes the request that is in the channel and waits for its answer, but no longer than `limit` ns for one
 // launch after the other; 0 = for ever. Answers 0, SOFT_HELPER_GONE or SOFT_OVERDUE.
-SOFT_EXPORT soft_u32 soft_request(soft_channel *channel, int lifeline, soft_u64 limit) {
+SOFT_EXPORT soft_u32 soft_request(soft_channel *channel, int lifeline, int helper, soft_u64 limit) {
   uint32_t number = channel->request + 1, before = channel->answer, done = 0;
   uint64_t since = soft::now();
-  uint64_t awake = channel->helper_core == soft::core() ? 0 : soft::CALLER_AWAKE;
-  channel->caller_core = soft::core();
-  soft::tell(&channel->request, number, &channel->helper_sleeps);
-  while (!soft::wait_for_change(&channel->answer, before, &channel->caller_sleeps, awake, soft::CALLER_TICK)) {
+  soft::SharedCore core(*channel, helper);
+  soft::tell(&channel->request, number);
+  while (!soft::wait_for_change(&channel->answer, before, soft::CALLER_TICK)) {
     if (soft::is_gone(lifeline)) return SOFT_HELPER_GONE;
+    core.leave();
     uint32_t now_done = soft::ended(*channel);
     if (now_done > done) done = now_done, since = soft::now();
     if (limit && soft::now() - since > limit) return SOFT_OVERDUE;
-    awake = 0;
   }
   return 0;
 }
 
 // soft_run in the helper. A helper that does not stop its kernels itself is overdue some time after it should have.
-SOFT_EXPORT soft_u32 soft_submit(soft_channel *channel, int lifeline, const soft_launch *launches, soft_u32 count,
-                                 soft_u32 threads, soft_u64 nanoseconds, soft_u64 *times, soft_fault *fault) {
+SOFT_EXPORT soft_u32 soft_submit(soft_channel *channel, int lifeline, int helper, const soft_launch *launches,
+                                 soft_u32 count, soft_u32 threads, soft_u64 nanoseconds, soft_u64 *times, soft_fault *fault) {
   *fault = {};
   channel->kind = SOFT_REQUEST_RUN;
   channel->changed = 0;
@@ -209,7 +200,7 @@ SOFT_EXPORT soft_u32 soft_submit(soft_channel *channel, int lifeline, const soft
     channel->count = part;
     memcpy(channel->launches, launches + first, part * sizeof *launches);
     memset(channel->times, 0, 2 * part * sizeof *channel->times);
-    uint32_t lost = soft_request(channel, lifeline, nanoseconds ? nanoseconds + soft::GRACE : 0);
+    uint32_t lost = soft_request(channel, lifeline, helper, nanoseconds ? nanoseconds + soft::GRACE : 0);
     uint32_t done = soft::ended(*channel);
     memcpy(times + 2 * first, channel->times, 2 * part * sizeof *times);
     if (lost) {

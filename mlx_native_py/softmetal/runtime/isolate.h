@@ -18,12 +18,9 @@ struct soft_change {
 
 struct soft_channel {
   alignas(64) soft_u32 request;       // futex: number of the last request
-  soft_u32 helper_sleeps;
-  soft_u32 expected;                  // a request is on its way
   soft_u32 holder;                    // the helper's thread, until the system notes its end here
   alignas(64) soft_u32 answer;        // futex: number of the last request that was answered
-  soft_u32 caller_sleeps;
-  soft_u32 caller_core, helper_core;  // where each was at the last request
+  soft_u32 helper_core;               // the only one that it may run on, plus one; 0 = it may move
   alignas(64) soft_u32 kind;          // SOFT_REQUEST_*
   soft_u32 changed;                   // how many of `changes` count
   soft_u32 count;                     // how many launches
