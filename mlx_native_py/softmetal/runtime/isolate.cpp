@@ -70,7 +70,7 @@ class SharedCore {
   soft_channel &channel_;
   int helper_;
   bool stays_ = false;
-  cpu_set_t before_;
+  cpu_set_t before_ = {};
 };
 
 // Whether the other process, which alone holds the other end of the pipe, has ended.
